@@ -1,6 +1,7 @@
 """Write the paired report."""
 
 import gc
+import os
 from contextlib import ExitStack
 from functools import cache
 from importlib import import_module
@@ -48,6 +49,10 @@ def report(
         )
     first, second = compare or (baseline, candidate)
     with ExitStack() as at_end:
+        gc.disable()  # nearly all objects live until the end; searches take a tenth of the time
+        at_end.callback(gc.enable)
+        # Products of small matrices: threads would only wait for each other.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         drawing = Apart()
         at_end.callback(drawing.stop)
         from flows.storage import report_files
@@ -58,8 +63,6 @@ def report(
         ahead = Thread(target=lambda: [import_module(name) for name in _SLOW])
         ahead.start()
         at_end.callback(ahead.join)
-        gc.disable()  # nearly all objects live until the end; searches take a tenth of the time
-        at_end.callback(gc.enable)
         if len(names) == 1:
             built = report_files.read(
                 store, names[0], first, second, alone=compare is not None, early=drawing.begin

@@ -140,7 +140,7 @@ def write(
             linked.add(name)
         before = matching(folder, "*.html")
     write_whole(path.with_name("report.md"), text.encode())
-    write_whole(path, page.render(built, figures()).encode())
+    write_whole(path, page.render(built, figures).encode())
     for left in before:
         if left.name not in linked:
             remove(left)

@@ -17,7 +17,14 @@ from reports.rendering.drawing import draw_figure
 from reports.rendering.drawn import Figures, draw_all
 from reports.types import Report
 
-_PROGRAM = "import sys; sys.path[:] = {path!r}; from reports.rendering import apart; apart.serve()"
+_PROGRAM = """
+import gc, sys
+gc.disable()  # it lives for a second
+sys.path[:] = {path!r}
+from reports.rendering import apart
+apart.serve()
+gc.freeze()
+"""
 
 
 class Apart:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from reports.analysis import spending
@@ -114,9 +114,11 @@ class GridRow:
     """True if exactly one arm of the leading comparison resolved it."""
 
 
-def render(report: Report, figures: Figures | None = None) -> str:
-    """Return the page as HTML text. Its figures are drawn unless they are given."""
-    drawn = draw_all(report) if figures is None else figures
+def render(report: Report, figures: Callable[[], Figures | None] = lambda: None) -> str:
+    """Return the page as HTML text.
+
+    `figures` is asked last for what was drawn elsewhere. What it does not return is drawn here.
+    """
     leading = describe(report)
     made = environment()
     made.filters.update(
@@ -133,12 +135,12 @@ def render(report: Report, figures: Figures | None = None) -> str:
     grid = [] if len(arms) > MANY_ARMS else _grid(report, [arm.name for arm in arms])
     planned = report.source.instances * report.source.repeats
     suspects = [cell for cell in report.cells if cell.is_suspect]
-    return made.get_template("page.html.j2").render(
-        report=report,
-        answers=answers(report, leading),
-        leading=leading,
-        **{f"{section}_figures": each for section, each in drawn.items()},
-        sections={
+    template = made.get_template("page.html.j2")
+    shown = {
+        "report": report,
+        "answers": answers(report, leading),
+        "leading": leading,
+        "sections": {
             "worth": worth_section(report),
             "budget": budget_section(report),
             "instances": instances_section(report),
@@ -148,30 +150,32 @@ def render(report: Report, figures: Figures | None = None) -> str:
             "strata": strata_section(report),
             "grid": grid_section(report),
         },
-        sides=read_sides(report),
-        arms=arms,
-        spending=ranked_spending(report),
-        nothing_spent=spending.nothing_spent(report.spending),
-        many_arms=MANY_ARMS,
-        tall=TALL,
-        failures=group_failures(report, [arm.name for arm in arms]),
-        failed={arm.name: arm.planned - arm.resolved for arm in report.arms},
-        grid=grid,
-        grid_left_out=planned - len(grid),
-        rows=report.strips,
-        rows_left_out=planned - len(report.strips),
-        suspects=suspects[:SUSPECTS],
-        suspects_left_out=max(0, len(suspects) - SUSPECTS),
-        colours={arm.name: colour_index(i) for i, arm in enumerate(report.arms)},
-        links=_links(report),
-        states=STATES,
-        marks=MARKS,
-        failure_names=FAILURES,
-        endings=ENDINGS,
-        phases=PHASES,
-        purposes=PURPOSES,
-        traces=TRACES,
-    )
+        "sides": read_sides(report),
+        "arms": arms,
+        "spending": ranked_spending(report),
+        "nothing_spent": spending.nothing_spent(report.spending),
+        "many_arms": MANY_ARMS,
+        "tall": TALL,
+        "failures": group_failures(report, [arm.name for arm in arms]),
+        "failed": {arm.name: arm.planned - arm.resolved for arm in report.arms},
+        "grid": grid,
+        "grid_left_out": planned - len(grid),
+        "rows": report.strips,
+        "rows_left_out": planned - len(report.strips),
+        "suspects": suspects[:SUSPECTS],
+        "suspects_left_out": max(0, len(suspects) - SUSPECTS),
+        "colours": {arm.name: colour_index(i) for i, arm in enumerate(report.arms)},
+        "links": _links(report),
+        "states": STATES,
+        "marks": MARKS,
+        "failure_names": FAILURES,
+        "endings": ENDINGS,
+        "phases": PHASES,
+        "purposes": PURPOSES,
+        "traces": TRACES,
+    }
+    drawn = figures() or draw_all(report)
+    return template.render(shown, **{f"{section}_figures": each for section, each in drawn.items()})
 
 
 def _links(report: Report) -> dict[str, str]:
