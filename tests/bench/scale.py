@@ -41,7 +41,7 @@ class Size:
 
 
 LARGE = Size(arms=20, instances=500, repeats=10, calls=100)
-SECONDS, GIBIBYTES = 7.0, 0.8
+SECONDS, GIBIBYTES = 3.0, 0.8
 
 PUBLISHED = Size(arms=123, instances=500, repeats=1)
 """As many arms and instances as a published matrix of results, with all pairs of arms."""
