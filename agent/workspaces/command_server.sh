@@ -7,8 +7,9 @@
 # Arguments  the folder in which every command starts, and a mark for the environment of
 #            every command, which identifies processes that left its group
 # Request    "TOKEN SECONDS MODE COMMAND_BYTES INPUT_BYTES STAMP\n", the command, its input
-#            (MODE is `login` or `plain`; the input is text, because it passes through a
-#            variable; STAMP is a time in seconds, or empty)
+#            (MODE is `login`, or `plain` for a script of our own, which leaves no process
+#            behind; the input is text, because it passes through a variable; STAMP is a time
+#            in seconds, or empty)
 # Answer     "TOKEN begin\n", the output, "\nTOKEN end STATUS TIMED_OUT CHANGED\n"
 #            (CHANGED is 0 if neither the folder nor its git index changed since the stamp)
 #
@@ -79,7 +80,7 @@ run() {
   read -r -t "$seconds" -u "$supervisor" status || failure=$?
   ((failure > 128)) && status=124 timed_out=1
   kill -KILL -- "-$group"
-  kill_stragglers
+  [[ $mode == plain ]] || kill_stragglers
   exec {supervisor}<&-
 }
 

@@ -91,7 +91,8 @@ class ShellWorkspace(ABC):
         self._scratch = scratch
         self._last_survey: Survey | None = None
         # True if anything changed since then. Most commands only read, and checking for changes as
-        # part of each command takes a tenth of the time of asking git.
+        # part of each command takes a tenth of the time of asking git. Scripts of our own that only
+        # read are not checked.
         self._changed = True
         self._opening: _Opening | None = None
 
@@ -116,7 +117,9 @@ class ShellWorkspace(ABC):
             WorkspaceError: the shell or the container is gone.
         """
         keep = DEFAULT_OUTPUT_BYTES if max_output_bytes is None else max_output_bytes
-        done = await self._execute(command, timeout_s=timeout_s, keep_bytes=keep, mode="login")
+        done = await self._execute(
+            command, timeout_s=timeout_s, keep_bytes=keep, mode="login", may_change=True
+        )
         return CommandResult(
             exit_code=done.exit_code,
             output=done.text,
@@ -153,7 +156,7 @@ class ShellWorkspace(ABC):
         for start in range(0, max(1, len(content)), _PIECE_BYTES):
             piece = base64.b64encode(content[start : start + _PIECE_BYTES]).decode()
             script = _WRITE.format(path=quoted, redirect=redirect)
-            done = await self._execute(script, stdin=piece)
+            done = await self._execute(script, stdin=piece, may_change=True)
             self._expect_success(done, f"cannot write {path}")
             redirect = ">>"
 
@@ -240,7 +243,9 @@ class ShellWorkspace(ABC):
         for path in paths:
             _expect_inside(path)
         given = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")
-        await self._git("firmly put_back", "files put back", given=given, retryable=True)
+        await self._git(
+            "firmly put_back", "files put back", given=given, retryable=True, may_change=True
+        )
 
     async def apply(self, patch: str) -> None:
         """Apply a unified diff to the work tree: all of it, or nothing.
@@ -253,7 +258,7 @@ class ShellWorkspace(ABC):
             WorkspaceError: the shell is gone.
         """
         given = patch.encode(errors="surrogateescape")
-        done = await self._work_tree("apply", given=given)
+        done = await self._work_tree("apply", given=given, may_change=True)
         if done.exit_code:
             raise ValueError(done.text.strip())
 
@@ -370,13 +375,21 @@ class ShellWorkspace(ABC):
         given: bytes | None = None,
         keep_bytes: int = DEFAULT_OUTPUT_BYTES,
         retryable: bool = False,
+        may_change: bool = False,
     ) -> bytes:
         """Return the output of a function of `work_tree.sh`. `what` names it in the error."""
-        done = await self._work_tree(work, given=given, keep_bytes=keep_bytes)
+        done = await self._work_tree(
+            work, given=given, keep_bytes=keep_bytes, may_change=may_change
+        )
         return self._output(done, what, retryable=retryable)
 
     async def _work_tree(
-        self, work: str, *, given: bytes | None = None, keep_bytes: int = DEFAULT_OUTPUT_BYTES
+        self,
+        work: str,
+        *,
+        given: bytes | None = None,
+        keep_bytes: int = DEFAULT_OUTPUT_BYTES,
+        may_change: bool = False,
     ) -> Finished:
         """Run a function of `work_tree.sh`, with its input `given` as a file in the scratch."""
         stdin = ""
@@ -395,7 +408,11 @@ class ShellWorkspace(ABC):
         lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
         script = "\n".join([*lines, _WORK_TREE, work])
         return await self._execute(
-            script, timeout_s=_GIT_TIMEOUT_S, keep_bytes=keep_bytes, stdin=stdin
+            script,
+            timeout_s=_GIT_TIMEOUT_S,
+            keep_bytes=keep_bytes,
+            stdin=stdin,
+            may_change=may_change,
         )
 
     def _output(self, done: Finished, what: str, *, retryable: bool = False) -> bytes:
@@ -416,7 +433,10 @@ class ShellWorkspace(ABC):
         keep_bytes: int = DEFAULT_OUTPUT_BYTES,
         mode: Mode = "plain",
         stdin: str = "",
+        may_change: bool = False,
     ) -> Finished:
+        """Run a command. If it may change the work tree, notice whether anything has changed."""
+        last = self._last_survey if may_change and not self._changed else None
         try:
             done = await self._shell.run(
                 command,
@@ -424,13 +444,13 @@ class ShellWorkspace(ABC):
                 mode=mode,
                 keep_bytes=keep_bytes,
                 stdin=stdin,
-                stamp=self._last_survey.stamp if self._last_survey else "",
+                stamp=last.stamp if last else "",
             )
         except asyncio.CancelledError:
             if self._shell.gone:
                 await self.close()
             raise
-        self._changed = done.changed
+        self._changed = self._changed or (may_change and done.changed)
         return done
 
     def _absolute(self, path: str) -> str:

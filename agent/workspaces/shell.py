@@ -17,7 +17,10 @@ from agent.errors import WorkspaceError
 from agent.timings import timings
 
 Mode = Literal["login", "plain"]
-"""`login` is `bash -lc` with the profile and the file that BASH_ENV names; `plain` skips both."""
+"""`login` is `bash -lc` with the profile and the file that BASH_ENV names.
+
+`plain` skips both. It is for scripts of our own, after which no process is searched for.
+"""
 
 DEFAULT_OUTPUT_BYTES = 2 * 2**20
 """Bytes of a command's output that are kept by default: half head, half tail."""
@@ -138,10 +141,11 @@ class Shell:
         stdin: str = "",
         stamp: str = "",
     ) -> Finished:
-        """Run `command` with `stdin`, and end every process that it leaves.
+        """Run `command` with `stdin`, and end every process that it leaves in its group.
 
-        Afterwards, check for changes in the server's folder, except `.git`, since `stamp`, in
-        seconds of the server's clock. Without a stamp, the folder counts as changed.
+        After a login command, end those that left the group, too. With a `stamp`, in seconds of the
+        server's clock, then check for changes in the server's folder, except `.git`, since that
+        time. Without one, the folder counts as changed.
 
         Raises:
             WorkspaceError: the server does not respond in time, or has ended.
