@@ -1,10 +1,31 @@
 """Confinement of tools to the repository, with all links followed."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from agent.tools.tool import Refused, is_plain
-from agent.workspaces import Workspace
+from agent.workspaces import Found, Workspace
+
+
+@dataclass(frozen=True)
+class ConfinedFile:
+    """What a path leads to inside the repository."""
+
+    path: str
+    """The target, relative to the repository's root."""
+    found: Found
+
+    @property
+    def content(self) -> bytes | None:
+        """The content of the file, or None if there is no file.
+
+        Raises:
+            Refused: the file cannot be read.
+        """
+        if self.found.problem:
+            raise Refused(self.found.problem)
+        return self.found.content
 
 
 async def confined(workspace: Workspace, path: str) -> str:
@@ -30,6 +51,28 @@ async def confined_all(workspace: Workspace, paths: Sequence[str]) -> list[str]:
     return [_inside(workspace, path, real) for path, real in zip(paths, found, strict=True)]
 
 
+async def confined_files(workspace: Workspace, paths: Sequence[str]) -> list[ConfinedFile]:
+    """Return what paths lead to inside the repository.
+
+    Raises:
+        Refused: one of them is empty, or its target is outside the repository.
+    """
+    try:
+        found = await workspace.look_up(paths)
+    except OSError as error:
+        raise Refused(str(error)) from error
+    return [
+        ConfinedFile(_inside(workspace, path, each.path), each)
+        for path, each in zip(paths, found, strict=True)
+    ]
+
+
+async def confined_file(workspace: Workspace, path: str) -> ConfinedFile:
+    """Return what a path leads to, as `confined_files` does."""
+    [file] = await confined_files(workspace, [path])
+    return file
+
+
 def _inside(workspace: Workspace, path: str, real: str | None) -> str:
     if real is None:
         raise Refused(
@@ -41,15 +84,15 @@ def _inside(workspace: Workspace, path: str, real: str | None) -> str:
     return real
 
 
-async def confined_for_writing(workspace: Workspace, path: str) -> str:
-    """Return the target as `confined` does, for a file that is going to be written.
+async def confined_for_writing(workspace: Workspace, path: str) -> ConfinedFile:
+    """Return what a path leads to as `confined_file` does, for a file that is going to be written.
 
     Raises:
         Refused: also for the root itself and for git's own files.
     """
-    real = await confined(workspace, path)
-    if real == ".":
+    file = await confined_file(workspace, path)
+    if file.path == ".":
         raise Refused(f"{path} is the repository's root, which is a folder")
-    if ".git" in PurePosixPath(real).parts:
+    if ".git" in PurePosixPath(file.path).parts:
         raise Refused(f"{path} belongs to git; files in .git cannot be written")
-    return real
+    return file

@@ -2,11 +2,12 @@
 
 import difflib
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 from pydantic import Field
 
-from agent.tools.confinement import confined, confined_for_writing
+from agent.tools.confinement import ConfinedFile, confined_files, confined_for_writing
 from agent.tools.results import ToolResult
 from agent.tools.texts import Text, decode, with_crlf
 from agent.tools.tool import NOTHING, Arguments, Refused, Tool, ToolSettings
@@ -48,33 +49,32 @@ class ApplyPatch(Arguments):
 
 async def write(workspace: Workspace, settings: ToolSettings, asked: Write) -> ToolResult:
     """Create a file, or replace one in its own encoding and with its own line ends."""
-    path = await confined_for_writing(workspace, asked.path)
-    before = await _text_before(workspace, path)
+    file = await confined_for_writing(workspace, asked.path)
+    before = _text_before(file)
     content = with_crlf(asked.content) if before.is_crlf else asked.content
-    await _write(workspace, path, before.encode(content))
+    await _write(workspace, file.path, before.encode(content))
     return ToolResult(f"wrote {asked.path}")
 
 
 async def write_new(workspace: Workspace, settings: ToolSettings, asked: WriteNew) -> ToolResult:
     """Create a file."""
-    path = await confined_for_writing(workspace, asked.path)
-    if await _bytes_of(workspace, path) is not None:
+    file = await confined_for_writing(workspace, asked.path)
+    if file.content is not None:
         raise Refused(f"{asked.path} exists; only new files can be written")
-    await _write(workspace, path, asked.content.encode())
+    await _write(workspace, file.path, asked.content.encode())
     return ToolResult(f"wrote the new file {asked.path}")
 
 
 async def edit(workspace: Workspace, settings: ToolSettings, asked: Edit) -> ToolResult:
     """Replace the only occurrence of the old text."""
-    path = await confined_for_writing(workspace, asked.path)
-    content = await _bytes_of(workspace, path)
-    if content is None:
+    file = await confined_for_writing(workspace, asked.path)
+    if file.content is None:
         raise Refused(f"there is no file {asked.path}; write creates one")
-    text = decode(content, asked.path)
+    text = decode(file.content, asked.path)
     edited = replace_once(text, asked.old, asked.new, asked.path)
     if edited == text.content:
         raise Refused("old and new are the same; nothing would change")
-    await _write(workspace, path, text.encode(edited))
+    await _write(workspace, file.path, text.encode(edited))
     return ToolResult(f"edited {asked.path}")
 
 
@@ -136,24 +136,10 @@ def _not_found(content: str, old: str, path: str) -> str:
     )
 
 
-async def _bytes_of(workspace: Workspace, path: str) -> bytes | None:
-    """Return the content of a file, or None if there is no file.
-
-    Raises:
-        Refused: the file cannot be read.
-    """
-    try:
-        return await workspace.read(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise Refused(str(error)) from error
-
-
-async def _text_before(workspace: Workspace, path: str) -> Text:
+def _text_before(file: ConfinedFile) -> Text:
     """Return the text of a file that is about to be replaced; empty for a new or binary file."""
     try:
-        return decode(await _bytes_of(workspace, path) or b"", path)
+        return decode(file.content or b"", file.path)
     except Refused:
         return Text("")
 
@@ -167,12 +153,14 @@ async def _write(workspace: Workspace, path: str, content: bytes) -> None:
 
 async def _with_line_ends_of_files(workspace: Workspace, patch: str) -> str:
     """Add CR LF to the patch's lines for files that use it, because models do not see line ends."""
-    given = patch.split("\n")
+    given = [*pairwise([*patch.split("\n"), ""])]
+    names = [_name_in(line) for line, following in given if _begins_file(line, following)]
+    are_crlf = await _are_crlf(workspace, list(dict.fromkeys(filter(None, names))))
     lines = []
     crlf = in_header = False
-    for line, following in pairwise([*given, ""]):
-        if line.startswith("--- ") and following.startswith("+++ "):
-            crlf = await _is_crlf(workspace, line.removeprefix("--- "))
+    for line, following in given:
+        if _begins_file(line, following):
+            crlf = are_crlf.get(_name_in(line), False)
             in_header = True
         elif in_header:
             in_header = False
@@ -182,11 +170,23 @@ async def _with_line_ends_of_files(workspace: Workspace, patch: str) -> str:
     return "\n".join(lines)
 
 
-async def _is_crlf(workspace: Workspace, header: str) -> bool:
-    """Return True if every line of the file that a patch names, after `a/`, ends in CR LF."""
-    name = header.split("\t")[0].strip().partition("/")[2]
-    content = await _bytes_of(workspace, await confined(workspace, name)) if name else None
-    return content is not None and Text(content.decode("latin-1")).is_crlf
+def _begins_file(line: str, following: str) -> bool:
+    """Return True for the first header line of a file in a patch."""
+    return line.startswith("--- ") and following.startswith("+++ ")
+
+
+def _name_in(header: str) -> str:
+    """Return the name after `a/`, or ''."""
+    return header.removeprefix("--- ").split("\t")[0].strip().partition("/")[2]
+
+
+async def _are_crlf(workspace: Workspace, names: Sequence[str]) -> dict[str, bool]:
+    """Return for each name whether there is a file in which every line ends in CR LF."""
+    files = await confined_files(workspace, names) if names else []
+    return {
+        name: Text((file.content or b"").decode("latin-1")).is_crlf
+        for name, file in zip(names, files, strict=True)
+    }
 
 
 EDITING = (

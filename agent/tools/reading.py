@@ -8,7 +8,7 @@ from pydantic import Field
 
 from agent.index.shared import read_index
 from agent.index.sources import lines
-from agent.tools.confinement import confined
+from agent.tools.confinement import confined, confined_file
 from agent.tools.results import ToolResult
 from agent.tools.symbols import callee_line, caller_line, definition_line
 from agent.tools.texts import decode
@@ -64,13 +64,10 @@ class FindCallees(Arguments):
 
 async def read(workspace: Workspace, settings: ToolSettings, asked: Read) -> ToolResult:
     """Return the requested lines with their numbers."""
-    path = await confined(workspace, asked.path)
-    try:
-        content = await workspace.read(path)
-    except FileNotFoundError:
+    file = await confined_file(workspace, asked.path)
+    path, content = file.path, file.content
+    if content is None:
         return await _folder(workspace, asked.path, path)
-    except OSError as error:
-        raise Refused(str(error)) from error
     found = lines(decode(content, asked.path).content)
     if not found:
         return ToolResult(f"{asked.path} is an empty file", read=[path])

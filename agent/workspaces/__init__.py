@@ -1,9 +1,9 @@
 """Workspaces: a private repository and a shell, in a container or on the host.
 
 `protocol` defines what an arm can rely on. `container` and `host` implement it. `shell` is the
-client of the small bash loop in `command_server.sh`, which runs the commands of both. `repository`
-runs git through `work_tree.sh` to get trees and patches. `janitor` removes leftovers of dead
-programs, which `ownership` identifies.
+client of the small bash loop in `command_server.sh`, which runs the commands of both. `files` reads
+and writes files through it. `repository` runs git through `work_tree.sh` to get trees and patches.
+`janitor` removes leftovers of dead programs, which `ownership` identifies.
 """
 
 from agent.workspaces.container import DockerWorkspace, Limits, docker_available
@@ -13,6 +13,7 @@ from agent.workspaces.protocol import (
     Checkpoint,
     CommandResult,
     Environment,
+    Found,
     Mount,
     Workspace,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "CommandResult",
     "DockerWorkspace",
     "Environment",
+    "Found",
     "HostWorkspace",
     "Limits",
     "Mount",

@@ -57,6 +57,18 @@ class Change:
     """`typechange` if a link or a pipe replaced a file, or the other way round."""
 
 
+@dataclass(frozen=True)
+class Found:
+    """What a path leads to, with all symbolic links followed."""
+
+    path: str | None
+    """The target relative to the root, whether it exists or not; None if it is outside."""
+    content: bytes | None = None
+    """The content of a file inside the root that can be read."""
+    problem: str = ""
+    """Why a file inside the root cannot be read, or ''."""
+
+
 class Workspace(Protocol):
     """A repository with a shell, private to one attempt.
 
@@ -110,6 +122,14 @@ class Workspace(Protocol):
 
         Raises:
             OSError: a path is invalid, such as an empty one.
+        """
+        ...
+
+    async def look_up(self, paths: Sequence[str]) -> list[Found]:
+        """Return what paths lead to: the targets as of `resolve`, and the contents of files.
+
+        Raises:
+            OSError: a path is invalid, such as an empty one, or the files are too large together.
         """
         ...
 

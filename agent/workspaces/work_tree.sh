@@ -13,6 +13,7 @@
 #              objects  the objects that those two write; all others are in the repository
 
 declare -A size
+left_out=
 unset "${!GIT_@}"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1
 export GIT_NO_REPLACE_OBJECTS=1 LC_ALL=C
@@ -93,9 +94,9 @@ collect() {
   exceptions >"$GIT_DIR/settled"
 }
 
-# Leaves out unreadable files and repositories without a commit.
+# Leaves out unreadable files and repositories without a commit, and then sets left_out.
 add_all() {
-  git add -A --ignore-errors || (($? == 1))
+  git add -A --ignore-errors || { left_out=$? && ((left_out == 1)); }
 }
 
 # Lists ignored files in the index, those in the user's index, and missing files of the base.
@@ -197,10 +198,13 @@ difference() {
 }
 
 # Writes the changes since the opening to $scratch/changes: status and path in turn, each ending in
-# NUL. New files count even if git would ignore them, and a pipe in place of a file is a change.
+# NUL. New files count even if git would ignore them, and a pipe in place of a file is a change. The
+# ids of contents are left out where git could not read a file, for it keeps the last one.
 list_changes() {
-  compare "$opening" --diff-filter=a >"$scratch/changes" ||
-    { know_opening && compare "$opening" --diff-filter=a >"$scratch/changes"; } || return
+  local -a form=(--raw --no-abbrev)
+  [[ ! $left_out ]] || form=(--name-status --diff-filter=a)
+  differences "$opening" "${form[@]}" >"$scratch/changes" ||
+    { know_opening && differences "$opening" "${form[@]}" >"$scratch/changes"; } || return
   local before=$scratch/files odd=$scratch/odd
   # Commands in the workspace can change the list of files at the opening. A changed list is not
   # used: then only the files in git's tree count as present at the opening.
@@ -224,8 +228,10 @@ changes_since() {
   collect && compare "$want" >"$scratch/delta" && cat -- "$scratch/delta"
 }
 
-compare() {
-  git diff-index --cached -z --name-status --no-renames --ignore-submodules=all "${@:2}" "$1" --
+compare() { differences "$1" --name-status; }
+
+differences() {
+  git diff-index --cached -z --no-renames --ignore-submodules=all "${@:2}" "$1" --
 }
 
 # The objects of the opening's tree may be lost with those of $scratch.
@@ -281,7 +287,7 @@ original() {
 }
 
 # Restores the work tree $want, which is the base commit with the patch in $scratch/given. Prints
-# the time.
+# the time, and the changes since the opening if $1.
 restore() {
   look bytes || return
   if [[ ! -d $scratch/start ]]; then
@@ -297,6 +303,7 @@ restore() {
   stamp
   if collect && [[ $(git write-tree) == "$want" ]]; then
     echo "$stamped"
+    ((!$1)) || { list_changes && cat -- "$scratch/changes"; }
     return
   fi
   git diff-index --cached --name-status "$want" >&2
@@ -304,7 +311,7 @@ restore() {
 }
 
 restore_opening() {
-  cp -- "$scratch/opening" "$scratch/given" && want=$opening && restore
+  cp -- "$scratch/opening" "$scratch/given" && want=$opening && restore "$1"
 }
 
 # Makes each folder accessible before find enters it.

@@ -1,0 +1,234 @@
+"""Commands and files of a workspace, each one exchange with its shell."""
+
+import asyncio
+import base64
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from agent.workspaces.protocol import CommandResult, Found
+from agent.workspaces.shell import DEFAULT_OUTPUT_BYTES, Finished, Mode, Shell
+
+MAX_FILE_BYTES = 64 * 2**20
+"""Largest file that is read, and largest patch that `diff` returns."""
+
+PIECE_BYTES = 3 * 2**20
+"""Largest input of one exchange. A multiple of 3, so that pieces of base64 can be decoded alone."""
+
+_FILE_TIMEOUT_S = 60.0
+
+_READ = """
+[[ -f {path} ]] || exit 44
+size=$(wc -c <{path}) || exit 1
+((size <= {limit})) || exit 45
+base64 <{path}
+"""
+
+# Prints the targets, each ending in NUL, and a line for each: = and the content of a file, > for
+# one that is too large, ! for one that cannot be read, or - if there is no file inside the root.
+_LOOK_UP = """
+cd {root} || exit
+mapfile -d '' found < <(realpath -mz -- . {paths})
+wait $! || exit
+printf '%s\\0' "${{found[@]}}"
+for path in "${{found[@]:1}}"; do
+  if [[ $path != "${{found[0]}}"/* || ! -f $path ]]; then echo -
+  elif ! size=$(wc -c 2>/dev/null <"$path"); then echo !
+  elif ((size > {limit})); then echo '>'
+  else printf = && base64 -w 0 <"$path" && echo
+  fi
+done
+"""
+
+_WRITE = """
+mkdir -p -- "$(dirname -- {path})" && base64 -d {redirect} {path}
+"""
+
+_RESOLVE = "cd {root} && realpath -mz -- . {paths}"
+
+
+class ShellFiles(ABC):
+    """The part of the workspace protocol that needs no git, over any shell.
+
+    Cancelling a call while its command runs closes the workspace: the command may be at any point
+    of its work, and has to end.
+    """
+
+    def __init__(self, shell: Shell, *, root: str) -> None:
+        self._shell = shell
+        self._root = root
+        # The time in the workspace since which nothing in the root has changed; empty if something
+        # has, or nobody has looked. Most commands only read, and checking for changes as part of
+        # each command takes a tenth of the time of asking git. Scripts of our own that only read
+        # are not checked.
+        self._unchanged_since = ""
+
+    @property
+    def root(self) -> str:
+        """Absolute path of the repository, as seen by commands."""
+        return self._root
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End every process and remove all that was made. Never raises. May be called twice."""
+
+    async def run(
+        self, command: str, *, timeout_s: float, max_output_bytes: int | None = None
+    ) -> CommandResult:
+        """Run a command in a fresh `bash -lc` in the root, with standard input closed.
+
+        Processes that it leaves in the background, including daemons, are killed when it ends. The
+        first and the last half of `max_output_bytes` (2 MiB) of the output are kept.
+
+        Raises:
+            WorkspaceError: the shell or the container is gone.
+        """
+        keep = DEFAULT_OUTPUT_BYTES if max_output_bytes is None else max_output_bytes
+        done = await self._execute(
+            command, timeout_s=timeout_s, keep_bytes=keep, mode="login", may_change=True
+        )
+        return CommandResult(
+            exit_code=done.exit_code,
+            output=done.text,
+            output_bytes=done.output_bytes,
+            truncated=done.left_out > 0,
+            timed_out=done.timed_out,
+            duration_s=done.duration_s,
+        )
+
+    async def read(self, path: str) -> bytes:
+        """Return the content of a file.
+
+        Raises:
+            FileNotFoundError: there is no such file, or it is a folder or a device.
+            OSError: the file cannot be read, or is larger than `MAX_FILE_BYTES`.
+        """
+        script = _READ.format(path=shlex.quote(self._absolute(path)), limit=MAX_FILE_BYTES)
+        done = await self._execute(script, keep_bytes=3 * MAX_FILE_BYTES)
+        if done.exit_code == 44:
+            raise FileNotFoundError(path)
+        if done.exit_code == 45:
+            raise OSError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
+        self._expect_success(done, f"cannot read {path}")
+        return base64.b64decode(done.head + done.tail)
+
+    async def write(self, path: str, content: bytes) -> None:
+        """Create or replace a file, and create missing folders.
+
+        Raises:
+            OSError: the shell's reason, such as a folder of that name or a full disk.
+        """
+        quoted = shlex.quote(self._absolute(path))
+        redirect = ">"
+        for start in range(0, max(1, len(content)), PIECE_BYTES):
+            piece = base64.b64encode(content[start : start + PIECE_BYTES]).decode()
+            script = _WRITE.format(path=quoted, redirect=redirect)
+            done = await self._execute(script, stdin=piece, may_change=True)
+            self._expect_success(done, f"cannot write {path}")
+            redirect = ">>"
+
+    async def resolve(self, path: str) -> str | None:
+        """Return the target of a path with all symbolic links followed, whether it exists or not.
+
+        The result is relative to the root (`.` for the root itself), or None if it is outside the
+        root.
+
+        Raises:
+            OSError: the path is invalid, such as an empty one.
+        """
+        [resolved] = await self.resolve_all([path])
+        return resolved
+
+    async def resolve_all(self, paths: Sequence[str]) -> list[str | None]:
+        """Return the targets of several paths, as `resolve` does.
+
+        Raises:
+            OSError: a path is invalid.
+        """
+        names = {"root": shlex.quote(self._root), "paths": shlex.join(paths)}
+        done = await self._execute(_RESOLVE.format(**names))
+        self._expect_success(done, f"cannot resolve {', '.join(paths)}")
+        root, *found, _ = done.head.split(b"\0")
+        return _inside(root, found)
+
+    async def look_up(self, paths: Sequence[str]) -> list[Found]:
+        """Return what paths lead to, with all symbolic links followed.
+
+        Raises:
+            OSError: a path is invalid, such as an empty one, or the files are too large together.
+        """
+        script = _LOOK_UP.format(
+            root=shlex.quote(self._root), paths=shlex.join(paths), limit=MAX_FILE_BYTES
+        )
+        done = await self._execute(script, keep_bytes=3 * MAX_FILE_BYTES)
+        what = ", ".join(paths)
+        self._expect_success(done, f"cannot read {what}")
+        if done.left_out:
+            raise OSError(f"{what} are too large together")
+        root, *targets, printed = (done.head + done.tail).split(b"\0")
+        inside = _inside(root, targets)
+        lines = printed.decode().splitlines()
+        return [
+            _found(path, line, name) for path, line, name in zip(inside, lines, paths, strict=True)
+        ]
+
+    async def holds(self, path: str, content: bytes) -> bool:
+        """Return True if there is a file of that content at exactly this path, without links."""
+        [found] = await self.look_up([path])
+        return found.path == path and found.content == content
+
+    async def _execute(
+        self,
+        command: str,
+        *,
+        timeout_s: float = _FILE_TIMEOUT_S,
+        keep_bytes: int = DEFAULT_OUTPUT_BYTES,
+        mode: Mode = "plain",
+        stdin: str = "",
+        may_change: bool = False,
+    ) -> Finished:
+        """Run a command. If it may change the work tree, notice whether anything has changed."""
+        try:
+            done = await self._shell.run(
+                command,
+                timeout_s=timeout_s,
+                mode=mode,
+                keep_bytes=keep_bytes,
+                stdin=stdin,
+                stamp=self._unchanged_since if may_change else "",
+            )
+        except asyncio.CancelledError:
+            if self._shell.gone:
+                await self.close()
+            raise
+        if may_change and done.changed:
+            self._unchanged_since = ""
+        return done
+
+    def _absolute(self, path: str) -> str:
+        return path if path.startswith("/") else f"{self._root}/{path}"
+
+    def _expect_success(self, done: Finished, failure: str) -> None:
+        if done.exit_code:
+            raise OSError(f"{failure}: {done.text.strip() or f'exit {done.exit_code}'}")
+
+
+def _inside(root: bytes, targets: Sequence[bytes]) -> list[str | None]:
+    """Return paths relative to the root, or None for those outside."""
+    top = PurePosixPath(root.decode(errors="surrogateescape"))
+    paths = [PurePosixPath(target.decode(errors="surrogateescape")) for target in targets]
+    return [str(path.relative_to(top)) if path.is_relative_to(top) else None for path in paths]
+
+
+def _found(path: str | None, line: str, name: str) -> Found:
+    """Return what a line of `_LOOK_UP` says about a path. `name` is how it was asked for."""
+    match line[:1]:
+        case "=":
+            return Found(path, base64.b64decode(line[1:]))
+        case ">":
+            return Found(path, problem=f"{name} is larger than {MAX_FILE_BYTES} bytes")
+        case "!":
+            return Found(path, problem=f"cannot read {name}: permission denied")
+        case _:
+            return Found(path)
