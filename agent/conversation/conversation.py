@@ -1,7 +1,7 @@
 """One role's conversation: tool use until it answers, within rounds and the context window."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -57,20 +57,20 @@ async def converse(
     limits: Limits,
     toolbox: Toolbox | None = None,
     helpers: Sequence[Helper] = (),
-    uses: list[ToolUse] | None = None,
+    on_use: Callable[[ToolUse], None] = lambda use: None,
     person: Person | None = None,
 ) -> Exchange[A]:
     """Ask a role, let it use its tools, and return its answer.
 
-    `facts` is the role's whole input. `session` is a scope of its own. `uses` is filled as tools
-    are used, for callers that need it when time runs out. Messages of a `person` are heard before
-    each call.
+    `facts` is the role's whole input. `session` is a scope of its own. `on_use` receives each use
+    of a tool, for callers that need it before the end, or when time runs out. Messages of a
+    `person` are heard before each call.
 
     Raises:
         BudgetExhausted, OutOfTime, LimitReached, InfrastructureError: no call could be made.
     """
     talk = Conversation(
-        session, role, prompt, facts, answer, limits, toolbox, helpers, uses, person
+        session, role, prompt, facts, answer, limits, toolbox, helpers, on_use, person
     )
     return await talk.until_answer()
 
@@ -103,7 +103,7 @@ class Conversation(Generic[A]):
         limits: Limits,
         toolbox: Toolbox | None = None,
         helpers: Sequence[Helper] = (),
-        uses: list[ToolUse] | None = None,
+        on_use: Callable[[ToolUse], None] = lambda use: None,
         person: Person | None = None,
     ) -> None:
         """Open the conversation. The parameters are those of `converse`.
@@ -119,7 +119,8 @@ class Conversation(Generic[A]):
         self._facts = facts
         self._limits = limits
         self._left = limits.rounds
-        self._uses = [] if uses is None else uses
+        self._uses: list[ToolUse] = []
+        self._on_use = on_use
         self._person = person
         self._is_chat = person is not None and person.is_chat
         self._calls = 0
@@ -343,7 +344,8 @@ class Conversation(Generic[A]):
         done = await self._offer.use(calls)
         for call, result in zip(calls, done.results, strict=True):
             if result is not None:
-                self._uses.append(ToolUse(call.name, call.arguments, result))
+                self._uses.append(use := ToolUse(call.name, call.arguments, result))
+                self._on_use(use)
         if done.error is not None:
             raise done.error
         return [result for result in done.results if result is not None]

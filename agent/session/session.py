@@ -86,17 +86,15 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
-            await self._written(is_failing=error is not None)
-        finally:
-            await self._bench.close()
-
-    async def _written(self, *, is_failing: bool) -> None:
-        """Let the log record every step of the attempt. One that is failing keeps its own error."""
         if self.name:
+            self._attempt.ahead.close(self._bench)
             return
-        with suppress(InfrastructureError) if is_failing else nullcontext():
-            await self._attempt.log.flush()
+        try:
+            # An attempt that is failing keeps its own error.
+            with nullcontext() if error is None else suppress(InfrastructureError):
+                await self._attempt.log.flush()
+        finally:
+            await self._attempt.ahead.end(self._bench)
 
     def scope(
         self, name: str, *, limit_s: float | None = None, gate: Gate | None = None
@@ -125,9 +123,13 @@ class Session:
             ValueError: a scope of that name already exists.
         """
         path = self._inside(name)
-        bench = Workbench(path, self._attempt.workspaces, self._attempt.log, tree)
+        bench = self._attempt.ahead.bench(path, tree)
         async with self._child(path, bench, limit_s, gate) as child:
             yield child
+
+    def prepare(self, name: str) -> None:
+        """Begin to open the workspace of a branch that is going to start at the base commit."""
+        self._attempt.ahead.open(self._inside(name))
 
     def _inside(self, name: str) -> str:
         return f"{self.name}/{name}" if self.name else name

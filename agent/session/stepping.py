@@ -28,6 +28,7 @@ from agent.errors import (
 from agent.journal import Inputs, RecordedStep
 from agent.models.protocol import Model, ModelReply
 from agent.session import gates, turns
+from agent.session.ahead import Ahead
 from agent.session.contacts import Contact
 from agent.session.deadlines import Deadline, covered_s
 from agent.session.gates import Gate
@@ -88,6 +89,11 @@ class AttemptState:
     """True if the price of a call was asked for, so that the models have loaded their lists."""
     steps: list[Step] = field(default_factory=list)
     scopes: set[str] = field(default_factory=set)
+
+    @functools.cached_property
+    def ahead(self) -> Ahead:
+        """The workspaces that open or close beside the steps."""
+        return Ahead(self.workspaces, self.log)
 
     @property
     def spent(self) -> Spent:

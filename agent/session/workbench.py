@@ -79,6 +79,7 @@ class Workbench:
         self._held = BASE
         self._recorded = tree
         self._lifetime = AsyncExitStack()
+        self._opening: asyncio.Task[Workspace] | None = None
 
     def mount(self, mounts: Sequence[Mount]) -> None:
         """Open the workspace with these mounts, from the next opening on."""
@@ -101,6 +102,10 @@ class Workbench:
             assert known.tree is not None, "it was chosen for its tree"
             self.replayed(known.tree, known.ordinal)
 
+    def open(self) -> None:
+        """Begin to open the workspace, for whoever needs it first."""
+        self._opening = asyncio.create_task(self._opened())
+
     async def ready(self) -> Workspace:
         """Return the workspace at the recorded work tree.
 
@@ -108,6 +113,9 @@ class Workbench:
             WorkspaceError: the workspace is not available, or not at that tree.
         """
         self.catch_up()
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            await opening
         if self._workspace is not None and self._image != self.tree.image:
             await self.close()
         workspace = self._workspace or await self._opened()
@@ -167,6 +175,10 @@ class Workbench:
 
     async def close(self) -> None:
         """Close the workspace. The next use opens another one."""
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
         self._workspace = None
         await self._lifetime.aclose()
 

@@ -163,7 +163,7 @@ class ShellFiles(ABC):
         )
         done = await self._execute(script, keep_bytes=3 * MAX_FILE_BYTES)
         what = ", ".join(paths)
-        self._expect_success(done, f"cannot read {what}")
+        self._expect_success(done, f"cannot resolve {what}")
         if done.left_out:
             raise OSError(f"{what} are too large together")
         root, *targets, printed = (done.head + done.tail).split(b"\0")

@@ -35,6 +35,8 @@ _WRITE_A_TEST = (
     "no test can show the change, answer again with `no_test_because`"
 )
 
+_FRESH = "fresh"
+
 SHOWN_EVIDENCE = 4_000
 """Maximum length of the evidence of one finding in a prompt, in characters."""
 
@@ -83,6 +85,12 @@ class Judgement:
         return tuple(test for finding in self.findings for test in finding.tests)
 
 
+def prepare_judge(state: Evidence, session: Session) -> None:
+    """Let the fresh copy of `judge`, which has this session, open while the change is made."""
+    if state.probe.works:
+        session.prepare(_FRESH)
+
+
 async def judge(
     state: Evidence,
     change: Change,
@@ -110,7 +118,7 @@ async def judge(
     covering = await tests_covering(change.files, session.scope("covering"))
     related = state.known_tests([*named, *covering])
     try:
-        async with session.branch("fresh", BASE, limit_s=state.profile.phase_limit_s) as fresh:
+        async with session.branch(_FRESH, BASE, limit_s=state.profile.phase_limit_s) as fresh:
             problem = await _reproduced(state, change, work, fresh)
             if insists_on_test and not problem and _lacks_a_test(state, change, work):
                 problem = _WRITE_A_TEST

@@ -64,7 +64,7 @@ async def _talk(
         StepReport,
         limits,
         [gathering(state)],
-        uses,
+        uses.append,
     )
     return await talk.until_answer()
 

@@ -8,10 +8,11 @@ is submitted in any case.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from agent.arms.durable.adjudication import adjudicate, applied
 from agent.arms.durable.answers import Ruling, Scouting, Work
-from agent.arms.durable.gates import Finding, Judgement, best, judge, rank
+from agent.arms.durable.gates import Finding, Judgement, best, judge, prepare_judge, rank
 from agent.arms.durable.profile import LeanProfile
 from agent.arms.durable.review import review_change
 from agent.arms.durable.scouting import scout
@@ -110,11 +111,12 @@ async def _restart(earlier: Judgement | None, session: Session) -> None:
 
 async def _approach(state: LeanState, plan: Scouting | None, session: Session) -> None:
     """Let one conversation work and repair until its change is accepted or repairs are used up."""
-    solver = Solver.open(state, plan, state.profile.rounds, session.scope("solve"))
+    solver = Solver(state, plan, state.profile.rounds, session.scope("solve"))
     state.written = solver.written
     for turn in range(1 + state.profile.repairs):
-        exchange = await solver.work()
-        judged = await _judged(state, exchange, session.scope(f"judge-{turn}"))
+        judging = session.scope(f"judge-{turn}")
+        exchange = await solver.work(on_edit=partial(prepare_judge, state, judging))
+        judged = await _judged(state, exchange, judging)
         if judged.accepted:
             judged = await _reviewed(state, judged, session.scope(f"review-{turn}"))
         state.judged.append(judged)

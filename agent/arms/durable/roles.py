@@ -1,6 +1,6 @@
 """Tools by role, and the conversations of roles that have tools."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from agent.arms.durable.profile import Role
@@ -55,7 +55,7 @@ def conversation(
     answer: type[A],
     limits: Limits,
     helpers: Sequence[Helper] = (),
-    uses: list[ToolUse] | None = None,
+    on_use: Callable[[ToolUse], None] = lambda use: None,
     person: Person | None = None,
 ) -> Conversation[A]:
     """Open the conversation of a role with its tools, and what the profile adds to them.
@@ -71,7 +71,9 @@ def conversation(
         programs = ProgramTool(tools, helpers, Programs())
         prompt = f"{prompt.rstrip()}\n\n{programs.prompt}"
         helpers = [*helpers, programs.helper]
-    return Conversation(session, role, prompt, facts, answer, limits, tools, helpers, uses, person)
+    return Conversation(
+        session, role, prompt, facts, answer, limits, tools, helpers, on_use, person
+    )
 
 
 def toolbox(role: Role, state: Evidence) -> Toolbox:

@@ -1,15 +1,16 @@
 """The solver: one conversation that reads, reproduces, edits and tests until the gates open."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 from agent.arms.durable.answers import Scouting, Work
 from agent.arms.durable.gates import Judgement
 from agent.arms.durable.roles import conversation, network
 from agent.arms.durable.state import Evidence
-from agent.conversation.conversation import Conversation, prompt_beside
+from agent.conversation.conversation import prompt_beside
 from agent.conversation.exchanges import Exchange, ToolUse, written_files
 from agent.conversation.person import Person
+from agent.paths import is_test_file
 from agent.ptc.tool import program_uses
 from agent.session.session import Session
 
@@ -22,39 +23,51 @@ _INCOMPLETE = {
 }
 
 
-@dataclass
 class Solver:
     """One conversation about the task, and the files that it wrote."""
 
-    talk: Conversation[Work]
-    session: Session
-    uses: list[ToolUse] = field(default_factory=list)
-
-    @classmethod
-    def open(
-        cls, state: Evidence, plan: Scouting | None, rounds: int, session: Session
-    ) -> "Solver":
+    def __init__(
+        self, state: Evidence, plan: Scouting | None, rounds: int, session: Session
+    ) -> None:
         """Open the conversation. With a `plan`, it follows the plan of a scout."""
-        uses: list[ToolUse] = []
+        self._session = session
+        self._uses: list[ToolUse] = []
+        self._on_edit: Callable[[], None] = lambda: None
         facts, prompt = _facts(state, plan, session), prompt_beside(__file__)
         limits, person = state.limits(rounds), Person(session, heard=state.heard)
-        talk = conversation(
-            "solver", state, session, prompt, facts, Work, limits, uses=uses, person=person
+        self._talk = conversation(
+            "solver",
+            state,
+            session,
+            prompt,
+            facts,
+            Work,
+            limits,
+            on_use=self._note,
+            person=person,
         )
-        return cls(talk, session, uses)
 
-    async def work(self) -> Exchange[Work]:
-        """Let the solver work until it answers or its rounds are used up."""
-        return await self.talk.until_answer()
+    async def work(self, on_edit: Callable[[], None]) -> Exchange[Work]:
+        """Let the solver work until it answers or its rounds are used up.
+
+        `on_edit` is called after each edit of a file that is no test.
+        """
+        self._on_edit = on_edit
+        return await self._talk.until_answer()
+
+    def _note(self, use: ToolUse) -> None:
+        self._uses.append(use)
+        if not all(map(is_test_file, written_files([use]))):
+            self._on_edit()
 
     def tell(self, judged: Judgement) -> None:
         """Tell the solver which gates are closed, so that its work continues."""
-        self.talk.tell(explain(judged))
+        self._talk.tell(explain(judged))
 
     def written(self) -> frozenset[str]:
         """Return the files that were passed to an editing tool, so that they exist on purpose."""
-        in_programs = program_uses(self.session.steps, self.session.name)
-        return frozenset(written_files([*self.uses, *in_programs]))
+        in_programs = program_uses(self._session.steps, self._session.name)
+        return frozenset(written_files([*self._uses, *in_programs]))
 
 
 def incomplete(exchange: Exchange[Work]) -> str:
