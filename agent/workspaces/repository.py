@@ -2,7 +2,8 @@
 
 import base64
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from agent.workspaces.survey import (
     Survey,
     blob_id,
     parse_changes,
-    parse_restored,
+    parse_files,
     parse_survey,
     tree_id,
 )
@@ -46,7 +47,9 @@ class _Opening(NamedTuple):
 
     base: str
     tree: str
-    files_digest: str
+    is_base: str
+    """`1` if the tree is that of the base commit, else `0`."""
+    files: Collection[str]
 
 
 class ShellWorkspace(ShellFiles):
@@ -62,8 +65,6 @@ class ShellWorkspace(ShellFiles):
         self._scratch = scratch
         self._opening: _Opening | None = None
         self._last_survey: Survey | None = None
-        self._lists_changes = False
-        """True if changes were asked for, so that they will be again."""
 
     async def holds(self, path: str, content: bytes) -> bool:
         """Return True if there is a file of that content at exactly this path, without links.
@@ -101,8 +102,7 @@ class ShellWorkspace(ShellFiles):
             WorkspaceError: the shell is gone.
         """
         if since is None:
-            self._lists_changes = True
-            return list((await self._survey()).changes or ())
+            return list((await self._survey()).changes)
         last = self._last_survey if self._unchanged_since else None
         if last is not None and last.since is not None and last.before == since:
             return list(last.since)
@@ -181,15 +181,12 @@ class ShellWorkspace(ShellFiles):
     async def _survey(self) -> Survey:
         """Return the work tree as it is. Git is asked only if anything changed."""
         last = self._last_survey
-        is_enough = last is not None and (last.changes is not None or not self._lists_changes)
-        if last is None or not self._unchanged_since or not is_enough:
+        if last is None or not self._unchanged_since:
             self._last_survey, self._unchanged_since = None, ""
             known = last.tree if last else ""
-            work = (
-                f"want={known}\nmost={INLINE_DELTA_BYTES}\nfirmly survey {int(self._lists_changes)}"
-            )
+            work = f"want={known}\nmost={INLINE_DELTA_BYTES}\nfirmly survey"
             found = await self._git(work, "tree", keep_bytes=2 * MAX_FILE_BYTES)
-            last = self._know(parse_survey(found, last))
+            last = self._know(parse_survey(found, last, self._files))
         return last
 
     def _know(self, survey: Survey) -> Survey:
@@ -223,31 +220,48 @@ class ShellWorkspace(ShellFiles):
             WorkspaceError: the tree is not the checkpoint's; a fresh workspace can help.
         """
         self._last_survey, self._unchanged_since = None, ""
-        lists = int(self._lists_changes)
         if checkpoint is None:
-            work = f"firmly restore_opening {lists}"
-            tree, delta = self._opening.tree if self._opening else "", None
+            work = "firmly restore_opening"
+            delta = None
         else:
-            work = f"want={shlex.quote(checkpoint.tree)}\nfirmly restore {lists}"
-            tree, delta = checkpoint.tree, checkpoint.delta
-        printed = await self._git(work, "restored tree", given=delta, retryable=True)
-        self._know(parse_restored(printed, tree, delta, lists_changes=self._lists_changes))
+            work = f"want={shlex.quote(checkpoint.tree)}\nfirmly restore"
+            delta = checkpoint.delta
+        printed = await self._git(
+            work,
+            "restored tree",
+            given=delta,
+            keep_bytes=2 * MAX_FILE_BYTES,
+            retryable=True,
+        )
+        self._know(replace(parse_survey(printed, None, self._files), delta=delta))
+
+    @property
+    def _files(self) -> Collection[str]:
+        """The files at the opening."""
+        return self._opening.files if self._opening else ()
 
     async def _begin(self) -> bool:
         """Save the repository's state, once and before any command. Return True if there is one."""
-        return self._remember(await self._git("begin", "repository", retryable=True))
+        return self._remember(
+            await self._git("begin", "repository", keep_bytes=MAX_FILE_BYTES, retryable=True)
+        )
 
     async def _begin_again(self) -> bool:
         """Continue from the state that another program saved. Return True if there is one."""
-        return self._remember(await self._git("begun", "repository", retryable=True))
+        return self._remember(
+            await self._git("begun", "repository", keep_bytes=MAX_FILE_BYTES, retryable=True)
+        )
 
     def _remember(self, known: bytes) -> bool:
         """Keep the opening. If it was saved just now, the work tree is as it was then."""
-        fields = known.decode().split()
-        self._opening = _Opening(*fields[:3]) if fields else None
-        if self._opening is not None and fields[3:]:
-            self._know(Survey(fields[3], self._opening.tree, changes=()))
-        return self._opening is not None
+        head, _, files = known.partition(b"\n")
+        if not head:
+            return False
+        base, tree, is_base, *stamp = head.decode().split()
+        self._opening = _Opening(base, tree, is_base, parse_files(files))
+        if stamp:
+            self._know(Survey(stamp[0], tree, changes=()))
+        return True
 
     async def _git(
         self,
@@ -279,13 +293,13 @@ class ShellWorkspace(ShellFiles):
             await self.write(f"{self._scratch}/given", given)
         elif given is not None:
             work, stdin = f"receive\n{work}", base64.b64encode(given).decode()
-        opening = self._opening or _Opening(self._base_commit, "", "")
+        opening = self._opening or _Opening(self._base_commit, "", "0", ())
         settings = {
             "root": self._root,
             "scratch": self._scratch,
             "base": opening.base,
             "opening": opening.tree,
-            "files_digest": opening.files_digest,
+            "is_base": opening.is_base,
         }
         lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
         script = "\n".join([*lines, _WORK_TREE, work])

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.errors import WorkspaceError
@@ -26,8 +26,8 @@ class Survey:
     stamp: str
     """The time of the survey, in seconds of the workspace's clock."""
     tree: str
-    changes: Sequence[Change] | None = None
-    """Differences from the opening, if they are known."""
+    changes: Sequence[Change]
+    """Differences from the opening."""
     blobs: Mapping[str, str] = field(default_factory=dict)
     """The ids of the contents of changed files, as far as they are known."""
     before: str = ""
@@ -38,65 +38,77 @@ class Survey:
     """Difference from the base commit, if it is small and was computed."""
 
 
-def parse_survey(printed: bytes, last: Survey | None) -> Survey:
-    """Return a survey. `last` is the survey before, of which the same tree needs nothing again.
+def parse_survey(printed: bytes, last: Survey | None, files: Collection[str]) -> Survey:
+    """Return a survey.
+
+    `last` is the survey before, of which the same tree needs nothing again. `files` are those at
+    the opening.
 
     Raises:
         WorkspaceError: git names no tree.
     """
     head, _, rest = printed.partition(b"\n")
-    stamp, tree, *sizes = head.split(b" ")
+    stamp, tree, left_out, *sizes = head.split(b" ")
     parts: list[bytes | None] = []
     for size in map(int, sizes):
         parts.append(rest[:size] if size >= 0 else None)
         rest = rest[max(size, 0) :]
-    found, since, delta = [*parts, None, None, None][:3]
-    changes, blobs = (None, {}) if found is None else _since_opening(found)
-    if last is not None and last.tree == tree_id(tree):
-        return replace(last, stamp=stamp.decode(), changes=changes, blobs=blobs)
-    known = None if since is None or last is None else (last.tree, parse_changes(since))
-    before, between = known or ("", None)
-    return Survey(stamp.decode(), tree_id(tree), changes, blobs, before, between, delta)
-
-
-def parse_restored(
-    printed: bytes, tree: str, delta: bytes | None, *, lists_changes: bool
-) -> Survey:
-    """Return the survey of a tree that was just restored, and verified."""
-    stamp, _, found = printed.partition(b"\n")
-    changes, blobs = _since_opening(found) if lists_changes else (None, {})
-    return Survey(stamp.decode().strip(), tree, changes, blobs, delta=delta)
+    present, changed, since, delta = [*parts, None, None][:4]
+    entries = list(_entries(changed or b""))
+    changes = _since_opening(entries, present or b"", files)
+    # Git keeps the id of a file that it could not read.
+    blobs = {path: blob for path, _, blob in entries if blob and left_out == b"0"}
+    now = Survey(stamp.decode(), tree_id(tree), changes, blobs, delta=delta)
+    if last is not None and last.tree == now.tree:
+        return replace(now, before=last.before, since=last.since, delta=last.delta)
+    if last is not None and since is not None:
+        return replace(now, before=last.tree, since=parse_changes(since))
+    return now
 
 
 def parse_changes(listed: bytes) -> list[Change]:
     """Return the changes of a list, sorted by path."""
-    found = [Change(path, status) for path, status, _ in _entries(listed)]
-    return sorted(found, key=lambda change: change.path)
+    return _sorted(Change(path, status) for path, status, _ in _entries(listed))
 
 
-def _since_opening(listed: bytes) -> tuple[list[Change], dict[str, str]]:
-    """Return the changes of a list, sorted by path, and the ids of the contents by path.
+def parse_files(listed: bytes) -> frozenset[str]:
+    """Return the paths of a list of files, each of which has its kind before its path."""
+    return frozenset(path for _, path in _files(listed))
 
-    Files that git would add are listed twice: by git with their ids, and among all new files.
+
+def _since_opening(
+    entries: Iterable[tuple[str, ChangeStatus, str]], present: bytes, files: Collection[str]
+) -> list[Change]:
+    """Return the changes that git lists, and new files even if git ignores them.
+
+    A pipe in place of a file is a change, too.
     """
-    entries = list(_entries(listed))
-    changes = [
-        Change(path, status) for path, status, blob in entries if blob is None or status != "added"
-    ]
-    blobs = {path: blob for path, _, blob in entries if blob}
-    return sorted(changes, key=lambda change: change.path), blobs
+    changes = [Change(path, status) for path, status, _ in entries if status != "added"]
+    for kind, path in _files(present):
+        if path not in files:
+            changes.append(Change(path, "added"))
+        elif kind not in ("f", "l"):
+            changes.append(Change(path, "typechange"))
+    return _sorted(changes)
 
 
-def _entries(listed: bytes) -> Iterator[tuple[str, ChangeStatus, str | None]]:
-    """Yield path, status and id of the content: '' for other than a file, None if it is not given.
+def _sorted(changes: Iterable[Change]) -> list[Change]:
+    return sorted(changes, key=lambda change: change.path)
 
-    git's raw form is `:<mode> <mode> <id> <id> <status>`.
+
+def _files(listed: bytes) -> Iterator[tuple[str, str]]:
+    """Yield kind and path of each file: `f` for a file, `l` for a link."""
+    for each in listed.decode(errors="surrogateescape").split("\0")[:-1]:
+        yield each[0], each[1:]
+
+
+def _entries(listed: bytes) -> Iterator[tuple[str, ChangeStatus, str]]:
+    """Yield path, status and id of the content, which is '' for a link and a repository.
+
+    Each entry is `:<mode> <mode> <id> <id> <status>` and the path, as by git's raw form.
     """
     fields = listed.decode(errors="surrogateescape").split("\0")[:-1]
     for kind, path in zip(fields[::2], fields[1::2], strict=True):
-        if not kind.startswith(":"):
-            yield path, _STATUSES[kind], None
-            continue
         _, mode, _, blob, status = kind.split(" ")
         yield path, _STATUSES[status], blob if mode.startswith("100") else ""
 

@@ -1,54 +1,53 @@
 # Reads and writes the work tree regardless of anything that its user may have done to git: the
 # index, settings, hooks and branches of the repository are ignored. For
-# `agent.workspaces.repository`, which sets root, scratch, base, opening, files_digest and want,
-# and calls one function. Needs bash, git 2.20, coreutils, find.
+# `agent.workspaces.repository`, which sets root, scratch, base, opening, is_base and want, and
+# calls one function. Needs bash, git 2.20, coreutils, find.
 #
 # In $scratch  start    .git without its objects, as it was when the workspace was opened
 #              present  untracked files at the opening, ignored or not
-#              files    all files at the opening, sorted
+#              files    all files at the opening, each with its kind
 #              opening  the patch from the base commit to the tree at the opening
-#              known    the ids of the base commit and of that tree, and the digest of `files`
+#              known    the ids of the base commit and of that tree, and 1 if both are the same
 #              bytes    a git folder for checkpoints, which takes files byte by byte
 #              patch    one for patches, with the line endings that .gitattributes sets
+#              now      a file whose time of change is that of the last look
 #              objects  the objects that those two write; all others are in the repository
 
-declare -A size
-left_out=
+left_out=0
 unset "${!GIT_@}"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1
 export GIT_NO_REPLACE_OBJECTS=1 LC_ALL=C
 cd -- "$root" || exit
 
-# Saves the state at the opening, once. Prints its ids, and the time if it was saved just now, or
-# nothing without a repository.
+# Saves the state at the opening, once. Prints its ids, the time if it was saved just now, and all
+# files there are; or nothing without a repository.
 begin() {
-  if [[ ! $(begun) ]]; then
-    local id
-    id=$(git -c safe.directory='*' rev-parse -q --verify "$base^{commit}" 2>/dev/null) || return 0
-    [[ -d .git/objects ]] || return 0
-    base=$id
-    mkdir -p -m 700 -- "$scratch" && copy_repository .git "$scratch/start" || return
-    look bytes && git read-tree "$base" && git ls-files -zo --directory >"$scratch/present" &&
-      files >"$scratch/files" && stamp && collect 2>"$scratch/log" && opening=$(git write-tree) &&
-      difference >"$scratch/opening" || return
-    files_digest=$(digest_of_files) &&
-      printf '%s %s %s\n' "$base" "$opening" "$files_digest" >"$scratch/known" &&
-      printf '%s %s %s %s\n' "$base" "$opening" "$files_digest" "$stamped"
+  if [[ -d $scratch/start && -f $scratch/known ]]; then
+    begun
     return
   fi
-  cat -- "$scratch/known"
+  local id
+  id=$(git -c safe.directory='*' rev-parse -q --verify "$base^{commit}" 2>/dev/null) || return 0
+  [[ -d .git/objects ]] || return 0
+  base=$id
+  mkdir -p -m 700 -- "$scratch" && copy_repository .git "$scratch/start" || return
+  look bytes && git read-tree "$base" && git ls-files -zo --directory >"$scratch/present" &&
+    mark && files >"$scratch/files" && collect 2>"$scratch/log" && opening=$(git write-tree) &&
+    difference >"$scratch/opening" || return
+  [[ -s $scratch/opening ]] && is_base=0 || is_base=1
+  echo "$base $opening $is_base" >"$scratch/known"
+  stamp "$(stat -c %.9Z -- "$scratch/now")"
+  echo "$base $opening $is_base $stamped"
+  cat -- "$scratch/files"
 }
 
-begun() { [[ ! -d $scratch/start || ! -f $scratch/known ]] || cat -- "$scratch/known"; }
+begun() { [[ ! -d $scratch/start || ! -f $scratch/known ]] || cat -- "$scratch/known" "$scratch/files"; }
 
-# Prints everything except folders, also inside nested repositories, which git ignores. The
-# arguments are what else `find` does with each of them.
-files() { find . -name .git -prune -o ! -type d -printf '%P\0' "$@" | sort -z; }
-
-digest_of_files() {
-  local digest
-  read -r digest _ < <(sha256sum <"$scratch/files")
-  printf '%s\n' "$digest"
+# Prints everything except folders with its kind, also inside nested repositories, which git
+# ignores. Makes each folder accessible before it is entered.
+files() {
+  find . -name .git -prune -o -type d ! -perm -u=rwx -exec chmod u+rwx -- {} \; -o \
+    ! -type d -printf '%y%P\0'
 }
 
 copy_repository() {
@@ -95,15 +94,16 @@ collect() {
 }
 
 # Leaves out unreadable files and repositories without a commit, and then sets left_out.
-add_all() {
-  git add -A --ignore-errors || { left_out=$? && ((left_out == 1)); }
-}
+add_all() { git add -A --ignore-errors || { (($? == 1)) && left_out=1; }; }
 
-# Lists ignored files in the index, those in the user's index, and missing files of the base.
+# Lists ignored files in the index, those in the user's index, and the changes since the base, whose
+# tree may be that of the opening.
 list_exceptions() {
+  local tree=$base
+  ((!is_base)) || tree=$opening
   git ls-files -zci --exclude-standard >"$GIT_DIR/ignored" &
   GIT_INDEX_FILE=$root/.git/index git ls-files -zci --exclude-standard >"$GIT_DIR/forced" &
-  git diff-index --cached -z --name-only --diff-filter=D "$base" >"$GIT_DIR/missing"
+  compare "$tree" >"$GIT_DIR/changed"
   wait
 }
 
@@ -117,58 +117,69 @@ rules_changed() {
     ! exceptions | cmp -s -- - "$GIT_DIR/settled"
 }
 
+# Returns 0 if a missing file of the base exists.
 came_back() {
-  local path
-  [[ -s $GIT_DIR/missing ]] && readable <"$GIT_DIR/missing" | read -rd '' path
+  local kind path
+  while IFS= read -rd '' kind && IFS= read -rd '' path; do
+    [[ $kind != *D ]] || ! can_read "$path" || return 0
+  done <"$GIT_DIR/changed"
+  return 1
 }
+
+can_read() { [[ -L $1 || (-f $1 && -r $1) ]]; }
 
 readable() {
   local path
   while IFS= read -rd '' path; do
-    [[ -L $path || (-f $path && -r $path) ]] && printf '%s\0' "$path"
+    can_read "$path" && printf '%s\0' "$path"
   done
   return 0
 }
 
-# Sets stamped, the time after which commands find changes. It is set back by more than the kernel's
-# clock tick, and before the work tree is read. A change in the same tick, or meanwhile, counts as
-# a change the next time.
+# Begins a look. Commands find changes since the last tick of the kernel's clock before it, so that
+# a change in the same tick, or meanwhile, counts as a change the next time.
+mark() { : >"$scratch/now"; }
+
+# Sets stamped to just before $1, the time of change of the file `now`: seconds with nine decimals.
 stamp() {
-  local t=${EPOCHREALTIME-} # bash 5 has it; `date` is another process
-  [[ $t ]] && t=${t/./} || t=$(($(date +%s%N) / 1000))
-  ((t -= 20000))
-  stamped=$((t / 1000000)).$(printf %06d $((t % 1000000)))
+  local ns=$((${1/./} - 1))
+  stamped=${ns:0:-9}.${ns: -9}
 }
 
-# Prints the time, the id of the tree and the sizes of what follows: the changes since the opening
-# if $1, and, unless it is the tree $want, the changes since that tree and the difference from the base
-# commit. What is unknown, or larger than $most, has the size -1.
+# Prints the work tree: see `report`. After the changes since the opening come, unless it is the tree
+# $want, the changes since that tree and the difference from the base commit.
 survey() {
-  stamp
-  look bytes || return
-  if (($1)); then open_folders || return; fi
-  collect && local tree && tree=$(git write-tree) || return
-  local -a found=()
-  if (($1)); then list_changes && found+=("$scratch/changes") || return; fi
+  local tree changed since='' delta=''
+  mark && look bytes && files >"$scratch/present_now" && collect && tree=$(git write-tree) &&
+    list_changes || return
   if [[ $tree != "$want" ]]; then
     # The tree $want is unknown if $scratch was destroyed since.
-    [[ $want ]] && compare "$want" >"$scratch/since" && found+=("$scratch/since")
-    difference >"$scratch/delta" && found+=("$scratch/delta") || return
+    [[ $want ]] && compare "$want" >"$scratch/since" && since=$scratch/since
+    difference >"$scratch/delta" && delta=$scratch/delta || return
   fi
-  measure "${found[@]}" || return
-  ((${size[delta]} <= most)) || unset "size[delta]" "found[-1]"
-  printf '%s %s' "$stamped" "$tree"
-  printf ' %d' "${size[changes]:--1}" "${size[since]:--1}" "${size[delta]:--1}"
-  echo
-  ((${#found[@]} == 0)) || cat -- "${found[@]}"
+  report "$tree" "$changed" "$since" "$delta"
 }
 
-# Sets size, the sizes of files by their names.
-measure() {
-  local bytes name
-  size=([delta]=-1)
-  (($#)) || return 0
-  while read -r bytes name; do size[${name##*/}]=$bytes; done < <(stat -c '%s %n' -- "$@")
+# Prints the time, the id of the tree $1, 1 if git left out a file, and the sizes of what follows: all
+# files there are, $2, git's list of the changes since the opening, and the files ${@:3}. A name that
+# is empty, and a difference that is larger than $most, are left out with the size -1.
+report() {
+  local tree=$1
+  local -A size=()
+  local -a sizes=() shown=()
+  local bytes time name
+  set -- "$scratch/present_now" "${@:2}"
+  while read -r bytes time name; do
+    size[$name]=$bytes
+    [[ $name != "$scratch/now" ]] || stamp "$time"
+  done < <(stat -c '%s %.9Z %n' -- "$scratch/now" "$@")
+  for name; do
+    if [[ ! $name || ($name == */delta && ${size[$name]} -gt $most) ]]; then sizes+=(-1)
+    else sizes+=("${size[$name]}") && shown+=("$name")
+    fi
+  done
+  echo "$stamped $tree $left_out ${sizes[*]}"
+  cat -- "${shown[@]}"
 }
 
 # Treats the current ignored files as if they had existed at the opening.
@@ -197,25 +208,12 @@ difference() {
     "$base" -- "$@"
 }
 
-# Writes the changes since the opening to $scratch/changes: status and path in turn, each ending in
-# NUL. New files count even if git would ignore them, and a pipe in place of a file is a change. The
-# ids of contents are left out where git could not read a file, for it keeps the last one.
+# Sets changed, git's list of the changes since the opening.
 list_changes() {
-  local -a form=(--raw --no-abbrev)
-  [[ ! $left_out ]] || form=(--name-status --diff-filter=a)
-  differences "$opening" "${form[@]}" >"$scratch/changes" ||
-    { know_opening && differences "$opening" "${form[@]}" >"$scratch/changes"; } || return
-  local before=$scratch/files odd=$scratch/odd
-  # Commands in the workspace can change the list of files at the opening. A changed list is not
-  # used: then only the files in git's tree count as present at the opening.
-  if [[ $(digest_of_files) != "$files_digest" ]]; then
-    before=$scratch/tracked
-    git ls-tree -rz --name-only "$opening" | sort -z >"$before"
-  fi
-  files ! -type f ! -type l -fprintf "$odd" '%P\0' >"$scratch/present_now"
-  comm -z -23 -- "$scratch/present_now" "$before" | sed -z 's/^/A\x00/' >>"$scratch/changes"
-  [[ ! -s $odd ]] ||
-    comm -z -12 -- <(sort -z -- "$odd") "$before" | sed -z 's/^/T\x00/' >>"$scratch/changes"
+  changed=$GIT_DIR/changed
+  ((is_base)) && return
+  changed=$scratch/changes
+  compare "$opening" >"$changed" || { know_opening && compare "$opening" >"$changed"; }
 }
 
 # Prints the differences from the tree $want among tracked and unignored files. The tree is
@@ -228,10 +226,9 @@ changes_since() {
   collect && compare "$want" >"$scratch/delta" && cat -- "$scratch/delta"
 }
 
-compare() { differences "$1" --name-status; }
-
-differences() {
-  git diff-index --cached -z --no-renames --ignore-submodules=all "${@:2}" "$1" --
+# Lists the differences from the tree $1 in git's raw form.
+compare() {
+  git diff-index --cached -z --raw --no-abbrev --no-renames --ignore-submodules=all "$1" --
 }
 
 # The objects of the opening's tree may be lost with those of $scratch.
@@ -287,8 +284,9 @@ original() {
 }
 
 # Restores the work tree $want, which is the base commit with the patch in $scratch/given. Prints
-# the time, and the changes since the opening if $1.
+# it: see `report`.
 restore() {
+  local changed
   look bytes || return
   if [[ ! -d $scratch/start ]]; then
     echo "$scratch was removed, and with it how the repository was at first" >&2
@@ -300,10 +298,9 @@ restore() {
   collect || return
   drop_nested
   git read-tree --reset -u "$want" && git clean -ffdq && drop_ignored && force_ignored || return
-  stamp
+  mark && files >"$scratch/present_now" || return
   if collect && [[ $(git write-tree) == "$want" ]]; then
-    echo "$stamped"
-    ((!$1)) || { list_changes && cat -- "$scratch/changes"; }
+    list_changes && report "$want" "$changed"
     return
   fi
   git diff-index --cached --name-status "$want" >&2
@@ -311,7 +308,7 @@ restore() {
 }
 
 restore_opening() {
-  cp -- "$scratch/opening" "$scratch/given" && want=$opening && restore "$1"
+  cp -- "$scratch/opening" "$scratch/given" && want=$opening && restore
 }
 
 # Makes each folder accessible before find enters it.
