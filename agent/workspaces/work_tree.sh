@@ -232,9 +232,7 @@ compare() {
 }
 
 # The objects of the opening's tree may be lost with those of $scratch.
-know_opening() {
-  git cat-file -e "$opening" 2>/dev/null || aim "$opening" "$scratch/opening"
-}
+know_opening() { aim "$opening" "$scratch/opening"; }
 
 # Restores the paths in $scratch/given, each ending in NUL, to their state at the opening.
 put_back() {
@@ -293,8 +291,9 @@ restore() {
     return 1
   fi
   aim "$want" "$scratch/given" && reset_repository || return
-  open_folders
-  find . -path ./.git -prune -o \( -type p -o -type s \) -exec rm -f -- {} +
+  # Makes each folder accessible before it is entered, and removes what git does not know.
+  find . -path ./.git -prune -o -type d ! -perm -u=rwx -exec chmod u+rwx -- {} \; -o \
+    \( -type p -o -type s \) -exec rm -f -- {} +
   collect || return
   drop_nested
   git read-tree --reset -u "$want" && git clean -ffdq && drop_ignored && force_ignored || return
@@ -311,13 +310,9 @@ restore_opening() {
   cp -- "$scratch/opening" "$scratch/given" && want=$opening && restore
 }
 
-# Makes each folder accessible before find enters it.
-open_folders() {
-  find . -path ./.git -prune -o -type d ! -perm -u=rwx -exec chmod u+rwx -- {} \;
-}
-
 # Creates the objects of the tree $1, which is the base commit with the patch $2.
 aim() {
+  ! git cat-file -e "$1" 2>/dev/null || return 0
   local -x GIT_INDEX_FILE=$scratch/target
   git read-tree "$base" || return
   [[ ! -s $2 ]] || git apply --cached --binary --whitespace=nowarn -- "$2" || return
@@ -328,25 +323,32 @@ aim() {
 
 reset_repository() {
   find .git -mindepth 1 -maxdepth 1 ! -name objects ! -name modules -exec rm -rf -- {} + &&
-    copy_repository "$scratch/start" .git
+    cp -a -- "$scratch/start/." .git
 }
 
 # Removes nested repositories that the target does not have, which git would keep.
 drop_nested() {
-  comm -z -23 <(nested) <(GIT_INDEX_FILE=$scratch/target nested) | xargs -0r rm -rf --
+  local kind path
+  git diff-index --cached -z --raw --no-abbrev --no-renames "$want" -- |
+    while IFS= read -rd '' kind && IFS= read -rd '' path; do
+      [[ $kind != :160000* && $kind == :??????' 160000 '* ]] && rm -rf -- "$path"
+    done
+  return 0
 }
-
-nested() { git ls-files -zs | grep -z '^160000' | cut -z -f2- | sort -z; }
 
 # Removes ignored files, except those of the image, such as compiled modules.
 drop_ignored() {
-  comm -z -23 <(git ls-files -zo --directory | sort -z) <(sort -z -- "$scratch/present") |
+  git ls-files -zo --directory >"$scratch/others" || return
+  cmp -s -- "$scratch/others" "$scratch/present" ||
+    comm -z -23 <(sort -z -- "$scratch/others") <(sort -z -- "$scratch/present") |
     xargs -0r rm -rf --
 }
 
 # Ignored files of the checkpoint were added by force, which only the user's index records.
 force_ignored() {
-  comm -z -12 <(git ls-files -zci --exclude-standard | sort -z) \
+  git ls-files -zci --exclude-standard >"$scratch/forced" || return
+  [[ -s $scratch/forced ]] || return 0
+  comm -z -12 <(sort -z -- "$scratch/forced") \
     <(git diff-index --cached -z --name-only --diff-filter=A "$base" | sort -z) |
     GIT_INDEX_FILE=$root/.git/index GIT_OBJECT_DIRECTORY=$root/.git/objects \
       git update-index -z --add --replace --stdin
