@@ -7,7 +7,7 @@ import time
 import pytest
 
 from agent.errors import WorkspaceError
-from agent.workspaces import Workspace
+from agent.workspaces import Found, Workspace
 from tests.agent.commands import run
 from tests.samples import host_and_docker
 
@@ -300,3 +300,23 @@ async def test_a_file_that_is_too_large_is_not_read(workspace: Workspace) -> Non
     await run(workspace, "truncate -s 1T huge.log")
     with pytest.raises(OSError, match="larger than"):
         await workspace.read("huge.log")
+    [found] = await workspace.look_up(["huge.log"])
+    assert "larger than" in found.problem
+
+
+async def test_paths_lead_to_files(workspace: Workspace) -> None:
+    """Links are followed inside the root. Nothing outside is read."""
+    await run(workspace, "ln -s pkg also; ln -s /etc/passwd out; printf 'no end' >'a b'; : >empty")
+    paths = ["a b", "also/deep/mod.py", "out", "/etc/passwd", "pkg", "nowhere/at all", "empty", "."]
+    assert await workspace.look_up(paths) == [
+        Found("a b", b"no end"),
+        Found("pkg/deep/mod.py", b"x = 1\n"),
+        Found(None),
+        Found(None),
+        Found("pkg"),
+        Found("nowhere/at all"),
+        Found("empty", b""),
+        Found("."),
+    ]
+    with pytest.raises(OSError, match="cannot resolve"):
+        await workspace.look_up(["a b", ""])

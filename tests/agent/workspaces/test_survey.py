@@ -1,5 +1,6 @@
 """Git is asked about the work tree only when something in it has changed."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -60,6 +61,18 @@ async def test_nothing_is_asked_again_without_a_change(
     await workspace.tree()
     assert await workspace.changes() == []
     assert asked == []
+
+
+async def test_an_edit_before_a_look_is_no_change_after_it(
+    workspace: Workspace, asked: list[str]
+) -> None:
+    """The clock's tick is all that the edit and the look must not share."""
+    await workspace.write("text.txt", b"four\n")
+    await asyncio.sleep(0.015)
+    changes = await workspace.changes()
+    await sh(workspace, "cat text.txt")
+    assert await workspace.changes() == changes
+    assert asked == ["survey"]
 
 
 @pytest.mark.parametrize(
@@ -150,3 +163,19 @@ async def test_content_at_a_path(workspace: Workspace) -> None:
     assert not await workspace.holds("also/deep/mod.py", b"x = 1\n")
     assert not await workspace.holds("nothing", b"")
     assert not await workspace.holds("pkg", b"")
+
+
+async def test_the_content_of_a_new_file_is_known_from_the_last_look(
+    workspace: Workspace, asked: list[str]
+) -> None:
+    """Also once another command has changed it, or put a link or an unreadable file there."""
+    await workspace.write("new.txt", b"new\n")
+    await workspace.changes()
+    assert await workspace.holds("new.txt", b"new\n")
+    assert not await workspace.holds("new.txt", b"other\n")
+    for command in ("echo old >new.txt", "mv new.txt it; ln -s it new.txt", "rm new.txt"):
+        await sh(workspace, command)
+        assert not await workspace.holds("new.txt", b"new\n")
+        await workspace.changes()
+        assert not await workspace.holds("new.txt", b"new\n")
+    assert set(asked) == {"survey"}

@@ -1,0 +1,80 @@
+"""Workspaces that open before their branch begins, and close after it has ended."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.session.session import BASE
+from agent.workspaces import HostWorkspace
+from tests.agent.session.runs import Runs, text
+
+pytestmark = pytest.mark.sampled(4)
+
+
+async def test_a_branch_takes_the_workspace_that_was_opened_for_it(runs: Runs) -> None:
+    """It is opened once, and works as any other."""
+    async with runs.session() as session:
+        inner = session.scope("judge")
+        inner.prepare("fresh")
+        inner.prepare("fresh")
+        await session.run("echo more >> file.txt", timeout_s=10)
+        async with inner.branch("fresh", BASE) as fresh:
+            await fresh.run("echo other >> file.txt", timeout_s=10)
+            assert await fresh.act("read", {}, text, str) == "base\nother\n"
+        assert await session.act("read", {}, text, str) == "base\nmore\n"
+    assert sorted(runs.workspaces.opened) == ["", "judge/fresh"]
+
+
+async def test_all_workspaces_are_closed_with_the_attempt(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of ended branches and those whose branch did not begin, however the attempt ends."""
+    roots = set[Path]()
+    opened = HostWorkspace.open
+
+    async def noted(**options: Any) -> HostWorkspace:
+        workspace = await opened(**options)
+        roots.add(Path(workspace.root))
+        return workspace
+
+    monkeypatch.setattr(HostWorkspace, "open", noted)
+
+    async def attempt() -> None:
+        async with runs.session() as session:
+            session.prepare("not needed")
+            async with session.branch("ended", BASE) as branch:
+                await branch.run(":", timeout_s=10)
+            await session.run(":", timeout_s=10)
+            session.prepare("too late")
+            await asyncio.sleep(0)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        await attempt()
+    assert len(roots) >= 3
+    assert not any(root.exists() for root in roots)
+
+
+async def test_a_replay_opens_nothing_ahead(runs: Runs) -> None:
+    """Recorded steps need no workspace."""
+    for _ in range(2):
+        runs.workspaces.opened.clear()
+        async with runs.session() as session:
+            session.prepare("fresh")
+            async with session.branch("fresh", BASE) as fresh:
+                assert await fresh.act("read", {}, text, str) == "base\n"
+    assert runs.workspaces.opened == []
+
+
+async def test_a_failure_to_open_is_raised_where_the_workspace_is_needed(runs: Runs) -> None:
+    """Not before, and not by an attempt that does without it."""
+    runs.workspaces._prepare = lambda path: path.parent.joinpath("missing").rename(path)
+    async with runs.session() as session:
+        session.prepare("unused")
+        session.prepare("fresh")
+        await asyncio.sleep(0.05)
+        async with session.branch("fresh", BASE) as fresh:
+            with pytest.raises(FileNotFoundError):
+                await fresh.run(":", timeout_s=10)
