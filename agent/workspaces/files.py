@@ -29,8 +29,9 @@ base64 <{path}
 # one that is too large, ! for one that cannot be read, or - if there is no file inside the root.
 _LOOK_UP = """
 cd {root} || exit
-mapfile -d '' found < <(realpath -mz -- . {paths})
-wait $! || exit
+mapfile -d '' found < <(realpath -mz -- . {paths} && printf '\\0')
+((${{#found[@]}} == {count} + 2)) || exit
+unset 'found[-1]'
 printf '%s\\0' "${{found[@]}}"
 for path in "${{found[@]:1}}"; do
   if [[ $path != "${{found[0]}}"/* || ! -f $path ]]; then echo -
@@ -159,7 +160,10 @@ class ShellFiles(ABC):
             OSError: a path is invalid, such as an empty one, or the files are too large together.
         """
         script = _LOOK_UP.format(
-            root=shlex.quote(self._root), paths=shlex.join(paths), limit=MAX_FILE_BYTES
+            root=shlex.quote(self._root),
+            paths=shlex.join(paths),
+            count=len(paths),
+            limit=MAX_FILE_BYTES,
         )
         done = await self._execute(script, keep_bytes=3 * MAX_FILE_BYTES)
         what = ", ".join(paths)

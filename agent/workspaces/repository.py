@@ -17,6 +17,7 @@ from agent.workspaces.survey import (
     blob_id,
     parse_changes,
     parse_files,
+    parse_paths,
     parse_survey,
     tree_id,
 )
@@ -258,7 +259,10 @@ class ShellWorkspace(ShellFiles):
         if not head:
             return False
         base, tree, is_base, *stamp = head.decode().split()
-        self._opening = _Opening(base, tree, is_base, parse_files(files))
+        if len(is_base) == 1:
+            self._opening = _Opening(base, tree, is_base, parse_files(files))
+        else:  # of an image or container from before: a digest, and files without their kinds
+            self._opening = _Opening(base, tree, "0", parse_paths(files))
         if stamp:
             self._know(Survey(stamp[0], tree, changes=()))
         return True

@@ -76,6 +76,15 @@ def parse_files(listed: bytes) -> frozenset[str]:
     return frozenset(path for _, path in _files(listed))
 
 
+def parse_paths(listed: bytes) -> frozenset[str]:
+    """Return the paths of a list, each ending in NUL."""
+    return frozenset(_split(listed))
+
+
+def _split(listed: bytes) -> list[str]:
+    return listed.decode(errors="surrogateescape").split("\0")[:-1]
+
+
 def _since_opening(
     entries: Iterable[tuple[str, ChangeStatus, str]], present: bytes, files: Collection[str]
 ) -> list[Change]:
@@ -98,7 +107,7 @@ def _sorted(changes: Iterable[Change]) -> list[Change]:
 
 def _files(listed: bytes) -> Iterator[tuple[str, str]]:
     """Yield kind and path of each file: `f` for a file, `l` for a link."""
-    for each in listed.decode(errors="surrogateescape").split("\0")[:-1]:
+    for each in _split(listed):
         yield each[0], each[1:]
 
 
@@ -107,7 +116,7 @@ def _entries(listed: bytes) -> Iterator[tuple[str, ChangeStatus, str]]:
 
     Each entry is `:<mode> <mode> <id> <id> <status>` and the path, as by git's raw form.
     """
-    fields = listed.decode(errors="surrogateescape").split("\0")[:-1]
+    fields = _split(listed)
     for kind, path in zip(fields[::2], fields[1::2], strict=True):
         _, mode, _, blob, status = kind.split(" ")
         yield path, _STATUSES[status], blob if mode.startswith("100") else ""

@@ -41,13 +41,16 @@ begin() {
   cat -- "$scratch/files"
 }
 
-begun() { [[ ! -d $scratch/start || ! -f $scratch/known ]] || cat -- "$scratch/known" "$scratch/files"; }
+begun() {
+  [[ ! -d $scratch/start || ! -f $scratch/known ]] || cat -- "$scratch/known" "$scratch/files"
+}
 
 # Prints everything except folders with its kind, also inside nested repositories, which git
-# ignores. Makes each folder accessible before it is entered.
+# ignores. Makes each folder accessible before it is entered, and leaves out those of other users.
 files() {
   find . -name .git -prune -o -type d ! -perm -u=rwx -exec chmod u+rwx -- {} \; -o \
     ! -type d -printf '%y%P\0'
+  return 0
 }
 
 copy_repository() {

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from agent.workspaces import Change, HostWorkspace, Workspace
+from agent.workspaces.repository import ShellWorkspace
 from tests.agent.commands import sh
 from tests.agent.workspaces.conftest import make_repository
 from tests.samples import host_and_docker
@@ -194,6 +195,22 @@ async def test_altering_the_saved_state_hides_no_change(workspace: Workspace) ->
     ]
     await workspace.put_back(["text.txt"])
     assert "one\n" in await sh(workspace, "cat text.txt")
+
+
+async def test_a_state_that_an_earlier_release_saved(workspace: Workspace) -> None:
+    """Its list of files has no kinds, and a digest stands for what is now known otherwise."""
+    old = """
+    sed -z 's/^.//' files | sort -z >sorted && mv sorted files && read -r base tree _ <known &&
+      echo "$base $tree $(sha256sum <files | cut -d ' ' -f 1)" >known
+    """
+    await sh(workspace, f"cd {scratch_of(workspace)}\n{old}")
+    assert isinstance(workspace, ShellWorkspace)
+    assert await workspace._begin_again()
+    await sh(workspace, "echo 1 >since.log; rm gone.txt")
+    assert await workspace.changes() == [
+        Change("gone.txt", "deleted"),
+        Change("since.log", "added"),
+    ]
 
 
 async def test_the_content_at_the_opening(workspace: Workspace) -> None:
