@@ -29,10 +29,6 @@ EXCEPTIONS = {
         470,
         "the life of a container from opening over adoption to removal, which shares its state",
     ),
-    "agent/workspaces/repository.py": (
-        450,
-        "one class that implements the workspace protocol; its parts share one shell",
-    ),
     "reports/columns.py": (
         520,
         "declarations without code: every column of the lake with its unit and meaning",

@@ -103,7 +103,7 @@ class Workbench:
             self.replayed(known.tree, known.ordinal)
 
     def open(self) -> None:
-        """Begin to open the workspace, for whoever needs it first."""
+        """Begin to open the workspace before its first use."""
         self._opening = asyncio.create_task(self._opened())
 
     async def ready(self) -> Workspace:

@@ -10,7 +10,7 @@ from agent.workspaces import Found, Workspace
 
 @dataclass(frozen=True)
 class ConfinedFile:
-    """What a path leads to inside the repository."""
+    """The target of a path inside the repository, and its content."""
 
     path: str
     """The target, relative to the repository's root."""
@@ -52,7 +52,7 @@ async def confined_all(workspace: Workspace, paths: Sequence[str]) -> list[str]:
 
 
 async def confined_files(workspace: Workspace, paths: Sequence[str]) -> list[ConfinedFile]:
-    """Return what paths lead to inside the repository.
+    """Return the targets of paths inside the repository, and their contents.
 
     Raises:
         Refused: one of them is empty, or its target is outside the repository.
@@ -68,7 +68,7 @@ async def confined_files(workspace: Workspace, paths: Sequence[str]) -> list[Con
 
 
 async def confined_file(workspace: Workspace, path: str) -> ConfinedFile:
-    """Return what a path leads to, as `confined_files` does."""
+    """Return the target of one path, as `confined_files` does."""
     [file] = await confined_files(workspace, [path])
     return file
 
@@ -85,7 +85,7 @@ def _inside(workspace: Workspace, path: str, real: str | None) -> str:
 
 
 async def confined_for_writing(workspace: Workspace, path: str) -> ConfinedFile:
-    """Return what a path leads to as `confined_file` does, for a file that is going to be written.
+    """Return the target as `confined_file` does, for a file that is going to be written.
 
     Raises:
         Refused: also for the root itself and for git's own files.

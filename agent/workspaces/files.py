@@ -60,7 +60,7 @@ class ShellFiles(ABC):
         self._shell = shell
         self._root = root
         # The time in the workspace since which nothing in the root has changed; empty if something
-        # has, or nobody has looked. Most commands only read, and checking for changes as part of
+        # has, or if that is unknown. Most commands only read, and checking for changes as part of
         # each command takes a tenth of the time of asking git. Scripts of our own that only read
         # are not checked.
         self._unchanged_since = ""
@@ -154,7 +154,7 @@ class ShellFiles(ABC):
         return _inside(root, found)
 
     async def look_up(self, paths: Sequence[str]) -> list[Found]:
-        """Return what paths lead to, with all symbolic links followed.
+        """Return the targets of paths, with all symbolic links followed, and their contents.
 
         Raises:
             OSError: a path is invalid, such as an empty one, or the files are too large together.
@@ -226,7 +226,7 @@ def _inside(root: bytes, targets: Sequence[bytes]) -> list[str | None]:
 
 
 def _found(path: str | None, line: str, name: str) -> Found:
-    """Return what a line of `_LOOK_UP` says about a path. `name` is how it was asked for."""
+    """Parse a line of `_LOOK_UP` about a path. `name` is how it was asked for."""
     match line[:1]:
         case "=":
             return Found(path, base64.b64decode(line[1:]))

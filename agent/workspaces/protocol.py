@@ -59,14 +59,14 @@ class Change:
 
 @dataclass(frozen=True)
 class Found:
-    """What a path leads to, with all symbolic links followed."""
+    """The target of a path, with all symbolic links followed, and its content."""
 
     path: str | None
     """The target relative to the root, whether it exists or not; None if it is outside."""
     content: bytes | None = None
     """The content of a file inside the root that can be read."""
     problem: str = ""
-    """Why a file inside the root cannot be read, or ''."""
+    """The reason why a file inside the root cannot be read, or ''."""
 
 
 class Workspace(Protocol):
@@ -126,7 +126,7 @@ class Workspace(Protocol):
         ...
 
     async def look_up(self, paths: Sequence[str]) -> list[Found]:
-        """Return what paths lead to: the targets as of `resolve`, and the contents of files.
+        """Return the targets of paths, as `resolve` does, and the contents of files.
 
         Raises:
             OSError: a path is invalid, such as an empty one, or the files are too large together.

@@ -29,7 +29,7 @@ class Survey:
     changes: Sequence[Change]
     """Differences from the opening."""
     blobs: Mapping[str, str] = field(default_factory=dict)
-    """The ids of the contents of changed files, as far as they are known."""
+    """The known ids of the contents of changed files."""
     before: str = ""
     """The tree before the last change that was noticed, if it is known."""
     since: Sequence[Change] | None = None

@@ -1,6 +1,6 @@
 """The time of an attempt that neither the model nor a command takes: lean against mini.
 
-The ratio has no limit, since the second workspace of the gates alone takes as long as mini.
+The ratio has no limit, because it is near 2 and differs from run to run.
 
 Both arms solve the same bundled tasks on a simulated model that is right at once, with a journal,
 in host workspaces and in containers. The time of the model and that of every command and test run
