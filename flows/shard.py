@@ -17,6 +17,7 @@ from flows.errors import UsageError
 from flows.experiments.cell_state import REFUSED
 from flows.experiments.declaration import Experiment
 from flows.experiments.shares import Part
+from flows.server.api import settle
 from flows.server.processes import ProcessDied, begin_server, in_process
 from flows.server.shards import was_given_up
 from flows.server.stopping import graceful_stop
@@ -57,6 +58,7 @@ async def shard(
         UsageError: this worker's dataset differs from that of the benchmark.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
+    settle()
     try:
         if home is not None:
             await asyncio.to_thread(check_home, Lake.existing(lake), home)

@@ -112,7 +112,8 @@ def _server(module: str, *, with_litellm: bool) -> ForkServerContext:
             f"{SOCKET_FOLDER_BYTES} bytes"
         )
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([module, *(["flows.server.with_litellm"] * with_litellm)])
+    modules = [module, *(["flows.server.with_litellm"] * with_litellm)]
+    context.set_forkserver_preload(["flows.server.uncollected", *modules, "flows.server.settled"])
     return context
 
 
