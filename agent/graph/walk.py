@@ -1,7 +1,7 @@
 """A walk over the text of Python in the order in which it runs, noting the names that it uses."""
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -106,10 +106,9 @@ class Walk(ast.NodeVisitor):
     def _change(self, name: str) -> None:
         """Note a change in place, which needs the value from before."""
         self._load(name)
-        if name not in self._local:
-            changed = self._sharing([name])
-            self.names.writes |= changed
-            self.names.reads |= changed - self.bound
+        changed = self._sharing([name]) - self._local
+        self.names.writes |= changed
+        self.names.reads |= changed - self.bound
 
     def visit_Name(self, node: ast.Name) -> None:
         match node.ctx:
@@ -182,14 +181,14 @@ class Walk(ast.NodeVisitor):
 
     def _bind_to(self, target: ast.expr, used: list[Names], value: ast.expr) -> None:
         """Bind what an assignment binds to a value, in which functions were `used`."""
-        sources = parts_of(value) - self._local
+        sources = self._sharing(parts_of(value))  # the target may be one, and leaves its group
         self.visit(target)
-        for name in bound_in(target) - self._local:
-            if used:
+        for name in bound_in(target):
+            if used and name not in self._local:
                 self._defer(name, used)
             self._share(name, sources)
 
-    def _share(self, name: str, sources: set[str]) -> None:
+    def _share(self, name: str, sources: Iterable[str]) -> None:
         if sources:
             group = {name}.union(*(self._shared.get(each, {each}) for each in (name, *sources)))
             for each in group:
@@ -306,7 +305,7 @@ class Walk(ast.NodeVisitor):
 
     def visit_While(self, node: ast.While) -> None:
         self.visit(node.test)
-        self._branch(node.body)
+        self._repeat(node.body)
         self._branch(node.orelse)
 
     def visit_For(self, node: ast.For) -> None:
@@ -320,7 +319,7 @@ class Walk(ast.NodeVisitor):
             self.visit(node.iter)
         before = set(self.bound)
         self._bind_to(node.target, used, node.iter)
-        self._branch(node.body)
+        self._repeat(node.body)
         self.bound = before
         self._branch(node.orelse)
 
@@ -387,11 +386,22 @@ class Walk(ast.NodeVisitor):
 
     def _branch(self, statements: Iterable[ast.AST]) -> set[str]:
         """Visit what may not run. Return what is bound if it did."""
-        before = set(self.bound)
+        before, deferred = set(self.bound), dict(self._deferred)
+        shared = {name: set(group) for name, group in self._shared.items()}
         for each in statements:
             self.visit(each)
         after, self.bound = self.bound, before
+        for name, group in shared.items():
+            self._share(name, group)
+        for name, held in deferred.items():
+            self._defer(name, [held, self._deferred.get(name, held)])
         return after
+
+    def _repeat(self, statements: Sequence[ast.AST]) -> None:
+        """Visit the body of a loop until it shares no more values."""
+        known = -1
+        while known != (known := sum(map(len, self._shared.values()))):
+            self._branch(statements)
 
 
 def _inside(node: _Function, modules: set[str]) -> Names:

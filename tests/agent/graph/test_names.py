@@ -61,6 +61,24 @@ def test_modules_are_named_and_exec_hides_everything() -> None:
     assert Reader().read("from m import *").is_opaque
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "xs = ys\nxs = xs",
+        "xs = ys\nxs, zs = [], xs\nxs = zs",
+        "xs = ys\nif m: xs = []",
+        "xs = ys\nfor n in zs: xs = []",
+        "xs = ys\ntry: xs = f()\nexcept ValueError: pass",
+        "while m:\n  xs = zs\n  zs = ys",
+        "def f():\n  one = ys\n  one.append(1)\nxs = f()",
+        "def f(): ys.append(1)\nif m:\n  def f(): return 1\nxs = [f()]",
+    ],
+)
+def test_a_change_reaches_all_that_may_be_the_same(source: str) -> None:
+    """A name that may not be bound anew, or bound to its own value, shares what it shared."""
+    assert "ys" in get_writes(f"{source}\nxs.append(1)")
+
+
 # A grammar of small programs over three lists, two numbers and two functions.
 
 LISTS, NUMBERS, FUNCTIONS = ("xs", "ys", "zs"), ("m", "n"), ("f", "g")
