@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from agent.graph.aliases import Aliases
 from agent.graph.scopes import (
     arguments,
     bound_by,
@@ -58,8 +59,7 @@ class Walk(ast.NodeVisitor):
         """By name, what its functions read and write when they are called."""
         self._modules: set[str] = set()
         """Names of modules, whose functions are no methods that change them."""
-        self._shared: dict[str, set[str]] = {}
-        """By name, the names that may hold the same value, or a part of it."""
+        self._aliases = Aliases()
 
     # Names
 
@@ -77,7 +77,7 @@ class Walk(ast.NodeVisitor):
         """Add what a function does. It may be called wherever it is named."""
         for each in self._reached(called):
             self.names.reads |= each.reads - self.bound - self._local
-            self.names.writes |= self._sharing(each.writes - self._local)
+            self.names.writes |= self._aliases.of(each.writes - self._local)
             self.names.is_opaque |= each.is_opaque
         self._used.append(called)
 
@@ -92,21 +92,18 @@ class Walk(ast.NodeVisitor):
                 todo |= self._deferred[name].reads
         return found
 
-    def _sharing(self, names: Iterable[str]) -> set[str]:
-        return {each for name in names for each in (name, *self._shared.get(name, ()))}
-
     def _bind(self, name: str) -> None:
         if name not in self._local:
             self.names.writes.add(name)
             self.bound.add(name)
             self._deferred.pop(name, None)
             self._modules.discard(name)
-            self._shared.pop(name, set[str]()).discard(name)
+            self._aliases.forget(name)
 
     def _change(self, name: str) -> None:
         """Note a change in place, which needs the value from before."""
         self._load(name)
-        changed = self._sharing([name]) - self._local
+        changed = self._aliases.of([name]) - self._local
         self.names.writes |= changed
         self.names.reads |= changed - self.bound
 
@@ -181,18 +178,12 @@ class Walk(ast.NodeVisitor):
 
     def _bind_to(self, target: ast.expr, used: list[Names], value: ast.expr) -> None:
         """Bind what an assignment binds to a value, in which functions were `used`."""
-        sources = self._sharing(parts_of(value))  # the target may be one, and leaves its group
+        sources = self._aliases.of(parts_of(value))  # the target may be one, and leaves its group
         self.visit(target)
         for name in bound_in(target):
             if used and name not in self._local:
                 self._defer(name, used)
-            self._share(name, sources)
-
-    def _share(self, name: str, sources: Iterable[str]) -> None:
-        if sources:
-            group = {name}.union(*(self._shared.get(each, {each}) for each in (name, *sources)))
-            for each in group:
-                self._shared[each] = group
+            self._aliases.join(name, sources)
 
     def _defer(self, name: str, used: list[Names]) -> None:
         held = Names()
@@ -387,12 +378,11 @@ class Walk(ast.NodeVisitor):
     def _branch(self, statements: Iterable[ast.AST]) -> set[str]:
         """Visit what may not run. Return what is bound if it did."""
         before, deferred = set(self.bound), dict(self._deferred)
-        shared = {name: set(group) for name, group in self._shared.items()}
+        aliases = self._aliases.copy()
         for each in statements:
             self.visit(each)
         after, self.bound = self.bound, before
-        for name, group in shared.items():
-            self._share(name, group)
+        self._aliases.add(aliases)
         for name, held in deferred.items():
             self._defer(name, [held, self._deferred.get(name, held)])
         return after
@@ -400,7 +390,7 @@ class Walk(ast.NodeVisitor):
     def _repeat(self, statements: Sequence[ast.AST]) -> None:
         """Visit the body of a loop until it shares no more values."""
         known = -1
-        while known != (known := sum(map(len, self._shared.values()))):
+        while known != (known := self._aliases.count()):
             self._branch(statements)
 
 
