@@ -50,19 +50,22 @@ def build(
     candidate: str | None = None,
     *,
     alone: bool = False,
+    meanwhile: Callable[[], None] = lambda: None,
     early: Callable[[Report], None] = lambda report: None,
 ) -> Report:
     """Build the report of one experiment, complete or not.
 
     `baseline` and `candidate` put another pair of arms first than the declared one. With `alone`
     the report has only the arms of the first pair; their p-values remain adjusted over all pairs.
-    `early` is called with all that a figure shows, while calls and steps are still counted.
+    `meanwhile` is called while DuckDB works and nothing can be read yet. `early` is called with all
+    that a figure shows, while calls and steps are still counted.
     Raise ReportError for a missing lake, an unknown experiment or arm, and an experiment that
     declares nothing.
     """
     making = Making(open_lake(lake, experiment), audits=AUDITS)
     connection = making.connection
     try:
+        meanwhile()
         making.wait(COMPARED)
         source = _read_source(connection, experiment)
         arms = read_arms(connection)

@@ -20,7 +20,7 @@ from reports.columns import PARTITION, SHARED_TABLES, TABLES, Table
 from reports.errors import ReportError
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+    from duckdb import DuckDBPyConnection
     from upath import UPath
 
 _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
@@ -193,19 +193,21 @@ def _create_view(
     connection.unregister("declaration")
     columns = ", ".join(f'"{name}"' for name in declared.names)
 
-    def rows(*scanned: str) -> DuckDBPyRelation:
-        every = [f"from declared.{table.name}", *scanned]
-        return connection.sql(" union all by name ".join(every)).project(columns)
+    # As text, because DuckDB opens all files again for each step of a relation.
+    def rows(*scanned: str) -> str:
+        every = " union all by name ".join([f"from declared.{table.name}", *scanned])
+        return f"from ({every}) select {columns}"
 
     found = sorted(folder.glob(files))
     if len(found) > SEVERAL:
-        rows().create(table.name)
+        connection.execute(f"create table {table.name} as {rows()}")
         for part in _parts(connection, found):
-            rows(f"from {_scan(part, partition)}").insert_into(table.name)
+            scan = rows(f"from {_scan(part, partition)}")
+            connection.execute(f"insert into {table.name} {scan}")
         return
     pattern = f"{_literal_glob(str(folder))}/{files}"
     scanned = [f"from {_scan([pattern], partition)}"] if found else []
-    rows(*scanned).create_view(table.name)
+    connection.execute(f"create view {table.name} as {rows(*scanned)}")
 
 
 def _parts(connection: DuckDBPyConnection, files: Sequence[Path]) -> Iterator[list[str]]:

@@ -5,7 +5,6 @@ import os
 from contextlib import ExitStack
 from functools import cache
 from importlib import import_module
-from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from reports.insight import Insight
     from reports.rendering.trajectories import InsightOf
 
-_SLOW = ("scipy.special", "flows.cli.console", "reports.rendering.page")
-"""Modules that a report needs late."""
+_LATE = ("scipy.special", "flows.cli.console")
+"""Modules that a report needs late. They take a third of a second to import."""
 
 
 def report(
@@ -58,21 +57,35 @@ def report(
         from flows.storage import report_files
         from flows.storage.lake import Lake
 
+        gc.freeze()  # what is loaded by now lives until the end, when it is searched once more
         store = Lake.existing(lake)
-        # These modules take half a second to import; DuckDB queries run meanwhile.
-        ahead = Thread(target=lambda: [import_module(name) for name in _SLOW])
-        ahead.start()
-        at_end.callback(ahead.join)
         if len(names) == 1:
             built = report_files.read(
-                store, names[0], first, second, alone=compare is not None, early=drawing.begin
+                store,
+                names[0],
+                first,
+                second,
+                alone=compare is not None,
+                meanwhile=_prepare,
+                early=drawing.begin,
             )
         else:
-            built = report_files.read_several(store, names, first, second, early=drawing.begin)
+            built = report_files.read_several(
+                store, names, first, second, meanwhile=_prepare, early=drawing.begin
+            )
         report_files.write(store, built, compare, _insights(store), drawing.figures)
         from flows.cli import console
 
         console.report(store, built, compare)
+
+
+def _prepare() -> None:
+    """Import and compile what is needed late."""
+    for name in _LATE:
+        import_module(name)
+    from reports.rendering.page import template
+
+    template()
 
 
 def _insights(store: "Lake") -> "InsightOf":

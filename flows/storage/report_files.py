@@ -24,11 +24,13 @@ def read(
     candidate: str | None = None,
     *,
     alone: bool = False,
+    meanwhile: Callable[[], None] = lambda: None,
     early: "Callable[[Report], None]" = lambda report: None,
 ) -> "Report":
     """Return the report of an experiment as data, with `alone` of two arms only.
 
-    `early` is called as soon as all is known that a figure shows.
+    `meanwhile` is called while nothing can be read yet, `early` as soon as all is known that a
+    figure shows.
 
     Raises:
         ReportError: there is nothing to report on, or the arm does not exist.
@@ -37,7 +39,15 @@ def read(
     from reports.build import build  # DuckDB is slow to import, and most commands do not need it
 
     with lake.reading():
-        return build(lake.root, experiment, baseline, candidate, alone=alone, early=early)
+        return build(
+            lake.root,
+            experiment,
+            baseline,
+            candidate,
+            alone=alone,
+            meanwhile=meanwhile,
+            early=early,
+        )
 
 
 def read_several(
@@ -46,11 +56,13 @@ def read_several(
     baseline: str | None = None,
     candidate: str | None = None,
     *,
+    meanwhile: Callable[[], None] = lambda: None,
     early: "Callable[[Report], None]" = lambda report: None,
 ) -> "Report":
     """Return the report of several experiments on the instances that all of them plan.
 
-    `early` is called as soon as all is known that a figure shows.
+    `meanwhile` is called while nothing can be read yet, `early` as soon as all is known that a
+    figure shows.
 
     Raises:
         ReportError: they have no common instance or dataset, or the arm does not exist.
@@ -62,7 +74,14 @@ def read_several(
     with TemporaryDirectory(prefix="durabench-report-") as temporary, lake.reading():
         folder = Path(temporary)
         note = combine(lake.root, experiments, folder)
-        built = build(folder, combined_name(experiments), baseline, candidate, early=early)
+        built = build(
+            folder,
+            combined_name(experiments),
+            baseline,
+            candidate,
+            meanwhile=meanwhile,
+            early=early,
+        )
     return replace(built, notes=(note, *built.notes))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
 
 from reports.analysis import spending
 from reports.analysis.differences import read_sides
@@ -36,6 +38,9 @@ from reports.rendering.templates import environment
 from reports.rendering.trajectories import FOLDER, file_name
 from reports.rendering.worth import worth_section
 from reports.types import STATES, Cell, Report
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 GRID_CELLS = FIRST_CELLS
 """Maximum number of cells in the table of every instance. A browser needs seconds for more."""
@@ -120,22 +125,10 @@ def render(report: Report, figures: Callable[[], Figures | None] = lambda: None)
     `figures` is asked last for what was drawn elsewhere. What it does not return is drawn here.
     """
     leading = describe(report)
-    made = environment()
-    made.filters.update(
-        span=span,
-        cost=costs.cost,
-        cost_per_cell=costs.cost_per_cell,
-        cost_per_resolved=costs.cost_per_resolved,
-        in_words=in_words,
-        billed=spending.billed,
-        part=spending.part,
-        share=spending.share,
-    )
     arms = ranked(report)
     grid = [] if len(arms) > MANY_ARMS else _grid(report, [arm.name for arm in arms])
     planned = report.source.instances * report.source.repeats
     suspects = [cell for cell in report.cells if cell.is_suspect]
-    template = made.get_template("page.html.j2")
     shown = {
         "report": report,
         "answers": answers(report, leading),
@@ -175,7 +168,26 @@ def render(report: Report, figures: Callable[[], Figures | None] = lambda: None)
         "traces": TRACES,
     }
     drawn = figures() or draw_all(report)
-    return template.render(shown, **{f"{section}_figures": each for section, each in drawn.items()})
+    return template().render(
+        shown, **{f"{section}_figures": each for section, each in drawn.items()}
+    )
+
+
+@cache
+def template() -> Template:
+    """Return the template of the page, which takes a tenth of a second to compile."""
+    made = environment()
+    made.filters.update(
+        span=span,
+        cost=costs.cost,
+        cost_per_cell=costs.cost_per_cell,
+        cost_per_resolved=costs.cost_per_resolved,
+        in_words=in_words,
+        billed=spending.billed,
+        part=spending.part,
+        share=spending.share,
+    )
+    return made.get_template("page.html.j2")
 
 
 def _links(report: Report) -> dict[str, str]:

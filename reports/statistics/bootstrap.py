@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 Clusters = Sequence[str] | Sequence[int]
 """The name of each row's cluster."""
 
-DRAWN_AT_ONCE = 1_000_000
-"""Number of clusters drawn in one batch, which sets the number of resamples per batch."""
+DRAWN_AT_ONCE = 100_000
+"""Number of clusters drawn in one batch, which sets the number of resamples per batch. A batch
+fits into a processor's cache."""
 
 DRAWS_KEPT = 50_000_000
 """Up to this number, draws (50 or 100 MB) are cached for all statistics of a report."""
@@ -142,8 +143,8 @@ def _draws(resamples: int, clusters: int, seed: int) -> Iterator[Counts]:
     size = max(1, DRAWN_AT_ONCE // clusters)
     for start in range(0, resamples, size):
         rows = min(size, resamples - start)
-        drawn = generator.integers(clusters, size=(rows, clusters))
-        places = drawn + clusters * np.arange(rows)[:, np.newaxis]
+        places = generator.integers(clusters, size=(rows, clusters))
+        places += clusters * np.arange(rows)[:, np.newaxis]
         counts = np.bincount(places.ravel(), minlength=rows * clusters)
         smallest = np.min_scalar_type(counts.max())
         yield counts.reshape(rows, clusters).astype(smallest)

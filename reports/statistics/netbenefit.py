@@ -39,14 +39,15 @@ def acceptability(values: Sequence[float], effects: Numbers, costs: Numbers) -> 
     """
     import numpy as np
 
-    known = np.where(np.isnan(costs), np.inf, costs)
+    # One row per option: comparing long rows is several times faster than comparing short ones.
+    effect = np.ascontiguousarray(effects.T)
+    known = np.ascontiguousarray(np.where(np.isnan(costs), np.inf, costs).T)
     dearest = np.max(known, where=np.isfinite(known), initial=0.0)
     rows = []
     for value in values:
-        benefit = net_benefit(value, effects, known)
-        best = benefit.max(axis=1, keepdims=True)
-        is_best = benefit >= best - _TIED * (value + dearest)
-        rows.append((is_best / is_best.sum(axis=1, keepdims=True)).mean(axis=0))
+        benefit = net_benefit(value, effect, known)
+        is_best = benefit >= benefit.max(axis=0) - _TIED * (value + dearest)
+        rows.append((is_best / is_best.sum(axis=0)).mean(axis=1))
     return np.array(rows)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from reports.types import PValues
@@ -98,8 +99,9 @@ def _that_matter(chances: Chances) -> Chances:
     return chances[places[0] : places[-1] + 1]
 
 
+@lru_cache(maxsize=1024)
 def _tosses(coins: int) -> Chances:
-    """Return the probability of every number of heads.
+    """Return the probability of every number of heads. Pairs of arms often share the numbers.
 
     It is computed from the middle outwards, so that no factor overflows.
     """

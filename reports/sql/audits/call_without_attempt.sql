@@ -1,5 +1,5 @@
 -- Must be empty: model calls whose attempt is not in `attempts`, counted by attempt.
-with calls as (
+with counted as (
     select * from marts.attempt_calls
 ),
 
@@ -7,10 +7,21 @@ attempts as (
     select * from staging.attempts
 ),
 
-final as (
-    select attempt_id, instance_id, arm, calls
-    from calls
+orphans as (
+    select attempt_id, calls
+    from counted
     anti join attempts using (attempt_id)
+),
+
+final as (
+    select
+        attempt_id,
+        any_value(instance_id) as instance_id,
+        any_value(arm) as arm,
+        any_value(calls) as calls
+    from orphans
+    inner join staging.llm_calls using (attempt_id)
+    group by attempt_id
 )
 
 select * from final

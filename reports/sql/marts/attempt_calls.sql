@@ -6,14 +6,12 @@ with scopes as (
 final as (
     select
         attempt_id,
-        arm,
-        instance_id,
         sum(calls) as calls,
         sum(cut_calls) as cut_calls,
         sum(empty_calls) as empty_calls,
         coalesce(sum(cost_usd), 0) as cost_usd
     from scopes
-    group by attempt_id, arm, instance_id
+    group by attempt_id
 )
 
 select * from final

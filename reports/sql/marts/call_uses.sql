@@ -5,7 +5,7 @@ with scopes as (
 ),
 
 cells as (
-    select attempt_id, position from marts.cells where attempt_id is not null
+    select attempt_id, arm, position from marts.cells where attempt_id is not null
 ),
 
 final as (

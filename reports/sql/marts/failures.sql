@@ -5,7 +5,7 @@ with cells as (
 ),
 
 calls as (
-    select arm, attempt_id, calls, cut_calls, empty_calls from marts.attempt_calls
+    select attempt_id, calls, cut_calls, empty_calls from marts.attempt_calls
 ),
 
 details as (
@@ -19,7 +19,7 @@ joined as (
         coalesce(2 * cut_calls >= calls, false) as is_starved,
         coalesce(2 * empty_calls >= calls, false) as is_empty
     from cells
-    left join calls using (arm, attempt_id)
+    left join calls using (attempt_id)
     left join details using (arm, attempt_id)
 ),
 
