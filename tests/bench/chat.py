@@ -218,7 +218,7 @@ def _process(given: Given, environment: dict[str, str]) -> "Iterator[subprocess.
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, env=environment, text=True, **pipes) as side:
         try:
-            yield side  # it ends by itself after its last update
+            yield side  # it ends when its input does
         except BaseException:
             side.kill()
             raise
@@ -246,6 +246,8 @@ async def _serve(given: Given, out: TextIO) -> None:
                 "right": str(number) in str(reply.message["content"]),
             }
             print(json.dumps(told), file=out, flush=True)
+        # To end takes a process 0.2 s. The others would make their last update meanwhile.
+        await asyncio.to_thread(sys.stdin.readline)
 
 
 @asynccontextmanager
