@@ -69,8 +69,6 @@ class Step:
 
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-_RESULTS = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=vars)
-"""An encoder of dataclasses. To copy them into dictionaries first takes longer than to encode."""
 
 
 def canonical(request: dict[str, Any]) -> bytes:
@@ -84,8 +82,15 @@ def digest(request: bytes) -> str:
 
 
 def encode(result: Result) -> bytes:
-    """Return a result as the bytes that are recorded."""
-    return _RESULTS.encode(result).encode("utf-8", "surrogatepass")
+    """Return a result as the bytes that are recorded.
+
+    Raises:
+        TypeError: it holds something that is not JSON, which could not be replayed.
+    """
+    content = vars(result)  # `asdict` would copy it, which takes longer than to encode it
+    if isinstance(result, ModelReply):
+        content = {**content, "usage": vars(result.usage)}
+    return canonical(content)
 
 
 def decode(kind: str, recorded: bytes) -> Result:
