@@ -69,6 +69,7 @@ class Step:
 
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+_IN_ORDER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 def canonical(request: dict[str, Any]) -> bytes:
@@ -84,13 +85,15 @@ def digest(request: bytes) -> str:
 def encode(result: Result) -> bytes:
     """Return a result as the bytes that are recorded.
 
+    The keys of each object keep their order. A prompt may follow it, so a replay needs the same.
+
     Raises:
         TypeError: it holds something that is not JSON, which could not be replayed.
     """
     content = vars(result)  # `asdict` would copy it, which takes longer than to encode it
     if isinstance(result, ModelReply):
         content = {**content, "usage": vars(result.usage)}
-    return canonical(content)
+    return _IN_ORDER.encode(content).encode("utf-8", "surrogatepass")
 
 
 def decode(kind: str, recorded: bytes) -> Result:

@@ -24,6 +24,14 @@ def test_what_is_recorded_is_the_result(kind: str, result: Result) -> None:
     assert decode(kind, encode(result)) == result
 
 
+def test_keys_keep_their_order() -> None:
+    """A resumed attempt asked for something new when test files had not run in the sorted order."""
+    recorded = decode("action", encode(ActionResult({"b.py": {"y": 1, "x": 2}, "a.py": {}})))
+    assert isinstance(recorded, ActionResult)
+    assert list(recorded.content) == ["b.py", "a.py"]
+    assert list(recorded.content["b.py"]) == ["y", "x"]
+
+
 def test_an_object_is_refused() -> None:
     """Its attributes would be recorded, and a replay would get a dictionary instead."""
     with pytest.raises(TypeError, match="not JSON serializable"):
