@@ -157,7 +157,11 @@ async def test_changes_since_a_stamp_are_seen(tmp_path: Path) -> None:
             return done.changed
 
         async def settle() -> str:
-            done = await shell.run("sleep 0.02; date +%s.%N; sleep 0.02", timeout_s=5)
+            done = await shell.run(
+                "until stamp=$(date +%s.%N); [[ -z $(find . -newerct @$stamp) ]]; do :; done\n"
+                "echo $stamp; sleep 0.02",
+                timeout_s=5,
+            )
             return done.text.strip()
 
         await shell.run("mkdir -p .git sub && touch .git/index sub/file", timeout_s=5)
