@@ -95,6 +95,18 @@ class Database:
         """
         return self._patiently(lambda: transaction(self._engine, work), self.patience_s)
 
+    def read_at_once(self, work: Work[T]) -> T | None:
+        """Return the result of `work` in a read-only transaction, or None if that could block.
+
+        It blocks for as long as a file is read, which is less than a change of threads takes.
+        """
+        if self._group is None:
+            return None
+        try:
+            return transaction(self._engine, work)
+        except DATABASE_ERRORS:
+            return None
+
     def write(self, work: Work[T], patience_s: float | None = None) -> T:
         """Return the result of `work` in a transaction that is on the disk when this returns.
 
