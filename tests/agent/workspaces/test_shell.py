@@ -1,12 +1,15 @@
 """The framing and the limits of a shell, against scripted and real servers."""
 
 import asyncio
+import os
 import random
+import subprocess
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -179,6 +182,57 @@ async def test_changes_since_a_stamp_are_seen(tmp_path: Path) -> None:
             assert await changed(":", stamp), "until the next stamp"
             stamp = await settle()
             assert not await changed(":", stamp)
+
+
+@pytest.mark.slow
+async def test_no_change_is_never_seen_as_one(tmp_path: Path) -> None:
+    """Once in a thousand times on a busy machine, bash gave the wrong exit status of `find`."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "index").touch()
+    async with real_server(tmp_path) as shell:
+        stamp = (await shell.run("sleep 0.02; date +%s.%N", timeout_s=5)).text.strip()
+        busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(8)]
+        try:
+            answers = [
+                await shell.run(":", timeout_s=5, mode="plain", stamp=stamp) for _ in range(1000)
+            ]
+        finally:
+            for process in busy:
+                process.kill()
+                process.wait()
+    assert not any(answer.changed for answer in answers)
+
+
+async def test_a_script_leaves_nothing_in_the_server(tmp_path: Path) -> None:
+    """Scripts of the harness run in a copy of the server, which they cannot change."""
+    async with real_server(tmp_path) as shell:
+        script = "root=/ mode=login; run() { :; }; cd /; unset PATH; trap : EXIT; exec >&-; exit 3"
+        done = await shell.run(script, timeout_s=5, mode="plain")
+        assert done.exit_code == 3
+        done = await shell.run("pwd; echo $mode; cat /dev/null", timeout_s=5, mode="plain")
+        assert (done.exit_code, done.text) == (0, f"{tmp_path}\nplain\n")
+
+
+async def test_a_script_that_takes_too_long_ends_with_its_programs(tmp_path: Path) -> None:
+    """All of its programs are in one process group, also those of a pipeline."""
+    async with real_server(tmp_path) as shell:
+        script = "echo $$ $BASHPID; sleep 60 | sleep 61"
+        done = await shell.run(script, timeout_s=1, mode="plain")
+        assert done.timed_out
+        group = int(done.text.split()[1])
+        async with asyncio.timeout(5):  # a killed process is gone a moment later
+            while _alive_in(group):
+                await asyncio.sleep(0.01)
+
+
+def _alive_in(group: int) -> list[int]:
+    """Return the processes of a group that have not ended."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found
 
 
 async def test_a_command_can_be_interrupted(tmp_path: Path) -> None:
