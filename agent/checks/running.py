@@ -1,7 +1,8 @@
 """A patch applied, and tests run, in the work tree of a session."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from agent.errors import Undone
 from agent.session.session import Session
@@ -11,6 +12,7 @@ from agent.tools.testing import run_paths
 from agent.workspaces.protocol import Workspace
 
 _NO_RESULT = 125
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 async def run_tests(
@@ -35,14 +37,22 @@ async def run_tests(
         return TestRun(command, _NO_RESULT, [], [], [], str(error), problem=str(error))
 
 
-async def apply_patch(session: Session, patch: str) -> str:
-    """Apply a patch to the session's work tree. Return git's error, or '' if it applies."""
+async def apply_patch(session: Session, patch: str, new_tests: Mapping[str, str] = _NONE) -> str:
+    """Apply a patch to the session's work tree, and then write new tests by their paths.
+
+    Return git's error, or '' if the patch applies. Tests beside a patch are one step with it,
+    because each step that changes files takes a look at the whole work tree.
+    """
+    encoded = {path: content.encode() for path, content in new_tests.items()}
 
     async def apply(workspace: Workspace) -> str:
         try:
             await workspace.apply(patch)
         except ValueError as error:
             return str(error)
+        for path, content in encoded.items():
+            await workspace.write(path, content)
         return ""
 
-    return await session.act("apply", {"patch": patch}, apply, str, depends_on={})
+    request = {"patch": patch, **({"new_tests": [*new_tests]} if new_tests else {})}
+    return await session.act("apply", request, apply, str, depends_on=encoded)

@@ -2,7 +2,7 @@
 
 from agent.arms.durable.review import review_whole
 from agent.arms.durable.state import FinalResult, State, Verification
-from agent.arms.durable.submission import add_test, change_of
+from agent.arms.durable.submission import change_of
 from agent.arms.durable.verification import verify
 from agent.checks import apply_patch
 from agent.errors import OutOfTime
@@ -27,9 +27,8 @@ async def _verified(state: State, patch: str, fresh: Session) -> Verification:
     """Apply the patch to a fresh copy and run the tests. An empty patch fails."""
     if not patch:
         return Verification((), ("nothing was changed",))
-    problem = await apply_patch(fresh, patch)
+    anchor = state.reproduction.anchor
+    problem = await apply_patch(fresh, patch, {anchor.path: anchor.content} if anchor else {})
     if problem:
         return Verification((), (f"the patch does not apply to the base commit: {problem}",))
-    if (anchor := state.reproduction.anchor) is not None:
-        await add_test(fresh, anchor.path, anchor.content)
     return await verify(state, fresh, named=state.named_tests, anchor_decides=True)

@@ -8,7 +8,7 @@ from agent.arms.durable.answers import Confidence, Work
 from agent.arms.durable.reproduction import checked_on_base
 from agent.arms.durable.roles import protecting
 from agent.arms.durable.state import Evidence, Runs
-from agent.arms.durable.submission import Change, add_test
+from agent.arms.durable.submission import Change
 from agent.arms.durable.verification import (
     passes,
     reports_tests,
@@ -170,12 +170,11 @@ async def _runs(state: Evidence, patch: str, related: tuple[str, ...], fresh: Se
     anchor = state.reproduction.anchor
     protection = protecting(anchor)
     before = await _baseline(state, related, fresh) if related else None
-    problem = await apply_patch(fresh, patch)
+    problem = await apply_patch(fresh, patch, {anchor.path: anchor.content} if anchor else {})
     if problem:
         return Runs(problem=f"the patch does not apply to the base commit: {problem}")
     shown = None
     if anchor is not None:
-        await add_test(fresh, anchor.path, anchor.content)
         shown = await run_tests([anchor.path], state.tools, protection, fresh)
     after = await run_tests(before.paths, state.tools, protection, fresh) if before else None
     return Runs(shown, before.run if before else None, after)
