@@ -27,6 +27,50 @@ def driver(connection: Connection) -> Any:
     return connection.connection.driver_connection
 
 
+class Kept:
+    """A connection that stays open. To take one from the pool takes as long as a statement."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._connection: Connection | None = None
+
+    def get(self) -> Connection:
+        """Return the connection, opened on first use."""
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        return self._connection
+
+    def close(self) -> None:
+        """Close the connection. A later use opens another one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+class Reader:
+    """Runs short reads of all threads over one connection."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._connection = Kept(engine)
+        self._reading = threading.Lock()
+
+    def run(self, work: Work[T]) -> T:
+        """Return the result of `work` in a transaction of its own."""
+        with self._reading:
+            try:
+                connection = self._connection.get()
+                with connection.begin():
+                    return work(connection)
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def close(self) -> None:
+        """Close the connection. A later read opens another one."""
+        with self._reading:
+            self._connection.close()
+
+
 class _Write(Generic[T]):
     """Work that waits for a transaction, and then its result or its error."""
 
@@ -78,8 +122,7 @@ class GroupCommit:
     def __init__(self, engine: Engine) -> None:
         self.writing = threading.Lock()
         """Held during each transaction."""
-        self._engine = engine
-        self._connection: Connection | None = None
+        self._connection = Kept(engine)
         self._waiting: deque[_Write[Any]] = deque()
 
     def run(self, work: Work[T]) -> T:
@@ -94,18 +137,7 @@ class GroupCommit:
     def close(self) -> None:
         """Close the connection. A later write opens another one."""
         with self.writing:
-            self._close()
-
-    def _close(self) -> None:
-        if self._connection is not None:
             self._connection.close()
-            self._connection = None
-
-    def _open(self) -> Connection:
-        """Return the connection of all transactions, which takes as long to open as a statement."""
-        if self._connection is None:
-            self._connection = self._engine.connect()
-        return self._connection
 
     def _write_waiting(self, mine: _Write[Any]) -> None:
         writes = [self._waiting.popleft() for _ in range(len(self._waiting))]
@@ -113,9 +145,9 @@ class GroupCommit:
             if len(writes) > 1 and self._write_together(writes):
                 return
             for write in writes:
-                write.run_alone(self._open)
+                write.run_alone(self._connection.get)
         except BaseException:  # a signal in the main thread: the others still wait
-            self._close()  # its transaction may have begun and not ended
+            self._connection.close()  # its transaction may have begun and not ended
             left = [write for write in writes if not write.done and write is not mine]
             self._waiting.extendleft(reversed(left))
             raise
@@ -123,7 +155,7 @@ class GroupCommit:
     def _write_together(self, writes: Sequence[_Write[Any]]) -> bool:
         """Return False if the transaction failed and nothing is written."""
         try:
-            connection = self._open()
+            connection = self._connection.get()
             with connection.begin():
                 for write in writes:
                     write.run(connection)

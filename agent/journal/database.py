@@ -14,7 +14,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from agent.errors import JournalError
-from agent.journal.commits import DATABASE_ERRORS, GroupCommit, Work, driver, transaction
+from agent.journal.commits import DATABASE_ERRORS, GroupCommit, Reader, Work, driver, transaction
 
 T = TypeVar("T")
 
@@ -85,7 +85,9 @@ class Database:
         self._outage = _Outage()
         self._engine = _engine(url)
         self._writer = self._engine.execution_options(**{WRITES: True})
-        self._group = GroupCommit(self._writer) if url.get_backend_name() == "sqlite" else None
+        is_file = url.get_backend_name() == "sqlite"
+        self._group = GroupCommit(self._writer) if is_file else None
+        self._reader = Reader(self._engine) if is_file else None
 
     def read(self, work: Work[T]) -> T:
         """Return the result of `work` in a read-only transaction.
@@ -100,10 +102,10 @@ class Database:
 
         It blocks for as long as a file is read, which is less than a change of threads takes.
         """
-        if self._group is None:
+        if self._reader is None:
             return None
         try:
-            return transaction(self._engine, work)
+            return self._reader.run(work)
         except DATABASE_ERRORS:
             return None
 
@@ -138,6 +140,8 @@ class Database:
         """Close all connections."""
         if self._group is not None:
             self._group.close()
+        if self._reader is not None:
+            self._reader.close()
         self._engine.dispose()
 
     def _patiently(self, run: Callable[[], T], patience_s: float) -> T:
