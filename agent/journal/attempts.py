@@ -67,6 +67,17 @@ def with_prefix(connection: Connection, prefix: str) -> list[Attempt]:
     return sorted((Attempt(**row._mapping) for row in rows), key=lambda one: one.attempt_id)
 
 
+def at_instance(connection: Connection, experiment: str, instance_id: str) -> list[Attempt]:
+    """Return the attempts of an experiment at an instance whose steps were not pruned, by id."""
+    chosen = (
+        (attempts.c.experiment == experiment)
+        & (attempts.c.instance_id == instance_id)
+        & attempts.c.pruned_at.is_(None)
+    )
+    rows = connection.execute(select(*FIELDS).where(chosen).order_by(attempts.c.attempt_id)).all()
+    return [Attempt(**row._mapping) for row in rows]
+
+
 def outcome(connection: Connection, attempt_id: str) -> str | None:
     """Return the outcome of the attempt, or None while it has not ended."""
     found = connection.execute(

@@ -164,6 +164,12 @@ class Journal:
         """Return the attempts whose id starts with a prefix, by id."""
         return self._database.read(lambda connection: attempts.with_prefix(connection, prefix))
 
+    def at_instance(self, experiment: str, instance_id: str) -> list[Attempt]:
+        """Return the attempts of an experiment at an instance, by id, except for pruned ones."""
+        return self._database.read(
+            lambda connection: attempts.at_instance(connection, experiment, instance_id)
+        )
+
     def progress(self, experiment: str) -> list[Progress]:
         """Return the progress of the attempts of an experiment, by id."""
         return self._database.read(

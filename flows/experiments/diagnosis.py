@@ -4,8 +4,8 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 from agent.errors import JournalError
@@ -34,6 +34,8 @@ class Subject:
     lake: Lake
     journal: Journal
     attempt: Attempt
+    known: dict[str, "Subject"] = field(default_factory=dict)
+    """Other attempts by id. Diagnoses that share them read each verdict once."""
 
     @cached_property
     def steps(self) -> list[RecordedStep]:
@@ -90,6 +92,7 @@ def insights(lake: Lake) -> Callable[[str], Insight | None]:
         journal = existing_journal(lake)
     except (JournalError, UsageError):
         journal = None
+    known: dict[str, Subject] = {}
 
     def of(attempt_id: str) -> Insight | None:
         if journal is None:
@@ -98,7 +101,7 @@ def insights(lake: Lake) -> Callable[[str], Insight | None]:
         if attempt is None or journal.pruned_at(attempt_id) is not None:
             return None
         try:
-            return insight(Subject(lake, journal, attempt))
+            return insight(Subject(lake, journal, attempt, known))
         except JournalError:
             return None
 
@@ -261,15 +264,15 @@ def _resolved_one(subject: Subject) -> Subject | None:
     The nearest shares its beginning, else it is of the same repeat, else of the same arm.
     """
     own = subject.attempt
-    others = [
-        Subject(subject.lake, subject.journal, progress.attempt)
-        for progress in subject.journal.progress(own.experiment)
-        if progress.attempt.instance_id == own.instance_id
-        and progress.attempt.attempt_id != own.attempt_id
-        and not progress.is_pruned
-    ]
-    resolved = [other for other in others if other.is_resolved]
-    return min(resolved, key=lambda other: _distance(own, other.attempt), default=None)
+    others = subject.journal.at_instance(own.experiment, own.instance_id)
+    for other in sorted(others, key=partial(_distance, own)):
+        if other.attempt_id == own.attempt_id:
+            continue
+        new = Subject(subject.lake, subject.journal, other, subject.known)
+        found = subject.known.setdefault(other.attempt_id, new)
+        if found.is_resolved:
+            return found
+    return None
 
 
 def _distance(own: Attempt, other: Attempt) -> tuple[bool, bool, bool, str]:
