@@ -12,7 +12,6 @@ from agent.tools.testing import run_paths
 from agent.workspaces.protocol import Workspace
 
 _NO_RESULT = 125
-_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 async def run_tests(
@@ -37,22 +36,24 @@ async def run_tests(
         return TestRun(command, _NO_RESULT, [], [], [], str(error), problem=str(error))
 
 
-async def apply_patch(session: Session, patch: str, new_tests: Mapping[str, str] = _NONE) -> str:
+async def apply_patch(
+    session: Session, patch: str, new_tests: Mapping[str, bytes] = MappingProxyType({})
+) -> str:
     """Apply a patch to the session's work tree, and then write new tests by their paths.
 
     Return git's error, or '' if the patch applies. Tests beside a patch are one step with it,
     because each step that changes files takes a look at the whole work tree.
     """
-    encoded = {path: content.encode() for path, content in new_tests.items()}
 
     async def apply(workspace: Workspace) -> str:
         try:
             await workspace.apply(patch)
         except ValueError as error:
             return str(error)
-        for path, content in encoded.items():
+        for path, content in new_tests.items():
             await workspace.write(path, content)
         return ""
 
+    # Without new tests, the request is the one that earlier releases recorded.
     request = {"patch": patch, **({"new_tests": [*new_tests]} if new_tests else {})}
-    return await session.act("apply", request, apply, str, depends_on=encoded)
+    return await session.act("apply", request, apply, str, depends_on=dict(new_tests))

@@ -27,7 +27,7 @@ def driver(connection: Connection) -> Any:
     return connection.connection.driver_connection
 
 
-class Kept:
+class OpenConnection:
     """A connection that stays open. To take one from the pool takes as long as a statement."""
 
     def __init__(self, engine: Engine) -> None:
@@ -51,7 +51,7 @@ class Reader:
     """Runs short reads of all threads over one connection."""
 
     def __init__(self, engine: Engine) -> None:
-        self._connection = Kept(engine)
+        self._connection = OpenConnection(engine)
         self._reading = threading.Lock()
 
     def run(self, work: Work[T]) -> T:
@@ -122,7 +122,7 @@ class GroupCommit:
     def __init__(self, engine: Engine) -> None:
         self.writing = threading.Lock()
         """Held during each transaction."""
-        self._connection = Kept(engine)
+        self._connection = OpenConnection(engine)
         self._waiting: deque[_Write[Any]] = deque()
 
     def run(self, work: Work[T]) -> T:

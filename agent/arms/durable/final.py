@@ -1,6 +1,7 @@
 """Phase 8 of the full preset: the cleaned patch alone, on a fresh copy of the repository."""
 
 from agent.arms.durable.review import review_whole
+from agent.arms.durable.roles import protecting
 from agent.arms.durable.state import FinalResult, State, Verification
 from agent.arms.durable.submission import change_of
 from agent.arms.durable.verification import verify
@@ -27,8 +28,8 @@ async def _verified(state: State, patch: str, fresh: Session) -> Verification:
     """Apply the patch to a fresh copy and run the tests. An empty patch fails."""
     if not patch:
         return Verification((), ("nothing was changed",))
-    anchor = state.reproduction.anchor
-    problem = await apply_patch(fresh, patch, {anchor.path: anchor.content} if anchor else {})
+    new_tests = protecting(state.reproduction.anchor).allowed
+    problem = await apply_patch(fresh, patch, new_tests)
     if problem:
         return Verification((), (f"the patch does not apply to the base commit: {problem}",))
     return await verify(state, fresh, named=state.named_tests, anchor_decides=True)

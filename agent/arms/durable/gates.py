@@ -170,7 +170,7 @@ async def _runs(state: Evidence, patch: str, related: tuple[str, ...], fresh: Se
     anchor = state.reproduction.anchor
     protection = protecting(anchor)
     before = await _baseline(state, related, fresh) if related else None
-    problem = await apply_patch(fresh, patch, {anchor.path: anchor.content} if anchor else {})
+    problem = await apply_patch(fresh, patch, protection.allowed)
     if problem:
         return Runs(problem=f"the patch does not apply to the base commit: {problem}")
     shown = None
