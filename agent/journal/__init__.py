@@ -15,9 +15,11 @@ watching    attempts for viewers that follow them
 retention   sizes of attempts, and pruning
 tables      the schema as used by queries
 migrations  the schema as created in databases
+addresses   URLs of journals
 database    transactions that are retried while the database is unreachable
 """
 
+from agent.journal.commits import WouldWait
 from agent.journal.inbox import Inbox, InboxMessage, MessageKind, Wait, Wanted
 from agent.journal.journal import Journal
 from agent.journal.queues import Ended, Queue, Taken
@@ -68,4 +70,5 @@ __all__ = [
     "TreeRef",
     "Wait",
     "Wanted",
+    "WouldWait",
 ]

@@ -3,7 +3,8 @@
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -14,6 +15,10 @@ T = TypeVar("T")
 Work = Callable[[Connection], T]
 
 DATABASE_ERRORS = (DBAPIError, sqlite3.Error, PoolTimeout)
+
+
+class WouldWait(Exception):  # not an error: the same write may wait in a thread
+    """A write that must not wait would have to. Nothing is written."""
 
 
 def transaction(engine: Engine, work: Work[T]) -> T:
@@ -134,6 +139,28 @@ class GroupCommit:
                 self._write_waiting(mine)
         return mine.result()
 
+    def run_at_once(self, work: Work[T]) -> T:
+        """Return the result of `work` when it is on the disk. It waits for the disk alone.
+
+        Raises:
+            WouldWait: another thread or process is writing, or the transaction failed.
+        """
+        if not self.writing.acquire(blocking=False):
+            raise WouldWait
+        try:
+            connection = self._connection.get()
+            with _impatient(connection), connection.begin():
+                return work(connection)
+        except DATABASE_ERRORS as error:
+            raise WouldWait from error
+        except Exception:
+            raise
+        except BaseException:  # a signal in the main thread
+            self._connection.close()
+            raise
+        finally:
+            self.writing.release()
+
     def close(self) -> None:
         """Close the connection. A later write opens another one."""
         with self.writing:
@@ -164,3 +191,15 @@ class GroupCommit:
         for write in writes:
             write.done = True
         return True
+
+
+@contextmanager
+def _impatient(connection: Connection) -> Iterator[None]:
+    """Let SQLite fail at once where it would wait for another process."""
+    own = driver(connection)
+    (patience_ms,) = own.execute("PRAGMA busy_timeout").fetchone()
+    own.execute("PRAGMA busy_timeout = 0")
+    try:
+        yield
+    finally:
+        own.execute(f"PRAGMA busy_timeout = {patience_ms}")

@@ -14,7 +14,15 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from agent.errors import JournalError
-from agent.journal.commits import DATABASE_ERRORS, GroupCommit, Reader, Work, driver, transaction
+from agent.journal.commits import (
+    DATABASE_ERRORS,
+    GroupCommit,
+    Reader,
+    Work,
+    WouldWait,
+    driver,
+    transaction,
+)
 
 T = TypeVar("T")
 
@@ -122,6 +130,21 @@ class Database:
             return self._group.run(work)
 
         return self._patiently(run, self.patience_s if patience_s is None else patience_s)
+
+    @property
+    def is_file(self) -> bool:
+        """True on SQLite, which is written without another process that answers."""
+        return self._group is not None
+
+    def write_at_once(self, work: Work[T]) -> T:
+        """Return the result of `work` like `write`, if that has to wait for nothing but the disk.
+
+        Raises:
+            WouldWait: `write` has to do it, which may wait.
+        """
+        if self._group is None:
+            raise WouldWait
+        return self._group.run_at_once(work)
 
     def compact(self) -> int:
         """Return the unused space in SQLite's file to the disk. Return the number of bytes freed.

@@ -7,14 +7,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import URL, Connection
 
 from agent.errors import JournalError, OtherJournal
-from agent.journal import attempts, leases, ledger, progress, rates, records, tenures, ties
+from agent.journal import (
+    addresses,
+    attempts,
+    leases,
+    ledger,
+    progress,
+    rates,
+    records,
+    tenures,
+    ties,
+)
 from agent.journal.blobs import Blobs
 from agent.journal.bodies import Bodies
-from agent.journal.database import Database, shown
+from agent.journal.commits import Work
+from agent.journal.database import Database
 from agent.journal.inbox import Inbox
 from agent.journal.migrations import journal_id, migrate
 from agent.journal.queues import Queue
@@ -59,6 +69,8 @@ class Journal:
         self.watching = Watching(database, self._bodies)
         """Following attempts while they work."""
         self._counted_in: dict[str, ledger.Names] = {}
+        self._in_flight: set[tuple[str, str, int]] = set()
+        """Calls that were begun here and have no result yet: attempt, scope and position."""
 
     @classmethod
     def open(
@@ -80,8 +92,8 @@ class Journal:
             JournalError: there is no such database, or a newer release has written it.
         """
         patience_s = timings().journal_patience_s if patience_s is None else patience_s
-        address = _address(url)
-        if expected_id is not None and not _may_exist(address):
+        address = addresses.parse(url)
+        if expected_id is not None and not addresses.may_exist(address):
             raise OtherJournal(None)
         if blobs is None and address.database and address.get_backend_name() == "sqlite":
             blobs = Blobs(Path(address.database).absolute().parent / "blobs")
@@ -111,8 +123,8 @@ class Journal:
         Raises:
             JournalError: there is no such database.
         """
-        address = _address(url)
-        if not _may_exist(address):
+        address = addresses.parse(url)
+        if not addresses.may_exist(address):
             return None
         database = _connected(address, timings().journal_contact_s)
         try:
@@ -249,6 +261,7 @@ class Journal:
             leases.release(connection, lease)
             tenures.end(connection, lease)
 
+        self._in_flight -= {call for call in self._in_flight if call[0] == lease.attempt_id}
         self._database.write(work)
 
     def tenures(self, attempt_id: str) -> list[Tenure]:
@@ -281,6 +294,14 @@ class Journal:
             lambda connection: records.read(connection, attempt_id, self._bodies)
         )
 
+    def may_block(self, call: tuple[str, str, int]) -> bool:
+        """Return True if nothing here could go on while a write about a call is on its way.
+
+        Then a write with `wait=False` takes less time than a change of threads. It needs SQLite,
+        and no other call in flight. A call is named by attempt, scope and position.
+        """
+        return self._database.is_file and self._in_flight <= {call}
+
     def intend(
         self,
         lease: Lease,
@@ -293,6 +314,7 @@ class Journal:
         inputs: Inputs = UNKNOWN_INPUTS,
         *,
         after: Sequence[EndedStep] = (),
+        wait: bool = True,
     ) -> None:
         """Record that a step is about to happen, and reserve its highest possible cost.
 
@@ -302,6 +324,7 @@ class Journal:
         Raises:
             BudgetExhausted: a limit does not allow the step; nothing is written.
             BudgetReserved: the same, until calls in flight have settled.
+            WouldWait: the transaction could not begin at once, and it may not `wait`.
             FencedError: another worker has acquired the attempt.
             JournalError: the step is already recorded, or was begun with another request.
         """
@@ -325,7 +348,8 @@ class Journal:
                 counted_in = self._names(connection, lease)
                 ledger.reserve(connection, lease, scope, seq, reservation, counted_in)
 
-        self._database.write(work)
+        self._write(work, wait=wait)
+        self._in_flight.add((lease.attempt_id, scope, seq))
 
     def record(
         self,
@@ -337,12 +361,14 @@ class Journal:
         cost_usd: float | None,
         duration_s: float,
         tree: TreeRef | None,
+        wait: bool = True,
     ) -> None:
         """Record the result of a step, and settle its reservation.
 
         An unknown cost (None) settles at the reservation and counts as unpriced.
 
         Raises:
+            WouldWait: the transaction could not begin at once, and it may not `wait`.
             FencedError: another worker has acquired the attempt.
             JournalError: the step was not begun in this epoch, is recorded with another result, or
                 has a cost without a reservation.
@@ -365,7 +391,8 @@ class Journal:
                     retryable=False,
                 )
 
-        self._database.write(work)
+        self._write(work, wait=wait)
+        self._in_flight.discard((lease.attempt_id, scope, seq))
 
     def append(self, lease: Lease, *steps: EndedStep) -> None:
         """Record steps that are over: `intend` and `record` in one.
@@ -398,6 +425,7 @@ class Journal:
             records.take_back(connection, lease, scope, seq)
 
         self._database.write(work)
+        self._in_flight.discard((lease.attempt_id, scope, seq))
 
     def end(self, lease: Lease, outcome: str) -> None:
         """Record the outcome of the attempt, as JSON text defined by the caller.
@@ -442,6 +470,9 @@ class Journal:
         """Return when the attempt's steps were removed, UTC, or None if they were not."""
         at = self._database.read(lambda connection: attempts.pruned_at(connection, attempt_id))
         return None if at is None else datetime.fromtimestamp(at, UTC)
+
+    def _write(self, work: Work[None], *, wait: bool) -> None:
+        (self._database.write if wait else self._database.write_at_once)(work)
 
     def _write_of(self, step: EndedStep) -> Callable[..., None]:
         """Return the function that writes a step, given its ordinal and the time."""
@@ -491,29 +522,6 @@ class Journal:
         return names
 
 
-def place(url: str) -> str:
-    """Return the location of a journal without secrets, in the form of the environment variable.
-
-    Raises:
-        JournalError: the URL is invalid.
-    """
-    return shown(_address(url))
-
-
-def is_missing(url: str) -> bool:
-    """Return True if no journal can exist at a URL. This is decided without connecting.
-
-    Raises:
-        JournalError: the URL is invalid.
-    """
-    return not _may_exist(_address(url))
-
-
-def _may_exist(address: URL) -> bool:
-    """Return True if there may be a journal to connect to. This is decided without connecting."""
-    return address.get_backend_name() != "sqlite" or Path(str(address.database)).is_file()
-
-
 def _connected(address: URL, patience_s: float) -> Database:
     try:
         return Database(address, patience_s)
@@ -522,24 +530,6 @@ def _connected(address: URL, patience_s: float) -> Database:
         raise JournalError(message, retryable=False) from error
     except OSError as error:
         raise JournalError(f"the journal cannot be created: {error}") from error
-
-
-def _address(url: str) -> URL:
-    """Parse a database URL and set this package's driver, whichever driver the URL names."""
-    try:
-        address = make_url(url)
-    except ArgumentError as error:
-        raise JournalError("the journal's URL is not one", retryable=False) from error
-    backend = address.get_backend_name()
-    if backend == "postgresql":
-        return address.set(drivername="postgresql+psycopg")
-    if backend != "sqlite":
-        raise JournalError(
-            f"the journal must be SQLite or PostgreSQL, not {backend}", retryable=False
-        )
-    if not address.database or address.database == ":memory:":
-        raise JournalError("a journal in memory keeps nothing: name a file", retryable=False)
-    return address.set(drivername="sqlite")
 
 
 def _columns(inputs: Inputs) -> dict[str, str | None]:

@@ -10,8 +10,9 @@ So may a step that another attempt answers, which it can do again.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 from agent.errors import BudgetReserved, InvalidSpec
@@ -29,6 +30,7 @@ from agent.journal import (
     Reservation,
     TreeRef,
     Wanted,
+    WouldWait,
 )
 from agent.journal.blobs import Blobs
 from agent.session.reuse import Reuse
@@ -189,7 +191,7 @@ class NoLog:
 class JournalLog:
     """A log in the journal, for the holder of an attempt's lease.
 
-    The journal blocks, so each call runs in a thread, unless it is known not to wait for anything.
+    The journal blocks, so each use of it runs in a thread, unless nothing else needs this one.
     """
 
     journal: Journal
@@ -229,7 +231,7 @@ class JournalLog:
         while True:
             try:
                 async with self._unwritten.handed_over() as steps:
-                    await asyncio.to_thread(self._intend, call, reservation, steps)
+                    await self._write(call, partial(self._intend, call, reservation, steps))
             except BudgetReserved:
                 if time.monotonic() >= until:
                     raise
@@ -237,7 +239,23 @@ class JournalLog:
                 return
             await self.sleep(timings().budget_poll_s)
 
-    def _intend(self, call: Entry, reservation: Reservation, after: Sequence[EndedStep]) -> None:
+    async def _write(self, call: Entry, write: Callable[..., None]) -> None:
+        """Write something about a call, in this thread if nothing can use it meanwhile."""
+        if self.journal.may_block((self.lease.attempt_id, call.scope, call.seq)):
+            with suppress(WouldWait):
+                write(wait=False)
+                await asyncio.sleep(0)  # timers and cancellations get their turn
+                return
+        await asyncio.to_thread(write)
+
+    def _intend(
+        self,
+        call: Entry,
+        reservation: Reservation,
+        after: Sequence[EndedStep],
+        *,
+        wait: bool = True,
+    ) -> None:
         self.journal.intend(
             self.lease,
             call.scope,
@@ -248,12 +266,13 @@ class JournalLog:
             reservation,
             call.inputs,
             after=after,
+            wait=wait,
         )
 
     async def record(
         self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
     ) -> None:
-        await asyncio.to_thread(
+        write = partial(
             self.journal.record,
             self.lease,
             call.scope,
@@ -263,6 +282,7 @@ class JournalLog:
             duration_s=duration_s,
             tree=None,
         )
+        await self._write(call, write)
 
     async def cancel(self, call: Entry) -> None:
         await asyncio.to_thread(self.journal.cancel, self.lease, call.scope, call.seq)

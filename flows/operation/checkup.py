@@ -20,7 +20,7 @@ from rich.console import Console
 
 from agent.errors import InfrastructureError
 from agent.journal import Journal
-from agent.journal.journal import is_missing, place
+from agent.journal.addresses import is_missing, place
 from agent.timings import timings
 from agent.workspaces import docker_available
 from eval.base_image import BASE_IMAGE

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 
 from agent.errors import OtherJournal
 from agent.journal import Claim, Journal
+from agent.journal.addresses import is_missing, place
 from agent.journal.blobs import Blobs
-from agent.journal.journal import is_missing, place
 from flows.errors import Mismatch, UsageError
 from flows.storage import bindings
 from flows.storage.attempts import was_run

@@ -271,7 +271,7 @@ async def _side(given: Given, model: Model) -> AsyncIterator[Ask]:
         async def ask(number: int, request: ModelRequest) -> ModelReply:
             text = str(request.messages[-1]["content"])
             message = InboxMessage(f"message-{number}", "say", text, "bench")
-            await asyncio.to_thread(inbox.send, message)
+            inbox.send(message)  # as the terminal does
             await person.answer(number, "message", f"the answer before {number}")
             return await session.call(request)
 

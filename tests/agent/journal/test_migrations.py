@@ -9,8 +9,8 @@ from sqlalchemy import create_engine, inspect, text
 
 from agent.errors import JournalError, OtherJournal
 from agent.journal import Journal
+from agent.journal.addresses import parse, place
 from agent.journal.database import Database
-from agent.journal.journal import _address, place
 from agent.journal.migrations import MIGRATIONS, migrate
 from agent.journal.tables import metadata
 from tests.agent.journal.workers import attempt, open_at_once
@@ -68,7 +68,7 @@ def test_a_journal_has_an_id_of_its_own_that_stays(url: str, journal: Journal) -
 
 def test_an_existing_journal_gets_an_id_once(url: str) -> None:
     """A journal of an earlier release gets one id, even if several workers open it at once."""
-    database = Database(_address(url), 5.0)
+    database = Database(parse(url), 5.0)
     database.write(lambda connection: migrate(connection, MIGRATIONS[:3]))
     assert Journal.id_at(url) is None
     with ThreadPoolExecutor(4) as pool:
@@ -135,7 +135,7 @@ def test_four_processes_open_an_empty_database_at_once(url: str) -> None:
 def test_an_older_database_is_upgraded(url: str, journal: Journal) -> None:
     """A later release adds its changes and keeps the existing data."""
     journal.start(attempt("a1"))
-    database = Database(_address(url), 5.0)
+    database = Database(parse(url), 5.0)
     for _ in range(2):
         database.write(lambda connection: migrate(connection, LATER))
     database.close()
@@ -145,7 +145,7 @@ def test_an_older_database_is_upgraded(url: str, journal: Journal) -> None:
 
 def test_a_failed_migration_leaves_the_older_version(url: str, journal: Journal) -> None:
     """Migrations run in one transaction, so a failed one is rolled back completely."""
-    database = Database(_address(url), 5.0)
+    database = Database(parse(url), 5.0)
     broken = (*LATER, ("CREATE TABLE newer (a TEXT)", "NO SUCH STATEMENT"))
     with pytest.raises(JournalError, match="syntax error"):
         database.write(lambda connection: migrate(connection, broken))
@@ -157,7 +157,7 @@ def test_a_failed_migration_leaves_the_older_version(url: str, journal: Journal)
 @pytest.mark.usefixtures("journal")
 def test_a_newer_database_is_refused(url: str) -> None:
     """An older release refuses a database that a newer one has upgraded."""
-    database = Database(_address(url), 5.0)
+    database = Database(parse(url), 5.0)
     database.write(lambda connection: migrate(connection, LATER))
     database.close()
     newer, known = len(LATER), len(MIGRATIONS)
