@@ -119,10 +119,11 @@ async def judge(
     related = state.known_tests([*named, *covering])
     try:
         async with session.branch(_FRESH, BASE, limit_s=state.profile.phase_limit_s) as fresh:
+            before = await _baseline(state, related, fresh) if related else None
             problem = await _reproduced(state, change, work, fresh)
             if insists_on_test and not problem and _lacks_a_test(state, change, work):
                 problem = _WRITE_A_TEST
-            runs = await _runs(state, change.patch, related, fresh)
+            runs = await _runs(state, change.patch, before, fresh)
     except OutOfTime as error:
         problem, runs = "", Runs(problem=str(error))
     return found(state, replace(judged, runs=runs, reproduction=problem))
@@ -137,6 +138,9 @@ def _lacks_a_test(state: Evidence, change: Change, work: Work | None) -> bool:
 
 async def _reproduced(state: Evidence, change: Change, work: Work | None, fresh: Session) -> str:
     """Verify a new or corrected test on the base commit, and adopt it if it holds.
+
+    Only an adopted test stays in the work tree, where the change finds it: a step that removed it
+    would take as long as many a test.
 
     Return the reason why it is no reproduction, or ''. An attempt at a task that no test can show
     continues without one, unless its profile requires a test.
@@ -160,16 +164,16 @@ async def _reproduced(state: Evidence, change: Change, work: Work | None, fresh:
     if any((old.path, old.content) == (work.test, content) for old in state.withdrawn):
         return ""
     anchor, problem = await checked_on_base(state, work.test, content, fresh)
-    if anchor is not None:
+    if anchor is None:
+        await fresh.take(BASE)
+    else:
         state.reproduction = replace(state.reproduction, anchor=anchor, problem="")
-    await fresh.take(BASE)
     return problem
 
 
-async def _runs(state: Evidence, patch: str, related: tuple[str, ...], fresh: Session) -> Runs:
+async def _runs(state: Evidence, patch: str, before: Baseline | None, fresh: Session) -> Runs:
     anchor = state.reproduction.anchor
     protection = protecting(anchor)
-    before = await _baseline(state, related, fresh) if related else None
     problem = await apply_patch(fresh, patch, protection.allowed)
     if problem:
         return Runs(problem=f"the patch does not apply to the base commit: {problem}")

@@ -22,10 +22,6 @@ REPRODUCIBLE = frozenset({"bugfix", "feature", "unknown"})
 """Kinds of tasks that begin with a failing test. An `unknown` task may be one of the others."""
 
 _WRITER_ROUNDS = 16
-_EDIT_PROSE = (
-    "{ git ls-files -- '*.md' '*.rst' '*.txt'; git ls-files; } 2>/dev/null | head -n 1 | "
-    '{ IFS= read -r path && echo >>"$path" && printf \'%s\\n\' "$path"; }'
-)
 _BUILTINS = frozenset(dir(builtins))
 _SHOWN = 2000
 # At the start of a line, as an error and not as a part of an assertion. pytest prints `E` there.
@@ -130,8 +126,7 @@ async def checked_on_base(
     protection = Protection({path: content.encode()})
     done = await run_tests([path], state.tools, protection, session)
     if not (problem := not_reproduced(done)):
-        await session.act("edit prose", {}, _edit_prose, str, depends_on={})
-        again = await run_tests([path], state.tools, protection, session)
+        again = await run_tests([path], state.tools, protection, session, beside_an_edit=True)
         if again.failed != done.failed or not_reproduced(again):
             problem = (
                 "the test does not fail every time without the change, or passes with any edit"
@@ -140,14 +135,6 @@ async def checked_on_base(
     if problem:
         return None, problem
     return Anchor(path, content, render_tests(done), tuple(done.failed)), ""
-
-
-async def _edit_prose(workspace: Workspace) -> str:
-    """Add an empty line at the end of a file, of text rather than of code. Return its path."""
-    edited = await workspace.run(_EDIT_PROSE, timeout_s=60)
-    if edited.exit_code:
-        raise OSError(f"no file of the repository can be edited: {edited.output.strip()}")
-    return edited.output.strip()
 
 
 async def _new_file(workspace: Workspace, path: str) -> str:
