@@ -1,5 +1,6 @@
 """Adjudication: the cause of a check that rejects again and again."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from agent.arms.durable.answers import Ruling
@@ -28,10 +29,12 @@ async def adjudicate(state: Evidence, judged: Judgement, session: Session) -> Ru
     return exchange.answer
 
 
-def applied(state: Evidence, ruling: Ruling, judged: Judgement) -> Judgement:
+def applied(
+    state: Evidence, ruling: Ruling, judged: Judgement, may_be_excepted: Collection[str]
+) -> Judgement:
     """Record a ruling in the state. Return the judgement that follows from it.
 
-    Only a test that fails because of the change can be excepted.
+    `may_be_excepted` names the existing tests that a ruling may blame.
     """
     anchor = state.reproduction.anchor
     if ruling.cause == "new_test" and anchor is not None:
@@ -39,5 +42,5 @@ def applied(state: Evidence, ruling: Ruling, judged: Judgement) -> Judgement:
         problem = f"the new test was ruled wrong: {' '.join(ruling.reasons)}"
         state.reproduction = replace(state.reproduction, anchor=None, problem=problem)
     if ruling.cause == "existing_test":
-        state.excepted += [test for test in judged.failing if test in ruling.tests]
+        state.excepted += [test for test in may_be_excepted if test in ruling.tests]
     return found(state, judged)

@@ -140,7 +140,9 @@ async def _ruled(state: State, result: StepResult, session: Session, number: int
         return result
     judged = _judgement(state, chosen)
     ruling = await adjudicate(state, judged, session.scope(f"ruling-{number}"))
-    if ruling is None or applied(state, ruling, judged).findings or chosen.verification is None:
+    if ruling is None or chosen.verification is None:
+        return result
+    if applied(state, ruling, judged, judged.failing).findings:
         return result
     await session.scope(f"keep-{number}").take(chosen.tree)
     sound = replace(chosen, verification=replace(chosen.verification, broken=()))

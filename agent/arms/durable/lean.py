@@ -18,7 +18,7 @@ from agent.arms.durable.review import review_change
 from agent.arms.durable.scouting import scout
 from agent.arms.durable.solving import Solver, incomplete
 from agent.arms.durable.state import Evidence
-from agent.arms.durable.submission import change_of
+from agent.arms.durable.submission import Change, change_of
 from agent.conversation.exchanges import Exchange
 from agent.conversation.limits import LimitReached
 from agent.errors import OutOfTime
@@ -141,21 +141,26 @@ async def _judged(state: LeanState, exchange: Exchange[Work], session: Session) 
         session,
         insists_on_test=not state.judged and state.profile.repairs > 0,
     )
-    if not _needs_a_ruling(state, judged, work.conflicting_tests if work else []):
+    if not _needs_a_ruling(state, judged):
         return judged
     ruling = await adjudicate(state, judged, session.scope("ruling"))
     if ruling is None:
         return judged
     state.rulings.append(ruling)
-    return applied(state, ruling, judged)
+    insists = work is not None and bool(work.conflicting_tests) and _is_unchanged(state, change)
+    return applied(state, ruling, judged, judged.failing if insists else ())
 
 
-def _needs_a_ruling(state: LeanState, judged: Judgement, conflicting: list[str]) -> bool:
-    """Return True if a test gate rejects twice in a row, or its failures are said to conflict."""
-    closed = judged.gates & {"new_test", "regression"}
+def _needs_a_ruling(state: LeanState, judged: Judgement) -> bool:
+    """Return True if the same test gate rejects twice in a row."""
     earlier = state.judged[-1].gates if state.judged else frozenset()
-    again = bool(closed & earlier) or ("regression" in closed and bool(conflicting))
-    return state.profile.adjudication and again
+    again = judged.gates & earlier & {"new_test", "regression"}
+    return state.profile.adjudication and bool(again)
+
+
+def _is_unchanged(state: LeanState, change: Change) -> bool:
+    """Return True if the change is the one that was rejected last."""
+    return bool(state.judged) and state.judged[-1].change.patch == change.patch
 
 
 async def _reviewed(state: LeanState, judged: Judgement, session: Session) -> Judgement:

@@ -30,6 +30,7 @@ PINNED = {
         "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == -1\n"
     )
 }
+COMMENT: Use = ("edit", {"path": "calc.py", "old": "return 2 * a", "new": "return 2 * a  # twice"})
 
 
 def work(**fields: Any) -> Said:
@@ -132,19 +133,44 @@ async def test_a_wrong_test_is_withdrawn_by_a_ruling(lean: Solver) -> None:
 
 
 async def test_an_existing_test_that_the_task_contradicts_is_excepted(lean: Solver) -> None:
-    """Only the excepted test may fail, and it is recorded."""
+    """Only the excepted test may fail, and it is recorded. The solver is told of it once."""
     pinned = "tests/test_pinned.py"
     done = work(related_tests=[pinned], conflicting_tests=[f"{pinned}::test_add"])
     solved = await lean(
         [WRITE],
         [FIX],
         done,
+        done,
         adjudicator=[ruling("existing_test", f"{pinned}::test_add", "tests/test_calc.py::any")],
         files=PINNED,
     )
     assert "return a + b" in solved.outcome.patch
+    assert closed(solved) == [["regression"], []]
     assert solved.report["excepted_tests"] == [f"{pinned}::test_add"]
     assert solved.report["workflow_status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("conflicting", "again"),
+    [([], []), (["tests/test_pinned.py::test_add"], [COMMENT])],
+    ids=["unnamed", "changed"],
+)
+async def test_a_ruling_excepts_no_test_that_the_solver_does_not_insist_on(
+    lean: Solver, conflicting: list[str], again: list[Use]
+) -> None:
+    """A wrong ruling alone opens no gate for a change that breaks an existing test."""
+    pinned = "tests/test_pinned.py"
+    done = work(related_tests=[pinned], conflicting_tests=conflicting)
+    solved = await lean(
+        *([WRITE], [FIX], done, *([again] if again else []), done),
+        adjudicator=[ruling("existing_test", f"{pinned}::test_add")],
+        files=PINNED,
+        profile={"repairs": 1, "approaches": 0},
+    )
+    assert closed(solved) == [["regression"], ["regression"]]
+    assert solved.model.roles().count("adjudicator") == 1
+    assert solved.report["excepted_tests"] == []
+    assert "return a + b" in solved.outcome.patch
 
 
 async def test_work_is_submitted_when_no_gate_opens(lean: Solver) -> None:
