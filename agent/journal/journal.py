@@ -295,9 +295,9 @@ class Journal:
         )
 
     def may_block(self, call: tuple[str, str, int]) -> bool:
-        """Return True if nothing here could go on while a write about a call is on its way.
+        """Return True if a write about a call may block its thread, because no other call needs it.
 
-        Then a write with `wait=False` takes less time than a change of threads. It needs SQLite,
+        Then a write with `wait=False` takes less time than a change of threads. This needs SQLite,
         and no other call in flight. A call is named by attempt, scope and position.
         """
         return self._database.is_file and self._in_flight <= {call}

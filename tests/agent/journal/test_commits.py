@@ -16,7 +16,7 @@ from agent.journal.commits import GroupCommit, WouldWait
 
 WAIT_S = 20
 SQLITE_WAITS_S = 5
-"""Patience of a connection of Python's driver that nobody has configured."""
+"""Patience of a connection as Python's driver opens it."""
 
 
 @pytest.fixture
