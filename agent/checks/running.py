@@ -1,7 +1,6 @@
 """A patch applied, and tests run, in the work tree of a session."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -13,12 +12,6 @@ from agent.tools.testing import run_paths
 from agent.workspaces.protocol import Workspace
 
 _NO_RESULT = 125
-_LIST_TIMEOUT_S = 60.0
-_FIRST_TEXT = (
-    "{ git ls-files -z -- '*.md' '*.rst' '*.txt'; git ls-files -z; } 2>/dev/null | "
-    "head -z -n 1 | tr -d '\\0'"
-)
-"""Prints a tracked file, of text rather than of code."""
 
 
 async def run_tests(
@@ -32,11 +25,8 @@ async def run_tests(
     """Run test files in the session's workspace.
 
     Changes to protected files are reverted and reported in the output. If the run destroys the
-    repository, the repository is restored and the run has no result. `beside_an_edit` changes a
-    file of text, rather than of code, for the time of the run.
-
-    Raises:
-        OSError: no file can be edited.
+    repository, the repository is restored and the run has no result. `beside_an_edit` is that of
+    `run_paths`.
     """
     command = tools.runner.shell_command(paths)
     request = {"paths": list(paths), "command": command}
@@ -44,8 +34,7 @@ async def run_tests(
         request["beside"] = "an edit of prose"
 
     async def run(workspace: Workspace) -> TestRun:
-        async with _edited(workspace) if beside_an_edit else nullcontext():
-            done = await run_paths(workspace, tools, paths)
+        done = await run_paths(workspace, tools, paths, beside_an_edit=beside_an_edit)
         put_back = await protection.enforce(workspace)
         return replace(done, output=f"{done.output}\n{explain(put_back)}") if put_back else done
 
@@ -76,15 +65,3 @@ async def apply_patch(
     # Without new tests, the request is the one that earlier releases recorded.
     request = {"patch": patch, **({"new_tests": [*new_tests]} if new_tests else {})}
     return await session.act("apply", request, apply, str, depends_on=dict(new_tests))
-
-
-@asynccontextmanager
-async def _edited(workspace: Workspace) -> AsyncIterator[None]:
-    """Add an empty line at the end of a file for the time of the block."""
-    path = (await workspace.run(_FIRST_TEXT, timeout_s=_LIST_TIMEOUT_S)).output
-    if not path:
-        raise OSError("the repository has no file that could be edited")
-    content = await workspace.read(path)
-    await workspace.write(path, content + b"\n")
-    yield
-    await workspace.write(path, content)

@@ -18,6 +18,22 @@ _CHANNEL_BYTES = 32 * 2**20
 
 _TIMED_OUT = 124  # no test runner exits with it
 
+_EDIT = r"""
+while IFS= read -rd '' edited; do
+  [[ -f $edited && ! -L $edited && -w $edited ]] && break
+done < <({ git ls-files -z -- '*.md' '*.rst' '*.txt'; git ls-files -z; } 2>/dev/null)
+if [[ $edited ]]; then
+  original=$(mktemp) && cp -- "$edited" "$original" && echo >>"$edited" || exit
+fi
+"""
+"""Adds an empty line to a tracked file, of text rather than of code."""
+
+_UNDO = r"""
+status=$?
+[[ ! $edited ]] || { cp -- "$original" "$edited"; rm -f -- "$original"; }
+exit "$status"
+"""
+
 _OUTPUT_CHARS = 2 * 2**20
 _MAX_REPORTS = 50
 
@@ -49,16 +65,26 @@ async def run_tests(workspace: Workspace, settings: ToolSettings, asked: RunTest
     )
 
 
-async def run_paths(workspace: Workspace, settings: ToolSettings, paths: Sequence[str]) -> TestRun:
+async def run_paths(
+    workspace: Workspace,
+    settings: ToolSettings,
+    paths: Sequence[str],
+    *,
+    beside_an_edit: bool = False,
+) -> TestRun:
     """Run the tests at paths of the repository.
+
+    `beside_an_edit` changes a file of text, rather than of code, for the time of the run. It stays
+    changed if the run takes too long.
 
     Raises:
         WorkspaceError: the shell is gone.
     """
     command, late = settings.runner.shell_command(paths), ""
     observed = prepare(settings.runner, paths)
+    running = observed.command if observed else command
     done = await workspace.run(
-        observed.command if observed else command,
+        f"{_EDIT}({running}\n){_UNDO}" if beside_an_edit else running,
         timeout_s=settings.test_timeout_s,
         max_output_bytes=_CHANNEL_BYTES if observed else None,
     )

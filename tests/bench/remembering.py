@@ -7,6 +7,7 @@ workspaces only. `python -m tests.bench.remembering run …` takes the arguments
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from agent.checks import running
@@ -14,17 +15,24 @@ from agent.tools import TestRun, ToolSettings, probing, testing
 from agent.workspaces import Workspace
 
 _really = testing.run_paths
-_known: dict[tuple[str, str], tuple[str, TestRun]] = {}
+_known: dict[tuple[str, str, bool], tuple[str, TestRun]] = {}
 
 
-async def run_paths(workspace: Workspace, settings: ToolSettings, paths: Sequence[str]) -> TestRun:
+async def run_paths(
+    workspace: Workspace,
+    settings: ToolSettings,
+    paths: Sequence[str],
+    *,
+    beside_an_edit: bool = False,
+) -> TestRun:
     """Return the results of an equal run on an equal tree, or run the tests."""
+    again = partial(_really, workspace, settings, paths, beside_an_edit=beside_an_edit)
     if any(_draws(Path(workspace.root), paths)):
-        return await _really(workspace, settings, paths)
+        return await again()
     tree = await workspace.tree()
-    key = (tree, settings.runner.shell_command(paths))
+    key = (tree, settings.runner.shell_command(paths), beside_an_edit)
     if key not in _known:
-        run = await _really(workspace, settings, paths)
+        run = await again()
         if await workspace.tree() != tree:
             return run
         _known[key] = (workspace.root, run)

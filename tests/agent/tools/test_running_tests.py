@@ -3,7 +3,7 @@
 import pytest
 
 from agent.runners import TestRunner
-from agent.tools import Toolbox, ToolSettings
+from agent.tools import Toolbox, ToolSettings, run_paths
 from agent.tools.testing import parse
 from agent.workspaces import Workspace
 
@@ -136,3 +136,30 @@ async def test_a_command_may_have_braces_of_its_own(host: Workspace) -> None:
     tools = Toolbox(["run_tests"], settings=settings)
     result = await tools.use(host, "run_tests", {"paths": ["tests/test_core.py"]})
     assert "tests/test_core.py" in result.output
+
+
+EDITED = """
+from pathlib import Path
+def test_edited(): assert {expected!r} == Path("docs/{name}").read_bytes()
+"""
+
+
+@pytest.mark.parametrize(
+    ("removed", "name", "expected"),
+    [
+        ("", "crlf.txt", b"un\r\ndeux\r\ntrois\r\n\n"),
+        ("crlf.txt", "latin.txt", b"caf\xe9\nth\xe9\n\n"),
+    ],
+    ids=["the first text", "a text that exists"],
+)
+async def test_a_text_differs_for_the_time_of_a_run(
+    host: Workspace, removed: str, name: str, expected: bytes
+) -> None:
+    """Tests see a text with one more line. Afterwards, the work tree is as it was before."""
+    await host.run(f"cd docs && rm -f {removed or 'nothing'}", timeout_s=10)
+    await host.write("checks.py", EDITED.format(name=name, expected=expected).encode())
+    before = await host.tree()
+    done = await run_paths(host, ToolSettings(), ["checks.py"], beside_an_edit=True)
+    assert (done.passed, done.exit_code) == (["checks.py::test_edited"], 0)
+    assert await host.tree() == before
+    assert (await run_paths(host, ToolSettings(), ["checks.py"])).exit_code == 1
