@@ -2,7 +2,7 @@
 # output. Needs bash 4.4; grep and /proc for stragglers, find for changes.
 #
 # Starting a process costs as much as many a command, so the server does that as rarely as
-# possible.
+# possible. Scripts of our own find the functions of `work_tree.sh`, which is before this text.
 #
 # Arguments  the folder in which every command starts, and a mark for the environment of
 #            every command, which identifies processes that left its group

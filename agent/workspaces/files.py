@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import posixpath
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -43,7 +44,7 @@ done
 """
 
 _WRITE = """
-mkdir -p -- "$(dirname -- {path})" && base64 -d {redirect} {path}
+[[ -d {folder} ]] || mkdir -p -- {folder} && base64 -d {redirect} {path}
 """
 
 _RESOLVE = "cd {root} && realpath -mz -- . {paths}"
@@ -120,11 +121,14 @@ class ShellFiles(ABC):
         Raises:
             OSError: the shell's reason, such as a folder of that name or a full disk.
         """
-        quoted = shlex.quote(self._absolute(path))
+        target = self._absolute(path)
+        names = {"path": shlex.quote(target), "folder": shlex.quote(posixpath.dirname(target))}
         redirect = ">"
+        if PurePosixPath(target).is_relative_to(self._root):
+            self._unchanged_since = ""  # no search for a change that is known
         for start in range(0, max(1, len(content)), PIECE_BYTES):
             piece = base64.b64encode(content[start : start + PIECE_BYTES]).decode()
-            script = _WRITE.format(path=quoted, redirect=redirect)
+            script = _WRITE.format(redirect=redirect, **names)
             done = await self._execute(script, stdin=piece, may_change=True)
             self._expect_success(done, f"cannot write {path}")
             redirect = ">>"

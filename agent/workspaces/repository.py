@@ -4,7 +4,7 @@ import base64
 import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from agent.errors import Destroyed, WorkspaceError
@@ -39,8 +39,6 @@ MAX_DELTA_BYTES = 256 * 2**20
 """Largest delta of a checkpoint. It contains new binary files, compressed."""
 
 _GIT_TIMEOUT_S = 300.0
-
-_WORK_TREE = Path(__file__).with_name("work_tree.sh").read_text(encoding="utf-8")
 
 
 class _Opening(NamedTuple):
@@ -123,9 +121,8 @@ class ShellWorkspace(ShellFiles):
         for path in paths:
             _expect_inside(path)
         given = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")
-        await self._git(
-            "firmly put_back", "files put back", given=given, retryable=True, may_change=True
-        )
+        self._unchanged_since = ""
+        await self._git("firmly put_back", "files put back", given=given, retryable=True)
 
     async def apply(self, patch: str) -> None:
         """Apply a unified diff to the work tree: all of it, or nothing.
@@ -138,7 +135,8 @@ class ShellWorkspace(ShellFiles):
             WorkspaceError: the shell is gone.
         """
         given = patch.encode(errors="surrogateescape")
-        done = await self._work_tree("apply", given=given, may_change=True)
+        self._unchanged_since = ""
+        done = await self._work_tree("apply", given=given)
         if done.exit_code:
             raise ValueError(done.text.strip())
 
@@ -275,12 +273,9 @@ class ShellWorkspace(ShellFiles):
         given: bytes | None = None,
         keep_bytes: int = DEFAULT_OUTPUT_BYTES,
         retryable: bool = False,
-        may_change: bool = False,
     ) -> bytes:
         """Return the output of a function of `work_tree.sh`. `what` names it in the error."""
-        done = await self._work_tree(
-            work, given=given, keep_bytes=keep_bytes, may_change=may_change
-        )
+        done = await self._work_tree(work, given=given, keep_bytes=keep_bytes)
         return self._output(done, what, retryable=retryable)
 
     async def _work_tree(
@@ -289,7 +284,6 @@ class ShellWorkspace(ShellFiles):
         *,
         given: bytes | None = None,
         keep_bytes: int = DEFAULT_OUTPUT_BYTES,
-        may_change: bool = False,
     ) -> Finished:
         """Run a function of `work_tree.sh`, with its input `given` as a file in the scratch."""
         stdin = ""
@@ -306,13 +300,9 @@ class ShellWorkspace(ShellFiles):
             "is_base": opening.is_base,
         }
         lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
-        script = "\n".join([*lines, _WORK_TREE, work])
+        script = "\n".join([*lines, "enter", work])
         return await self._execute(
-            script,
-            timeout_s=_GIT_TIMEOUT_S,
-            keep_bytes=keep_bytes,
-            stdin=stdin,
-            may_change=may_change,
+            script, timeout_s=_GIT_TIMEOUT_S, keep_bytes=keep_bytes, stdin=stdin
         )
 
     def _output(self, done: Finished, what: str, *, retryable: bool = False) -> bytes:

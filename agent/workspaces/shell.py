@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from time import monotonic
 from typing import Literal, NoReturn, Protocol
@@ -28,12 +29,20 @@ DEFAULT_OUTPUT_BYTES = 2 * 2**20
 _CHUNK_BYTES = 256 * 2**10
 _LAST_WORDS_BYTES = 2000
 
-_SERVER = Path(__file__).with_name("command_server.sh")
+_SCRIPTS = ("work_tree.sh", "command_server.sh")
 
 
 def server_command(root: str, mark: str) -> list[str]:
-    """Return the arguments that start the server. `-p` keeps bash from reading BASH_ENV for it."""
-    return ["bash", "-p", "-c", _SERVER.read_text(encoding="utf-8"), "bash", root, mark]
+    """Return the arguments that start the server. `-p` keeps bash from reading BASH_ENV for it.
+
+    The server has the functions for the work tree, so that it parses them only once.
+    """
+    return ["bash", "-p", "-c", _server_script(), "bash", root, mark]
+
+
+@cache
+def _server_script() -> str:
+    return "\n".join(Path(__file__).with_name(name).read_text("utf-8") for name in _SCRIPTS)
 
 
 class ByteReader(Protocol):

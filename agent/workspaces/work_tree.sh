@@ -1,7 +1,7 @@
-# Reads and writes the work tree regardless of anything that its user may have done to git: the
-# index, settings, hooks and branches of the repository are ignored. For
-# `agent.workspaces.repository`, which sets root, scratch, base, opening, is_base and want, and
-# calls one function. Needs bash, git 2.20, coreutils, find.
+# Functions that read and write the work tree regardless of anything that its user may have done to
+# git: the index, settings, hooks and branches of the repository are ignored. The command server
+# has them from its start. `agent.workspaces.repository` sets root, scratch, base, opening, is_base
+# and want, and calls `enter` and one other function. Needs bash, git 2.20, coreutils, find.
 #
 # In $scratch  start    .git without its objects, as it was when the workspace was opened
 #              present  untracked files at the opening, ignored or not
@@ -13,11 +13,14 @@
 #              now      a file whose time of change is that of the last look
 #              objects  the objects that those two write; all others are in the repository
 
-left_out=0
-unset "${!GIT_@}"
-export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1
-export GIT_NO_REPLACE_OBJECTS=1 LC_ALL=C
-cd -- "$root" || exit
+# Prepares a copy of the server for any other function.
+enter() {
+  left_out=0
+  unset "${!GIT_@}"
+  export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1
+  export GIT_NO_REPLACE_OBJECTS=1 LC_ALL=C
+  cd -- "$root" || exit
+}
 
 # Saves the state at the opening, once. Prints its ids, the time if it was saved just now, and all
 # files there are; or nothing without a repository.
@@ -32,7 +35,7 @@ begin() {
   base=$id
   mkdir -p -m 700 -- "$scratch" && copy_repository .git "$scratch/start" || return
   look bytes && git read-tree "$base" && git ls-files -zo --directory >"$scratch/present" &&
-    mark && files >"$scratch/files" && collect 2>"$scratch/log" && opening=$(git write-tree) &&
+    mark && files >"$scratch/files" && collect 2>"$scratch/log" && opening=$tree &&
     difference >"$scratch/opening" || return
   [[ -s $scratch/opening ]] && is_base=0 || is_base=1
   echo "$base $opening $is_base" >"$scratch/known"
@@ -80,34 +83,35 @@ look() {
 }
 
 # Updates the index: the current files of the base commit, all new files that are not ignored,
-# and ignored files that were added by force to the user's own index.
+# and ignored files that were added by force to the user's own index. Sets tree to the id of its
+# tree.
 #
 # The index is reused, because git then reads only changed files. It has to be corrected if the
 # rules changed: an entry that is now ignored, or a file of the base that was restored.
 collect() {
   [[ ! -e $GIT_DIR/index.lock ]] || rm -f -- "$GIT_DIR/index.lock"
   [[ -f $GIT_DIR/index ]] || git read-tree "$base" || return
-  add_all || return
-  list_exceptions
+  add_all && read_index || return
   ! rules_changed && ! came_back && return
   git read-tree -m -i "$base" && add_all || return
   readable <"$GIT_DIR/forced" | git update-index -z --add --replace --stdin || return
-  list_exceptions
-  exceptions >"$GIT_DIR/settled"
+  read_index && exceptions >"$GIT_DIR/settled"
 }
 
 # Leaves out unreadable files and repositories without a commit, and then sets left_out.
 add_all() { git add -A --ignore-errors || { (($? == 1)) && left_out=1; }; }
 
 # Lists ignored files in the index, those in the user's index, and the changes since the base, whose
-# tree may be that of the opening.
-list_exceptions() {
-  local tree=$base
-  ((!is_base)) || tree=$opening
+# tree may be that of the opening. Sets tree.
+read_index() {
+  local known=$base
+  ((!is_base)) || known=$opening
   git ls-files -zci --exclude-standard >"$GIT_DIR/ignored" &
   GIT_INDEX_FILE=$root/.git/index git ls-files -zci --exclude-standard >"$GIT_DIR/forced" &
-  compare "$tree" >"$GIT_DIR/changed"
+  git write-tree >"$GIT_DIR/tree" &
+  compare "$known" >"$GIT_DIR/changed"
   wait
+  read -r tree <"$GIT_DIR/tree"
 }
 
 exceptions() {
@@ -140,8 +144,9 @@ readable() {
 }
 
 # Begins a look. Commands find changes since the last tick of the kernel's clock before it, so that
-# a change in the same tick, or meanwhile, counts as a change the next time.
-mark() { : >"$scratch/now"; }
+# a change in the same tick, or meanwhile, counts as a change the next time. Linux 6.13 and newer
+# give a file that was read since its last change a finer time, after all changes before it.
+mark() { : >"$scratch/now" && [[ -e $scratch/now ]] && : >"$scratch/now"; }
 
 # Sets stamped to just before $1, the time of change of the file `now`: seconds with nine decimals.
 stamp() {
@@ -153,12 +158,13 @@ stamp() {
 # $want, the changes since that tree and the difference from the base commit.
 survey() {
   local tree changed since='' delta=''
-  mark && look bytes && files >"$scratch/present_now" && collect && tree=$(git write-tree) &&
-    list_changes || return
+  mark && look bytes && files >"$scratch/present_now" && collect && list_changes || return
   if [[ $tree != "$want" ]]; then
+    delta=$scratch/delta
+    difference >"$delta" &
     # The tree $want is unknown if $scratch was destroyed since.
     [[ $want ]] && compare "$want" >"$scratch/since" && since=$scratch/since
-    difference >"$scratch/delta" && delta=$scratch/delta || return
+    wait $! || return
   fi
   report "$tree" "$changed" "$since" "$delta"
 }
@@ -189,7 +195,7 @@ report() {
 settle() { look bytes && collect && git ls-files -zo --directory >"$scratch/present"; }
 
 checkpoint() {
-  look bytes && collect && git write-tree >"$scratch/delta" && difference >>"$scratch/delta" &&
+  look bytes && collect && echo "$tree" >"$scratch/delta" && difference >>"$scratch/delta" &&
     cat -- "$scratch/delta"
 }
 
@@ -301,7 +307,7 @@ restore() {
   drop_nested
   git read-tree --reset -u "$want" && git clean -ffdq && drop_ignored && force_ignored || return
   mark && files >"$scratch/present_now" || return
-  if collect && [[ $(git write-tree) == "$want" ]]; then
+  if collect && [[ $tree == "$want" ]]; then
     list_changes && report "$want" "$changed"
     return
   fi
