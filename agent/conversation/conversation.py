@@ -31,6 +31,7 @@ from agent.models.protocol import ModelReply, ModelRequest
 from agent.session.session import Session
 from agent.tools import Toolbox, ToolResult
 from agent.tools.rendering import render
+from agent.tools.tool import json_schema
 
 A = TypeVar("A", bound=Answer)
 
@@ -365,7 +366,7 @@ class Conversation(Generic[A]):
 
 def _schema(answer: type[Answer]) -> Schema:
     description = (answer.__doc__ or "").strip()
-    parameters = answer.model_json_schema()
+    parameters = json_schema(answer)
     return {
         "type": "function",
         "function": {"name": _ANSWER, "description": description, "parameters": parameters},

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -94,7 +95,7 @@ class Tool(Generic[A]):
 
 def schema(name: str, arguments: type[Arguments]) -> dict[str, Any]:
     """Return the OpenAI function definition of a tool with these arguments."""
-    parameters = arguments.model_json_schema()
+    parameters = json_schema(arguments)
     parameters.pop("description", None)
     function = {
         "name": name,
@@ -102,6 +103,19 @@ def schema(name: str, arguments: type[Arguments]) -> dict[str, Any]:
         "parameters": parameters,
     }
     return {"type": "function", "function": function}
+
+
+def json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema of a model, which Pydantic computes once: that takes a millisecond.
+
+    The result is the caller's own, because providers' clients edit schemas.
+    """
+    return dict(json.loads(_json_schema(model)))
+
+
+@lru_cache(maxsize=256)
+def _json_schema(model: type[BaseModel]) -> str:
+    return json.dumps(model.model_json_schema())
 
 
 def parsed(name: str, kind: type[A], given: Mapping[str, Any] | str) -> A:
