@@ -18,11 +18,13 @@ from typing import Any, TypeVar
 
 os.environ.setdefault("MSWEA_SILENT_STARTUP", "1")  # the package prints a banner on import
 
+import jinja2
 import yaml
 from minisweagent.agents.default import DefaultAgent
 from minisweagent.config import builtin_config_dir
 from minisweagent.environments.docker import DockerEnvironment
 from minisweagent.exceptions import FormatError
+from minisweagent.models.utils import actions_text, actions_toolcall
 from minisweagent.models.utils.actions_text import format_observation_messages, parse_regex_actions
 from minisweagent.models.utils.actions_toolcall import (
     BASH_TOOL,
@@ -39,6 +41,11 @@ from agent.workspaces.protocol import CommandResult
 
 T = TypeVar("T")
 Settings = dict[str, Any]
+
+# The package compiles the template of an observation for each one, which takes 1.6 ms.
+_compiled = functools.lru_cache(maxsize=64)(jinja2.Template)
+for _module in (actions_text, actions_toolcall):
+    setattr(_module, "Template", _compiled)  # noqa: B010 - it is not exported
 
 _TEXT_ACTION = r"```mswea_bash_command\s*\n(.*?)\n```"
 """Regex that extracts an action from a reply.

@@ -112,6 +112,11 @@ class Ceilings:
         return cost
 
     @property
+    def is_listed(self) -> bool:
+        """True if LiteLLM's list has the model, or one that its name resembles."""
+        return bool(self._listed)
+
+    @property
     def is_priced(self) -> bool:
         """True if the list has a price, be it 0.
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from agent.models import dialects, native
 from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, listed_name
 from agent.models.chat import CHARS_PER_TOKEN, essential, tokens
-from agent.models.litellm_loading import load
+from agent.models.litellm_loading import load, unlogged
 from agent.models.protocol import CostSource, Foreign, ModelInfo, ModelReply, ModelRequest
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
 from agent.models.spec import LiteLLMSpec
@@ -220,6 +220,8 @@ class LiteLLMModel:
         if spec.input_cost_per_token is not None and spec.output_cost_per_token is not None:
             output_usd = usage["completion_tokens"] * spec.output_cost_per_token
             return usage["prompt_tokens"] * spec.input_cost_per_token + output_usd, "declared"
+        if not self._ceilings.is_listed:  # to search the list for every call takes a millisecond
+            return None, "unknown"
         try:
             cost = litellm.completion_cost(response, model=listed_name(spec.name))
             known = cost > 0 or self._ceilings.is_priced
@@ -234,7 +236,8 @@ async def _completion(litellm: ModuleType, arguments: dict[str, Any]) -> Any:
     LiteLLM reports that as a broken connection. The model did answer, and would do so again.
     """
     try:
-        return await litellm.acompletion(**arguments)
+        with unlogged():
+            return await litellm.acompletion(**arguments)
     except litellm.APIConnectionError as error:
         if _NO_OUTPUT not in str(error):
             raise

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
 
 from agent.errors import AgentError, ContextWindowExceeded, ModelError
 from agent.models.litellm_api import LiteLLMModel
+from agent.models.litellm_loading import load
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
 from tests.servers import openai_server as api
@@ -226,3 +228,21 @@ async def test_a_name_without_provider_is_refused_without_a_request() -> None:
     with pytest.raises(ModelError, match="LLM Provider NOT provided") as caught:
         await LiteLLMModel(spec, sleep=_no_sleep).complete(REQUEST)
     assert not caught.value.retryable
+
+
+async def test_litellm_does_not_log_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LiteLLM logs a call that is made without the provider, but none of the provider."""
+    litellm, logged, is_logged = load(), [], asyncio.Event()
+
+    def enqueue(async_coroutine: Any) -> None:
+        logged.append(async_coroutine.cr_frame.f_locals["self"].model)
+        async_coroutine.close()
+        is_logged.set()
+
+    monkeypatch.setattr(GLOBAL_LOGGING_WORKER, "ensure_initialized_and_enqueue", enqueue)
+    with api.OpenAIServer([api.command("ls"), api.command("ls")]) as server:
+        await ask(server)
+        await litellm.acompletion("openai/another", REQUEST.messages, api_base=server.url)
+    async with asyncio.timeout(30):
+        await is_logged.wait()
+    assert logged == ["another"]
