@@ -18,6 +18,7 @@ from flows.experiments.plan import Plan, prepare
 from flows.experiments.shares import Listed, OnEnd
 from flows.experiments.stop import Stop
 from flows.images.cache import ImageCache
+from flows.report import prepare as prepare_report
 from flows.report import publish
 from flows.server.events import Announcements
 from flows.server.fanout import run_on_workers
@@ -75,6 +76,7 @@ async def benchmark(
     distributed = experiment.execution == "distributed"
     plan = await prepare(experiment, lake, distributed=distributed)
     news = await Announcements.of(plan)
+    preparing = asyncio.create_task(asyncio.to_thread(prepare_report))
     with RunProgress(experiment.name, len(plan.cells), plan.lake) as progress:
 
         async def on_end(cell: Cell, end: End, result: str) -> None:
@@ -90,6 +92,7 @@ async def benchmark(
                 counts = (await run_cells(plan, Listed(left, on_end), how, stop)).ends
             counts["done"] += len(plan.cells) - len(left)
             stop.check()
+    await preparing
     page = await publish(experiment.name, plan.lake)
     news.finished(counts, page)
     for end, words in _UNFINISHED.items():
