@@ -203,7 +203,16 @@ checkpoint() {
 patch() {
   local -a specs
   mapfile -d '' specs <"$scratch/given"
-  look patch && collect && difference "${specs[@]}" >"$scratch/delta" && cat -- "$scratch/delta"
+  look "$(has_attributes && echo patch || echo bytes)" && collect &&
+    difference "${specs[@]}" >"$scratch/delta" && cat -- "$scratch/delta"
+}
+
+# Returns 1 if no file sets attributes, now or at the opening. Patches are then those of `bytes`,
+# whose index knows the files already.
+has_attributes() {
+  files >"$scratch/present_now"
+  grep -qz '\.gitattributes$' -- "$scratch/files" "$scratch/present_now"
+  (($? != 1)) # unknown without the list of the opening
 }
 
 # Prints the patch from the tree $want, which a checkpoint or a restored tree left among the objects.

@@ -191,18 +191,17 @@ def _files(folder: Path) -> int:
 
 
 def _resident_bytes(pid: int) -> int:
+    """Return the resident memory of a process; 0 if it has ended."""
     try:
-        pages = Path(f"/proc/{pid}/statm").read_text().split()
-    except FileNotFoundError:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
         return 0
-    return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0
 
 
 def _cpu_s(pid: int) -> float:
     """Return the CPU seconds of a process and of its children that have ended."""
     try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
+        used = psutil.Process(pid).cpu_times()
+    except psutil.Error:
         return 0.0
-    fields = status.rpartition(")")[2].split()
-    return sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    return float(used.user + used.system + used.children_user + used.children_system)
