@@ -19,18 +19,20 @@ _CHANNEL_BYTES = 32 * 2**20
 _TIMED_OUT = 124  # no test runner exits with it
 
 _EDIT = r"""
+files() { git -c safe.directory='*' ls-files -z -- "$@" 2>/dev/null; }
 while IFS= read -rd '' edited; do
   [[ -f $edited && ! -L $edited && -w $edited ]] && break
-done < <({ git ls-files -z -- '*.md' '*.rst' '*.txt'; git ls-files -z; } 2>/dev/null)
-if [[ $edited ]]; then
-  original=$(mktemp) && cp -- "$edited" "$original" && echo >>"$edited" || exit
-fi
+done < <(files '*.md' '*.rst' '*.txt'; files)
+unset -f files
+[[ $edited ]] && original=$(mktemp) && cp -- "$edited" "$original" && echo >>"$edited" ||
+  { echo 'no file can be edited beside the tests, which were not run' && exit 1; }
 """
-"""Adds an empty line to a tracked file, of text rather than of code."""
+"""Adds an empty line to a tracked file, of text rather than of code; without one, ends the run."""
 
 _UNDO = r"""
 status=$?
-[[ ! $edited ]] || { cp -- "$original" "$edited"; rm -f -- "$original"; }
+cp -- "$original" "$edited"
+rm -f -- "$original"
 exit "$status"
 """
 

@@ -163,3 +163,13 @@ async def test_a_text_differs_for_the_time_of_a_run(
     assert (done.passed, done.exit_code) == (["checks.py::test_edited"], 0)
     assert await host.tree() == before
     assert (await run_paths(host, ToolSettings(), ["checks.py"])).exit_code == 1
+
+
+async def test_without_a_file_to_edit_a_run_proves_nothing(host: Workspace) -> None:
+    """Tests that pass with any edit would get past a run that nothing was edited beside."""
+    await host.write("checks.py", b"def test_true(): pass\n")
+    await host.run("git rm -rq --cached .", timeout_s=10)
+    done = await run_paths(host, ToolSettings(), ["checks.py"], beside_an_edit=True)
+    assert (done.passed, done.exit_code) == ([], 1)
+    assert done.problem
+    assert "no file can be edited" in done.output
