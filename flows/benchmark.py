@@ -18,7 +18,6 @@ from flows.experiments.plan import Plan, prepare
 from flows.experiments.shares import Listed, OnEnd
 from flows.experiments.stop import Stop
 from flows.images.cache import ImageCache
-from flows.report import prepare as prepare_report
 from flows.report import publish
 from flows.server.events import Announcements
 from flows.server.fanout import run_on_workers
@@ -41,6 +40,9 @@ _UNFINISHED: Mapping[End, str] = {
     "approve, and run the experiment again",
 }
 """Message for each kind of unfinished cell, the most urgent first."""
+
+_LATE = ("matplotlib.backends.backend_svg", "reports.build", "reports.rendering.markdown")
+"""Modules of the report, which are imported while cells run."""
 
 
 @flow(name="benchmark")
@@ -76,7 +78,7 @@ async def benchmark(
     distributed = experiment.execution == "distributed"
     plan = await prepare(experiment, lake, distributed=distributed)
     news = await Announcements.of(plan)
-    preparing = asyncio.create_task(asyncio.to_thread(prepare_report))
+    preparing = asyncio.create_task(asyncio.to_thread(report_files.prepare, *_LATE))
     with RunProgress(experiment.name, len(plan.cells), plan.lake) as progress:
 
         async def on_end(cell: Cell, end: End, result: str) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -62,18 +61,6 @@ async def report(
         ReportError: there is nothing to report on, or the arm does not exist.
     """
     return await publish(experiment, Lake.existing(lake), baseline, candidate)
-
-
-_LATE = ("matplotlib.backends.backend_svg", "reports.build", "reports.rendering.markdown")
-
-
-def prepare() -> None:
-    """Import and compile what `publish` needs, which takes a second that cells can be run in."""
-    from reports.rendering.page import template
-
-    for name in _LATE:
-        import_module(name)
-    template()
 
 
 async def publish(

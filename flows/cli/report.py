@@ -3,8 +3,7 @@
 import gc
 import os
 from contextlib import ExitStack
-from functools import cache
-from importlib import import_module
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -58,7 +57,7 @@ def report(
         from flows.storage.lake import Lake
 
         gc.freeze()  # what is loaded by now lives until the end, when it is searched once more
-        store = Lake.existing(lake)
+        store, prepare = Lake.existing(lake), partial(report_files.prepare, *_LATE)
         if len(names) == 1:
             built = report_files.read(
                 store,
@@ -66,26 +65,17 @@ def report(
                 first,
                 second,
                 alone=compare is not None,
-                meanwhile=_prepare,
+                meanwhile=prepare,
                 early=drawing.begin,
             )
         else:
             built = report_files.read_several(
-                store, names, first, second, meanwhile=_prepare, early=drawing.begin
+                store, names, first, second, meanwhile=prepare, early=drawing.begin
             )
         report_files.write(store, built, compare, _insights(store), drawing.figures)
         from flows.cli import console
 
         console.report(store, built, compare)
-
-
-def _prepare() -> None:
-    """Import and compile what is needed late."""
-    for name in _LATE:
-        import_module(name)
-    from reports.rendering.page import template
-
-    template()
 
 
 def _insights(store: "Lake") -> "InsightOf":

@@ -29,6 +29,8 @@ VARIABLES = {
     # As in prefect.yaml. A server that `durabench setup` has prepared marks the flow run of a
     # killed command as Crashed, and with Prefect's own interval that of a living one, too.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+    # It takes half a second of the start of a server. Storing a block registers its type.
+    "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
 }
 """Variables of a command's programs. Those that are already set take precedence."""
 
@@ -37,9 +39,6 @@ _RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
 
 # A server for one command needs no scheduler and no pages.
 _PRIVATE = ["--no-ui", "--no-scheduler", "--no-late-runs", "--analytics-off"]
-
-# Registering the types of all blocks takes half a second. Storing a block registers its type.
-_OF_PRIVATE = {"PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false"}
 
 # Imported modules are never freed; searching them for garbage would take a third of the start.
 _SERVER = """
@@ -154,7 +153,6 @@ def _start(port: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", _SERVER, "server", "start", *_PRIVATE]
     server = subprocess.Popen(
         [*command, "--host", "127.0.0.1", "--port", str(port)],
-        env={**_OF_PRIVATE, **os.environ},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
     from reports.rendering.drawn import Figures
     from reports.rendering.trajectories import InsightOf
     from reports.types import Report
+
+
+def prepare(*modules: str) -> None:
+    """Import modules that a report needs late, and compile the template of its page.
+
+    That takes most of a second, in which something else may be waited for.
+    """
+    for name in modules:
+        import_module(name)
+    from reports.rendering.page import template
+
+    template()
 
 
 def read(
