@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import requests
+from github.Requester import HTTPRequestsConnectionClass
 
 from agent.journal import Journal
 from agent.models.scripted import ScriptedModel
@@ -67,8 +67,9 @@ def _put_around(points: Points, calls: Path) -> None:
     for name in WRITES_OF_ROWS:
         setattr(Lake, name, points.around(name, getattr(Lake, name)))
     git._run = points.around("git", git._run)
-    session = requests.Session
-    session.request = points.around("request", session.request)  # type: ignore[method-assign]
+    # Docker's client uses `requests` too, and its requests depend on what else runs here.
+    forge = HTTPRequestsConnectionClass
+    forge.getresponse = points.around("request", forge.getresponse)  # type: ignore[method-assign]
     ShellWorkspace.run = points.around_async("run", ShellWorkspace.run)  # type: ignore[method-assign]
     complete = ScriptedModel.complete
 
