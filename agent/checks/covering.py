@@ -1,9 +1,8 @@
 """The existing tests of changed files."""
 
-import asyncio
 from collections.abc import Sequence
 
-from agent.index import covering, read_index
+from agent.index import covering, query
 from agent.session.session import Session
 from agent.workspaces.protocol import Workspace
 
@@ -14,8 +13,7 @@ async def tests_covering(paths: Sequence[str], session: Session) -> list[str]:
     """Return the test files that most likely cover some files, by imports and names."""
 
     async def look(workspace: Workspace) -> list[str]:
-        indexed = await read_index(workspace)
-        found = await asyncio.to_thread(covering, indexed.symbols, indexed.texts, paths)
+        found = await query(workspace, lambda each: covering(each.symbols, each.texts, paths))
         return [test.path for test in found[:MOST_COVERING]]
 
     return await session.act(

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from pathlib import PurePosixPath
 
+from agent.index.definitions import Definition
 from agent.index.relevance import Relevance
-from agent.index.symbols import Definition, SymbolIndex
+from agent.index.symbols import SymbolIndex
 from agent.index.tests_of import find_tests
 from agent.index.undisturbed import undisturbed
 from agent.paths import is_test_file
@@ -197,7 +198,7 @@ class _Drawing:
         return self._headings[path]
 
     def _new_heading(self, path: str) -> str:
-        if reason := self._index.unparsed.get(path):
+        if reason := self._index.unparsed(path):
             about = f"does not parse, {reason}"
         else:
             about = next((found.doc for found in self._index.defined_in(path)), "")

@@ -5,19 +5,19 @@ annotated functions. Nothing is executed or guessed.
 """
 
 import builtins
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from agent.index.chains import ANYTHING, CALL, ENTER, LITERAL, Chain
+from agent.index.files import Files
+from agent.index.imports import Imported
 from agent.index.modules import Modules
 from agent.index.syntax import (
     ONLY_UNKNOWN,
     Assigned,
     Binding,
     Defined,
-    FileSyntax,
-    Imported,
     Receiver,
     Scope,
     Unknown,
@@ -68,7 +68,7 @@ class Resolver:
     earlier queries.
     """
 
-    def __init__(self, files: Mapping[str, FileSyntax], modules: Modules) -> None:
+    def __init__(self, files: Files, modules: Modules) -> None:
         self._files = files
         self._modules = modules
         self._known: dict[_Question, Found] = {}
@@ -267,7 +267,7 @@ class Resolver:
                 importer = waiting.pop()
                 for star in reversed(self._files[importer].stars):
                     module = self._modules.imported(star.module, star.level, importer)
-                    if module is not None and module in self._files and module not in reached:
+                    if module and module not in reached and self._files.get(module):
                         reached[module] = Entity(module)
                         waiting.append(module)
             self._starred[path] = tuple(reached.values())

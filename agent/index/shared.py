@@ -7,13 +7,17 @@ few that were used.
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from agent.index.repository_map import draw
 from agent.index.sources import Sources, read_sources
 from agent.index.symbols import SymbolIndex
+from agent.index.undisturbed import undisturbed
 from agent.workspaces import Workspace
+
+T = TypeVar("T")
 
 _MOST = 3
 
@@ -43,6 +47,22 @@ _recent: list[Indexed] = []
 """The latest first. Replaced as a whole, so that readers need no lock."""
 
 _one_at_a_time = threading.Lock()
+
+
+async def query(workspace: Workspace, question: Callable[[Indexed], T]) -> T:
+    """Return what a function returns for the index of a work tree.
+
+    It is called in a thread, because it may have many files parsed, and one call at a time.
+
+    Raises:
+        WorkspaceError: the files cannot be listed, or the shell is gone.
+    """
+    return await asyncio.to_thread(_answer, await read_index(workspace), question)
+
+
+def _answer(indexed: Indexed, question: Callable[[Indexed], T]) -> T:
+    with undisturbed():
+        return question(indexed)
 
 
 async def read_index(workspace: Workspace) -> Indexed:

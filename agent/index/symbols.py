@@ -3,24 +3,17 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain as concatenated
 from pathlib import PurePosixPath
-from typing import NamedTuple
 
 from agent.index.chains import ANYTHING, CALL, LITERAL, Chain
+from agent.index.definitions import Definition, Key, Use
+from agent.index.files import Files
+from agent.index.imports import imports
 from agent.index.modules import Modules
 from agent.index.resolution import FOREIGN, Entity, Found, Resolver
-from agent.index.syntax import (
-    DefinitionSyntax,
-    FileSyntax,
-    Imported,
-    Kind,
-    Reference,
-    parse,
-)
-from agent.index.undisturbed import undisturbed
+from agent.index.syntax import DefinitionSyntax, Reference
 from agent.paths import is_test_file
 
 _CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
@@ -28,94 +21,39 @@ _USABLE = ("class", "function", "method")
 _PATH = re.compile(r"(?P<stem>.+)\.pyi?(?:(?:::?|\.)(?P<rest>.+))?", re.DOTALL)
 
 
-class Definition(NamedTuple):
-    """A module, class, function, method, or variable of a module or class."""
-
-    path: str
-    module: str
-    """Dotted name by which it is most likely imported."""
-    qualified: str
-    """Name within the module: `Reader.load`, and `Reader.load.helper` for a nested function.
-
-    Empty for the module itself.
-    """
-    kind: Kind
-    start: int
-    """First line, 1-based, including decorators."""
-    line: int
-    """Line of `def` or `class`."""
-    end: int
-    """Last line, inclusive."""
-    signature: str
-    """The header in one line; empty for a module."""
-    doc: str
-    """The first line of the docstring."""
-
-    @property
-    def name(self) -> str:
-        return self.full_name.rpartition(".")[2]
-
-    @property
-    def full_name(self) -> str:
-        return f"{self.module}.{self.qualified}" if self.qualified else self.module
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A location at which a definition is called or otherwise used.
-
-    Other uses are passing it on, decorating with it, deriving from it, or reading it as a property.
-    """
-
-    path: str
-    line: int
-    text: str
-    """The evaluated expression, such as `self.reader.load`; `…` replaces a subexpression."""
-    inside: Definition
-    """The innermost definition around the use, at least the module."""
-    targets: tuple[Definition, ...]
-    """The used definition; for a possible use, every definition that it could be."""
-    is_certain: bool
-    """True if imports, scopes and types determine the target.
-
-    Otherwise only the name agrees, or a subclass overrides the determined target.
-    """
-    is_call: bool
-
-
-Key = tuple[str, str]
-"""The path of a definition and its qualified name, which overloads share."""
-
-
 class SymbolIndex:
     """The symbols of one state of a repository.
 
-    Files that have not changed since this process made another index are not parsed again. All
-    results are in a fixed order: code before tests, then by path and line.
+    A file is parsed when a question first needs it, and not again if it has not changed since this
+    process made another index. All results are in a fixed order: code before tests, then by path
+    and line. Only one thread may ask at a time.
     """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         """Index the Python files among `texts`, files by their paths."""
-        python = sorted(path for path in texts if path.endswith((".py", ".pyi")))
-        with undisturbed():
-            parsed = {path: parse(texts[path]) for path in sorted(python, key=_reading_order)}
-        self._files = {path: file for path, file in parsed.items() if isinstance(file, FileSyntax)}
-        self.unparsed = {path: file for path, file in parsed.items() if isinstance(file, str)}
-        """Python files that this Python cannot parse, with the reason in one line."""
-        self._modules = Modules(python)
-        self._names = {path: self._modules.name(path) for path in self._files}
+        self._files = Files(texts)
+        self._modules = Modules(self._files.texts)
+        self._names = {path: self._modules.name(path) for path in self._files.texts}
         self._resolver = Resolver(self._files, self._modules)
         self._definitions: dict[str, list[Definition]] = {}
+        self._imports: dict[str, list[str]] = {}
+        self._origins: dict[Key, str | None] = {}
+        self._by_qualified: dict[str, dict[str, list[Definition]]] = {}
+        self._scopes: dict[str, dict[str, int]] = {}
 
     @property
     def paths(self) -> list[str]:
-        """The files in the index."""
-        return list(self._files)
+        """The Python files."""
+        return list(self._files.texts)
+
+    def unparsed(self, path: str) -> str | None:
+        """Return in one line why this Python cannot parse a file, or None if it can."""
+        return self._files.unparsed(path)
 
     def defined_in(self, path: str) -> list[Definition]:
         """Return the definitions of a file by line, the module first.
 
-        The result is empty if the file is not in the index.
+        The result is empty if the file does not parse.
         """
         if path not in self._definitions:
             file = self._files.get(path)
@@ -133,10 +71,10 @@ class SymbolIndex:
         parts = _parts(symbol)
         if not parts:
             return []
-        if named := [found for found in self._by_name.get(parts[-1], ()) if _ends(found, parts)]:
+        if named := [found for found in self._named(parts[-1]) if _ends(found, parts)]:
             return named
         for split in range(len(parts) - 1, 0, -1):
-            owners = [f for f in self._by_name.get(parts[split - 1], ()) if _ends(f, parts[:split])]
+            owners = [f for f in self._named(parts[split - 1]) if _ends(f, parts[:split])]
             found = [self._members(owner, parts[split:]) for owner in owners]
             if any(found):
                 return list(dict.fromkeys(concatenated.from_iterable(found)))
@@ -150,7 +88,7 @@ class SymbolIndex:
         targets = [found for found in self.definitions(symbol) if found.kind in _USABLE]
         uses = (
             use
-            for path, reference in self._named(self._names_of(targets))
+            for path, reference in self._references(self._names_of(targets))
             for hits, is_certain in [self._hits(path, reference, targets)]
             if hits
             for use in self._uses(path, reference, hits, is_certain)
@@ -174,32 +112,50 @@ class SymbolIndex:
 
     @cached_property
     def use_counts(self) -> Mapping[Key, int]:
-        """The number of certain uses of every definition."""
+        """The number of certain uses of every definition in code that is no test's."""
         counts: Counter[Key] = Counter()
-        with undisturbed():
-            for path, file in self._files.items():
-                for reached, scope, is_call, count in file.counts():
-                    found = self._lead(path, scope, reached, is_call)
-                    if isinstance(found, Entity):
-                        counts[self._key(found)] += count
+        for path in self._files.texts:
+            file = None if is_test_file(path) else self._files.get(path)
+            for reached, scope, is_call, count in file.counts() if file else ():
+                found = self._lead(path, scope, reached, is_call)
+                if isinstance(found, Entity):
+                    counts[self._key(found)] += count
         return counts
 
     def imports(self, path: str) -> list[str]:
         """Return the repository's files that a file imports, sorted.
 
-        They include the files in which the imported names are defined.
+        They include the files in which the imported names are defined, but not those behind the
+        helpers of tests.
         """
-        file = self._files.get(path)
-        found: set[str] = set()
-        for imported in file.imports if file else ():
+        if path not in self._imports:
+            found = {each for each in self._imported(path) if not each.endswith("/")}
+            self._imports[path] = sorted(found - {path})
+        return list(self._imports[path])
+
+    def _imported(self, path: str) -> Iterator[str]:
+        """Yield the modules and packages that a file imports, and the files of their names."""
+        for imported in dict.fromkeys(each for each, _ in imports(self._files.texts.get(path, ""))):
             module = self._modules.imported(imported.module, imported.level, path)
             if module is None:
                 continue
-            found.add(module)
-            if imported.name is not None:
-                named = self._resolver.member(Entity(module), imported.name)
-                found |= {named.path} if isinstance(named, Entity) else set()
-        return sorted(module for module in found - {path} if not module.endswith("/"))
+            yield module
+            if imported.name is not None and (origin := self._origin(module, imported.name)):
+                yield origin
+
+    def _origin(self, module: str, name: str) -> str | None:
+        """Return the file that defines a name of a module, or None if the text does not tell.
+
+        Helpers of tests are not searched for names that they have from elsewhere.
+        """
+        key = (module, name)
+        if key not in self._origins:
+            if is_test_file(module):
+                self._origins[key] = self._modules.submodule(module, name)
+            else:
+                found = self._resolver.member(Entity(module), name)
+                self._origins[key] = found.path if isinstance(found, Entity) else None
+        return self._origins[key]
 
     # From references to definitions
 
@@ -234,12 +190,12 @@ class SymbolIndex:
         """Return the definitions that a reference executes, and True if that is certain."""
         found = self._leads_to(path, reference)
         if found is None:
-            named = self._by_name.get(reference.chain[-1], ())
+            named = self._declared(reference.chain[-1])
             return [target for target in named if self._may_be(target, path, reference)], False
         if not isinstance(found, Entity):
             return [], False
         executed = _USABLE if reference.is_call else ("function", "method")
-        targets = self._by_key.get(self._key(found), ())
+        targets = self._with_key(self._key(found))
         return [target for target in targets if target.kind in executed], True
 
     def _may_be(self, target: Definition, path: str, reference: Reference) -> bool:
@@ -278,9 +234,11 @@ class SymbolIndex:
                 names |= {"cls", constructed[1].rpartition(".")[2]}
         return names.union(*(self._aliases.get(name, ()) for name in names))
 
-    def _named(self, names: set[str]) -> Iterator[tuple[str, Reference]]:
-        for path, file in self._files.items():
-            for reference in file.references(names):
+    def _references(self, names: set[str]) -> Iterator[tuple[str, Reference]]:
+        containing = {path for name in names for path in self._files.containing(name)}
+        for path in self._files.texts:
+            file = self._files.get(path) if path in containing else None
+            for reference in file.references(names) if file else ():
                 yield path, reference
 
     def _inside(self, definition: Definition) -> Iterator[Reference]:
@@ -299,42 +257,58 @@ class SymbolIndex:
     def _aliases(self) -> dict[str, set[str]]:
         """Aliases in imports, by the name of the definition."""
         found: dict[str, set[str]] = {}
-        for file in self._files.values():
-            for scope in file.scopes:
-                for alias, bindings in scope.bindings.items():
-                    for binding in bindings:
-                        if isinstance(binding, Imported) and binding.name not in (None, alias):
-                            found.setdefault(str(binding.name), set()).add(alias)
+        for text in self._files.texts.values():
+            for imported, alias in imports(text):
+                if alias and imported.name:
+                    found.setdefault(imported.name, set()).add(alias)
         return found
 
     # From names to definitions
 
-    @cached_property
-    def _by_name(self) -> dict[str, list[Definition]]:
-        found: dict[str, list[Definition]] = {}
-        with undisturbed():
-            for definition in concatenated.from_iterable(map(self.defined_in, self._files)):
-                found.setdefault(definition.name, []).append(definition)
-        return found
+    def _named(self, name: str) -> list[Definition]:
+        """Return the definitions of a name."""
+        paths = {*self._files.containing(name), *self._modules_named.get(name, ())}
+        return [
+            definition
+            for path in self._files.texts
+            if path in paths
+            for definition in self.defined_in(path)
+            if definition.name == name
+        ]
+
+    def _declared(self, name: str) -> list[Definition]:
+        """Return the classes, functions and methods of a name."""
+        return [
+            definition
+            for path in self._files.declaring(name)
+            for definition in self.defined_in(path)
+            if definition.name == name and definition.kind in _USABLE
+        ]
 
     @cached_property
-    def _by_key(self) -> dict[Key, list[Definition]]:
-        found: dict[Key, list[Definition]] = {}
-        for definition in concatenated.from_iterable(self._by_name.values()):
-            found.setdefault(_key(definition), []).append(definition)
+    def _modules_named(self) -> dict[str, list[str]]:
+        """The files of the modules by the last part of their names."""
+        found: dict[str, list[str]] = {}
+        for path, name in self._names.items():
+            found.setdefault(name.rpartition(".")[2], []).append(path)
         return found
 
-    @cached_property
-    def _scopes(self) -> dict[Key, int]:
-        """The first scope of every key."""
-        return {
-            (path, scope.definition.qualified): index
-            for path, file in self._files.items()
-            for index, scope in reversed(list(enumerate(file.scopes)))
-        }
+    def _with_key(self, key: Key) -> list[Definition]:
+        path, qualified = key
+        if path not in self._by_qualified:
+            named = self._by_qualified[path] = {}
+            for definition in self.defined_in(path):
+                named.setdefault(definition.qualified, []).append(definition)
+        return self._by_qualified[path].get(qualified, [])
 
     def _entity(self, key: Key) -> Entity:
-        return Entity(key[0], self._scopes.get(key, 0))
+        """Return the entity of the first scope of a key."""
+        path, qualified = key
+        if path not in self._scopes:
+            file = self._files.get(path)
+            scopes = reversed(list(enumerate(file.scopes))) if file else ()
+            self._scopes[path] = {scope.definition.qualified: at for at, scope in scopes}
+        return Entity(path, self._scopes[path].get(qualified, 0))
 
     def _key(self, entity: Entity) -> Key:
         scope = self._resolver.scope(entity)
@@ -345,7 +319,7 @@ class SymbolIndex:
         found: Found = self._entity(_key(owner)) if owner.kind in ("module", "class") else None
         for name in names:
             found = self._resolver.member(found, name)
-        return self._by_key.get(self._key(found), []) if isinstance(found, Entity) else []
+        return self._with_key(self._key(found)) if isinstance(found, Entity) else []
 
     def _definition(self, path: str, found: DefinitionSyntax) -> Definition:
         return Definition(
@@ -374,10 +348,6 @@ class SymbolIndex:
                 is_certain=is_certain,
                 is_call=reference.is_call,
             )
-
-
-def _reading_order(path: str) -> tuple[bool, str]:
-    return is_test_file(path), path
 
 
 def _certain_first(use: Use) -> tuple[bool, bool, str, int, str]:

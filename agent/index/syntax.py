@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from agent.index.chains import ANYTHING, CALL, ENTER, LITERAL, Chain, annotated, chain, is_none
+from agent.index.imports import Imported
 from agent.index.sources import lines
 
 Kind = Literal["module", "class", "function", "method", "variable"]
@@ -35,15 +36,6 @@ class Defined(NamedTuple):
     """The name is a class or function of the file."""
 
     scope: int
-
-
-class Imported(NamedTuple):
-    """The name is a module, or, if `name` is set, a name of a module."""
-
-    module: str
-    level: int
-    """Number of dots before the module's name."""
-    name: str | None
 
 
 class Assigned(NamedTuple):
@@ -127,8 +119,6 @@ class FileSyntax:
 
     References are most of a file's syntax, and this takes a fifth of the memory of objects.
     """
-    imports: tuple[Imported, ...]
-    """Every import at any location, including those of `*`."""
     stars: tuple[Imported, ...]
     """`from module import *`."""
 
@@ -194,7 +184,7 @@ class _Builder:
         self._locations: defaultdict[Chain, list[int]] = defaultdict(list)
         self._names: list[defaultdict[str, list[int]]] = []
         """Locations of single names by scope. Most of them lead nowhere."""
-        self._imports: list[Imported] = []
+        self._stars: list[Imported] = []
         self._globals: dict[int, set[str]] = {}
         # State of the current scope:
         self._current = 0
@@ -215,8 +205,7 @@ class _Builder:
                 reached: array("Q", sorted(set(found)) if len(found) > 1 else found)
                 for reached, found in self._locations.items()
             },
-            imports=tuple(self._imports),
-            stars=tuple(found for found in self._imports if found.name == "*"),
+            stars=tuple(self._stars),
         )
 
     def _keep_leading_names(self) -> None:
@@ -406,13 +395,13 @@ class _Builder:
         for alias in node.names:
             module = alias.name if alias.asname else alias.name.partition(".")[0]
             self._bind(alias.asname or module, Imported(module, 0, None))
-            self._imports.append(Imported(alias.name, 0, None))
 
     def _import_from(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
             imported = Imported(node.module or "", node.level, alias.name)
-            self._imports.append(imported)
-            if alias.name != "*":
+            if alias.name == "*":
+                self._stars.append(imported)
+            else:
                 self._bind(alias.asname or alias.name, imported)
 
     def _global(self, node: ast.Global) -> None:

@@ -15,7 +15,7 @@ def undisturbed() -> Iterator[None]:
 
     The warnings are about other people's code. Garbage collection takes longer than parsing and
     finds nothing, because trees have no cycles. Both are settings of the whole process, so only one
-    thread may change them at a time.
+    thread at a time runs such a block.
 
     Afterwards the new objects are in the oldest generation of the garbage collector, as objects are
     that survived its collections. Otherwise the next collection of the youngest would traverse all

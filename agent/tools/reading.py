@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from agent.index.shared import read_index
+from agent.index.shared import query
 from agent.index.sources import lines
 from agent.tools.confinement import confined, confined_file
 from agent.tools.results import ToolResult
@@ -133,27 +133,24 @@ async def find_definition(
     workspace: Workspace, settings: ToolSettings, asked: FindDefinition
 ) -> ToolResult:
     """Return every definition of that name."""
-    index = (await read_index(workspace)).symbols
-    found = map(definition_line, index.definitions(asked.symbol))
-    return await _listed(workspace, found, "definition", asked.symbol)
+    found = await query(workspace, lambda each: each.symbols.definitions(asked.symbol))
+    return await _listed(workspace, map(definition_line, found), "definition", asked.symbol)
 
 
 async def find_callers(
     workspace: Workspace, settings: ToolSettings, asked: FindCallers
 ) -> ToolResult:
     """Return every known use of the symbol."""
-    index = (await read_index(workspace)).symbols
-    found = map(caller_line, index.callers(asked.symbol))
-    return await _listed(workspace, found, "caller", asked.symbol)
+    found = await query(workspace, lambda each: each.symbols.callers(asked.symbol))
+    return await _listed(workspace, map(caller_line, found), "caller", asked.symbol)
 
 
 async def find_callees(
     workspace: Workspace, settings: ToolSettings, asked: FindCallees
 ) -> ToolResult:
     """Return everything that the symbol uses and the repository defines."""
-    index = (await read_index(workspace)).symbols
-    found = map(callee_line, index.callees(asked.symbol))
-    return await _listed(workspace, found, "callee", asked.symbol)
+    found = await query(workspace, lambda each: each.symbols.callees(asked.symbol))
+    return await _listed(workspace, map(callee_line, found), "callee", asked.symbol)
 
 
 async def _listed(workspace: Workspace, found: Iterable[str], kind: str, symbol: str) -> ToolResult:

@@ -1,6 +1,6 @@
 """Lines that show definitions and their uses to a model."""
 
-from agent.index.symbols import Definition, Use
+from agent.index.definitions import Definition, Use
 
 
 def definition_line(found: Definition) -> str:

@@ -1,9 +1,7 @@
 """Phase 2: the repository map in a few thousand tokens, and the test files."""
 
-import asyncio
-
 from agent.arms.durable.state import Repository
-from agent.index import find_tests, read_index, read_sources
+from agent.index import find_tests, query, read_sources
 from agent.session.session import Session
 from agent.types import Task
 from agent.workspaces.protocol import Workspace
@@ -18,9 +16,10 @@ async def look_around(task: Task, map_tokens: int, session: Session) -> Reposito
     async def look(workspace: Workspace) -> Repository:
         if not map_tokens:
             return Repository("", find_tests((await read_sources(workspace)).texts))
-        indexed = await read_index(workspace)
-        shown = await asyncio.to_thread(indexed.draw, task.statement, map_tokens)
-        return Repository(shown, find_tests(indexed.texts))
+        return await query(
+            workspace,
+            lambda each: Repository(each.draw(task.statement, map_tokens), find_tests(each.texts)),
+        )
 
     return await session.act(
         "look around", {"map_tokens": map_tokens}, look, Repository, depends_on={}

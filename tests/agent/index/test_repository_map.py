@@ -250,7 +250,7 @@ def test_this_project_is_indexed_and_drawn_quickly() -> None:
     index = SymbolIndex(texts)
     indexed_s = time.process_time() - began
     found = draw(texts, index, "read_sources() forgets files in the agent's index", 1000)
-    assert index.unparsed == {}
+    assert not any(map(index.unparsed, index.paths))
     assert indexed_s < 2
     assert time.process_time() - began < 4
     assert found.startswith("agent/index/")

@@ -1,5 +1,8 @@
 """Indexes that are shared by the attempts of a process."""
 
+import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -49,6 +52,21 @@ async def test_an_edit_is_indexed_and_the_earlier_state_kept(
     (found,) = (await shared.read_index(changed)).symbols.definitions("load")
     assert (found.line, found.signature) == (3, "def load(path)")
     assert (await shared.read_index(same)).symbols is before.symbols
+
+
+async def test_one_question_is_answered_at_a_time(workspaces: list[HostWorkspace]) -> None:
+    """Attempts share symbols, whose answers change what they have found so far."""
+    answering: list[int] = []
+
+    def question(indexed: shared.Indexed) -> int:
+        answering.append(threading.get_ident())
+        time.sleep(0.05)  # long enough for the other to begin if nothing prevents it
+        others = [each for each in answering if each != threading.get_ident()]
+        answering.remove(threading.get_ident())
+        return len(others) + len(indexed.symbols.definitions("missing"))
+
+    asked = [shared.query(workspace, question) for workspace in workspaces]
+    assert await asyncio.gather(*asked) == [0, 0]
 
 
 async def test_only_the_last_few_are_kept(workspaces: list[HostWorkspace]) -> None:

@@ -360,17 +360,30 @@ def test_imports_name_the_defining_files_too(library: SymbolIndex) -> None:
     assert library.imports("nowhere.py") == []
 
 
-def test_use_counts_are_of_certain_uses(library: SymbolIndex) -> None:
-    """The map ranks definitions by their number of certain uses."""
+def test_names_from_the_helpers_of_tests_are_followed_no_further() -> None:
+    """A helper is a file of its own, and a helper's package leads to it."""
+    texts = {
+        "shop.py": "def total(): ...\n",
+        "tests/__init__.py": "",
+        "tests/helpers.py": "from shop import total\n",
+        "tests/test_shop.py": "from tests import helpers\nfrom tests.helpers import total\n",
+    }
+    index = SymbolIndex(texts)
+    assert index.imports("tests/test_shop.py") == ["tests/__init__.py", "tests/helpers.py"]
+    assert index.imports("tests/helpers.py") == ["shop.py"]
+
+
+def test_use_counts_are_of_certain_uses_in_code(library: SymbolIndex) -> None:
+    """The map ranks definitions by their number of certain uses outside tests."""
     counts = library.use_counts
-    assert counts["src/store/reader.py", "load"] == 5
+    assert counts["src/store/reader.py", "load"] == 4
     assert ("src/store/formats.py", "_hidden") not in counts
 
 
 def test_a_file_that_does_not_parse_is_no_obstacle(library: SymbolIndex) -> None:
-    """A file that does not parse is listed with its reason and is not among the indexed paths."""
-    assert list(library.unparsed) == ["scripts/old.py"]
-    assert "scripts/old.py" not in library.paths
+    """A file that does not parse has a reason and no definitions."""
+    reasons = {path: reason for path in library.paths if (reason := library.unparsed(path))}
+    assert list(reasons) == ["scripts/old.py"]
     assert library.defined_in("scripts/old.py") == []
 
 
