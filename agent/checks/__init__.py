@@ -12,7 +12,7 @@ from agent.checks.baseline import Baseline, baseline
 from agent.checks.comparing import regressions
 from agent.checks.covering import tests_covering
 from agent.checks.judging import PatchCheck, checked
-from agent.checks.running import apply_patch, run_tests
+from agent.checks.running import apply_patch, no_result, run_protected, run_tests
 
 __all__ = [
     "Baseline",
@@ -20,7 +20,9 @@ __all__ = [
     "apply_patch",
     "baseline",
     "checked",
+    "no_result",
     "regressions",
+    "run_protected",
     "run_tests",
     "tests_covering",
 ]

@@ -19,29 +19,47 @@ async def run_tests(
     tools: ToolSettings,
     protection: Protection,
     session: Session,
-    *,
-    beside_an_edit: bool = False,
 ) -> TestRun:
-    """Run test files in the session's workspace.
+    """Run test files in the session's workspace as one step, as `run_protected` does.
 
-    Changes to protected files are reverted and reported in the output. If the run destroys the
-    repository, the repository is restored and the run has no result. `beside_an_edit` is that of
-    `run_paths`.
+    If the run destroys the repository, the repository is restored and the run has no result.
     """
     command = tools.runner.shell_command(paths)
     request = {"paths": list(paths), "command": command}
-    if beside_an_edit:
-        request["beside"] = "an edit of prose"
 
     async def run(workspace: Workspace) -> TestRun:
-        done = await run_paths(workspace, tools, paths, beside_an_edit=beside_an_edit)
-        put_back = await protection.enforce(workspace)
-        return replace(done, output=f"{done.output}\n{explain(put_back)}") if put_back else done
+        return await run_protected(workspace, tools, paths, protection)
 
     try:
         return await session.act("tests", request, run, TestRun, depends_on=[tools, protection])
     except Undone as error:
-        return TestRun(command, _NO_RESULT, [], [], [], str(error), problem=str(error))
+        return no_result(command, str(error))
+
+
+async def run_protected(
+    workspace: Workspace,
+    tools: ToolSettings,
+    paths: Sequence[str],
+    protection: Protection,
+    *,
+    beside_an_edit: bool = False,
+) -> TestRun:
+    """Run test files. Changes to protected files are reverted and reported in the output.
+
+    `beside_an_edit` is that of `run_paths`.
+
+    Raises:
+        Destroyed: the run left no repository.
+        WorkspaceError: the shell is gone.
+    """
+    done = await run_paths(workspace, tools, paths, beside_an_edit=beside_an_edit)
+    put_back = await protection.enforce(workspace)
+    return replace(done, output=f"{done.output}\n{explain(put_back)}") if put_back else done
+
+
+def no_result(command: str, problem: str) -> TestRun:
+    """Return the run of a command that has no result for the given reason."""
+    return TestRun(command, _NO_RESULT, [], [], [], problem, problem=problem)
 
 
 async def apply_patch(

@@ -19,35 +19,9 @@ PIECE_BYTES = 3 * 2**20
 
 _FILE_TIMEOUT_S = 60.0
 
-_READ = """
-[[ -f {path} ]] || exit 44
-size=$(wc -c <{path}) || exit 1
-((size <= {limit})) || exit 45
-base64 <{path}
-"""
-
-# Prints the targets, each ending in NUL, and a line for each: = and the content of a file, > for
-# one that is too large, ! for one that cannot be read, or - if there is no file inside the root.
-_LOOK_UP = """
-cd {root} || exit
-mapfile -d '' found < <(realpath -mz -- . {paths} && printf '\\0')
-((${{#found[@]}} == {count} + 2)) || exit
-unset 'found[-1]'
-printf '%s\\0' "${{found[@]}}"
-for path in "${{found[@]:1}}"; do
-  if [[ $path != "${{found[0]}}"/* || ! -f $path ]]; then echo -
-  elif ! size=$(wc -c 2>/dev/null <"$path"); then echo !
-  elif ((size > {limit})); then echo '>'
-  else printf = && base64 -w 0 <"$path" && echo
-  fi
-done
-"""
-
 _WRITE = """
 [[ -d {folder} ]] || mkdir -p -- {folder} && base64 -d {redirect} {path}
 """
-
-_RESOLVE = "cd {root} && realpath -mz -- . {paths}"
 
 
 class ShellFiles(ABC):
@@ -106,14 +80,14 @@ class ShellFiles(ABC):
             FileNotFoundError: there is no such file, or it is a folder or a device.
             OSError: the file cannot be read, or is larger than `MAX_FILE_BYTES`.
         """
-        script = _READ.format(path=shlex.quote(self._absolute(path)), limit=MAX_FILE_BYTES)
-        done = await self._execute(script, keep_bytes=3 * MAX_FILE_BYTES)
+        done = await self._read("read_file", [self._absolute(path)])
         if done.exit_code == 44:
             raise FileNotFoundError(path)
-        if done.exit_code == 45:
-            raise OSError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
         self._expect_success(done, f"cannot read {path}")
-        return base64.b64decode(done.head + done.tail)
+        content = base64.b64decode(done.head + done.tail)
+        if len(content) > MAX_FILE_BYTES:
+            raise OSError(_too_large(path))
+        return content
 
     async def write(self, path: str, content: bytes) -> None:
         """Create or replace a file, and create missing folders.
@@ -151,8 +125,7 @@ class ShellFiles(ABC):
         Raises:
             OSError: a path is invalid.
         """
-        names = {"root": shlex.quote(self._root), "paths": shlex.join(paths)}
-        done = await self._execute(_RESOLVE.format(**names))
+        done = await self._read("print_resolved", paths)
         self._expect_success(done, f"cannot resolve {', '.join(paths)}")
         root, *found, _ = done.head.split(b"\0")
         return _inside(root, found)
@@ -163,13 +136,7 @@ class ShellFiles(ABC):
         Raises:
             OSError: a path is invalid, such as an empty one, or the files are too large together.
         """
-        script = _LOOK_UP.format(
-            root=shlex.quote(self._root),
-            paths=shlex.join(paths),
-            count=len(paths),
-            limit=MAX_FILE_BYTES,
-        )
-        done = await self._execute(script, keep_bytes=3 * MAX_FILE_BYTES)
+        done = await self._read("look_up", paths)
         what = ", ".join(paths)
         self._expect_success(done, f"cannot resolve {what}")
         if done.left_out:
@@ -185,6 +152,13 @@ class ShellFiles(ABC):
         """Return True if there is a file of that content at exactly this path, without links."""
         [found] = await self.look_up([path])
         return found.path == path and found.content == content
+
+    async def _read(self, function: str, paths: Sequence[str]) -> Finished:
+        """Run a function of `files.sh`."""
+        script = (
+            f"root={shlex.quote(self._root)}\nmost={MAX_FILE_BYTES}\n{function} {shlex.join(paths)}"
+        )
+        return await self._execute(script, keep_bytes=3 * MAX_FILE_BYTES)
 
     async def _execute(
         self,
@@ -230,13 +204,16 @@ def _inside(root: bytes, targets: Sequence[bytes]) -> list[str | None]:
 
 
 def _found(path: str | None, line: str, name: str) -> Found:
-    """Parse a line of `_LOOK_UP` about a path. `name` is how it was asked for."""
-    match line[:1]:
-        case "=":
-            return Found(path, base64.b64decode(line[1:]))
-        case ">":
-            return Found(path, problem=f"{name} is larger than {MAX_FILE_BYTES} bytes")
-        case "!":
-            return Found(path, problem=f"cannot read {name}: permission denied")
-        case _:
-            return Found(path)
+    """Parse a line of `look_up` about a path. `name` is how it was asked for."""
+    if not line.startswith("="):
+        return Found(path)
+    if line.endswith("!"):
+        return Found(path, problem=f"cannot read {name}: permission denied")
+    content = base64.b64decode(line[1:])
+    if len(content) > MAX_FILE_BYTES:
+        return Found(path, problem=_too_large(name))
+    return Found(path, content)
+
+
+def _too_large(name: str) -> str:
+    return f"{name} is larger than {MAX_FILE_BYTES} bytes"

@@ -216,9 +216,8 @@ def _kill_marked(mark: str) -> None:
 
 def _marked(mark: str) -> Iterator[psutil.Process]:
     """Yield the processes with the mark in their environment, as commands, or as last argument."""
-    for pid in psutil.pids():
+    for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):  # the process has ended or is another user's
-            process = psutil.Process(pid)
             environment, arguments = process.environ(), process.cmdline()
             if environment.get("WORKSPACE_MARK") == mark or arguments[-1:] == [mark]:
                 yield process
@@ -257,6 +256,8 @@ def _environment(folder: Path) -> dict[str, str]:
         "HOME": str(folder / "home"),
         "TMPDIR": str(folder / "tmp"),
         "LANG": "C.UTF-8",
+        # `git status` would write the index of a new work tree, which counts as a change of it.
+        "GIT_OPTIONAL_LOCKS": "0",
         # The plugins installed with this program are not those of the repository.
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }

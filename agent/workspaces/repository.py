@@ -151,8 +151,9 @@ class ShellWorkspace(ShellFiles):
             WorkspaceError: the shell is gone.
         """
         given = "".join(f":(top,exclude,literal){path}\0" for path in without)
+        is_known = self._unchanged_since and self._last_survey is not None
         patch = await self._git(
-            "firmly patch",
+            f"unchanged={1 if is_known else ''}\nfirmly patch",
             "diff",
             given=given.encode(errors="surrogateescape"),
             keep_bytes=MAX_FILE_BYTES,

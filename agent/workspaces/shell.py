@@ -29,13 +29,13 @@ DEFAULT_OUTPUT_BYTES = 2 * 2**20
 _CHUNK_BYTES = 256 * 2**10
 _LAST_WORDS_BYTES = 2000
 
-_SCRIPTS = ("work_tree.sh", "command_server.sh")
+_SCRIPTS = ("files.sh", "work_tree.sh", "command_server.sh")
 
 
 def server_command(root: str, mark: str) -> list[str]:
     """Return the arguments that start the server. `-p` keeps bash from reading BASH_ENV for it.
 
-    The server has the functions for the work tree, so that it parses them only once.
+    The server has the functions for files and the work tree, so that it parses them only once.
     """
     return ["bash", "-p", "-c", _server_script(), "bash", root, mark]
 

@@ -1,7 +1,7 @@
 # Functions that read and write the work tree regardless of anything that its user may have done to
 # git: the index, settings, hooks and branches of the repository are ignored. The command server
 # has them from its start. `agent.workspaces.repository` sets root, scratch, base, opening, is_base
-# and want, and calls `enter` and one other function. Needs bash, git 2.20, coreutils, find.
+# and others, and calls `enter` and one other function. Needs bash, git 2.20, coreutils, find.
 #
 # In $scratch  start    .git without its objects, as it was when the workspace was opened
 #              present  untracked files at the opening, ignored or not
@@ -199,11 +199,13 @@ checkpoint() {
     cat -- "$scratch/delta"
 }
 
-# Prints the difference from the base commit. $scratch/given has pathspecs, each ending in NUL.
+# Prints the difference from the base commit. $scratch/given has pathspecs, each ending in NUL. If
+# $unchanged, the index of `bytes` is that of the last survey.
 patch() {
   local -a specs
   mapfile -d '' specs <"$scratch/given"
-  look "$(has_attributes && echo patch || echo bytes)" && collect &&
+  look "$(has_attributes && echo patch || echo bytes)" &&
+    { [[ $unchanged && $GIT_DIR == "$scratch/bytes" && -f $GIT_DIR/index ]] || collect; } &&
     difference "${specs[@]}" >"$scratch/delta" && cat -- "$scratch/delta"
 }
 

@@ -3,14 +3,15 @@
 import ast
 import builtins
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agent.arms.durable.answers import AnchorClaim, Brief
 from agent.arms.durable.roles import conversation, protecting
 from agent.arms.durable.state import Anchor, Evidence, Reproduction, State
 from agent.arms.durable.submission import add_test
-from agent.checks import baseline, run_tests
+from agent.checks import baseline, no_result, run_protected
 from agent.conversation.conversation import prompt_beside
+from agent.errors import Undone
 from agent.journal import TreeRef
 from agent.paths import is_test_support
 from agent.session.session import Session
@@ -31,6 +32,7 @@ _NOT_BY_ASSERTION = re.compile(
     r"|fixture '.*' not found|errors? during collection|[Nn]o module named",
     re.MULTILINE,
 )
+_BY_CHANCE = "the test does not fail every time without the change, or passes with any edit"
 _ASSERTION = re.compile(r"\bAssertionError\b|DID NOT RAISE|^E +assert\b", re.MULTILINE)
 
 
@@ -121,20 +123,61 @@ async def checked_on_base(
         return None, f"{path} is configuration of a test runner, not a test"
     if not asserts_something(content):
         return None, f"{path} asserts nothing that can fail"
-    await add_test(session, path, content)
-    alone = session.tree
-    protection = Protection({path: content.encode()})
-    done = await run_tests([path], state.tools, protection, session)
-    if not (problem := not_reproduced(done)):
-        again = await run_tests([path], state.tools, protection, session, beside_an_edit=True)
-        if again.failed != done.failed or not_reproduced(again):
-            problem = (
-                "the test does not fail every time without the change, or passes with any edit"
+    start = session.tree
+    tried = await _tried(state, path, content, session)
+    if tried.problem:
+        return None, tried.problem
+    if not tried.is_alone:
+        await session.take(start)
+        await add_test(session, path, content)
+    return Anchor(path, content, render_tests(tried.tests), tuple(tried.tests.failed)), ""
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A new test that was run without the change."""
+
+    tests: TestRun
+    """The first run."""
+    problem: str
+    """The reason why it is no reproduction, or ''."""
+    is_alone: bool
+    """True if the test is the only change of the work tree."""
+
+
+async def _tried(state: Evidence, path: str, content: str, session: Session) -> _Tried:
+    """Write a new test and run it twice.
+
+    All of it is one step, because each step that changes files takes a look at the whole work tree.
+    """
+    encoded = content.encode()
+    protection = Protection({path: encoded})
+    command = state.tools.runner.shell_command([path])
+
+    async def work(workspace: Workspace) -> _Tried:
+        await workspace.write(path, encoded)
+        first = await run_protected(workspace, state.tools, [path], protection)
+        problem = not_reproduced(first)
+        if not problem:
+            again = await run_protected(
+                workspace, state.tools, [path], protection, beside_an_edit=True
             )
-    await session.take(alone)
-    if problem:
-        return None, problem
-    return Anchor(path, content, render_tests(done), tuple(done.failed)), ""
+            if again.failed != first.failed or not_reproduced(again):
+                problem = _BY_CHANCE
+        changes = [(change.path, change.status) for change in await workspace.changes()]
+        return _Tried(first, problem, changes == [(path, "added")])
+
+    try:
+        return await session.act(
+            "reproduce",
+            {"path": path, "command": command},
+            work,
+            _Tried,
+            depends_on=[state.tools, protection],
+        )
+    except Undone as error:
+        none = no_result(command, str(error))
+        return _Tried(none, not_reproduced(none), is_alone=False)
 
 
 async def _new_file(workspace: Workspace, path: str) -> str:

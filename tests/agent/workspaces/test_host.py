@@ -18,6 +18,7 @@ import pytest
 from agent.errors import WorkspaceError
 from agent.workspaces import HostWorkspace, host
 from tests.agent.commands import sh
+from tests.agent.workspaces.conftest import make_repository
 
 T = TypeVar("T")
 
@@ -63,9 +64,22 @@ async def test_only_a_clean_environment_is_passed_on(
     await workspace.close()
     own = {"HOME", "LANG", "PATH", "TMPDIR", "WORKSPACE_MARK"}
     quiet = {"GIT_PAGER", "LESS", "MANPAGER", "PAGER", "PIP_PROGRESS_BAR", "TQDM_DISABLE"}
-    own |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD"}
+    own |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD", "GIT_OPTIONAL_LOCKS"}
     of_bash = {"OLDPWD", "PWD", "SHLVL", "_"}
     assert set(text.split()) - of_bash == own | quiet
+
+
+async def test_the_first_git_status_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git would write the index of a new work tree again, and the next look would take longer."""
+    workspace = await HostWorkspace.open(prepare=make_repository, base_commit="base")
+    tree = await workspace.tree()
+    index = Path(workspace.root) / ".git" / "index"
+    written = index.stat().st_mtime_ns
+    await sh(workspace, "git status --short")
+    assert index.stat().st_mtime_ns == written
+    monkeypatch.setattr(workspace, "_git", None)
+    assert await workspace.tree() == tree
+    await workspace.close()
 
 
 async def test_the_running_interpreter_is_first(workspace: HostWorkspace) -> None:

@@ -292,6 +292,15 @@ async def test_other_files_of_the_reproduction_author_are_removed(solve: Solver)
     assert "helper.py" not in solved.report["steps"][0]["candidates"][0]["diff"]
 
 
+async def test_files_that_a_new_test_leaves_are_removed(solve: Solver) -> None:
+    """After the runs of a reproduction, the work tree has the new test and nothing else."""
+    leaving = ANCHOR_TEXT.replace("    assert", "    open('left.txt', 'w').close()\n    assert")
+    solved = await solve(anchor=anchor(leaving))
+    assert solved.report["reproduced"] is True
+    assert solved.report["agent_verdict"] == "accepted"
+    assert "b/left.txt" not in solved.report["steps"][0]["candidates"][0]["diff"]
+
+
 async def test_regression_tests_are_existing_test_files(solve: Solver) -> None:
     """Only existing test files count as regression tests."""
     named = ["tests/test_calc.py", "tests/test_nowhere.py", "calc.py"]
