@@ -8,6 +8,7 @@ import secrets
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -266,13 +267,22 @@ def _environment(folder: Path) -> dict[str, str]:
 def _remove(folder: Path) -> None:
     """Remove a folder, including parts that commands made read-only.
 
-    The labels are removed last, so that a sweep still recognises a half-removed folder.
+    The labels are removed last, so that a sweep still recognises a half-removed folder. `rm` lets
+    the workspaces of an attempt end at the same time, which Python's own functions do not.
     """
-    for parent, _, _ in os.walk(folder):
-        with contextlib.suppress(OSError):
-            Path(parent).chmod(0o700)
     with contextlib.suppress(OSError):  # another sweep may have been faster
-        for part in folder.iterdir():
-            if part.name != LABELS_FILE:
+        parts = [part for part in folder.iterdir() if part.name != LABELS_FILE]
+        if subprocess.run(["rm", "-rf", "--", *parts], stderr=subprocess.DEVNULL).returncode:
+            _make_accessible(folder)
+            for part in parts:
                 shutil.rmtree(part, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make_accessible(folder: Path) -> None:
+    """Let the user change all folders in a folder, each before it is entered."""
+    for parent, names, _ in os.walk(folder):
+        for path in (Path(parent, name) for name in names):
+            if not path.is_symlink():
+                with contextlib.suppress(OSError):  # of another user
+                    path.chmod(0o700)

@@ -108,6 +108,19 @@ async def test_closing_leaves_no_file(temporary: Path) -> None:
     assert entries(temporary) == []
 
 
+async def test_closing_makes_folders_accessible_that_rm_cannot_remove(
+    temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `rm` leaves is removed, too. It fails here for the superuser as for others."""
+    (tmp_path / "rm").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "rm").chmod(0o755)
+    workspace = await opened()
+    await sh(workspace, "mkdir -p a/b; touch a/b/c; chmod 400 a/b/c; chmod 500 a/b; chmod 0 a")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    await workspace.close()
+    assert entries(temporary) == []
+
+
 async def test_closing_ends_a_running_command(temporary: Path) -> None:
     """Closing fails the running command and ends its background processes too."""
     workspace = await opened()
