@@ -2,8 +2,8 @@
 
 `protocol` defines what an arm can rely on. `container` and `host` implement it. `shell` is the
 client of the small bash loop in `command_server.sh`, which runs the commands of both. `files` reads
-and writes files through it. `repository` runs git through `work_tree.sh` to get trees and patches.
-`janitor` removes leftovers of dead programs, which `ownership` identifies.
+and writes files through it, by `files.sh`. `repository` runs git through `work_tree.sh` to get
+trees and patches. `janitor` removes leftovers of dead programs, which `ownership` identifies.
 """
 
 from agent.workspaces.container import DockerWorkspace, Limits, docker_available

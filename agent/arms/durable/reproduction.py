@@ -117,7 +117,7 @@ async def checked_on_base(
     """Run a new test twice on a work tree without the change, the second time beside another edit.
 
     A test that fails by chance, or that any edit would make pass, is no reproduction. Return the
-    anchor test, or None and the reason. Afterwards, the work tree has the new test in addition.
+    anchor test, with which the work tree is left, or None and the reason.
     """
     if is_test_support(path):
         return None, f"{path} is configuration of a test runner, not a test"

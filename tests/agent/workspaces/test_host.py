@@ -111,7 +111,7 @@ async def test_closing_leaves_no_file(temporary: Path) -> None:
 async def test_closing_makes_folders_accessible_that_rm_cannot_remove(
     temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What `rm` leaves is removed, too. It fails here for the superuser as for others."""
+    """A failure of `rm`, which the superuser rarely meets, leaves nothing either."""
     (tmp_path / "rm").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "rm").chmod(0o755)
     workspace = await opened()
