@@ -72,7 +72,7 @@ TRICKS = {
     "assume-unchanged": (f"git update-index --assume-unchanged {CORE}; echo >{CORE}", [CORE]),
     "skip-worktree": (f"git update-index --skip-worktree {CORE}; echo >{CORE}", [CORE]),
     "sparse checkout": (
-        "git status; git sparse-checkout set src",
+        "git update-index --refresh; git sparse-checkout set src",
         [CORE, "tests/unit/data.txt", OTHER],
     ),
     "a filter in .gitattributes": (
