@@ -21,8 +21,11 @@ class Files:
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         """`texts` are all files of the repository by their paths."""
-        python = (path for path in texts if path.endswith((".py", ".pyi")))
-        self.texts = {path: texts[path] for path in sorted(python, key=_reading_order)}
+        python = sorted(path for path in texts if path.endswith((".py", ".pyi")))
+        self.tests = frozenset(filter(is_test_file, python))
+        """The files that belong to a test suite."""
+        code = [path for path in python if path not in self.tests]
+        self.texts = {path: texts[path] for path in (*code, *sorted(self.tests))}
         """The Python files by their paths, code before tests."""
         self._parsed: dict[str, FileSyntax] = {}
         self._unparsed: dict[str, str] = {}
@@ -39,9 +42,9 @@ class Files:
         Raises:
             KeyError: it does not parse, or is not in the repository.
         """
-        if path not in self._parsed:
-            self._parse(path)
-        return self._parsed[path]
+        if (file := self.get(path)) is None:
+            raise KeyError(path)
+        return file
 
     def unparsed(self, path: str) -> str | None:
         """Return in one line why this Python cannot parse a file, or None if it can."""
@@ -77,7 +80,3 @@ class Files:
             for name in dict.fromkeys(_DECLARED.findall(text)):
                 declaring.setdefault(name, []).append(path)
         return declaring
-
-
-def _reading_order(path: str) -> tuple[bool, str]:
-    return is_test_file(path), path

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-_CACHED_FILES = 8192
+CACHED_FILES = 8192
+"""The files whose syntax and imports a process remembers."""
 
 _STATEMENT = re.compile(
     r"""[ \t]*(?:
@@ -40,7 +41,7 @@ class Import(NamedTuple):
     """The name after `as`."""
 
 
-@lru_cache(maxsize=_CACHED_FILES)
+@lru_cache(maxsize=CACHED_FILES)
 def imports(text: str) -> tuple[Import, ...]:
     """Return every import at any location of a file, including those of `*`."""
     source = text.removeprefix("\ufeff")

@@ -115,7 +115,7 @@ class SymbolIndex:
         """The number of certain uses of every definition in code that is no test's."""
         counts: Counter[Key] = Counter()
         for path in self._files.texts:
-            file = None if is_test_file(path) else self._files.get(path)
+            file = None if path in self._files.tests else self._files.get(path)
             for reached, scope, is_call, count in file.counts() if file else ():
                 found = self._lead(path, scope, reached, is_call)
                 if isinstance(found, Entity):
@@ -150,7 +150,7 @@ class SymbolIndex:
         """
         key = (module, name)
         if key not in self._origins:
-            if is_test_file(module):
+            if module in self._files.tests:
                 self._origins[key] = self._modules.submodule(module, name)
             else:
                 found = self._resolver.member(Entity(module), name)

@@ -16,12 +16,11 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from agent.index.chains import ANYTHING, CALL, ENTER, LITERAL, Chain, annotated, chain, is_none
-from agent.index.imports import Imported
+from agent.index.imports import CACHED_FILES, Imported
 from agent.index.sources import lines
 
 Kind = Literal["module", "class", "function", "method", "variable"]
 
-_CACHED_FILES = 8192
 _SIGNATURE_CHARS = 300
 _LINE_BITS = 32
 _LINE = 2**_LINE_BITS - 1
@@ -149,7 +148,7 @@ class FileSyntax:
                 yield reached, place >> 1, bool(place & 1), count
 
 
-@lru_cache(maxsize=_CACHED_FILES)
+@lru_cache(maxsize=CACHED_FILES)
 def parse(text: str) -> FileSyntax | str:
     """Return the syntax of a file, or in one line the reason why this Python cannot parse it."""
     source = text.removeprefix("\ufeff")

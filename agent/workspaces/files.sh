@@ -1,5 +1,6 @@
-# Functions that resolve paths and read files, for `agent.workspaces.files`. The command server has
-# them from its start, with its root. A program takes longer than all the rest, so they start few.
+# Functions that resolve paths and read files. The command server has them from its start.
+# `agent.workspaces.files` sets root and most, and calls one function. Each program that a function
+# starts takes longer than all the rest of it.
 
 # Sets found to the real root and the targets of paths, with all links followed. realpath is asked
 # only if a path may lead elsewhere than it says.

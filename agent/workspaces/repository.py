@@ -70,9 +70,9 @@ class ShellWorkspace(ShellFiles):
 
         Git enters no links, so a changed file is known by its id in the last survey.
         """
-        last = self._last_survey
-        if self._unchanged_since and last is not None and path in last.blobs:
-            return last.blobs[path] == blob_id(content)
+        current = self._current
+        if current is not None and path in current.blobs:
+            return current.blobs[path] == blob_id(content)
         return await super().holds(path, content)
 
     async def original(self, path: str) -> bytes | None:
@@ -102,9 +102,9 @@ class ShellWorkspace(ShellFiles):
         """
         if since is None:
             return list((await self._survey()).changes)
-        last = self._last_survey if self._unchanged_since else None
-        if last is not None and last.since is not None and last.before == since:
-            return list(last.since)
+        current = self._current
+        if current is not None and current.since is not None and current.before == since:
+            return list(current.since)
         work = f"want={shlex.quote(since)}\nfirmly changes_since"
         return list(parse_changes(await self._git(work, "changes", keep_bytes=MAX_FILE_BYTES)))
 
@@ -151,9 +151,8 @@ class ShellWorkspace(ShellFiles):
             WorkspaceError: the shell is gone.
         """
         given = "".join(f":(top,exclude,literal){path}\0" for path in without)
-        is_known = self._unchanged_since and self._last_survey is not None
         patch = await self._git(
-            f"unchanged={1 if is_known else ''}\nfirmly patch",
+            f"unchanged={1 if self._current else ''}\nfirmly patch",
             "diff",
             given=given.encode(errors="surrogateescape"),
             keep_bytes=MAX_FILE_BYTES,
@@ -180,14 +179,19 @@ class ShellWorkspace(ShellFiles):
 
     async def _survey(self) -> Survey:
         """Return the work tree as it is. Git is asked only if anything changed."""
+        if current := self._current:
+            return current
         last = self._last_survey
-        if last is None or not self._unchanged_since:
-            self._last_survey, self._unchanged_since = None, ""
-            known = last.tree if last else ""
-            work = f"want={known}\nmost={INLINE_DELTA_BYTES}\nfirmly survey"
-            found = await self._git(work, "tree", keep_bytes=2 * MAX_FILE_BYTES)
-            last = self._know(parse_survey(found, last, self._files))
-        return last
+        self._last_survey, self._unchanged_since = None, ""
+        known = last.tree if last else ""
+        work = f"want={known}\nmost={INLINE_DELTA_BYTES}\nfirmly survey"
+        found = await self._git(work, "tree", keep_bytes=2 * MAX_FILE_BYTES)
+        return self._know(parse_survey(found, last, self._files))
+
+    @property
+    def _current(self) -> Survey | None:
+        """The last survey, if nothing has changed since."""
+        return self._last_survey if self._unchanged_since else None
 
     def _know(self, survey: Survey) -> Survey:
         """Keep a survey until something changes."""
@@ -202,9 +206,9 @@ class ShellWorkspace(ShellFiles):
                 `MAX_DELTA_BYTES`.
             WorkspaceError: the shell is gone.
         """
-        last = self._last_survey
-        if last is not None and last.delta is not None and self._unchanged_since:
-            return Checkpoint(last.tree, last.delta)
+        current = self._current
+        if current is not None and current.delta is not None:
+            return Checkpoint(current.tree, current.delta)
         made = await self._git("firmly checkpoint", "checkpoint", keep_bytes=MAX_DELTA_BYTES)
         tree, _, delta = made.partition(b"\n")
         return Checkpoint(tree_id(tree), delta)

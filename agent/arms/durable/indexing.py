@@ -1,7 +1,7 @@
 """Phase 2: the repository map in a few thousand tokens, and the test files."""
 
 from agent.arms.durable.state import Repository
-from agent.index import find_tests, query, read_sources
+from agent.index import Indexed, find_tests, query
 from agent.session.session import Session
 from agent.types import Task
 from agent.workspaces.protocol import Workspace
@@ -14,12 +14,11 @@ async def look_around(task: Task, map_tokens: int, session: Session) -> Reposito
     """
 
     async def look(workspace: Workspace) -> Repository:
-        if not map_tokens:
-            return Repository("", find_tests((await read_sources(workspace)).texts))
-        return await query(
-            workspace,
-            lambda each: Repository(each.draw(task.statement, map_tokens), find_tests(each.texts)),
-        )
+        return await query(workspace, answer)
+
+    def answer(indexed: Indexed) -> Repository:
+        shown = indexed.draw(task.statement, map_tokens) if map_tokens else ""
+        return Repository(shown, find_tests(indexed.texts))
 
     return await session.act(
         "look around", {"map_tokens": map_tokens}, look, Repository, depends_on={}

@@ -32,8 +32,8 @@ _NOT_BY_ASSERTION = re.compile(
     r"|fixture '.*' not found|errors? during collection|[Nn]o module named",
     re.MULTILINE,
 )
-_BY_CHANCE = "the test does not fail every time without the change, or passes with any edit"
 _ASSERTION = re.compile(r"\bAssertionError\b|DID NOT RAISE|^E +assert\b", re.MULTILINE)
+_BY_CHANCE = "the test does not fail every time without the change, or passes with any edit"
 
 
 async def reproduce(state: State, session: Session) -> Reproduction:
