@@ -68,15 +68,17 @@ async def apply_patch(
     """Apply a patch to the session's work tree, and then write new tests by their paths.
 
     Return git's error, or '' if the patch applies. Tests beside a patch are one step with it,
-    because each step that changes files takes a look at the whole work tree.
+    because each step that changes files takes a look at the whole work tree. A patch applies only
+    to files that it knows, so it leaves a new test as it is.
     """
 
     async def apply(workspace: Workspace) -> str:
+        missing = [each for each in new_tests.items() if not await workspace.holds(*each)]
         try:
             await workspace.apply(patch)
         except ValueError as error:
             return str(error)
-        for path, content in new_tests.items():
+        for path, content in missing:
             await workspace.write(path, content)
         return ""
 

@@ -162,13 +162,13 @@ async def _listed(workspace: Workspace, found: Iterable[str], kind: str, symbol:
         return ToolResult("\n".join(known), read=_files(known))
     unknown = f"no {kind} of {symbol} is known"
     name = re.split(r"[.:/#]", symbol)[-1]
-    standing = await _matching(workspace, rf"(?<!\w)\Q{name}\E(?!\w)", ".") if name else []
-    if not standing:
-        return ToolResult(f"{unknown}, and no line has the name")
-    left_out = len(standing) - _MOST_LINES
+    lines = await _matching(workspace, rf"(?<!\w)\Q{name}\E(?!\w)", ".") if name else []
+    if not lines:
+        return ToolResult(f"{unknown}, and no line contains the name")
+    left_out = len(lines) - _MOST_LINES
     more = [f"[... {left_out} more; search for the name]"] if left_out > 0 else []
-    head = f"{unknown}; the name stands in these lines:"
-    shown = standing[:_MOST_LINES]
+    head = f"{unknown}; these lines contain the name:"
+    shown = lines[:_MOST_LINES]
     return ToolResult("\n".join([head, *shown, *more]), read=_files(shown))
 
 

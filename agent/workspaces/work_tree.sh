@@ -200,7 +200,7 @@ checkpoint() {
 }
 
 # Prints the difference from the base commit. $scratch/given has pathspecs, each ending in NUL. If
-# $unchanged, the index of `bytes` is that of the last survey.
+# $unchanged, the index of `bytes` and the list of present files are those of the last survey.
 patch() {
   local -a specs
   mapfile -d '' specs <"$scratch/given"
@@ -212,7 +212,7 @@ patch() {
 # Returns 1 if no file sets attributes, now or at the opening. Patches are then those of `bytes`,
 # whose index knows the files already.
 has_attributes() {
-  files >"$scratch/present_now"
+  [[ $unchanged && -f $scratch/present_now ]] || files >"$scratch/present_now"
   grep -qz '\.gitattributes$' -- "$scratch/files" "$scratch/present_now"
   (($? != 1)) # unknown without the list of the opening
 }

@@ -34,7 +34,7 @@ CELLS_A_KILL = 3
 
 @pytest.mark.parametrize(
     ("instances", "kills"),
-    [(3, 1), pytest.param(12, 2 * WORKERS, marks=pytest.mark.full)],
+    [(3, 1), pytest.param(9, WORKERS, marks=pytest.mark.full)],
 )
 def test_killed_workers_change_no_result(
     on_postgres: PrefectServer, simulation: Simulation, api_base: str, instances: int, kills: int

@@ -15,8 +15,10 @@ from agent.errors import Undone
 from agent.journal import TreeRef
 from agent.paths import is_test_support
 from agent.session.session import Session
-from agent.tools import Protection, TestRun
+from agent.tools import Protection, TestRun, ToolSettings
+from agent.tools.protection import explain
 from agent.tools.rendering import render_tests
+from agent.tools.testing import run_paths
 from agent.workspaces.protocol import Workspace
 
 REPRODUCIBLE = frozenset({"bugfix", "feature", "unknown"})
@@ -156,14 +158,7 @@ async def _tried(state: Evidence, path: str, content: str, session: Session) -> 
 
     async def work(workspace: Workspace) -> _Tried:
         await workspace.write(path, encoded)
-        first = await run_protected(workspace, state.tools, [path], protection)
-        problem = not_reproduced(first)
-        if not problem:
-            again = await run_protected(
-                workspace, state.tools, [path], protection, beside_an_edit=True
-            )
-            if again.failed != first.failed or not_reproduced(again):
-                problem = _BY_CHANCE
+        first, problem = await _run_twice(workspace, state.tools, path, protection)
         changes = [(change.path, change.status) for change in await workspace.changes()]
         return _Tried(first, problem, changes == [(path, "added")])
 
@@ -178,6 +173,27 @@ async def _tried(state: Evidence, path: str, content: str, session: Session) -> 
     except Undone as error:
         none = no_result(command, str(error))
         return _Tried(none, not_reproduced(none), is_alone=False)
+
+
+async def _run_twice(
+    workspace: Workspace, tools: ToolSettings, path: str, protection: Protection
+) -> tuple[TestRun, str]:
+    """Return the first run of a new test, and the reason why it is no reproduction, or ''.
+
+    Protected files are compared once, after both runs. If the first run may have changed what the
+    second one saw, the second one is repeated.
+    """
+    first, again = await run_paths(workspace, tools, [path]), None
+    problem = not_reproduced(first)
+    if not problem:
+        again = await run_paths(workspace, tools, [path], beside_an_edit=True)
+    if put_back := await protection.enforce(workspace):
+        first = replace(first, output=f"{first.output}\n{explain(put_back)}")
+        if again is not None:
+            again = await run_protected(workspace, tools, [path], protection, beside_an_edit=True)
+    if again is not None and (again.failed != first.failed or not_reproduced(again)):
+        problem = _BY_CHANCE
+    return first, problem
 
 
 async def _new_file(workspace: Workspace, path: str) -> str:

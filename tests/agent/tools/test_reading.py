@@ -125,14 +125,14 @@ async def test_symbols_of_other_languages_are_found_by_text(
         return result.output.splitlines()
 
     assert await ask("find_callers", "Cart.render") == [
-        "no caller of Cart.render is known; the name stands in these lines:",
+        "no caller of Cart.render is known; these lines contain the name:",
         "web/page.js:2:cart.render();",
     ]
     assert (await ask("find_definition", "checkout$"))[1:] == [
         "web/page.js:1:show(cart.total2, checkout$(cart));"
     ]
     assert await ask("find_callees", "nonesuch") == [
-        "no callee of nonesuch is known, and no line has the name"
+        "no callee of nonesuch is known, and no line contains the name"
     ]
     assert "core.py:1" in (await ask("find_callees", "total"))[0]
     await host.write("web/many.js", b"often();\n" * 99)

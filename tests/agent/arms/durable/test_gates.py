@@ -301,6 +301,15 @@ async def test_files_that_a_new_test_leaves_are_removed(solve: Solver) -> None:
     assert "b/left.txt" not in solved.report["steps"][0]["candidates"][0]["diff"]
 
 
+async def test_a_new_test_that_changes_itself_runs_again_as_it_was_written(solve: Solver) -> None:
+    """The second run of a reproduction is one of the same test, although the first changed it."""
+    passing = 'open(__file__, "w").write("def test_double(): pass\\n")'
+    changing = ANCHOR_TEXT.replace("    assert", f"    {passing}\n    assert")
+    solved = await solve(anchor=anchor(changing))
+    assert solved.report["reproduced"] is True
+    assert solved.report["agent_verdict"] == "accepted"
+
+
 async def test_regression_tests_are_existing_test_files(solve: Solver) -> None:
     """Only existing test files count as regression tests."""
     named = ["tests/test_calc.py", "tests/test_nowhere.py", "calc.py"]
