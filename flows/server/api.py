@@ -34,6 +34,9 @@ VARIABLES = {
 }
 """Variables of a command's programs. Those that are already set take precedence."""
 
+PRIVATE = "DURABENCH_PRIVATE_API"
+"""The variable with the URL of the private server, for the processes of its command."""
+
 _LEVEL = "PREFECT_LOGGING_LEVEL"
 _RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
 
@@ -49,6 +52,11 @@ gc.freeze()
 gc.enable()
 runpy.run_module("prefect", run_name="__main__", alter_sys=True)
 """
+
+
+def is_private() -> bool:
+    """Return True if the server lives only as long as its command, so that nobody watches a run."""
+    return PRIVATE in os.environ
 
 
 @contextmanager
@@ -112,12 +120,12 @@ def _in_every_thread(url: str) -> Iterator[None]:
     """
     from prefect.context import refresh_global_settings_context
 
-    os.environ["PREFECT_API_URL"] = url
+    os.environ |= {"PREFECT_API_URL": url, PRIVATE: url}
     refresh_global_settings_context()
     try:
         yield
     finally:
-        del os.environ["PREFECT_API_URL"]
+        del os.environ["PREFECT_API_URL"], os.environ[PRIVATE]
         refresh_global_settings_context()
 
 

@@ -1,10 +1,12 @@
 """The Prefect server of a command: its own, or the configured one."""
 
 import os
+import re
+import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -39,7 +41,7 @@ def test_a_command_sends_heartbeats_as_often_as_a_deployment(
 @pytest.mark.slow
 def test_a_command_has_one_server(tmp_path: Path) -> None:
     """A command starts one Prefect server, and the thread that sends run records uses the same
-    one."""
+    one. Steps stay in the journal."""
     program = str(Path(sys.executable).with_name("durabench"))
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")
@@ -64,3 +66,7 @@ def test_a_command_has_one_server(tmp_path: Path) -> None:
                 continue
     assert running.stdout is not None
     assert (running.returncode, len(servers)) == (0, 1), running.stdout.read()
+    with closing(sqlite3.connect(tmp_path / "prefect/prefect.db")) as database:
+        logged = [message for (message,) in database.execute("SELECT message FROM log")]
+    assert any(" of agent mini with " in message for message in logged)
+    assert not any(re.match(r"\d+ +(model|command) ", message) for message in logged)
