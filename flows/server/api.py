@@ -1,21 +1,22 @@
 """Prefect's API for one command: the configured server, or a private one.
 
-The private server is Prefect's own, a child process on a free loopback port with the user's own
-Prefect database. It is started first, not on the flow's first request, so that it starts up while
-this process is still importing and reading its data.
+The private server is Prefect's own, a fork of the command on a free loopback port with the user's
+own Prefect database. It is started first, not on the flow's first request, so that it starts up
+while this process is still importing and reading its data.
 """
 
 import atexit
 import ctypes
 import gc
 import logging
+import multiprocessing
 import os
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.context import ForkProcess
 
 from agent.errors import InfrastructureError
 from agent.timings import timings
@@ -39,19 +40,6 @@ PRIVATE = "DURABENCH_PRIVATE_API"
 
 _LEVEL = "PREFECT_LOGGING_LEVEL"
 _RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
-
-# A server for one command needs no scheduler and no pages.
-_PRIVATE = ["--no-ui", "--no-scheduler", "--no-late-runs", "--analytics-off"]
-
-# Imported modules are never freed; searching them for garbage would take a third of the start.
-_SERVER = """
-import gc, runpy
-gc.disable()
-import prefect.server.api.server
-gc.freeze()
-gc.enable()
-runpy.run_module("prefect", run_name="__main__", alter_sys=True)
-"""
 
 
 def is_private() -> bool:
@@ -97,15 +85,14 @@ def _configured_or_private() -> Iterator[None]:
         contact(given)
         yield
         return
-    port = _free_port()
-    server = _start(port)
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     if in_profile := PREFECT_API_URL.value():  # only Prefect can read its profile
-        _stop(server)
         contact(in_profile)
         yield
         return
+    port = _free_port()
+    _start(port)
     url = f"http://127.0.0.1:{port}/api"
     with _in_every_thread(url), temporary_settings({PREFECT_API_URL: url}):
         yield
@@ -157,33 +144,34 @@ async def wait_until_ready() -> None:
     raise InfrastructureError(f"Prefect's server does not answer: {error}; run again")
 
 
-def _start(port: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", _SERVER, "server", "start", *_PRIVATE]
-    server = subprocess.Popen(
-        [*command, "--host", "127.0.0.1", "--port", str(port)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C goes to the command, which stops the server itself
-        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
-    )
+def _start(port: int) -> None:
+    """Start a private server, which shares the modules that this process has imported so far."""
+    server = multiprocessing.get_context("fork").Process(target=_serve, args=(port,), daemon=True)
+    server.start()
     # Stop the server at exit, not at the end of the flow: Prefect sends its last events when the
     # process exits, and would wait for a stopped server. Exit handlers run in reverse order of
     # registration.
     atexit.register(_stop, server)
-    return server
 
 
-def _end_with_parent() -> None:
-    """Have the kernel end this process if its parent is killed."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def _serve(port: int) -> None:
+    """Run Prefect's server in a fork, without what a single command does not need."""
+    os.setsid()  # Ctrl-C goes to the command, which stops the server itself
+    if sys.platform == "linux":  # ends with its parent, also if that is killed
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for output in (1, 2):  # multiprocessing has closed the input
+        os.dup2(nowhere, output)
+    from prefect.cli.server import start
+
+    settle()
+    start(host="127.0.0.1", port=port, ui=False, scheduler=False, late_runs=False, analytics=False)
 
 
-def _stop(server: subprocess.Popen[bytes]) -> None:
+def _stop(server: ForkProcess) -> None:
     server.terminate()
-    try:
-        server.wait(timeout=10)
-    except subprocess.TimeoutExpired:
+    server.join(timeout=10)
+    if server.is_alive():
         server.kill()
 
 

@@ -6,9 +6,10 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -47,25 +48,22 @@ def test_a_command_has_one_server(tmp_path: Path) -> None:
         name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")
     }
     copy_home("migrated", migrated, tmp_path / "prefect")
-    running = subprocess.Popen(
+    servers = set()
+    with subprocess.Popen(
         [program, "debug", "durabench__quillet-1", "-e", "host", "--lake", str(tmp_path / "lake")],
         env={**environment, "PREFECT_HOME": str(tmp_path / "prefect")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-    )
-    servers = set()
-    while running.poll() is None:
-        time.sleep(0.2)
-        for pid in below(running.pid):
-            command = Path(f"/proc/{pid}/cmdline")
-            try:
-                if "prefect.server" in command.read_text():
-                    servers.add(pid)
-            except OSError:  # the process has just ended
-                continue
-    assert running.stdout is not None
-    assert (running.returncode, len(servers)) == (0, 1), running.stdout.read()
+    ) as running:
+        while running.poll() is None:
+            time.sleep(0.2)
+            for pid in below(running.pid):
+                with suppress(psutil.Error):  # the process has just ended
+                    sockets = psutil.Process(pid).net_connections("tcp")
+                    servers |= {pid for each in sockets if each.status == psutil.CONN_LISTEN}
+        assert running.stdout is not None
+        assert (running.returncode, len(servers)) == (0, 1), running.stdout.read()
     with closing(sqlite3.connect(tmp_path / "prefect/prefect.db")) as database:
         logged = [message for (message,) in database.execute("SELECT message FROM log")]
     assert any(" of agent mini with " in message for message in logged)
