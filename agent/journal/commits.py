@@ -3,8 +3,7 @@
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -29,20 +28,28 @@ def transaction(engine: Engine, work: Work[T]) -> T:
 
 def driver(connection: Connection) -> Any:
     """Return the driver's own connection, which knows nothing of transactions of SQLAlchemy."""
-    return connection.connection.driver_connection
+    return connection.connection.dbapi_connection
 
 
 class OpenConnection:
-    """A connection that stays open. To take one from the pool takes as long as a statement."""
+    """A connection to SQLite that stays open.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    To take one from the pool takes as long as a statement. With `waits=False`, a statement fails at
+    once where it would wait for another process.
+    """
+
+    def __init__(self, engine: Engine, *, waits: bool = True) -> None:
+        self._engine, self._waits = engine, waits
         self._connection: Connection | None = None
 
     def get(self) -> Connection:
         """Return the connection, opened on first use."""
         if self._connection is None:
-            self._connection = self._engine.connect()
+            connection = self._engine.connect()
+            if not self._waits:
+                connection.detach()  # the pool must not get it back with this setting
+                driver(connection).execute("PRAGMA busy_timeout = 0")
+            self._connection = connection
         return self._connection
 
     def close(self) -> None:
@@ -128,6 +135,7 @@ class GroupCommit:
         self.writing = threading.Lock()
         """Held during each transaction."""
         self._connection = OpenConnection(engine)
+        self._impatient = OpenConnection(engine, waits=False)
         self._waiting: deque[_Write[Any]] = deque()
 
     def run(self, work: Work[T]) -> T:
@@ -148,23 +156,24 @@ class GroupCommit:
         if not self.writing.acquire(blocking=False):
             raise WouldWait
         try:
-            connection = self._connection.get()
-            with _impatient(connection), connection.begin():
+            connection = self._impatient.get()
+            with connection.begin():
                 return work(connection)
         except DATABASE_ERRORS as error:
             raise WouldWait from error
         except Exception:
             raise
         except BaseException:  # a signal in the main thread
-            self._connection.close()
+            self._impatient.close()
             raise
         finally:
             self.writing.release()
 
     def close(self) -> None:
-        """Close the connection. A later write opens another one."""
+        """Close the connections. A later write opens others."""
         with self.writing:
             self._connection.close()
+            self._impatient.close()
 
     def _write_waiting(self, mine: _Write[Any]) -> None:
         writes = [self._waiting.popleft() for _ in range(len(self._waiting))]
@@ -191,15 +200,3 @@ class GroupCommit:
         for write in writes:
             write.done = True
         return True
-
-
-@contextmanager
-def _impatient(connection: Connection) -> Iterator[None]:
-    """Let SQLite fail at once where it would wait for another process."""
-    own = driver(connection)
-    (patience_ms,) = own.execute("PRAGMA busy_timeout").fetchone()
-    own.execute("PRAGMA busy_timeout = 0")
-    try:
-        yield
-    finally:
-        own.execute(f"PRAGMA busy_timeout = {patience_ms}")

@@ -33,6 +33,7 @@ class Prepared:
         """Use `prepared`. `columns` are those of an insert."""
         self._by_dialect, self._columns = by_dialect, columns
         self._compiled = functools.cache(self._compile)
+        self._row: Any = None
 
     def run(self, connection: Connection, values: Mapping[str, Any]) -> Any:
         """Execute the statement with a value for each parameter without a constant one.
@@ -44,7 +45,7 @@ class Prepared:
         """
         text, required, constants = self._compiled(connection.dialect.name)
         given = {name: values[name] for name in required} | constants
-        cursor = _cursor(connection)
+        cursor = self._cursor(connection)
         try:
             cursor.execute(text, given)
         except connection.dialect.loaded_dbapi.Error as error:
@@ -62,31 +63,26 @@ class Prepared:
         constants = {name: parameter.value for parameter, name in names if not parameter.required}
         return str(compiled), required, constants
 
+    def _cursor(self, connection: Connection) -> Any:
+        """Return a new cursor of the driver whose rows have names."""
+        own = driver(connection)
+        if connection.dialect.name == "postgresql":
+            from psycopg.rows import namedtuple_row
+
+            return own.cursor(row_factory=namedtuple_row)
+        cursor = own.cursor()
+        cursor.row_factory = self._named
+        return cursor
+
+    def _named(self, cursor: sqlite3.Cursor, row: Sequence[Any]) -> Any:
+        if self._row is None:
+            self._row = namedtuple("Row", [column[0] for column in cursor.description])  # type: ignore[misc]
+        return self._row._make(row)
+
 
 def prepared(statement: ClauseElement, columns: tuple[str, ...] | None = None) -> Prepared:
     """Prepare a statement that is the same for each kind of database."""
     return Prepared(dict.fromkeys(_DIALECTS, statement), columns)
-
-
-def _cursor(connection: Connection) -> Any:
-    """Return a new cursor of the driver whose rows have names."""
-    own = driver(connection)
-    if connection.dialect.name == "postgresql":
-        from psycopg.rows import namedtuple_row
-
-        return own.cursor(row_factory=namedtuple_row)
-    cursor = own.cursor()
-    cursor.row_factory = _named
-    return cursor
-
-
-def _named(cursor: sqlite3.Cursor, row: Sequence[Any]) -> Any:
-    return _row_of(tuple(column[0] for column in cursor.description))._make(row)
-
-
-@functools.cache
-def _row_of(names: tuple[str, ...]) -> Any:
-    return namedtuple("Row", names)
 
 
 def _as_sqlalchemy(error: Any, connection: Connection, text: str, cursor: Any) -> Exception:

@@ -1,7 +1,7 @@
 """One contact of an attempt with the outside world, before it happens."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,6 +39,11 @@ class Contact:
     """True if it is cut off when a person ends the turn, and the arm handles that."""
     is_foreign: bool = False
     """True if another program made the request, and decides what to do if it is refused."""
+
+    def dearest_first(self) -> Iterator["Contact"]:
+        """Yield this request, and then the cheaper ones, which most calls do not need."""
+        yield self
+        yield from self.cheaper()
 
 
 def in_workspace(

@@ -358,7 +358,7 @@ class Line:
     async def _reserved(self, entry: Entry, request: Contact) -> Contact:
         """Reserve the cost of a call, or of the dearest cheaper one that is allowed."""
         lowest_usd, refused = float("inf"), None
-        for each in (request, *request.cheaper()):
+        for each in request.dearest_first():
             ceiling_usd = await self._ceiling_usd(each)
             if refused is not None and (ceiling_usd is None or ceiling_usd >= lowest_usd):
                 continue
