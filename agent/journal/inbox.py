@@ -43,16 +43,17 @@ _LOCK = prepared(
     .where(attempts.c.attempt_id == bindparam("of"))
     .with_for_update()
 )
-_SAME_OR_END = prepared(
+_LAST_N = select(func.max(inbox.c.n)).where(_OWN).scalar_subquery()
+_SAME_AND_LAST = prepared(
     select(inbox).where(
-        _OWN, or_(inbox.c.message_id == bindparam("message"), inbox.c.kind == "end")
+        _OWN, or_(inbox.c.message_id == bindparam("message"), inbox.c.n == _LAST_N)
     )
 )
 _READ = prepared(select(inbox).where(_LATER).order_by(inbox.c.n))
 _ADD = prepared(
     insert(inbox)
     .values(
-        n=select(func.coalesce(func.max(inbox.c.n), 0) + 1).where(_OWN).scalar_subquery(),
+        n=func.coalesce(_LAST_N, 0) + 1,
         sent_at=clock(),
     )
     .returning(inbox),
@@ -189,7 +190,7 @@ def _send(connection: Connection, attempt_id: str, message: InboxMessage) -> Inb
     attempt = _LOCK.run(connection, {"of": attempt_id}).fetchone()
     if attempt is None:
         raise MessageRefused(f"the journal has no attempt {attempt_id}")
-    earlier = _same_or_end(connection, attempt_id, message.id)
+    earlier = _same_and_last(connection, attempt_id, message.id)
     for known in earlier:
         if known.id != message.id:
             continue
@@ -202,7 +203,7 @@ def _send(connection: Connection, attempt_id: str, message: InboxMessage) -> Inb
         raise MessageRefused(f"attempt {attempt_id} has ended, and its steps were pruned")
     if attempt.outcome is not None:
         raise MessageRefused(f"attempt {attempt_id} has ended: fork it to continue from there")
-    if earlier:
+    if any(known.kind == "end" for known in earlier):
         raise MessageRefused(f"attempt {attempt_id} was asked to end, and takes no more messages")
     if message.kind in DECISIONS:
         _check_asked(connection, attempt_id)
@@ -228,9 +229,12 @@ def _add(connection: Connection, attempt_id: str, message: InboxMessage) -> Inbo
     return _message(_ADD.run(connection, {**row, "of": attempt_id}).fetchone())
 
 
-def _same_or_end(connection: Connection, attempt_id: str, message_id: str) -> list[InboxMessage]:
-    """Return the messages with that id, and those that end the attempt: two at most."""
-    rows = _SAME_OR_END.run(connection, {"of": attempt_id, "message": message_id})
+def _same_and_last(connection: Connection, attempt_id: str, message_id: str) -> list[InboxMessage]:
+    """Return the message with that id and the last one, if there are any.
+
+    A message that ends the attempt is the last one. Reading all would take longer with each.
+    """
+    rows = _SAME_AND_LAST.run(connection, {"of": attempt_id, "message": message_id})
     return [_message(row) for row in rows]
 
 

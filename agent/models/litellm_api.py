@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from agent.models import dialects, native
 from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, listed_name
 from agent.models.chat import CHARS_PER_TOKEN, essential, tokens
-from agent.models.litellm_loading import load, unlogged
+from agent.models.litellm_loading import load, loaded, unlogged
 from agent.models.protocol import CostSource, Foreign, ModelInfo, ModelReply, ModelRequest
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
 from agent.models.spec import LiteLLMSpec
@@ -81,7 +81,7 @@ class LiteLLMModel:
             ModelError: no usable answer after the retries that the error's class allows.
             Interrupted: raised by `admit` or `sleep`; NotSent if nothing can have been charged.
         """
-        litellm = await asyncio.to_thread(load)
+        litellm = await loaded()
         if request.foreign is not None:
             return await self._passed_on(litellm, request, request.foreign)
 

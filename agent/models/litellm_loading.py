@@ -1,5 +1,6 @@
 """LiteLLM, configured and loaded on first use."""
 
+import asyncio
 import functools
 import gc
 import logging
@@ -23,11 +24,24 @@ def load() -> ModuleType:
         import litellm
 
     litellm.suppress_debug_info = True
+    litellm.response_cost_calculator = _unpriced
     # It puts its own usage into streamed responses of OpenAI. A chat would show the warning.
     warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
     if "LITELLM_LOG" not in os.environ:
         logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     return litellm
+
+
+async def loaded() -> ModuleType:
+    """Return LiteLLM, configured. Other tasks go on while the first call loads it."""
+    return load() if load.cache_info().currsize else await asyncio.to_thread(load)
+
+
+def _unpriced(**answer: object) -> None:
+    """Leave an answer without a price. `LiteLLMModel` asks for it, if no other one is known.
+
+    LiteLLM would search its list for every answer, which takes a third of the time of a call.
+    """
 
 
 @contextmanager

@@ -194,7 +194,7 @@ def run_flow(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = F
         waits: list[Coroutine[Any, Any, object]] = [wait_until_ready()]
         if needs_litellm:
             # LiteLLM takes seconds to import; do it while the server starts.
-            waits.append(asyncio.to_thread(litellm_loading.load))
+            waits.append(litellm_loading.loaded())
         await asyncio.gather(*waits)
         settle()
         with tags("durabench"):

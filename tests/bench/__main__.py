@@ -1,6 +1,7 @@
 """`make bench`: check every measured promise in one run. Exit code 1 if one is not kept."""
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -77,6 +78,8 @@ def main() -> int:
         "chat": {"model": arguments.model, "api_base": arguments.api_base},
         "growth": {"cells": arguments.cells} if arguments.cells else {},
     }
+    # With it, every program that is started compiles our modules again, but no installed package.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     measured: list[Bound | Ratio] = []
     for name in arguments.which or BENCHES:
         with tempfile.TemporaryDirectory(prefix="durabench-bench-") as folder:

@@ -1,14 +1,14 @@
 """Ten thousand cells in one experiment: time and memory must not grow with its size.
 
-Every cell is an attempt that changes nothing, with its verdict. The cells run in shards over three
-workers. Then the finished experiment is run again, in both ways.
+Every cell is an attempt that ends after one call and opens no workspace, with its verdict. The
+cells run in shards over three workers. Then the finished experiment is run again, in both ways.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.bench import metering
-from tests.bench.cells import of_cells
+from tests.bench.cells import IDLE, of_cells
 from tests.bench.metering import WORKERS, Setup, Spent, measured
 from tests.bench.timing import Bound
 
@@ -44,9 +44,7 @@ def run(folder: Path, pairs: int, cells: Sequence[int] = tuple(SIZES)) -> list[B
 
 def _measured(setup: Setup, cells: int, execution: str) -> Spent:
     count = -(-cells // CELLS_OF_AN_ARM)
-    arms: list[dict[str, object]] = [
-        {"name": f"null-{number}", "agent": "null"} for number in range(count)
-    ]
+    arms = [{**IDLE, "name": f"idle-{number}"} for number in range(count)]
     return measured(setup, of_cells(f"growth-{cells}", arms, cells, execution), cells)
 
 

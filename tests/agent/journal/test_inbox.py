@@ -96,13 +96,15 @@ def test_unfit_messages_are_refused(journal: Journal, started: Attempt) -> None:
 def test_attempts_that_hear_nothing_refuse(journal: Journal, lease: Lease) -> None:
     """An unknown, an ended, a pruned one, and one that was asked to end."""
     journal.start(attempt("a2"))
+    first = journal.inbox("a2").send(said("one"))
     journal.inbox("a2").send(said("", "e", kind="end"))
+    assert journal.inbox("a2").send(said("one")) == first
     journal.end(lease, "{}")
     journal.release(lease)
     reasons = {"a2": "was asked to end", "a1": "has ended: fork it", "a3": "has no attempt a3"}
     for name, why in reasons.items():
         with pytest.raises(MessageRefused, match=why):
-            journal.inbox(name).send(said("hello"))
+            journal.inbox(name).send(said("hello", "new"))
     journal.retention.prune("a1")
     with pytest.raises(MessageRefused, match="its steps were pruned"):
         journal.inbox("a1").send(said("hello"))

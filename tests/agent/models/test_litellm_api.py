@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from litellm import cost_calculator
 from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
 
 from agent.errors import AgentError, ContextWindowExceeded, ModelError
@@ -100,6 +101,18 @@ async def test_a_listed_price_comes_from_litellm() -> None:
         reply = await ask(server, name="openai/gpt-4o")
     assert reply.cost_source == "litellm"
     assert reply.usage.cost_usd == pytest.approx(100 * 2.5e-6 + 10 * 10e-6)
+
+
+async def test_litellm_prices_no_answer_by_itself(
+    monkeypatch: pytest.MonkeyPatch, answer: Any
+) -> None:
+    """It would, although the declared price is the one that counts."""
+    priced: list[object] = []
+    monkeypatch.setattr(cost_calculator, "completion_cost", lambda **call: priced.append(call))
+    reply = await ask(
+        answer, name="openai/gpt-4o", input_cost_per_token=1, output_cost_per_token=1
+    )
+    assert (reply.usage.cost_usd, priced) == (110, [])
 
 
 async def test_a_declared_price_is_used(answer: Any) -> None:

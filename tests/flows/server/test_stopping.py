@@ -146,7 +146,6 @@ async def test_a_suspended_run_signs_off(
         await client.set_flow_run_state(run.id, Suspended(timeout_seconds=3600))
         with pytest.raises(Pause):
             await asyncio.wait_for(running, 60)
-        await client.delete_deployment(run.deployment_id)
         of_run = {"resource": {"id": [f"prefect.flow-run.{run.id}"]}, "event": {"name": [PAUSED]}}
 
         async def told() -> int:
@@ -156,6 +155,8 @@ async def test_a_suspended_run_signs_off(
         async with asyncio.timeout(60):
             while not await told():
                 await asyncio.sleep(0.1)
+        # Prefect reads the deployment when it sends an event, and drops the event without it.
+        await client.delete_deployment(run.deployment_id)
 
 
 async def test_a_run_that_was_given_up_stops(set_timings: Callable[..., None]) -> None:
