@@ -32,6 +32,8 @@ VARIABLES = {
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     # It takes half a second of the start of a server. Storing a block registers its type.
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
+    # Prefect would note that it has registered them, and a later server of the user would not.
+    "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
 }
 """Variables of a command's programs. Those that are already set take precedence."""
 

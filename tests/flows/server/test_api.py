@@ -42,7 +42,7 @@ def test_a_command_sends_heartbeats_as_often_as_a_deployment(
 @pytest.mark.slow
 def test_a_command_has_one_server(tmp_path: Path) -> None:
     """A command starts one Prefect server, and the thread that sends run records uses the same
-    one. Steps stay in the journal."""
+    one. Steps stay in the journal, and a later server of the user registers its types of blocks."""
     program = str(Path(sys.executable).with_name("durabench"))
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")
@@ -68,3 +68,4 @@ def test_a_command_has_one_server(tmp_path: Path) -> None:
         logged = [message for (message,) in database.execute("SELECT message FROM log")]
     assert any(" of agent mini with " in message for message in logged)
     assert not any(re.match(r"\d+ +(model|command) ", message) for message in logged)
+    assert not (tmp_path / "prefect" / "memo_store.toml").exists()
