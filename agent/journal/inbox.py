@@ -45,9 +45,7 @@ _LOCK = prepared(
 )
 _LAST_N = select(func.max(inbox.c.n)).where(_OWN).scalar_subquery()
 _SAME_AND_LAST = prepared(
-    select(inbox).where(
-        _OWN, or_(inbox.c.message_id == bindparam("message"), inbox.c.n == _LAST_N)
-    )
+    select(inbox).where(_OWN, or_(inbox.c.message_id == bindparam("message"), inbox.c.n == _LAST_N))
 )
 _READ = prepared(select(inbox).where(_LATER).order_by(inbox.c.n))
 _ADD = prepared(

@@ -166,6 +166,8 @@ class LiteLLMModel:
             # Only our own retry policy applies: LiteLLM's would multiply with it.
             "num_retries": 0,
             "max_retries": 0,
+            # Otherwise, the first call with tools imports a client of MCP in half a second.
+            "_skip_mcp_handler": True,
         }
 
     def _choice(self, request: ModelRequest) -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ def load() -> ModuleType:
         import litellm
 
     litellm.suppress_debug_info = True
-    litellm.response_cost_calculator = _unpriced
+    litellm.response_cost_calculator = _unpriced  # type: ignore[assignment]  # None is no price
     # It puts its own usage into streamed responses of OpenAI. A chat would show the warning.
     warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
     if "LITELLM_LOG" not in os.environ:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from agent.models.ceilings import listed_name
 from agent.models.retry import EmptyAnswer
 
 Tell = Callable[[str], None]
@@ -22,7 +21,7 @@ async def streamed(litellm: ModuleType, arguments: dict[str, Any], tell: Tell) -
     # The name that the provider gave, where it gave one.
     named = chunks[0]._hidden_params.get("provider_response_model")
     response.model = named or response.model
-    return _without_computed(litellm, response, arguments["model"])
+    return response
 
 
 async def streamed_by_responses(litellm: ModuleType, arguments: dict[str, Any], tell: Tell) -> Any:
@@ -44,7 +43,7 @@ async def streamed_by_responses(litellm: ModuleType, arguments: dict[str, Any], 
     if ended is None:
         raise EmptyAnswer("the answer broke off")
     handler: Any = LiteLLMResponsesTransformationHandler()  # type: ignore[no-untyped-call]
-    response = handler.transform_response(
+    return handler.transform_response(
         model=stream.model,
         raw_response=ended.response,
         model_response=litellm.ModelResponse(),
@@ -55,7 +54,6 @@ async def streamed_by_responses(litellm: ModuleType, arguments: dict[str, Any], 
         litellm_params={},
         encoding=None,
     )
-    return _without_computed(litellm, response, listed_name(arguments["model"]))
 
 
 async def _told(
@@ -78,17 +76,3 @@ async def _told(
     if stream.received_finish_reason is None:  # LiteLLM adds one to the last chunk
         raise EmptyAnswer("the answer broke off")
     return stream, chunks
-
-
-def _without_computed(litellm: ModuleType, response: Any, name: str) -> Any:
-    """Return the response without a cost that LiteLLM has computed."""
-    stated = getattr(response.usage, "cost", None)
-    if stated is None:
-        return response
-    try:
-        computed = litellm.completion_cost(response, model=name)
-    except Exception:  # LiteLLM raises a bare Exception for an unlisted model
-        computed = 0.0
-    if stated in (0, computed):
-        del response.usage.cost
-    return response

@@ -109,9 +109,7 @@ async def test_litellm_prices_no_answer_by_itself(
     """It would, although the declared price is the one that counts."""
     priced: list[object] = []
     monkeypatch.setattr(cost_calculator, "completion_cost", lambda **call: priced.append(call))
-    reply = await ask(
-        answer, name="openai/gpt-4o", input_cost_per_token=1, output_cost_per_token=1
-    )
+    reply = await ask(answer, name="openai/gpt-4o", input_cost_per_token=1, output_cost_per_token=1)
     assert (reply.usage.cost_usd, priced) == (110, [])
 
 
