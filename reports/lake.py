@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,6 +22,7 @@ from reports.columns import PARTITION, SHARED_TABLES, TABLES, Table
 from reports.errors import ReportError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from duckdb import DuckDBPyConnection
     from upath import UPath
 
@@ -36,6 +39,7 @@ SEVERAL = 500
 """With more files than this, a table is read once, a few files at a time."""
 
 _AT_ONCE = 200
+_TABLES_AT_ONCE = 2
 
 MEMORY = "600MB"
 """Memory limit of DuckDB. Relations of a million attempts are moved to temporary files."""
@@ -115,11 +119,14 @@ def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
         lake = _copy(lake, experiment, Path(copy.name))
     connection.execute(SESSION)
     connection.execute("create schema declared")
-    for table in TABLES.values():
-        folder = lake / table.name / f"experiment={experiment}"
-        _create_view(connection, table, PARTITION, folder, "arm=*/*.parquet")
-    for table in SHARED_TABLES.values():
-        _create_view(connection, table, (), lake / table.name, "*.parquet")
+    own = [
+        _Source(table, PARTITION, lake / table.name / f"experiment={experiment}", "arm=*/*.parquet")
+        for table in TABLES.values()
+    ]
+    shared = [
+        _Source(table, (), lake / table.name, "*.parquet") for table in SHARED_TABLES.values()
+    ]
+    _read(connection, [*own, *shared])
     return connection
 
 
@@ -172,55 +179,84 @@ def _require(experiment: str, lake: Path | UPath) -> None:
         raise ReportError(f"no experiment {experiment!r} in {lake}; {near(experiment, known)}")
 
 
-def _create_view(
-    connection: DuckDBPyConnection,
-    table: Table,
-    partition: tuple[str, ...],
-    folder: Path,
-    files: str,
-) -> None:
-    """Create the view of one table, or the table itself if it has very many files.
+@dataclass(frozen=True)
+class _Source:
+    """The files of a table below a folder."""
 
-    The columns come from an empty table of the declared types, the rows from the files.
-    """
-    import pyarrow as pa
+    table: Table
+    partition: tuple[str, ...]
+    folder: Path
+    files: str
+    """A shell pattern."""
 
-    from_path = [pa.field(name, pa.string(), nullable=False) for name in partition]
-    declared = pa.schema([*from_path, *table.schema])
-    # A reader without batches; an empty table would import pandas, which takes half a second.
-    connection.register("declaration", pa.RecordBatchReader.from_batches(declared, []))
-    connection.execute(f"create table declared.{table.name} as from declaration")
-    connection.unregister("declaration")
-    columns = ", ".join(f'"{name}"' for name in declared.names)
+    @property
+    def schema(self) -> pa.Schema:
+        """The declared columns, those of the partition first."""
+        import pyarrow as pa
 
-    # As text, because DuckDB opens all files again for each step of a relation.
-    def rows(*scanned: str) -> str:
-        every = " union all by name ".join([f"from declared.{table.name}", *scanned])
+        from_path = [pa.field(name, pa.string(), nullable=False) for name in self.partition]
+        return pa.schema([*from_path, *self.table.schema])
+
+    def find(self) -> list[Path]:
+        """Return the files, sorted."""
+        return sorted(self.folder.glob(self.files))
+
+    def rows(self, *scanned: str) -> str:
+        """Return a query for the rows of some scans, in the declared columns.
+
+        It is text, because DuckDB opens all files again for each step of a relation.
+        """
+        columns = ", ".join(f'"{name}"' for name in self.schema.names)
+        every = " union all by name ".join([f"from declared.{self.table.name}", *scanned])
         return f"from ({every}) select {columns}"
 
-    found = sorted(folder.glob(files))
-    if len(found) > SEVERAL:
-        connection.execute(f"create table {table.name} as {rows()}")
-        for part in _parts(connection, found):
-            scan = rows(f"from {_scan(part, partition)}")
-            connection.execute(f"insert into {table.name} {scan}")
+
+def _read(connection: DuckDBPyConnection, sources: Sequence[_Source]) -> None:
+    """Create the view of each table, or the table itself if it has very many files."""
+    many = []
+    for source in sources:
+        _declare(connection, source)
+        found = source.find()
+        if len(found) > SEVERAL:
+            many.append((connection.cursor(), source, found))
+        else:
+            _create_view(connection, source, is_empty=not found)
+    if not many:
         return
-    pattern = f"{_literal_glob(str(folder))}/{files}"
-    scanned = [f"from {_scan([pattern], partition)}"] if found else []
-    connection.execute(f"create view {table.name} as {rows(*scanned)}")
-
-
-def _parts(connection: DuckDBPyConnection, files: Sequence[Path]) -> Iterator[list[str]]:
-    """Yield files in parts, during which DuckDB uses a single thread.
-
-    It keeps a tenth of a megabyte for each file of a scan, and more threads need twice the
-    processor time for small files.
-    """
+    # More threads need twice the processor time for small files. Two tables at a time do not.
     [(threads,)] = connection.execute("select current_setting('threads')").fetchall()
     connection.execute("set threads = 1")
-    for start in range(0, len(files), _AT_ONCE):
-        yield [_literal_glob(str(path)) for path in files[start : start + _AT_ONCE]]
+    with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
+        for reading in [pool.submit(_create_table, *each) for each in many]:
+            reading.result()
     connection.execute(f"set threads = {threads}")
+
+
+def _declare(connection: DuckDBPyConnection, source: _Source) -> None:
+    """Create an empty table of the declared types."""
+    import pyarrow as pa
+
+    # A reader without batches; an empty table would import pandas, which takes half a second.
+    connection.register("declaration", pa.RecordBatchReader.from_batches(source.schema, []))
+    connection.execute(f"create table declared.{source.table.name} as from declaration")
+    connection.unregister("declaration")
+
+
+def _create_view(connection: DuckDBPyConnection, source: _Source, *, is_empty: bool) -> None:
+    pattern = f"{_literal_glob(str(source.folder))}/{source.files}"
+    scanned = [] if is_empty else [f"from {_scan([pattern], source.partition)}"]
+    connection.execute(f"create view {source.table.name} as {source.rows(*scanned)}")
+
+
+def _create_table(cursor: DuckDBPyConnection, source: _Source, files: Sequence[Path]) -> None:
+    """Read the files in parts, since DuckDB keeps a tenth of a megabyte for each of a scan."""
+    with cursor:
+        cursor.execute(SESSION)
+        cursor.execute(f"create table {source.table.name} as {source.rows()}")
+        for start in range(0, len(files), _AT_ONCE):
+            part = [_literal_glob(str(path)) for path in files[start : start + _AT_ONCE]]
+            scan = source.rows(f"from {_scan(part, source.partition)}")
+            cursor.execute(f"insert into {source.table.name} {scan}")
 
 
 def _scan(files: Sequence[str], partition: tuple[str, ...]) -> str:
