@@ -11,6 +11,7 @@ import re
 import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -255,12 +256,34 @@ def _create_table(cursor: DuckDBPyConnection, source: _Source, files: Sequence[P
         cursor.execute(f"create table {source.table.name} as {source.rows()}")
         for start in range(0, len(files), _AT_ONCE):
             part = [_literal_glob(str(path)) for path in files[start : start + _AT_ONCE]]
-            scan = source.rows(f"from {_scan(part, source.partition)}")
-            cursor.execute(f"insert into {source.table.name} {scan}")
+            _insert(cursor, source, part)
 
 
-def _scan(files: Sequence[str], partition: tuple[str, ...]) -> str:
+def _insert(cursor: DuckDBPyConnection, source: _Source, part: Sequence[str]) -> None:
+    """Insert the rows of some files.
+
+    DuckDB takes the columns of all files, which it opens for that, or of the first one alone. That
+    takes two thirds of the time, and fails if another one lacks a column.
+    """
+    import duckdb
+
+    def insert(*, by_name: bool) -> None:
+        scan = _scan(part, source.partition, by_name=by_name)
+        cursor.execute(f"insert into {source.table.name} {source.rows(f'from {scan}')}")
+
+    declared = cursor.execute(f"describe declared.{source.table.name}").fetchall()
+    first = cursor.execute(f"describe from {_scan(part[:1], source.partition)}").fetchall()
+    if {each[:2] for each in declared} <= {each[:2] for each in first}:
+        with suppress(duckdb.Error):
+            insert(by_name=False)
+            return
+    insert(by_name=True)
+
+
+def _scan(files: Sequence[str], partition: tuple[str, ...], *, by_name: bool = True) -> str:
     """Return the table function that reads patterns of files, as SQL without parameters.
+
+    With `by_name`, it has the columns of all files, and otherwise those of the first one.
 
     DuckDB allows no parameters in a view. Partition values stay text, because an arm called
     `007` is not the number 7.
@@ -272,7 +295,7 @@ def _scan(files: Sequence[str], partition: tuple[str, ...]) -> str:
         if partition
         else ("hive_partitioning = false")
     )
-    return f"read_parquet([{patterns}], {hive}, union_by_name = true)"
+    return f"read_parquet([{patterns}], {hive}, union_by_name = {by_name})"
 
 
 def _literal_glob(path: str) -> str:

@@ -81,8 +81,14 @@ def test_many_files_are_read_in_parts(lake: LakeBuilder, monkeypatch: pytest.Mon
     lake.declare(["a", "007"], ["i1"])
     for number in range(7):
         lake.cell("a" if number % 2 else "007", f"i{number}")
+    path = lake.write("predictions", "a", [])
     old = pa.table({"attempt_id": ["x"], "instance_id": ["i1"], "unknown": [1]})
-    pq.write_table(old, lake.write("predictions", "a", []))
+    for stem in ("0", "~"):  # before and after the current files of the arm
+        pq.write_table(old, path.with_stem(stem))
+    attempt = pq.read_table(next(lake.root.glob("attempts/*/*/*.parquet")))
+    place = attempt.column_names.index("duration_s")
+    other_type = attempt.set_column(place, "duration_s", pa.array([7], pa.int64()))
+    pq.write_table(other_type, lake.write("attempts", "a", []).with_stem("0"))
     whole = open_lake(lake.root, "trial")
     monkeypatch.setattr("reports.lake.SEVERAL", 2)
     monkeypatch.setattr("reports.lake._AT_ONCE", 3)
