@@ -198,10 +198,6 @@ class _Source:
         from_path = [pa.field(name, pa.string(), nullable=False) for name in self.partition]
         return pa.schema([*from_path, *self.table.schema])
 
-    def find(self) -> list[Path]:
-        """Return the files, sorted."""
-        return sorted(self.folder.glob(self.files))
-
     def rows(self, *scanned: str) -> str:
         """Return a query for the rows of some scans, in the declared columns.
 
@@ -217,7 +213,7 @@ def _read(connection: DuckDBPyConnection, sources: Sequence[_Source]) -> None:
     many = []
     for source in sources:
         _declare(connection, source)
-        found = source.find()
+        found = matching(source.folder, source.files)
         if len(found) > SEVERAL:
             many.append((connection.cursor(), source, found))
         else:
@@ -249,7 +245,9 @@ def _create_view(connection: DuckDBPyConnection, source: _Source, *, is_empty: b
     connection.execute(f"create view {source.table.name} as {source.rows(*scanned)}")
 
 
-def _create_table(cursor: DuckDBPyConnection, source: _Source, files: Sequence[Path]) -> None:
+def _create_table(
+    cursor: DuckDBPyConnection, source: _Source, files: Sequence[Path | UPath]
+) -> None:
     """Read the files in parts, since DuckDB keeps a tenth of a megabyte for each of a scan."""
     with cursor:
         cursor.execute(SESSION)
