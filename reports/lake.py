@@ -120,14 +120,7 @@ def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
         lake = _copy(lake, experiment, Path(copy.name))
     connection.execute(SESSION)
     connection.execute("create schema declared")
-    own = [
-        _Source(table, PARTITION, lake / table.name / f"experiment={experiment}", "arm=*/*.parquet")
-        for table in TABLES.values()
-    ]
-    shared = [
-        _Source(table, (), lake / table.name, "*.parquet") for table in SHARED_TABLES.values()
-    ]
-    _read(connection, [*own, *shared])
+    _read(connection, _sources(lake, experiment))
     return connection
 
 
@@ -162,10 +155,8 @@ def _copy(lake: UPath, experiment: str, copy: Path) -> Path:
     Many files are fetched at a time, each with one request. DuckDB itself would make a dozen
     requests for each file, one after the other.
     """
-    own = [f"{table}/experiment={experiment}" for table in TABLES]
-    found = [path for folder in own for path in matching(lake / folder, "arm=*/*.parquet")]
-    for table in SHARED_TABLES:
-        found += matching(lake / table, "*.parquet")
+    sources = _sources(lake, experiment)
+    found = [path for each in sources for path in matching(each.folder, each.files)]
     root = lake.path.rstrip("/")
     names = [path.path.removeprefix(f"{root}/") for path in found if not isinstance(path, Path)]
     lake.fs.get([f"{root}/{name}" for name in names], [str(copy / name) for name in names])
@@ -186,7 +177,7 @@ class _Source:
 
     table: Table
     partition: tuple[str, ...]
-    folder: Path
+    folder: Path | UPath
     files: str
     """A shell pattern."""
 
@@ -206,6 +197,18 @@ class _Source:
         columns = ", ".join(f'"{name}"' for name in self.schema.names)
         every = " union all by name ".join([f"from declared.{self.table.name}", *scanned])
         return f"from ({every}) select {columns}"
+
+
+def _sources(lake: Path | UPath, experiment: str) -> list[_Source]:
+    """Return the files that the views of an experiment read."""
+    own = [
+        _Source(table, PARTITION, lake / table.name / f"experiment={experiment}", "arm=*/*.parquet")
+        for table in TABLES.values()
+    ]
+    shared = [
+        _Source(table, (), lake / table.name, "*.parquet") for table in SHARED_TABLES.values()
+    ]
+    return [*own, *shared]
 
 
 def _read(connection: DuckDBPyConnection, sources: Sequence[_Source]) -> None:
