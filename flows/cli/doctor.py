@@ -1,6 +1,5 @@
 """Check the requirements of a run."""
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +29,8 @@ def doctor(
 
     Covers git, Docker, images, lake, journal, Prefect, model keys and leftovers.
     """
+    import asyncio
+
     from flows.operation import checkup, repository_check
 
     if repo is not None:
