@@ -86,7 +86,10 @@ async def benchmark(
             await news.ended(cell, end, result)
 
         async with graceful_stop() as stop:
-            left = await _unfinished(plan, on_end, grade=grade)
+            left, results = await _unfinished(plan, grade=grade)
+            if results:
+                await progress.skip(results)
+                await news.resumed()
             if distributed:
                 counts = await _run_on_workers(plan, left, lake, on_end, stop, grade=grade)
             else:
@@ -130,18 +133,13 @@ async def _judge(plan: Plan, news: Announcements, page: str) -> None:
     raise GateFailed(f"{'; '.join(map(str, failed))} · {page}")
 
 
-async def _unfinished(plan: Plan, on_end: OnEnd, *, grade: bool) -> list[Cell]:
-    """Return the cells of which some work is missing. Tell the others."""
+async def _unfinished(plan: Plan, *, grade: bool) -> tuple[list[Cell], Counter[str]]:
+    """Return the cells of which some work is missing, and how often the others had each result."""
     here = await asyncio.to_thread(_local_images, plan)
     states = CellStates(plan.lake)
     results = await asyncio.to_thread(states.results, plan.cells, here, grade=grade)
-    left = []
-    for cell, result in zip(plan.cells, results, strict=True):
-        if result is None:
-            left.append(cell)
-        else:
-            await on_end(cell, "done", result)
-    return left
+    left = [cell for cell, result in zip(plan.cells, results, strict=True) if result is None]
+    return left, Counter(result for result in results if result is not None)
 
 
 def _local_images(plan: Plan) -> dict[str, str] | None:

@@ -95,6 +95,11 @@ class Announcements:
         if self._budget:
             await self._tell_budget(self._budget, result)
 
+    async def resumed(self) -> None:
+        """Announce any budget percentage that earlier runs reached."""
+        if self._budget:
+            await self._tell_budget(self._budget)
+
     def finished(self, counts: Mapping[End, int], page: str) -> None:
         """Announce the end of the run, after its report was written."""
         whole = sum(counts.values()) == counts.get("done", 0)
@@ -106,7 +111,7 @@ class Announcements:
         if not await _is_announced(self._experiment, REGRESSION, {"failed": told}):
             self._emit(REGRESSION, {"failed": told, "page": page})
 
-    async def _tell_budget(self, budget: Budget, result: str) -> None:
+    async def _tell_budget(self, budget: Budget, result: str = "") -> None:
         limit = Limit("experiment", self._experiment, budget.usd, budget.calls)
         usd, calls = await asyncio.to_thread(self._journal.spent, limit)
         shares = [

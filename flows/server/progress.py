@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 from uuid import UUID
@@ -45,10 +46,18 @@ class RunProgress:
 
     async def advance(self, label: str, result: str) -> None:
         """Record that one more unit has finished."""
-        self._done += 1
+        await self._advance(1, f"{label}: {result}")
+
+    async def skip(self, results: Mapping[str, int]) -> None:
+        """Record that an earlier run has finished units, by their results."""
+        several = ", ".join(f"{number:,} {result}" for result, number in sorted(results.items()))
+        await self._advance(sum(results.values()), f"done by an earlier run: {several}")
+
+    async def _advance(self, units: int, line: str) -> None:
+        self._done += units
         self._bar.update(self._task, completed=self._done)
         width = len(str(self._total))
-        say(f"[{self._done:>{width}}/{self._total}] {label}: {result}")
+        say(f"[{self._done:>{width}}/{self._total}] {line}")
         await self._publish()
 
     async def _publish(self) -> None:

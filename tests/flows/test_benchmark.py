@@ -76,11 +76,15 @@ async def test_a_finished_experiment_is_not_paid_for_again(
 
 
 async def test_a_finished_cell_is_not_begun_again(
-    finished: Finished, lake_path: str, monkeypatch: pytest.MonkeyPatch
+    finished: Finished,
+    lake_path: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A run of a finished experiment begins no cell, and one with a missing verdict only that cell.
 
-    A cell that is begun has several task runs on the server, even if its results are cached.
+    A cell that is begun has several task runs on the server, even if its results are cached. All
+    others together take one line.
     """
     lake, begun = await finished.copy(trial(), lake_path), []
     real = cells.solve_and_grade
@@ -92,6 +96,8 @@ async def test_a_finished_cell_is_not_begun_again(
     monkeypatch.setattr(cells, "solve_and_grade", counted)
     await benchmark(trial(), lake_path)
     assert begun == []
+    progress = [line for line in capsys.readouterr().err.splitlines() if line.startswith("[")]
+    assert progress == ["[8/8] done by an earlier run: 4 resolved, 4 unresolved"]
     [row, *_] = rows(lake_path, "evaluations")
     [unit] = lake.units("evaluations", f"{row['attempt_id']}-*")
     [(_, arm, _)] = lake.places("evaluations", unit)
