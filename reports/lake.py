@@ -10,20 +10,18 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from reports.columns import PARTITION, SHARED_TABLES, TABLES, Table
+from reports import small_files
+from reports.columns import PARTITION, SHARED_TABLES, TABLES
 from reports.errors import ReportError
+from reports.sources import Source, literal_glob
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from duckdb import DuckDBPyConnection
     from upath import UPath
 
@@ -32,15 +30,6 @@ _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
 }
 """A report never fetches a DuckDB extension. The built-in ones are enough."""
-
-SESSION = "set timezone = 'UTC'; set parquet_metadata_cache = true"
-"""Settings that each cursor needs. It does not inherit those of its connection."""
-
-SEVERAL = 500
-"""With more files than this, a table is read once, a few files at a time."""
-
-_AT_ONCE = 200
-_TABLES_AT_ONCE = 2
 
 MEMORY = "600MB"
 """Memory limit of DuckDB. Relations of a million attempts are moved to temporary files."""
@@ -114,13 +103,14 @@ def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
     limits = {"memory_limit": MEMORY, "temp_directory": spilled.name}
     connection = duckdb.connect(config={**_OFFLINE, **limits})
     weakref.finalize(connection, spilled.cleanup)
+    copies = lake / small_files.COPIES if isinstance(lake, Path) else None
     if not isinstance(lake, Path):
         copy = TemporaryDirectory(prefix="durabench-lake-")
         weakref.finalize(connection, copy.cleanup)
         lake = _copy(lake, experiment, Path(copy.name))
-    connection.execute(SESSION)
+    connection.execute(small_files.SESSION)
     connection.execute("create schema declared")
-    _read(connection, _sources(lake, experiment))
+    _read(connection, _sources(lake, experiment), copies)
     return connection
 
 
@@ -171,68 +161,30 @@ def _require(experiment: str, lake: Path | UPath) -> None:
         raise ReportError(f"no experiment {experiment!r} in {lake}; {near(experiment, known)}")
 
 
-@dataclass(frozen=True)
-class _Source:
-    """The files of a table below a folder."""
-
-    table: Table
-    partition: tuple[str, ...]
-    folder: Path | UPath
-    files: str
-    """A shell pattern."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The declared columns, those of the partition first."""
-        import pyarrow as pa
-
-        from_path = [pa.field(name, pa.string(), nullable=False) for name in self.partition]
-        return pa.schema([*from_path, *self.table.schema])
-
-    def rows(self, *scanned: str) -> str:
-        """Return a query for the rows of some scans, in the declared columns.
-
-        It is text, because DuckDB opens all files again for each step of a relation.
-        """
-        columns = ", ".join(f'"{name}"' for name in self.schema.names)
-        every = " union all by name ".join([f"from declared.{self.table.name}", *scanned])
-        return f"from ({every}) select {columns}"
-
-
-def _sources(lake: Path | UPath, experiment: str) -> list[_Source]:
+def _sources(lake: Path | UPath, experiment: str) -> list[Source]:
     """Return the files that the views of an experiment read."""
     own = [
-        _Source(table, PARTITION, lake / table.name / f"experiment={experiment}", "arm=*/*.parquet")
+        Source(table, PARTITION, lake / table.name / f"experiment={experiment}", "arm=*/*.parquet")
         for table in TABLES.values()
     ]
-    shared = [
-        _Source(table, (), lake / table.name, "*.parquet") for table in SHARED_TABLES.values()
-    ]
+    shared = [Source(table, (), lake / table.name, "*.parquet") for table in SHARED_TABLES.values()]
     return [*own, *shared]
 
 
-def _read(connection: DuckDBPyConnection, sources: Sequence[_Source]) -> None:
-    """Create the view of each table, or the table itself if it has very many files."""
+def _read(connection: DuckDBPyConnection, sources: Sequence[Source], copies: Path | None) -> None:
+    """Create the view of each table. A table with very many files is read now."""
     many = []
     for source in sources:
         _declare(connection, source)
         found = matching(source.folder, source.files)
-        if len(found) > SEVERAL:
-            many.append((connection.cursor(), source, found))
+        if len(found) > small_files.SEVERAL:
+            many.append((source, cast("Sequence[Path]", found)))
         else:
             _create_view(connection, source, is_empty=not found)
-    if not many:
-        return
-    # More threads need twice the processor time for small files. Two tables at a time do not.
-    [(threads,)] = connection.execute("select current_setting('threads')").fetchall()
-    connection.execute("set threads = 1")
-    with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
-        for reading in [pool.submit(_create_table, *each) for each in many]:
-            reading.result()
-    connection.execute(f"set threads = {threads}")
+    small_files.read_tables(connection, many, copies)
 
 
-def _declare(connection: DuckDBPyConnection, source: _Source) -> None:
+def _declare(connection: DuckDBPyConnection, source: Source) -> None:
     """Create an empty table of the declared types."""
     import pyarrow as pa
 
@@ -242,63 +194,7 @@ def _declare(connection: DuckDBPyConnection, source: _Source) -> None:
     connection.unregister("declaration")
 
 
-def _create_view(connection: DuckDBPyConnection, source: _Source, *, is_empty: bool) -> None:
-    pattern = f"{_literal_glob(str(source.folder))}/{source.files}"
-    scanned = [] if is_empty else [f"from {_scan([pattern], source.partition)}"]
+def _create_view(connection: DuckDBPyConnection, source: Source, *, is_empty: bool) -> None:
+    pattern = f"{literal_glob(str(source.folder))}/{source.files}"
+    scanned = [] if is_empty else [f"from {source.scan([pattern])}"]
     connection.execute(f"create view {source.table.name} as {source.rows(*scanned)}")
-
-
-def _create_table(
-    cursor: DuckDBPyConnection, source: _Source, files: Sequence[Path | UPath]
-) -> None:
-    """Read the files in parts, since DuckDB keeps a tenth of a megabyte for each of a scan."""
-    with cursor:
-        cursor.execute(SESSION)
-        cursor.execute(f"create table {source.table.name} as {source.rows()}")
-        for start in range(0, len(files), _AT_ONCE):
-            part = [_literal_glob(str(path)) for path in files[start : start + _AT_ONCE]]
-            _insert(cursor, source, part)
-
-
-def _insert(cursor: DuckDBPyConnection, source: _Source, part: Sequence[str]) -> None:
-    """Insert the rows of some files.
-
-    DuckDB takes the columns of all files, which it opens for that, or of the first one alone. That
-    takes two thirds of the time, and fails if another one lacks a column.
-    """
-    import duckdb
-
-    def insert(*, by_name: bool) -> None:
-        scan = _scan(part, source.partition, by_name=by_name)
-        cursor.execute(f"insert into {source.table.name} {source.rows(f'from {scan}')}")
-
-    declared = cursor.execute(f"describe declared.{source.table.name}").fetchall()
-    first = cursor.execute(f"describe from {_scan(part[:1], source.partition)}").fetchall()
-    if {each[:2] for each in declared} <= {each[:2] for each in first}:
-        with suppress(duckdb.Error):
-            insert(by_name=False)
-            return
-    insert(by_name=True)
-
-
-def _scan(files: Sequence[str], partition: tuple[str, ...], *, by_name: bool = True) -> str:
-    """Return the table function that reads patterns of files, as SQL without parameters.
-
-    With `by_name`, it has the columns of all files, and otherwise those of the first one.
-
-    DuckDB allows no parameters in a view. Partition values stay text, because an arm called
-    `007` is not the number 7.
-    """
-    patterns = ", ".join("'" + each.replace("'", "''") + "'" for each in files)
-    types = ", ".join(f"'{name}': varchar" for name in partition)
-    hive = (
-        f"hive_partitioning = true, hive_types = {{{types}}}"
-        if partition
-        else ("hive_partitioning = false")
-    )
-    return f"read_parquet([{patterns}], {hive}, union_by_name = {by_name})"
-
-
-def _literal_glob(path: str) -> str:
-    """Escape DuckDB's glob characters in a path."""
-    return "".join(f"[{char}]" if char in "*?[" else char for char in path)

@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from reports.lake import SESSION, open_lake
+from reports.lake import open_lake
+from reports.small_files import SESSION
 from reports.types import AuditFailure
 
 if TYPE_CHECKING:

@@ -370,13 +370,18 @@ async def test_bodies_stay_if_another_journal_may_refer_to_them(
     assert files(lake) == before
 
 
-async def test_a_named_experiment_is_removed(finished: Finished, lake: Lake) -> None:
-    """Removing a named experiment deletes its rows, reports, attempts and bills, but no other
-    experiment's. A later run pays again."""
+async def test_a_named_experiment_is_removed(
+    finished: Finished, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Removing a named experiment deletes its rows with their copies, reports, attempts and bills,
+    but no other experiment's. A later run pays again."""
     await finished.copy(one(), str(lake.root))
+    monkeypatch.setattr("reports.small_files.SEVERAL", 0)
+    report_files.read(lake, "trial")
     await benchmark(one(name="other", arms=[GOLD]), str(lake.root))
     make_old(blobs(lake).root)
     journal, before = open_journal(lake), files(lake)
+    assert ".copies/attempts/experiment=trial.parquet" in before
     paid = journal.spent(Limit("experiment", "trial", None, None))
     named = ["--experiment", "trial", "--results"]
     too_young = await prune(lake, *named, "--remove", "--older-than", "1h")

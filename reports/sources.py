@@ -1,0 +1,76 @@
+"""The files of a table, and the SQL that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+    from upath import UPath
+
+    from reports.columns import Table
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of a table below a folder."""
+
+    table: Table
+    partition: tuple[str, ...]
+    folder: Path | UPath
+    files: str
+    """A shell pattern."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The declared columns, those of the partition first."""
+        import pyarrow as pa
+
+        from_path = [pa.field(name, pa.string(), nullable=False) for name in self.partition]
+        return pa.schema([*from_path, *self.table.schema])
+
+    @property
+    def columns(self) -> str:
+        """The names of the declared columns as SQL."""
+        return ", ".join(f'"{name}"' for name in self.schema.names)
+
+    def rows(self, *scanned: str, extra: str = "") -> str:
+        """Return a query for the rows of some scans, in the declared columns and `extra` ones.
+
+        It is text, because DuckDB opens all files again for each step of a relation.
+        """
+        every = " union all by name ".join([f"from declared.{self.table.name}", *scanned])
+        return f"from ({every}) select {self.columns}{extra}"
+
+    def scan(self, files: Sequence[str], *, by_name: bool = True, names: bool = False) -> str:
+        """Return the table function that reads patterns of files, as SQL without parameters.
+
+        With `by_name`, it has the columns of all files, and otherwise those of the first one. With
+        `names`, it has the path of each row's file as column `filename`.
+
+        DuckDB allows no parameters in a view. Partition values stay text, because an arm called
+        `007` is not the number 7.
+        """
+        patterns = ", ".join(map(quoted, files))
+        types = ", ".join(f"'{name}': varchar" for name in self.partition)
+        hive = (
+            f"hive_partitioning = true, hive_types = {{{types}}}"
+            if self.partition
+            else "hive_partitioning = false"
+        )
+        options = f"{hive}, union_by_name = {by_name}, filename = {names}"
+        return f"read_parquet([{patterns}], {options})"
+
+
+def quoted(text: str) -> str:
+    """Return a text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def literal_glob(path: str) -> str:
+    """Escape DuckDB's glob characters in a path."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in path)
