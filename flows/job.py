@@ -30,7 +30,7 @@ from flows.jobs.preparing import Prepared, prepare
 from flows.jobs.request import Request
 from flows.jobs.verification import After, Checks, Judged
 from flows.server import approving
-from flows.server.artifacts import artifact_key
+from flows.server.artifacts import artifact_key, publish_artifact
 from flows.server.caching import filed, kept, result_of
 from flows.server.forge_tokens import forge_token
 from flows.server.given import check_beginnings, name_run
@@ -313,13 +313,15 @@ async def show(row: Row, store: Lake) -> None:
     if row["patch"] is None:
         return
     lake_id = await asyncio.to_thread(bindings.lake_id, store)
-    await acreate_markdown_artifact(
+    await publish_artifact(
+        acreate_markdown_artifact,
         markdown=body.body(row, ""),
         key=artifact_key("job", row["job_id"], lake_id),
         description=f"job {row['job_id']}: {row['title']} ({patch_sha256(row['patch'])[:12]})",
     )
     if row["pull_request"]:
-        await acreate_link_artifact(
+        await publish_artifact(
+            acreate_link_artifact,
             link=row["pull_request"],
             link_text=row["title"],
             key=artifact_key("pull-request", row["job_id"], lake_id),

@@ -15,7 +15,7 @@ from prefect.artifacts import (
 )
 
 from flows.experiments.diagnosis import insights
-from flows.server.artifacts import HISTORY, artifact_key
+from flows.server.artifacts import HISTORY, artifact_key, publish_artifact
 from flows.storage import bindings, report_files
 from flows.storage.lake import Lake
 
@@ -80,19 +80,22 @@ async def publish(
     )
     lake_id = await asyncio.to_thread(bindings.lake_id, store)
     page = str(report_files.page_path(store, experiment))
-    await acreate_markdown_artifact(
+    await publish_artifact(
+        acreate_markdown_artifact,
         markdown=markdown,
         key=artifact_key("report", experiment, lake_id),
         description=f"{experiment}; page: {page}",
     )
-    await acreate_table_artifact(
+    await publish_artifact(
+        acreate_table_artifact,
         table=[_row(cell) for cell in most_telling(built.cells)],
         key=artifact_key("cells", experiment, lake_id),
         description=_title(built),
     )
     await _publish_history(store, experiment, lake_id)
     if link := page_url(experiment):
-        await acreate_link_artifact(
+        await publish_artifact(
+            acreate_link_artifact,
             link=link,
             link_text=f"Report of {experiment}",
             key=artifact_key("page", experiment, lake_id),
@@ -116,7 +119,8 @@ async def _publish_history(lake: Lake, experiment: str, lake_id: str) -> None:
         return
     history = await asyncio.to_thread(report_files.read_history, lake, experiment)
     if len(history.runs) > 1:
-        await acreate_markdown_artifact(
+        await publish_artifact(
+            acreate_markdown_artifact,
             markdown=await asyncio.to_thread(report_files.write_history, lake, history),
             key=artifact_key(HISTORY, history.name, lake_id),
             description=f"{len(history.runs)} runs of {history.name}",

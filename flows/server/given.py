@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from functools import partial
 from pathlib import Path
 
 from prefect.client.orchestration import get_client
@@ -9,6 +10,7 @@ from prefect.context import FlowRunContext
 
 from flows.errors import IncompleteRun, UsageError
 from flows.experiments.declaration import Experiment, from_yaml, load, parse
+from flows.server.retry import patiently
 
 _VARIABLE = re.compile(r"[a-zA-Z0-9_-]+")
 """Names of Variables. A path has a suffix, and therefore a dot."""
@@ -25,7 +27,7 @@ async def declared(given: Experiment | str) -> Experiment:
     if not _VARIABLE.fullmatch(given):
         return await asyncio.to_thread(load, Path(given))
     async with get_client() as client:
-        found = await client.read_variable_by_name(given)
+        found = await patiently(partial(client.read_variable_by_name, given))
     if found is None:
         raise UsageError(
             f"the Prefect server has no Variable {given!r}: create it under Variables in its UI, "
@@ -59,4 +61,4 @@ async def name_run(name: str) -> None:
     context = FlowRunContext.get()
     assert context is not None and context.flow_run is not None  # noqa: PT018
     async with get_client() as client:
-        await client.update_flow_run(context.flow_run.id, name=name)
+        await patiently(partial(client.update_flow_run, context.flow_run.id, name=name))

@@ -13,7 +13,7 @@ from rich.progress import Progress as Bar
 
 from agent.timings import timings
 from flows.display.terminal import error_console, say
-from flows.server.artifacts import artifact_key
+from flows.server.artifacts import artifact_key, publish_artifact
 from flows.storage import bindings
 from flows.storage.lake import Lake
 
@@ -71,8 +71,8 @@ class RunProgress:
             key = artifact_key(
                 "progress", self._name, await asyncio.to_thread(bindings.lake_id, self._lake)
             )
-            self._artifact = await acreate_progress_artifact(
-                progress=percent, key=key, description=self._name
+            self._artifact = await publish_artifact(
+                acreate_progress_artifact, progress=percent, key=key, description=self._name
             )
         else:
-            await aupdate_progress_artifact(self._artifact, progress=percent)
+            await publish_artifact(aupdate_progress_artifact, self._artifact, progress=percent)
