@@ -6,10 +6,11 @@ cells run in shards over three workers. Then the finished experiment is run agai
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 from tests.bench import metering
 from tests.bench.cells import IDLE, of_cells
-from tests.bench.metering import WORKERS, Setup, Spent, measured
+from tests.bench.metering import WORKERS, Look, Setup, Spent, measured
 from tests.bench.timing import Bound
 
 SIZES = {1_000: 10.0, 10_000: 60.0}
@@ -61,41 +62,53 @@ def _again(setup: Setup, cells: int, execution: str) -> Bound:
 
 
 def _growth(spent: Spent) -> list[Bound]:
-    """Return the growth of each resource from the first cells to the last ones of a run."""
+    """Return the growth of each resource from the first cells to the last ones of a run.
+
+    Times are relative to those of a fixed loop in the same minutes, because the speed of a machine
+    that others use as well changes by more than the promise.
+    """
     late, warm, window = spent.looks[-1].done, int(WARM * spent.cells), int(WINDOW * spent.cells)
     ends = [(warm, warm + window), (late - window, late)]
-    (first, last), memory = (
-        [[spent.after(done) for done in end] for end in ends],
-        [spent.after(warm), spent.looks[-1]],
-    )
-    if any(begin.done == end.done for begin, end in (first, last)):
+    early, last = ([spent.after(done) for done in end] for end in ends)
+    if any(begin.done == end.done for begin, end in (early, last)):
         raise RuntimeError(f"{spent.cells} cells are too few: they end between two looks at them")
-    told = f"cells {first[0].done:,} to {first[1].done:,} against the last {window:,}"
+    told = f"cells {early[0].done:,} to {early[1].done:,} against the last {window:,}"
     limit = GROWTH if spent.cells == max(SIZES) else None  # a smaller run ends in a burst
+    slower = _loop_s(spent, last) / _loop_s(spent, early)
     figures = []
     for what, unit in (("cpu_s", "processor time"), ("server_cpu_s", "server's"), ("at_s", "time")):
         early_ms, late_ms = (
             1000 * (getattr(end, what) - getattr(begin, what)) / (end.done - begin.done)
-            for begin, end in (first, last)
+            for begin, end in (early, last)
         )
         figures.append(
             Bound(
                 f"growth of the {unit} of a cell over {WORKERS} workers",
-                late_ms / early_ms,
+                late_ms / early_ms / slower,
                 limit,
                 "×",
-                f"{told}: {early_ms:.1f} ms, {late_ms:.1f} ms",
+                f"{told}: {early_ms:.1f} ms, {late_ms:.1f} ms, and {slower:.2f} × for a loop",
             )
         )
     for what in ("command", "shard"):
-        early, late_bytes = (getattr(look, f"{what}_bytes") for look in memory)
+        looks = [look for look in spent.looks if getattr(look, f"{what}_bytes")]
+        begin_bytes, end_bytes = (
+            getattr(look, f"{what}_bytes") for look in (spent.after(warm), looks[-1])
+        )
         figures.append(
             Bound(
                 f"growth of the memory of a {what}",
-                late_bytes / early,
+                end_bytes / begin_bytes,
                 limit,
                 "×",
-                f"{early / 2**20:.0f} MiB after {warm:,} cells, then {late_bytes / 2**20:.0f} MiB",
+                f"{begin_bytes / 2**20:.0f} MiB after {warm:,} cells, then "
+                f"{end_bytes / 2**20:.0f} MiB",
             )
         )
     return figures
+
+
+def _loop_s(spent: Spent, window: Sequence[Look]) -> float:
+    """Return the mean processor time of the fixed loop between two looks."""
+    begin, end = window
+    return fmean(look.loop_s for look in spent.between(begin, end))

@@ -20,6 +20,7 @@ WORKERS = 3
 _PR_SET_CHILD_SUBREAPER = 36  # from <linux/prctl.h>
 
 _DONE = re.compile(r"^\[ *\d+/\d+\] ", re.MULTILINE)
+_LOOPS = 500_000
 _LOOK_S, _END_S = 1.0, 0.2
 """Intervals between looks at all processes, and at the end of the command."""
 
@@ -37,7 +38,9 @@ class Look:
     command_bytes: int
     """Resident memory."""
     shard_bytes: int
-    """Resident memory of the largest process of a shard."""
+    """Resident memory of the largest process of a shard; 0 while there is none."""
+    loop_s: float
+    """Processor time of a fixed loop: the speed of the machine at that moment."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,10 @@ class Spent:
     def after(self, done: int) -> Look:
         """Return the first look after a number of finished cells, or the last one."""
         return next((look for look in self.looks if look.done >= done), self.looks[-1])
+
+    def between(self, begin: Look, end: Look) -> list[Look]:
+        """Return the looks from one to another."""
+        return [look for look in self.looks if begin.at_s <= look.at_s <= end.at_s]
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,7 @@ class Setup:
             _cpu_s(self.server.pid),
             _resident_bytes(command),
             max((_resident_bytes(each.pid) for each in shards), default=0),
+            _loop_s(),
         )
 
 
@@ -188,6 +196,14 @@ def _files(folder: Path) -> int:
     """Return the size of the SQLite databases in bytes."""
     patterns = ("prefect/prefect.db*", "lake/journal.sqlite*")
     return sum(path.stat().st_size for each in patterns for path in folder.glob(each))
+
+
+def _loop_s() -> float:
+    """Return the processor time of a loop that takes about 10 ms."""
+    began = time.process_time()
+    for _ in range(_LOOPS):
+        pass
+    return time.process_time() - began
 
 
 def _resident_bytes(pid: int) -> int:
