@@ -138,7 +138,7 @@ class _SmallFiles:
     def _insert_scanned(self, scan: str) -> None:
         rows = self._source.rows(f"from {scan}", extra=", filename")
         self._cursor.execute(
-            f"insert into {self._rows} from ({rows}) join found on filename = path "
+            f"insert into {self._rows} from ({rows}) left join found on filename = path "
             f"select {self._source.columns}, number"
         )
 

@@ -60,13 +60,20 @@ def test_names_that_look_like_numbers_stay_text(tmp_path: Path) -> None:
     assert rows == [("2026", "007")]
 
 
-def test_a_lake_path_may_hold_any_character(tmp_path: Path) -> None:
+def test_a_lake_path_may_hold_any_character(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Quotes, glob characters and `=` in the folder's path have no special meaning."""
     root = tmp_path / "it's [a]*? run=3"
     lake = LakeBuilder(root)
     lake.declare(["a"], ["i1"])
     lake.cell("a", "i1")
     assert len(open_lake(root, "trial").sql("from attempts").fetchall()) == 1
+    monkeypatch.setattr("reports.small_files.SEVERAL", 0)
+    for _ in range(2):  # from the file, and from its copy
+        assert len(open_lake(root, "trial").sql("from attempts").fetchall()) == 1
+    [copied] = pq.read_table(root / ".copies/attempts/experiment=trial.parquet")["name"]
+    assert root.joinpath("attempts/experiment=trial", copied.as_py()).is_file()
 
 
 def test_a_column_that_older_files_lack_is_null(lake: LakeBuilder) -> None:
