@@ -64,8 +64,8 @@ def _again(setup: Setup, cells: int, execution: str) -> Bound:
 def _growth(spent: Spent) -> list[Bound]:
     """Return the growth of each resource from the first cells to the last ones of a run.
 
-    Times are relative to those of a fixed loop in the same minutes, because the speed of a machine
-    that others use as well changes by more than the promise.
+    Times are relative to those of a fixed loop in the same minutes, because the speed of a shared
+    machine changes by more than the promise allows.
     """
     late, warm, window = spent.looks[-1].done, int(WARM * spent.cells), int(WINDOW * spent.cells)
     ends = [(warm, warm + window), (late - window, late)]
