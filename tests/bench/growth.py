@@ -69,7 +69,7 @@ def _growth(spent: Spent) -> list[Bound]:
     """
     late, warm, window = spent.looks[-1].done, int(WARM * spent.cells), int(WINDOW * spent.cells)
     ends = [(warm, warm + window), (late - window, late)]
-    early, last = ([spent.after(done) for done in end] for end in ends)
+    early, last = ([spent.before(begin), spent.after(end)] for begin, end in ends)
     if any(begin.done == end.done for begin, end in (early, last)):
         raise RuntimeError(f"{spent.cells} cells are too few: they end between two looks at them")
     told = f"cells {early[0].done:,} to {early[1].done:,} against the last {window:,}"

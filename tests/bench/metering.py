@@ -59,6 +59,10 @@ class Spent:
     looks: Sequence[Look]
     """While cells were left to do, in order."""
 
+    def before(self, done: int) -> Look:
+        """Return the last look before more than a number of cells were finished, or the first."""
+        return [*self.looks[:1], *(look for look in self.looks if look.done <= done)][-1]
+
     def after(self, done: int) -> Look:
         """Return the first look after a number of finished cells, or the last one."""
         return next((look for look in self.looks if look.done >= done), self.looks[-1])
