@@ -30,12 +30,13 @@ from flows.jobs.preparing import Prepared, prepare
 from flows.jobs.request import Request
 from flows.jobs.verification import After, Checks, Judged
 from flows.server import approving
-from flows.server.artifacts import artifact_key, publish_artifact
+from flows.server.artifacts import artifact_key
 from flows.server.caching import filed, kept, result_of
 from flows.server.forge_tokens import forge_token
 from flows.server.given import check_beginnings, name_run
 from flows.server.job_runs import name_of
 from flows.server.logs import run_log
+from flows.server.retry import patiently
 from flows.server.stopping import graceful_stop
 from flows.server.turns import in_turn
 from flows.solve import solve_only
@@ -313,14 +314,14 @@ async def show(row: Row, store: Lake) -> None:
     if row["patch"] is None:
         return
     lake_id = await asyncio.to_thread(bindings.lake_id, store)
-    await publish_artifact(
+    await patiently(
         acreate_markdown_artifact,
         markdown=body.body(row, ""),
         key=artifact_key("job", row["job_id"], lake_id),
         description=f"job {row['job_id']}: {row['title']} ({patch_sha256(row['patch'])[:12]})",
     )
     if row["pull_request"]:
-        await publish_artifact(
+        await patiently(
             acreate_link_artifact,
             link=row["pull_request"],
             link_text=row["title"],

@@ -15,7 +15,8 @@ from prefect.artifacts import (
 )
 
 from flows.experiments.diagnosis import insights
-from flows.server.artifacts import HISTORY, artifact_key, publish_artifact
+from flows.server.artifacts import HISTORY, artifact_key
+from flows.server.retry import patiently
 from flows.storage import bindings, report_files
 from flows.storage.lake import Lake
 
@@ -80,13 +81,13 @@ async def publish(
     )
     lake_id = await asyncio.to_thread(bindings.lake_id, store)
     page = str(report_files.page_path(store, experiment))
-    await publish_artifact(
+    await patiently(
         acreate_markdown_artifact,
         markdown=markdown,
         key=artifact_key("report", experiment, lake_id),
         description=f"{experiment}; page: {page}",
     )
-    await publish_artifact(
+    await patiently(
         acreate_table_artifact,
         table=[_row(cell) for cell in most_telling(built.cells)],
         key=artifact_key("cells", experiment, lake_id),
@@ -94,7 +95,7 @@ async def publish(
     )
     await _publish_history(store, experiment, lake_id)
     if link := page_url(experiment):
-        await publish_artifact(
+        await patiently(
             acreate_link_artifact,
             link=link,
             link_text=f"Report of {experiment}",
@@ -119,7 +120,7 @@ async def _publish_history(lake: Lake, experiment: str, lake_id: str) -> None:
         return
     history = await asyncio.to_thread(report_files.read_history, lake, experiment)
     if len(history.runs) > 1:
-        await publish_artifact(
+        await patiently(
             acreate_markdown_artifact,
             markdown=await asyncio.to_thread(report_files.write_history, lake, history),
             key=artifact_key(HISTORY, history.name, lake_id),

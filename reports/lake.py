@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 from reports import small_files
 from reports.columns import PARTITION, SHARED_TABLES, TABLES
 from reports.errors import ReportError
-from reports.sources import Source, literal_glob
+from reports.sources import SESSION, Source, literal_glob
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -103,12 +103,14 @@ def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
     limits = {"memory_limit": MEMORY, "temp_directory": spilled.name}
     connection = duckdb.connect(config={**_OFFLINE, **limits})
     weakref.finalize(connection, spilled.cleanup)
-    copies = lake / small_files.COPIES if isinstance(lake, Path) else None
-    if not isinstance(lake, Path):
+    copies = None
+    if isinstance(lake, Path):
+        copies = lake / small_files.COPIES
+    else:
         copy = TemporaryDirectory(prefix="durabench-lake-")
         weakref.finalize(connection, copy.cleanup)
         lake = _copy(lake, experiment, Path(copy.name))
-    connection.execute(small_files.SESSION)
+    connection.execute(SESSION)
     connection.execute("create schema declared")
     _read(connection, _sources(lake, experiment), copies)
     return connection

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from reports.lake import open_lake
-from reports.small_files import SESSION
+from reports.sources import SESSION
 from reports.types import AuditFailure
 
 if TYPE_CHECKING:

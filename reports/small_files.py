@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.sources import Source, literal_glob, quoted
+from reports.sources import SESSION, Source, literal_glob, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,9 +33,6 @@ _SMALL_BYTES = 64 * 2**10
 
 _AT_ONCE = 200
 _TABLES_AT_ONCE = 2
-
-SESSION = "set timezone = 'UTC'; set parquet_metadata_cache = true"
-"""Settings that each cursor needs. It does not inherit those of its connection."""
 
 
 def read_tables(

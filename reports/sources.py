@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from reports.columns import Table
 
+SESSION = "set timezone = 'UTC'; set parquet_metadata_cache = true"
+"""Settings that each cursor needs. It does not inherit those of its connection."""
+
 
 @dataclass(frozen=True)
 class Source:

@@ -1,12 +1,10 @@
 """Names of artifacts, and removal of their old versions from a Prefect server."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
-from typing import ParamSpec, TypeVar
 from uuid import UUID
 
 import httpx
@@ -23,7 +21,6 @@ from prefect.settings import PREFECT_API_URL
 
 from agent.errors import InfrastructureError
 from eval.digests import canonical_digest
-from flows.server.retry import patiently
 from reports.analysis.history import series_of
 
 KINDS = ("progress", "report", "cells", "page")
@@ -34,20 +31,6 @@ HISTORY = "history"
 
 _PAGE = 50
 """Artifacts per answer; small, because each includes its content."""
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-async def publish_artifact(
-    publish: Callable[P, Awaitable[T]], /, *arguments: P.args, **content: P.kwargs
-) -> T:
-    """Return the result of a function of Prefect that creates or updates an artifact.
-
-    It is called again while the server is unreachable or has an error, as `patiently` describes.
-    """
-    return await patiently(partial(publish, *arguments, **content))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from functools import partial
 from pathlib import Path
 
 from prefect.client.orchestration import get_client
@@ -27,7 +26,7 @@ async def declared(given: Experiment | str) -> Experiment:
     if not _VARIABLE.fullmatch(given):
         return await asyncio.to_thread(load, Path(given))
     async with get_client() as client:
-        found = await patiently(partial(client.read_variable_by_name, given))
+        found = await patiently(client.read_variable_by_name, given)
     if found is None:
         raise UsageError(
             f"the Prefect server has no Variable {given!r}: create it under Variables in its UI, "
@@ -61,4 +60,4 @@ async def name_run(name: str) -> None:
     context = FlowRunContext.get()
     assert context is not None and context.flow_run is not None  # noqa: PT018
     async with get_client() as client:
-        await patiently(partial(client.update_flow_run, context.flow_run.id, name=name))
+        await patiently(client.update_flow_run, context.flow_run.id, name=name)

@@ -13,7 +13,8 @@ from rich.progress import Progress as Bar
 
 from agent.timings import timings
 from flows.display.terminal import error_console, say
-from flows.server.artifacts import artifact_key, publish_artifact
+from flows.server.artifacts import artifact_key
+from flows.server.retry import patiently
 from flows.storage import bindings
 from flows.storage.lake import Lake
 
@@ -71,8 +72,8 @@ class RunProgress:
             key = artifact_key(
                 "progress", self._name, await asyncio.to_thread(bindings.lake_id, self._lake)
             )
-            self._artifact = await publish_artifact(
+            self._artifact = await patiently(
                 acreate_progress_artifact, progress=percent, key=key, description=self._name
             )
         else:
-            await publish_artifact(aupdate_progress_artifact, self._artifact, progress=percent)
+            await patiently(aupdate_progress_artifact, self._artifact, progress=percent)

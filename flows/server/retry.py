@@ -1,7 +1,7 @@
 """Retry while the Prefect server is unreachable, so that a restart does not fail paid work."""
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 import httpx
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
@@ -16,11 +16,14 @@ from tenacity import (
 from agent.timings import timings
 from flows.display.terminal import say
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
-    """Return the server's answer, retrying while the server is unreachable.
+async def patiently(
+    ask: Callable[P, Awaitable[T]], /, *arguments: P.args, **options: P.kwargs
+) -> T:
+    """Return the server's answer, retrying while the server is unreachable or has an error.
 
     Raises:
         httpx.HTTPError: the server is unreachable for longer than `Timings.server_patience_s`, or
@@ -36,7 +39,7 @@ async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
     )
 
     async def answer() -> T:  # tenacity would not await what a plain function returns
-        return await ask()
+        return await ask(*arguments, **options)
 
     return await retrying(answer)
 

@@ -100,13 +100,13 @@ class Shards:
             UsageError: the deployment is missing.
         """
         try:
-            deployment = await patiently(partial(client.read_deployment_by_name, DEPLOYMENT))
+            deployment = await patiently(client.read_deployment_by_name, DEPLOYMENT)
         except ObjectNotFound:
             raise UsageError(
                 f"the Prefect server has no deployment {DEPLOYMENT}, which distributed cells "
                 "need: `prefect deploy --all` in a clone creates it"
             ) from None
-        pool = await patiently(partial(client.read_work_pool, deployment.work_pool_name or POOL))
+        pool = await patiently(client.read_work_pool, deployment.work_pool_name or POOL)
         shards = cls(order, journal, client, deployment, pool.type)
         await shards._join()
         return shards
@@ -210,7 +210,7 @@ class Shards:
         if not self._is_of_processes:
             return 0
         pool = self._deployment.work_pool_name or POOL
-        found = await patiently(partial(self._client.read_workers_for_work_pool, pool))
+        found = await patiently(self._client.read_workers_for_work_pool, pool)
         names = [worker.name for worker in found if worker.status == WorkerStatus.ONLINE]
         return sum(not name.startswith(BENCHMARKS_QUEUE) for name in names)
 
@@ -301,7 +301,7 @@ class Shards:
         """Mark a flow run as Crashed if its process is gone."""
         run.state = Crashed(message=f"{why}: {_GONE}")
         change = self._client.set_flow_run_state
-        await patiently(partial(change, run.id, run.state, force=True))
+        await patiently(change, run.id, run.state, force=True)
 
     def _may_follow(self, place: _Place, run: FlowRun) -> bool:
         """Return True if another flow run may take the place of an ended one."""
@@ -325,7 +325,7 @@ class Shards:
     async def _cancel(self, run: FlowRun, why: str) -> None:
         """Cancel a flow run. One that no worker has begun is Cancelled at once."""
         state: State[None] = Cancelled(message=why) if _is_waiting(run) else Cancelling(message=why)
-        await patiently(partial(self._client.set_flow_run_state, run.id, state))
+        await patiently(self._client.set_flow_run_state, run.id, state)
 
     async def _until_ended(self) -> None:
         while self._is_active:
@@ -375,7 +375,7 @@ def lease_name(run: UUID) -> str:
 async def was_given_up(run: UUID) -> bool:
     """Return True if a benchmark has given up a shard, and so begun another in its place."""
     async with get_client() as client:
-        states = await patiently(partial(client.read_flow_run_states, run))
+        states = await patiently(client.read_flow_run_states, run)
     return any(_GONE in (state.message or "") for state in states)
 
 

@@ -19,7 +19,7 @@ from agent.session.steps import Step
 from agent.shortening import shorten_middle
 from flows.display.steps import of_step
 from flows.experiments.cells import Cell
-from flows.server.artifacts import publish_artifact
+from flows.server.retry import patiently
 from reports.steps import StepView
 
 NAME_CHARACTERS = 100
@@ -81,9 +81,7 @@ def _run_name(parameters: dict[str, Any]) -> str:
     persist_result=False,
 )
 async def _step(shown: StepView) -> State[None]:
-    await publish_artifact(
-        acreate_markdown_artifact, markdown=markdown(shown), description=name(shown)
-    )
+    await patiently(acreate_markdown_artifact, markdown=markdown(shown), description=name(shown))
     return Completed(message=_summary(shown))
 
 

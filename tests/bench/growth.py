@@ -74,7 +74,7 @@ def _growth(spent: Spent) -> list[Bound]:
         raise RuntimeError(f"{spent.cells} cells are too few: they end between two looks at them")
     told = f"cells {early[0].done:,} to {early[1].done:,} against the last {window:,}"
     limit = GROWTH if spent.cells == max(SIZES) else None  # a smaller run ends in a burst
-    slower = _loop_s(spent, last) / _loop_s(spent, early)
+    slower = _mean_loop_s(spent, last) / _mean_loop_s(spent, early)
     figures = []
     for what, unit in (("cpu_s", "processor time"), ("server_cpu_s", "server's"), ("at_s", "time")):
         early_ms, late_ms = (
@@ -108,7 +108,7 @@ def _growth(spent: Spent) -> list[Bound]:
     return figures
 
 
-def _loop_s(spent: Spent, window: Sequence[Look]) -> float:
+def _mean_loop_s(spent: Spent, window: Sequence[Look]) -> float:
     """Return the mean processor time of the fixed loop between two looks."""
     begin, end = window
     return fmean(look.loop_s for look in spent.between(begin, end))

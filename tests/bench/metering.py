@@ -203,7 +203,7 @@ def _files(folder: Path) -> int:
 
 
 def _loop_s() -> float:
-    """Return the processor time of a loop that takes about 10 ms."""
+    """Return the processor time of a loop that takes 10 to 20 ms."""
     began = time.process_time()
     for _ in range(_LOOPS):
         pass
