@@ -1,7 +1,9 @@
 """The console of the commands: as wide as the terminal, or unbounded without one."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -27,6 +29,34 @@ def say(line: str) -> None:
 def listen(hear: Callable[[str], None]) -> None:
     """Pass each line of `say` to a function from now on."""
     _listeners.append(hear)
+
+
+@contextmanager
+def on_lost_reader(do: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Call `do` when nothing reads a console's output any more, and discard its further output.
+
+    This applies to every console of rich, those of Prefect's loggers included. By default, rich
+    ends the process, and model calls in flight are lost.
+    """
+
+    def lose(console: Console) -> None:
+        discard(console.file)
+        do()
+
+    default = Console.on_broken_pipe
+    Console.on_broken_pipe = lose  # type: ignore[assignment,method-assign]
+    try:
+        yield
+    finally:
+        Console.on_broken_pipe = default  # type: ignore[method-assign]
+
+
+def discard(*outputs: IO[str]) -> None:
+    """Discard what is printed to files from now on."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for output in outputs:
+        os.dup2(nowhere, output.fileno())
+    os.close(nowhere)
 
 
 def out() -> Console:

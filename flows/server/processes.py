@@ -24,6 +24,7 @@ from prefect.context import AsyncClientContext, hydrated_context, serialize_cont
 
 from agent.errors import InfrastructureError, Interrupted
 from agent.timings import timings
+from flows.display.terminal import discard, on_lost_reader
 from flows.errors import UsageError
 from flows.experiments.stop import RESUME, Stop
 from flows.server.retry import patiently
@@ -157,7 +158,7 @@ def _main(
     result: object = None
     failure: Exception | None = None
     try:
-        with hydrated_context(context):
+        with hydrated_context(context), on_lost_reader():
             result = asyncio.run(_with_stop(connection, do, arguments))
     except Exception as error:
         failure = _sendable(error)
@@ -200,7 +201,7 @@ async def _with_stop(
                 except (EOFError, ConnectionError):
                     stop.is_orphaned = True
                     loop.remove_reader(connection.fileno())
-                    _silence()
+                    discard(sys.stdout, sys.stderr)
                 if not stop.requested:
                     stop.requested = True
                     limit.reschedule(loop.time() + grace_s)
@@ -226,10 +227,3 @@ async def _one_client() -> AsyncIterator[None]:
         await patiently(client.api_version)  # the context below fails while no server answers
     async with AsyncClientContext.get_or_create():
         yield
-
-
-def _silence() -> None:
-    """Discard what this process prints: its reader may be gone, and rich would end the process."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for output in (sys.stdout, sys.stderr):
-        os.dup2(nowhere, output.fileno())

@@ -2,7 +2,8 @@
 
 The first Ctrl-C or SIGTERM, or a pause, cancellation or other end on a Prefect server, lets the
 calls and commands in flight finish and be recorded; no new ones start. Work that is still running
-after `Timings.stop_grace_s` is cut off. A second signal cuts off everything at once.
+after `Timings.stop_grace_s` is cut off. A second signal cuts off everything at once. A run in a
+terminal stops in the same way when the program that reads its output has ended.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from prefect.states import Cancelled, Suspended
 
 from agent.errors import Interrupted
 from agent.timings import timings
-from flows.display.terminal import say
+from flows.display.terminal import on_lost_reader, say
 from flows.experiments.stop import RESUME, Stop
 
 PAUSED = "durabench.flow-run.paused"
@@ -44,7 +45,7 @@ async def graceful_stop() -> AsyncIterator[Stop]:
     stop = Stop()
     try:
         async with _grace(stop) as asked:
-            with _signals(stop, asked):
+            with _signals(stop, asked), _unread(stop, asked):
                 async with _watched(stop, asked):
                     yield stop
     except Pause:  # Prefect raises it between task runs if it notices a suspension first
@@ -102,6 +103,23 @@ def _signals(stop: Stop, asked: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _unread(stop: Stop, asked: Callable[[], None]) -> Iterator[None]:
+    """Ask to stop when the reader of the output is gone, as after `2>&1 | head`.
+
+    A flow run of a deployment continues: a worker that stops ends its flow runs itself.
+    """
+    loop, run = asyncio.get_running_loop(), _flow_run()
+
+    def end() -> None:
+        if run is None or run.deployment_id is None:
+            stop.requested = True
+            loop.call_soon_threadsafe(asked)
+
+    with on_lost_reader(end):
+        yield
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from prefect.context import FlowRunContext
 
 from agent.errors import Interrupted, LeaseHeld
 from agent.workspaces import ownership
+from flows.display.terminal import say
 from flows.experiments.stop import Stop
 from flows.server.processes import ProcessDied, begin_server, in_process
 from tests.operation.running import below
@@ -45,6 +46,15 @@ async def whereabouts(variable: str, *, stop: Stop) -> tuple[int, str | None, st
 async def origin(*, stop: Stop) -> int:
     """The process that this one was forked from."""
     return os.getppid()
+
+
+async def unread(*, stop: Stop) -> str:
+    """Print a line to a pipe whose reader is gone, as that of a stopped worker is."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    os.dup2(writer, sys.stderr.fileno())
+    say("a line")
+    return "finished"
 
 
 async def held(name: str, *, stop: Stop) -> None:
@@ -138,6 +148,12 @@ async def test_an_error_comes_back_as_it_is() -> None:
     assert caught.value.name == "a1"
     with pytest.raises(RuntimeError, match="Choosy: 1 and 2"):
         await run(choose)
+
+
+async def test_a_process_outlives_the_reader_of_its_output() -> None:
+    """A worker that is stopped reads no more before it kills its flow runs. rich would end the
+    process, and calls in flight would be lost."""
+    assert await run(unread) == "finished"
 
 
 async def test_a_process_that_dies_is_an_error_of_its_own() -> None:

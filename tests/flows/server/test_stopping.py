@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TextIO
 from uuid import UUID
 
 import pytest
@@ -16,6 +16,7 @@ from prefect.events.worker import EventsWorker
 from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow_async
 from prefect.states import Crashed, Paused, Suspended
+from rich.console import Console
 
 from agent.errors import Interrupted
 from flows.server.stopping import PAUSED, graceful_stop
@@ -36,6 +37,29 @@ async def test_work_that_ends_in_time_is_not_cut_off() -> None:
     """Work that ends within the grace period is not cut off."""
     state = await stopped(goes_on=False, return_state=True)
     assert await state.result() == "finished what was in flight"
+
+
+@flow
+async def unread() -> str:
+    async with graceful_stop() as stop:
+        console = Console(file=_unread_pipe())
+        for line in ("the first", "the second"):
+            console.print(line)
+        while not stop.requested:
+            await asyncio.sleep(0.01)
+    return "finished what was in flight"
+
+
+def _unread_pipe() -> TextIO:
+    """Return a pipe to write to whose reader is gone."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    return os.fdopen(writer, "w")
+
+
+async def test_a_run_whose_output_is_no_longer_read_is_stopped() -> None:
+    """As after `2>&1 | head`. What is printed later is discarded."""
+    assert await unread() == "finished what was in flight"
 
 
 async def test_work_that_takes_too_long_is_cut_off(
