@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import termios
@@ -42,7 +43,9 @@ class Terminal:
             preexec_fn=_control,
         )
         os.close(theirs)
-        threading.Thread(target=self._collect, daemon=True).start()
+        self._is_open = True
+        self._reading = threading.Thread(target=self._collect, daemon=True)
+        self._reading.start()
         return self
 
     def __exit__(
@@ -52,7 +55,7 @@ class Terminal:
         traceback: TracebackType | None,
     ) -> None:
         self.kill()
-        os.close(self._own)
+        self.close()
 
     @property
     def shown(self) -> str:
@@ -74,6 +77,13 @@ class Terminal:
         """Wait for the end of the program. Return its exit code."""
         return self.process.wait(timeout=seconds)
 
+    def close(self) -> None:
+        """Close the terminal like a window. The system sends the program a SIGHUP."""
+        if self._is_open:
+            self._is_open = False
+            self._reading.join()  # a terminal that is being read does not close
+            os.close(self._own)
+
     def kill(self) -> None:
         """Kill the program and what it started in its process group."""
         if self.process.poll() is None:
@@ -81,7 +91,9 @@ class Terminal:
             self.process.wait()
 
     def _collect(self) -> None:
-        while True:
+        while self._is_open:
+            if not select.select([self._own], [], [], 0.1)[0]:
+                continue
             try:
                 part = os.read(self._own, 65_536)
             except OSError:  # the program has ended

@@ -21,7 +21,10 @@ _listeners: list[Callable[[str], None]] = []
 
 def say(line: str) -> None:
     """Print one line about the progress of long work, and pass it to the listeners."""
-    error_console.print(line, markup=False, soft_wrap=True)
+    try:
+        error_console.print(line, markup=False, soft_wrap=True)
+    except OSError:  # the terminal is gone, or the disk of the log is full
+        discard(error_console.file)
     for hear in _listeners:
         hear(line)
 

@@ -152,7 +152,8 @@ def _main(
     """Run the function in the environment of the parent, and send its result."""
     os.environ.clear()  # it is that of the server, from when the server was started
     os.environ.update(environment)
-    for number in (signal.SIGINT, signal.SIGTERM):  # the parent gets them too, and decides
+    # The parent gets them too, and decides.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     context["flow_run_context"]["flow"] = _stand_in
     result: object = None

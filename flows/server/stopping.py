@@ -3,11 +3,13 @@
 The first Ctrl-C or SIGTERM, or a pause, cancellation or other end on a Prefect server, lets the
 calls and commands in flight finish and be recorded; no new ones start. Work that is still running
 after `Timings.stop_grace_s` is cut off. A second signal cuts off everything at once. A run in a
-terminal stops in the same way when the program that reads its output has ended.
+terminal stops in the same way when the terminal is closed, or when the program that reads its
+output has ended.
 """
 
 import asyncio
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from types import FrameType
@@ -24,7 +26,7 @@ from prefect.states import Cancelled, Suspended
 
 from agent.errors import Interrupted
 from agent.timings import timings
-from flows.display.terminal import on_lost_reader, say
+from flows.display.terminal import discard, on_lost_reader, say
 from flows.experiments.stop import RESUME, Stop
 
 PAUSED = "durabench.flow-run.paused"
@@ -81,22 +83,29 @@ async def _grace(stop: Stop) -> AsyncIterator[Callable[[], None]]:
 
 @contextmanager
 def _signals(stop: Stop, asked: Callable[[], None]) -> Iterator[None]:
-    """Handle both signals; at the first one, restore the previous handlers for the second."""
+    """Handle the signals; at the first one, restore the previous handlers for the second.
+
+    A closed terminal may send several SIGHUP, which count as one. Under `nohup`, they are ignored.
+    """
     loop = asyncio.get_running_loop()
-    signals = (signal.SIGINT, signal.SIGTERM)
-    previous = {number: signal.getsignal(number) for number in signals}
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    if (on_hangup := signal.getsignal(signal.SIGHUP)) != signal.SIG_IGN:
+        previous[signal.SIGHUP] = on_hangup
+    terminals = [output for output in (sys.stdout, sys.stderr) if output.isatty()]
 
     def handle(number: int, frame: FrameType | None) -> None:
         stop.requested = True  # set it now, without waiting for the event loop
         for each, handler in previous.items():
-            signal.signal(each, handler)
+            signal.signal(each, signal.SIG_IGN if each == signal.SIGHUP else handler)
+        if number == signal.SIGHUP:
+            discard(*terminals)
         loop.call_soon_threadsafe(asked)
         # Not here: the signal may have interrupted a logger, which would wait for itself.
         loop.call_soon_threadsafe(
             say, "stopping: calls in flight are finished and recorded; once more stops at once"
         )
 
-    for number in signals:
+    for number in previous:
         signal.signal(number, handle)
     try:
         yield

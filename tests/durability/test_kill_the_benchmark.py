@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from flows.storage.lake import Lake
 from tests import samples
 from tests.servers import openai_server as api
 from tests.servers.prefect_home import copy_home, migrated
+from tests.terminal import CTRL_C, Terminal
 from tests.waiting import wait_until
 
 pytestmark = [
@@ -56,16 +58,20 @@ def experiment(tmp_path: Path) -> Path:
     return path
 
 
+def command(experiment: Path, lake: Path, server: api.OpenAIServer) -> list[str]:
+    options = ["--lake", str(lake), "--no-grade", "--api-base", server.url]
+    return [DURABENCH, "run", str(experiment), "--model", "openai/anything", *options]
+
+
+def environment(lake: Path) -> dict[str, str]:
+    home = str(lake.parent / "prefect")
+    return {**os.environ, "OPENAI_API_KEY": "throw-away", "PREFECT_HOME": home}
+
+
 def start(experiment: Path, lake: Path, server: api.OpenAIServer) -> subprocess.Popen[bytes]:
-    command = [DURABENCH, "run", str(experiment), "--lake", str(lake), "--no-grade"]
-    environment = {
-        **os.environ,
-        "OPENAI_API_KEY": "throw-away",
-        "PREFECT_HOME": str(lake.parent / "prefect"),
-    }
     return subprocess.Popen(
-        [*command, "--model", "openai/anything", "--api-base", server.url],
-        env=environment,
+        command(experiment, lake, server),
+        env=environment(lake),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -129,8 +135,19 @@ def test_kills_change_nothing_but_the_bill(experiment: Path, tmp_path: Path, kil
     assert asked <= billed(lake) <= CELLS * len(TURNS) + kills * AT_ONCE
 
 
-def test_the_first_ctrl_c_loses_nothing(experiment: Path, tmp_path: Path) -> None:
-    """After Ctrl-C the run ends within 30 s and begins no further call.
+def close(terminal: Terminal) -> None:
+    """Close a terminal. Its shell passes on the signal that the system sent already."""
+    terminal.close()
+    os.killpg(terminal.process.pid, signal.SIGHUP)
+
+
+@pytest.mark.parametrize(
+    "stop", [lambda terminal: terminal.type(CTRL_C), close], ids=["Ctrl-C", "closed terminal"]
+)
+def test_the_first_stop_loses_nothing(
+    experiment: Path, tmp_path: Path, stop: Callable[[Terminal], None]
+) -> None:
+    """After Ctrl-C, or without its terminal, the run ends within 30 s and begins no further call.
 
     The next run repeats no call.
     """
@@ -142,17 +159,18 @@ def test_the_first_ctrl_c_loses_nothing(experiment: Path, tmp_path: Path) -> Non
         asked += 1
         return answer(body)
 
+    lake = tmp_path / "lake"
     with api.OpenAIServer(counted, keep_requests=False) as server:
-        running = start(experiment, tmp_path / "lake", server)
-        wait_until(lambda: asked >= 6, seconds=180)
-        running.send_signal(signal.SIGINT)
-        stopped_at = time.monotonic()
-        assert running.wait(timeout=30) == 3
+        with Terminal(command(experiment, lake, server), environment(lake), tmp_path) as terminal:
+            wait_until(lambda: asked >= 6, seconds=180)
+            stop(terminal)
+            stopped_at = time.monotonic()
+            assert terminal.ended(30) == 3
         assert asked < CELLS * len(TURNS)
         assert max(server.began) < stopped_at + LATE_S
-        assert billed(tmp_path / "lake") == asked
-        assert exit_code(start(experiment, tmp_path / "lake", server)) == 0
-    assert asked == CELLS * len(TURNS) == billed(tmp_path / "lake")
+        assert billed(lake) == asked
+        assert exit_code(start(experiment, lake, server)) == 0
+    assert asked == CELLS * len(TURNS) == billed(lake)
 
 
 def billed(lake: Path) -> int:
