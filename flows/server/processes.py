@@ -202,7 +202,7 @@ async def _with_stop(
                 except (EOFError, ConnectionError):
                     stop.is_orphaned = True
                     loop.remove_reader(connection.fileno())
-                    discard(sys.stdout, sys.stderr)
+                    discard(sys.stdout, sys.stderr)  # they were the parent's
                 if not stop.requested:
                     stop.requested = True
                     limit.reschedule(loop.time() + grace_s)
