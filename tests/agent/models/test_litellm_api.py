@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from litellm import cost_calculator
-from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
 
 from agent.errors import AgentError, ContextWindowExceeded, ModelError
 from agent.models.litellm_api import LiteLLMModel
@@ -108,7 +106,8 @@ async def test_litellm_prices_no_answer_by_itself(
 ) -> None:
     """It would, although the declared price is the one that counts."""
     priced: list[object] = []
-    monkeypatch.setattr(cost_calculator, "completion_cost", lambda **call: priced.append(call))
+    calculator = load().cost_calculator
+    monkeypatch.setattr(calculator, "completion_cost", lambda **call: priced.append(call))
     reply = await ask(answer, name="openai/gpt-4o", input_cost_per_token=1, output_cost_per_token=1)
     assert (reply.usage.cost_usd, priced) == (110, [])
 
@@ -244,6 +243,7 @@ async def test_a_name_without_provider_is_refused_without_a_request() -> None:
 async def test_litellm_does_not_log_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """LiteLLM logs a call that is made without the provider, but none of the provider."""
     litellm, logged, is_logged = load(), [], asyncio.Event()
+    from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
 
     def enqueue(async_coroutine: Any) -> None:
         logged.append(async_coroutine.cr_frame.f_locals["self"].model)
