@@ -80,7 +80,10 @@ async def pipeline(
     store, run = Lake.open(lake), run or _new_id()
     await name_run(name_of(definition.name, run))
     async with forge_token(definition):
-        prepared = await asyncio.to_thread(prepare, runs.request_of_run(definition, run), store)
+        request = runs.request_of_run(definition, run)
+        prepared = await asyncio.to_thread(
+            partial(prepare, request, store, pipeline=definition.model_dump_json())
+        )
         row = prepared.row
         if not is_published(row, prepared.request):
             work = _Run(definition, prepared, store, set(approved_steps or ()))
@@ -123,10 +126,8 @@ async def _made(work: "_Run", row: Row) -> Row:
         GateFailed, IncompleteRun, Interrupted: as in `pipeline`. The row says why.
     """
     prepared, store = work.prepared, work.store
-    begun = {"pipeline": work.definition.model_dump_json(), "flow_run_id": flow_run_id()}
-    row = await asyncio.to_thread(
-        partial(rows.update, store, row, state="running", detail="", **begun)
-    )
+    begun = {"state": "running", "detail": "", "flow_run_id": flow_run_id()}
+    row = await asyncio.to_thread(partial(rows.update, store, row, **begun))
     try:
         async with graceful_stop() as stop, swept(store), placed(prepared, store) as place:
             await work.all_steps(stop)
@@ -254,12 +255,15 @@ class _Run:
         )
         task = templates.filled(step.task, {name: self._outputs(name) for name in builds_on})
         request = runs.request_of_step(self.definition, step, self.id, task, begins)
-        prepared = await asyncio.to_thread(prepare, request, self.store, self.prepared)
+        known_as = {"run": self.id, "step": step.name}
+        prepared = await asyncio.to_thread(
+            partial(prepare, request, self.store, self.prepared, **known_as)
+        )
         row = self.rows[step.name] = prepared.row
         if row["state"] == "done":
             return "done"
-        begun = {"run": self.id, "step": step.name, "flow_run_id": flow_run_id()}
-        row = self.rows[step.name] = rows.update(self.store, row, state="running", **begun)
+        begun = {"state": "running", "flow_run_id": flow_run_id()}
+        row = self.rows[step.name] = rows.update(self.store, row, **begun)
         row = self.rows[step.name] = await solved(prepared, row, self.store, stop)
         self.asking.discard(step.name)
         if row["state"] == "waiting":

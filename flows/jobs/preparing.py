@@ -46,11 +46,14 @@ class Prepared:
     """True if it begins at what earlier steps of a pipeline made, in the image of their base."""
 
 
-def prepare(request: Request, lake: Lake, within: Prepared | None = None) -> Prepared:
+def prepare(
+    request: Request, lake: Lake, within: Prepared | None = None, **known_as: str
+) -> Prepared:
     """Fetch the repository, fix the job's base commit and task, and write its row.
 
     A job that began before keeps its base commit and task. One `within` a pipeline uses the
-    repository and the image of that.
+    repository and the image of that. `known_as` are further columns of the row, which tell a run
+    of a pipeline and its steps from a job.
 
     Raises:
         DatasetError, UsageError: the request cannot be carried out. Nothing was written.
@@ -74,6 +77,7 @@ def prepare(request: Request, lake: Lake, within: Prepared | None = None) -> Pre
         request=request.model_dump_json(),
         image=image,
         verify_command=checks.suite.command if checks else None,
+        **known_as,
     )
     command, runner = (checks.suite.command, checks.suite.runner) if checks else ("", None)
     instance = repositories.instance(

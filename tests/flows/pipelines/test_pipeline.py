@@ -59,6 +59,25 @@ async def test_steps_build_on_each_other_and_become_one_pull_request(
     assert row["cost_usd"] == 0
 
 
+async def test_the_first_row_of_a_run_or_step_says_what_it_is(
+    lake_path: str, forge: Forge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would count as a job until the next row, or for ever if the run was killed before that."""
+    written, write = list[Row](), Lake.write_shared
+
+    def noted(lake: Lake, table: str, unit: str, row: Row) -> None:
+        written.extend([row] * (table == "jobs"))
+        write(lake, table, unit, row)
+
+    monkeypatch.setattr(Lake, "write_shared", noted)
+    run = await run_pipeline(pipeline(step("notes", ADD)), lake_path)
+    first = {row["job_id"]: row for row in reversed(written)}
+    of_step = first.pop(runs.step_id(run, "notes"))
+    assert (of_step["run"], of_step["step"]) == (run, "notes")
+    assert [each.name for each in runs.pipeline_of(first.pop(run)).steps] == ["notes"]
+    assert not first
+
+
 async def test_steps_that_begin_together_verify_their_base_once(
     lake_path: str, forge: Forge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
