@@ -26,8 +26,10 @@ from hypothesis import HealthCheck, settings
 
 from agent.timings import timings
 from tests import samples
+from tests.servers import idle
 from tests.servers.postgres import PostgresServer, require_postgres
 from tests.servers.prefect_home import copy_home, migrated, shared_homes
+from tests.servers.prefect_server import PrefectServer
 from tests.timing import as_variables
 
 REQUIRE_DOCKER = "DURABENCH_REQUIRE_DOCKER"
@@ -147,6 +149,18 @@ def pytest_report_header() -> str:
     return f"sample: {samples.VARIABLE}={samples.number()}"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Resume the shared servers that the test uses."""
+    idle.resume(getattr(item, "fixturenames", ()))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Suspend the shared servers that the next test does not use."""
+    idle.suspend(getattr(nextitem, "fixturenames", ()))
+
+
 @pytest.fixture(scope="session")
 def docker_client() -> Iterator[Any]:
     """Yield a client of the running Docker daemon."""
@@ -187,6 +201,7 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Run a real Prefect server with its own database, once per test process."""
     # Commands set this before they import Prefect, which configures logging only once.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    from prefect.server.api.server import SubprocessASGIServer
     from prefect.testing import utilities
 
     folder = tmp_path_factory.mktemp("harness")
@@ -195,8 +210,19 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with (
         mock.patch.object(utilities, "mkdtemp", return_value=str(folder)),
         utilities.prefect_test_harness(server_startup_timeout=120),
+        idle.suspended_while_idle("prefect", SubprocessASGIServer().server_process.send_signal),
     ):
         yield
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+    """Yield a Prefect server as an operator runs it. All tests of this process share it."""
+    with (
+        PrefectServer(tmp_path_factory.mktemp("prefect-server")) as server,
+        idle.suspended_while_idle("prefect_server", server.send),
+    ):
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Experiments that run in seconds, and lakes in which one has finished."""
 
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ from flows.experiments import declaration
 from flows.experiments.declaration import Experiment
 from flows.storage import journals
 from flows.storage.lake import Lake
-from tests.servers.prefect_server import PrefectServer
 
 PREDICTION = {
     "attempt_id": "1",
@@ -27,13 +26,6 @@ PREDICTION = {
 @pytest.fixture
 def lake_path(tmp_path: Path) -> str:
     return str(tmp_path / "lake")
-
-
-@pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    """Yield a Prefect server as an operator runs it. All tests of this process share it."""
-    with PrefectServer(tmp_path_factory.mktemp("prefect-server")) as server:
-        yield server
 
 
 class Finished:

@@ -13,7 +13,7 @@ from tests.durability.faults.program import (
     results,
 )
 from tests.servers.openai_server import OpenAIServer
-from tests.servers.prefect_home import copy_home, migrated
+from tests.servers.prefect_server import PrefectServer
 
 
 @pytest.fixture
@@ -30,21 +30,19 @@ def model_server(answers: CountedAnswers) -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture(scope="session")
-def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the variable that names the folder of Prefect's database, which all programs share."""
-    home = tmp_path_factory.mktemp("prefect") / "home"
-    copy_home("migrated", migrated, home)
-    return {"PREFECT_HOME": str(home)}
+def shared_prefect(prefect_server: PrefectServer) -> dict[str, str]:
+    """Return the variables that name a Prefect server, which all programs share."""
+    return {name: prefect_server.environment[name] for name in ("PREFECT_HOME", "PREFECT_API_URL")}
 
 
 @pytest.fixture(scope="session")
 def undisturbed(
-    tmp_path_factory: pytest.TempPathFactory, prefect_home: dict[str, str]
+    tmp_path_factory: pytest.TempPathFactory, shared_prefect: dict[str, str]
 ) -> dict[str, Any]:
     """Run the experiment without faults and return the results by instance."""
     with OpenAIServer(CountedAnswers(), keep_requests=False) as server:
         declared = experiment("host", HOST_INSTANCES, server.url)
-        program = Program(tmp_path_factory.mktemp("undisturbed"), declared, prefect_home)
+        program = Program(tmp_path_factory.mktemp("undisturbed"), declared, shared_prefect)
         ended = program.run()
     assert ended.code == 0, ended.output
     found = results(program.store)

@@ -47,11 +47,11 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 def benchmark(
-    folder: Path, model: OpenAIServer, url: str, prefect_home: dict[str, str], **seconds: float
+    folder: Path, model: OpenAIServer, url: str, shared_prefect: dict[str, str], **seconds: float
 ) -> Program:
     """Return a run of three concurrent instances with this journal and these timings."""
     declared = experiment("host", HOST_INSTANCES, model.url)
-    variables = {**prefect_home, **as_variables(**seconds), "DURABENCH_DATABASE_URL": url}
+    variables = {**shared_prefect, **as_variables(**seconds), "DURABENCH_DATABASE_URL": url}
     return Program(folder, declared, variables)
 
 
@@ -62,12 +62,12 @@ def test_an_outage_longer_than_a_lease_is_waited_for(
     answers: CountedAnswers,
     model_server: OpenAIServer,
     undisturbed: dict[str, Any],
-    prefect_home: dict[str, str],
+    shared_prefect: dict[str, str],
     tmp_path: Path,
 ) -> None:
     """After an outage that is longer than a lease, the run completes without repeating any call."""
     url = postgres.create_database()
-    program = benchmark(tmp_path, model_server, url, prefect_home, lease_s=LEASE_S)
+    program = benchmark(tmp_path, model_server, url, shared_prefect, lease_s=LEASE_S)
     answers.once(BEFORE_THE_PAUSE, lambda: postgres.stop(mode))
     running = program.start()
     running.until(lambda: any(turn == BEFORE_THE_PAUSE for _, turn in answers.asked))
@@ -86,13 +86,13 @@ def test_a_database_that_stays_down_is_reported_and_the_next_run_resumes(
     answers: CountedAnswers,
     model_server: OpenAIServer,
     undisturbed: dict[str, Any],
-    prefect_home: dict[str, str],
+    shared_prefect: dict[str, str],
     tmp_path: Path,
 ) -> None:
     """A long outage ends the run; the next run repeats only the calls that were in flight."""
     url = postgres.create_database()
     limits = {"journal_patience_s": PATIENCE_S, "journal_contact_s": 2.0}
-    program = benchmark(tmp_path, model_server, url, prefect_home, **limits)
+    program = benchmark(tmp_path, model_server, url, shared_prefect, **limits)
     answers.once(BEFORE_THE_PAUSE, lambda: postgres.stop("immediate"))
     running = program.start()
     running.until(lambda: any(turn == BEFORE_THE_PAUSE for _, turn in answers.asked))

@@ -44,11 +44,11 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 def benchmark(
-    folder: Path, model: OpenAIServer, disk: SmallDisk, prefect_home: dict[str, str]
+    folder: Path, model: OpenAIServer, disk: SmallDisk, shared_prefect: dict[str, str]
 ) -> Program:
     """Return a run of three concurrent instances whose lake and journal are on the small disk."""
     declared = experiment("host", HOST_INSTANCES, model.url)
-    variables = {**prefect_home, **as_variables(journal_patience_s=PATIENCE_S)}
+    variables = {**shared_prefect, **as_variables(journal_patience_s=PATIENCE_S)}
     return Program(folder, declared, variables, lake=disk.folder / "lake")
 
 
@@ -57,14 +57,14 @@ def test_a_disk_that_stays_full_is_reported_and_the_next_run_resumes(
     answers: CountedAnswers,
     model_server: OpenAIServer,
     undisturbed: dict[str, Any],
-    prefect_home: dict[str, str],
+    shared_prefect: dict[str, str],
     tmp_path: Path,
 ) -> None:
     """A full disk ends the run with one line and leaves the lake readable.
 
     The next run pays for no recorded call again.
     """
-    program = benchmark(tmp_path, model_server, disk, prefect_home)
+    program = benchmark(tmp_path, model_server, disk, shared_prefect)
     answers.once(BEFORE_THE_PAUSE, disk.fill)
     began = time.monotonic()
     reported(program.run(400), "infrastructure: ", "is full; free some space")
@@ -90,11 +90,11 @@ def test_free_space_on_a_full_disk_is_waited_for(
     answers: CountedAnswers,
     model_server: OpenAIServer,
     undisturbed: dict[str, Any],
-    prefect_home: dict[str, str],
+    shared_prefect: dict[str, str],
     tmp_path: Path,
 ) -> None:
     """If space is freed in time, the run completes without repeating any call."""
-    program = benchmark(tmp_path, model_server, disk, prefect_home)
+    program = benchmark(tmp_path, model_server, disk, shared_prefect)
     answers.once(BEFORE_THE_PAUSE, disk.fill)
     running = program.start()
     running.until(lambda: any(turn == BEFORE_THE_PAUSE for _, turn in answers.asked))

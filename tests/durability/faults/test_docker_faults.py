@@ -111,11 +111,11 @@ def test_a_daemon_that_stays_down_is_reported_and_the_next_run_resumes(
     declared: dict[str, Any],
     answers: CountedAnswers,
     undisturbed: dict[str, Any],
-    prefect_home: dict[str, str],
+    shared_prefect: dict[str, str],
     tmp_path: Path,
 ) -> None:
     """A daemon that is down ends the run with one line; the next run resumes the recorded steps."""
-    program = Program(tmp_path, declared, {**prefect_home, "DOCKER_HOST": daemon.url})
+    program = Program(tmp_path, declared, {**shared_prefect, "DOCKER_HOST": daemon.url})
     running = program.start()
     client = daemon.client()
     container_in_the_pause(program, running, client)
@@ -133,11 +133,11 @@ def test_a_daemon_that_is_restarted_is_survived(
     declared: dict[str, Any],
     answers: CountedAnswers,
     undisturbed: dict[str, Any],
-    prefect_home: dict[str, str],
+    shared_prefect: dict[str, str],
     tmp_path: Path,
 ) -> None:
     """The attempt resumes in the same run if the daemon restarts in time, else in the next run."""
-    program = Program(tmp_path, declared, {**prefect_home, "DOCKER_HOST": daemon.url})
+    program = Program(tmp_path, declared, {**shared_prefect, "DOCKER_HOST": daemon.url})
     running = program.start()
     client = daemon.client()
     container_in_the_pause(program, running, client)
@@ -158,11 +158,11 @@ def test_a_killed_container_is_replaced(
     declared: dict[str, Any],
     answers: CountedAnswers,
     undisturbed: dict[str, Any],
-    prefect_home: dict[str, str],
+    shared_prefect: dict[str, str],
     tmp_path: Path,
 ) -> None:
     """The run resumes in a new container with the work tree of the last recorded step."""
-    program = Program(tmp_path, declared, prefect_home)
+    program = Program(tmp_path, declared, shared_prefect)
     running = program.start()
     killed = container_in_the_pause(program, running, docker_client)
     killed.kill()
@@ -177,7 +177,7 @@ def test_a_removed_image_is_reported_and_a_later_run_resumes(
     declared: dict[str, Any],
     answers: CountedAnswers,
     undisturbed: dict[str, Any],
-    prefect_home: dict[str, str],
+    shared_prefect: dict[str, str],
     tmp_path: Path,
 ) -> None:
     """A missing image ends the run with one line that says how to get it, before any model call.
@@ -189,7 +189,7 @@ def test_a_removed_image_is_reported_and_a_later_run_resumes(
     [instance] = [i for i in instances.load("bundled") if i.instance_id == DOCKER_INSTANCE]
     dataset = tmp_path / "dataset.jsonl"
     dataset.write_text(json.dumps({**instance.row, "image": f"{name}:latest"}))
-    program = Program(tmp_path, {**declared, "dataset": str(dataset)}, prefect_home)
+    program = Program(tmp_path, {**declared, "dataset": str(dataset)}, shared_prefect)
     try:
         running = program.start()
         container_in_the_pause(program, running, docker_client)

@@ -62,14 +62,14 @@ def test_a_network_that_stays_down_is_reported_and_the_next_run_resumes(
     answers: CountedAnswers,
     cable: Cable,
     undisturbed: dict[str, Any],
-    prefect_home: dict[str, str],
+    shared_prefect: dict[str, str],
     tmp_path: Path,
 ) -> None:
     """When retries are exhausted, the run ends with broken infrastructure.
 
     The next run repeats only calls without a recorded answer.
     """
-    program = benchmark(tmp_path, cable, prefect_home, max_retries=1)
+    program = benchmark(tmp_path, cable, shared_prefect, max_retries=1)
     answers.once(BEFORE_THE_PAUSE + 1, lambda: BREAKS[fault](cable))
     reported(program.run(), "infrastructure: ", words, "(after 1 retries)")
     asked = answers.asked.copy()
@@ -94,11 +94,11 @@ def test_a_network_that_comes_back_is_waited_for(
     answers: CountedAnswers,
     cable: Cable,
     undisturbed: dict[str, Any],
-    prefect_home: dict[str, str],
+    shared_prefect: dict[str, str],
     tmp_path: Path,
 ) -> None:
     """If the network returns in time, the run completes and repeats only the calls in flight."""
-    program = benchmark(tmp_path, cable, prefect_home, max_retries=8)
+    program = benchmark(tmp_path, cable, shared_prefect, max_retries=8)
     answers.once(BEFORE_THE_PAUSE + 1, lambda: BREAKS[fault](cable))
     running = program.start()
     running.until(lambda: any(turn == BEFORE_THE_PAUSE + 1 for _, turn in answers.asked))

@@ -107,7 +107,7 @@ Undisturbed = Callable[[str, str], dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def undisturbed(
-    tmp_path_factory: pytest.TempPathFactory, prefect_home: dict[str, str]
+    tmp_path_factory: pytest.TempPathFactory, shared_prefect: dict[str, str]
 ) -> Undisturbed:
     """Return a function that returns the outcome of a run without faults."""
     known: dict[str, dict[str, Any]] = {}
@@ -119,7 +119,7 @@ def undisturbed(
             with OpenAIServer(answers) as server:
                 folder = tmp_path_factory.mktemp("undisturbed")
                 content = declared(recipe, dialect, server)
-                program = Program(folder, content, {**prefect_home, **_KEYS})
+                program = Program(folder, content, {**shared_prefect, **_KEYS})
                 ended = program.run(PATIENCE_S)
             assert ended.code == 0, ended.output
             assert answers.strict.refused == []
@@ -149,14 +149,14 @@ def test_a_killed_durabench_buys_no_answer_twice(
     name: str,
     dialect: str,
     undisturbed: Undisturbed,
-    prefect_home: dict[str, str],
+    shared_prefect: dict[str, str],
     tmp_path: Path,
 ) -> None:
     """Only requests in flight, whose answers were lost with the process, are sent again."""
     recipe = recipe_from_npm(name)
     answers = counted(recipe, dialect)
     with OpenAIServer(answers) as server:
-        program = Program(tmp_path, declared(recipe, dialect, server), {**prefect_home, **_KEYS})
+        program = Program(tmp_path, declared(recipe, dialect, server), {**shared_prefect, **_KEYS})
         running = program.start()
         answers.happens = running.kill
         running.until(lambda: answers.disturbed, PATIENCE_S)
@@ -170,7 +170,7 @@ def test_a_killed_container_costs_nothing(
     name: str,
     dialect: str,
     undisturbed: Undisturbed,
-    prefect_home: dict[str, str],
+    shared_prefect: dict[str, str],
     tmp_path: Path,
     docker_client: Any,
 ) -> None:
@@ -187,7 +187,7 @@ def test_a_killed_container_costs_nothing(
 
     answers.happens = kill
     with OpenAIServer(answers) as server:
-        program = Program(tmp_path, declared(recipe, dialect, server), {**prefect_home, **_KEYS})
+        program = Program(tmp_path, declared(recipe, dialect, server), {**shared_prefect, **_KEYS})
         ended = program.run(PATIENCE_S)
     assert ended.code == 0, ended.output
     assert set(answers.sent.values()) == {1}
@@ -207,7 +207,7 @@ def test_a_killed_daemon_costs_nothing(
     name: str,
     dialect: str,
     undisturbed: Undisturbed,
-    prefect_home: dict[str, str],
+    shared_prefect: dict[str, str],
     tmp_path: Path,
     daemon: DockerDaemon,
 ) -> None:
@@ -216,7 +216,7 @@ def test_a_killed_daemon_costs_nothing(
     answers = counted(recipe, dialect)
     answers.happens = daemon.kill
     with OpenAIServer(answers) as server:
-        variables = {**prefect_home, **_KEYS, "DOCKER_HOST": daemon.url}
+        variables = {**shared_prefect, **_KEYS, "DOCKER_HOST": daemon.url}
         program = Program(tmp_path, declared(recipe, dialect, server), variables)
         ended = program.run(PATIENCE_S)
         daemon.start()

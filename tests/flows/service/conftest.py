@@ -14,6 +14,7 @@ from flows.pipeline import pipeline
 from flows.server.settings import POOL
 from tests.flows.jobs.conftest import FILES, NAME
 from tests.servers.forge import Forge
+from tests.servers.idle import suspended_while_idle
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.service import Service
 
@@ -48,14 +49,23 @@ async def deploy(server: PrefectServer) -> None:
 
 
 @pytest.fixture(scope="session")
-def server(
+def running(
     prefect_server: PrefectServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
     """Yield a service that all tests of this process share."""
-    asyncio.run(deploy(prefect_server))
     own = prefect_server.apart(tmp_path_factory.mktemp("service"))
-    with Service(own, "--rate", "6000") as service:
+    with (
+        Service(own, "--rate", "6000") as service,
+        suspended_while_idle("running", service.send),
+    ):
         yield service
+
+
+@pytest.fixture(scope="module")
+def server(prefect_server: PrefectServer, running: Service) -> Service:
+    """Return the service, with the deployments that other suites of its server may have removed."""
+    asyncio.run(deploy(prefect_server))
+    return running
 
 
 @pytest.fixture
