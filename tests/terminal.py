@@ -104,5 +104,6 @@ class Terminal:
 
 
 def _control() -> None:
-    """Make the terminal that of the new session, so that Ctrl-C reaches the program."""
+    """Make the terminal that of the new session, so that Ctrl-C and its end reach the program."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` ignores it
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
