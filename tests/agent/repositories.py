@@ -8,9 +8,6 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-_MADE = Path(tempfile.mkdtemp(prefix="made-once-"))
-atexit.register(shutil.rmtree, _MADE, ignore_errors=True)
-
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
 
 Prepare = Callable[[Path], None]
@@ -45,8 +42,16 @@ def _made_with_files(files: tuple[tuple[str, str], ...]) -> Path:
     return folder
 
 
+@cache
+def _made() -> Path:
+    """Return the folder of all repositories of this process."""
+    made = Path(tempfile.mkdtemp(prefix="made-once-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
 def _new_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(dir=_MADE)) / "repo"
+    folder = Path(tempfile.mkdtemp(dir=_made())) / "repo"
     folder.mkdir()
     return folder
 

@@ -7,6 +7,7 @@ building needs no network. A test is skipped if a tool is missing or an index do
 
 import fcntl
 import os
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -123,7 +124,7 @@ def _image(client: DockerClient) -> Iterator[tuple[Path, str, Callable[[str], No
     ensure_base(client)
     with tempfile.TemporaryDirectory(prefix="durabench-test-") as folder:
         context = Path(folder)
-        name = f"durabench-test/{context.name}:latest"
+        name = f"durabench-test/{secrets.token_hex(4)}:latest"
 
         def build(lines: str) -> None:
             text = f"FROM {BASE_IMAGE}\nCOPY files /\n{lines}\n"
