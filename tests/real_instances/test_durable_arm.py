@@ -101,8 +101,7 @@ def runs_of(report: dict[str, Any]) -> list[dict[str, Any]]:
     return list(report["finals"][-1]["evidence"])
 
 
-@pytest.mark.parametrize("right_at", [1, 3])
-@pytest.mark.parametrize("preset", ["lean", "full"])
+@pytest.mark.parametrize(("preset", "right_at"), [("lean", 3), ("full", 1)])
 async def test_the_right_patch_is_submitted(instance: Instance, preset: str, right_at: int) -> None:
     """Each wrong try is rejected by the new test, run as the repository runs its tests."""
     outcome = await solve(instance, preset, author(instance, right_at=right_at))
