@@ -18,9 +18,9 @@ from tests.servers.prefect_server import PrefectApi, PrefectServer
 from tests.timing import as_variables, slowdown
 
 QUICK = {
-    "PREFECT_WORKER_QUERY_SECONDS": "1",
+    "PREFECT_WORKER_QUERY_SECONDS": "2",
     "PREFECT_RUNNER_POLL_FREQUENCY": "1",
-    **as_variables(fanout_poll_s=0.5, server_retry_s=0.5),
+    **as_variables(fanout_poll_s=1.0, server_retry_s=0.5),
 }
 """Environment variables that make programs poll at short intervals."""
 
@@ -177,10 +177,10 @@ def continued_soon(late_s: float) -> bool:
     return late_s < limit_s
 
 
-def wait_until(what: Callable[[], Any], seconds: float = 180) -> Any:
+def wait_until(what: Callable[[], Any], seconds: float = 180, every_s: float = 1.0) -> Any:
     """Return the first true value of `what`, or fail after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < deadline, f"the condition was not met within {seconds} s"
-        time.sleep(0.5)
+        time.sleep(every_s)
     return found

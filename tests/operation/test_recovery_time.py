@@ -71,11 +71,11 @@ def test_new_cells_begin_soon_after_an_outage(
     changes = {"arms": arms(api_base)[-1:], "select": {"sample": CELLS}, "concurrency": AT_ONCE}
     running = begin(on_postgres, name=name, **changes)
     try:
-        wait_until(lambda: len(instances(simulation)) > AT_ONCE)
+        wait_until(lambda: len(instances(simulation)) > AT_ONCE, every_s=0.1)
         lose(on_postgres, restartable)
         began, back_at = instances(simulation), time.monotonic()
         assert len(began) < CELLS
-        wait_until(lambda: instances(simulation) > began)
+        wait_until(lambda: instances(simulation) > began, every_s=0.1)
         late_s = time.monotonic() - back_at
         print(f"a new cell began {late_s:.1f} s after the outage")
         assert late_s < AFTER_A_SERVER_S
