@@ -134,14 +134,13 @@ def test_a_socket_outlives_a_restart_of_the_prefect_server(
     try:
         job_id = service.post("/submit", content)["id"]
         wait_until(begun.exists, 300)
-        following = ThreadPoolExecutor(1)
-        told = following.submit(followed, service, job_id)
-        following.shutdown(wait=False)
+        told = service.events(job_id, seconds=400)
+        events = [next(told)]
         service.server.stop()
         assert service.client.get("/health").status_code == 503
         service.server.start()
         go.touch()
-        events = told.result(timeout=400)
+        events += told
     finally:
         kill_all(worker)
     assert events[-1] == {"type": "end", "state": "done"}
