@@ -180,7 +180,7 @@ class Shards:
         await self._until_ended()
 
     async def let_end(self) -> None:
-        """Wait until the shards have ended, as they do without cells. Cancel those not begun."""
+        """Wait until the shards have ended, as they do without cells. Cancel the others."""
         for place in self._places:
             if place.run is not None and _is_waiting(place.run):
                 await self._cancel(place.run, "All cells were done before a worker began it.")
@@ -188,7 +188,10 @@ class Shards:
             async with asyncio.timeout(timings().stop_grace_s):
                 await self._until_ended()
         except TimeoutError:
-            say("some shards have not ended yet, and have no cells")
+            say("some shards have not ended yet, and have no cells: they are cancelled")
+            for place in self._places:
+                if place.run is not None:
+                    await self._cancel(place.run, "All cells were done, and it had not ended.")
 
     async def _join(self) -> None:
         """Find shards of an equal order that are at work, and use their queue."""

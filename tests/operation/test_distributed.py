@@ -393,6 +393,25 @@ async def test_a_flow_run_that_stays_pending_is_replaced(
                 await client.delete_flow_run(run.id)
 
 
+async def test_a_shard_that_does_not_end_is_cancelled(
+    server: PrefectServer, set_timings: Callable[..., None], tmp_path: Path
+) -> None:
+    """All cells are done. If the process of a flow run has died, nothing else would end it: the
+    server may have lost its first heartbeat."""
+    set_timings(stop_grace_s=0.1)
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        async with get_client() as client:
+            shards = await opened(server, client, "endless", tmp_path)
+            await begin_four(shards)
+            first = only(shards)
+            await client.set_flow_run_state(first, Running(), force=True)
+            await shards.tend()
+            await shards.let_end()
+            assert (await client.read_flow_run(first)).state.is_cancelling()
+            for run in await client.read_flow_runs(flow_run_filter=tagged("endless")):
+                await client.delete_flow_run(run.id)
+
+
 async def test_a_shard_whose_lease_expired_is_replaced(
     server: PrefectServer, tmp_path: Path
 ) -> None:
