@@ -201,7 +201,6 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Run a real Prefect server with its own database, once per test process."""
     # Commands set this before they import Prefect, which configures logging only once.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    from prefect.server.api.server import SubprocessASGIServer
     from prefect.testing import utilities
 
     folder = tmp_path_factory.mktemp("harness")
@@ -210,7 +209,6 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with (
         mock.patch.object(utilities, "mkdtemp", return_value=str(folder)),
         utilities.prefect_test_harness(server_startup_timeout=120),
-        idle.suspended_while_idle("prefect", SubprocessASGIServer().server_process.send_signal),
     ):
         yield
 

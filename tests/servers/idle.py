@@ -1,6 +1,7 @@
 """Servers that all tests of a process share, suspended while its tests use others.
 
-An idle Prefect server takes 2 % of a processor, and a whole test run has a dozen of them.
+An idle Prefect server takes 2 % of a processor, and a whole test run has a dozen of them. Prefect's
+test harness is no such server: its address is a setting of the process, also for other tests.
 """
 
 import signal
