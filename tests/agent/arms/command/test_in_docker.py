@@ -37,13 +37,16 @@ def reaches(address):
         return False
     return True
 
+def environment(process):
+    try:
+        return (process / "environ").read_bytes().decode()
+    except (FileNotFoundError, ProcessLookupError):
+        return "it has ended"
+
 processes = [path for path in pathlib.Path("/proc").iterdir() if path.name.isdigit()]
 mounts = [line.split() for line in open("/proc/mounts")]
 print(json.dumps({
-    "environment": {
-        path.name: (path / "environ").read_bytes().decode() for path in processes
-        if (path / "environ").exists()
-    },
+    "environment": {path.name: environment(path) for path in processes},
     "mounted": [line[1] for line in mounts if line[0].startswith("/dev/")],
     "read_only": {line[1]: "ro" in line[3].split(",") for line in mounts},
     "interfaces": sorted(os.listdir("/sys/class/net")),
