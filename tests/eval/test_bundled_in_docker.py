@@ -91,7 +91,11 @@ def official(
         }
         spec = make_test_spec(task.row)
         ended = runner.run_instance(spec, prediction, docker_client, control, timeout=120)
-        return bool(ended and ended[1][task.instance_id]["resolved"])
+        is_resolved = bool(ended and ended[1][task.instance_id]["resolved"])
+        if is_resolved != (control == "gold"):
+            for log in logs.rglob(f"{control}/{task.instance_id}/*.*"):  # shown if the test fails
+                print(f"{log}:\n{log.read_text(errors='replace')[-3000:]}")
+        return is_resolved
 
     verdicts: Verdicts = {}
     # One control after the other: the official loggers share state by instance.
