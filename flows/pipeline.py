@@ -4,7 +4,6 @@ import asyncio
 import json
 import uuid
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Literal
 
 from prefect import flow
@@ -82,7 +81,7 @@ async def pipeline(
     async with forge_token(definition):
         request = runs.request_of_run(definition, run)
         prepared = await asyncio.to_thread(
-            partial(prepare, request, store, pipeline=definition.model_dump_json())
+            prepare, request, store, pipeline=definition.model_dump_json()
         )
         row = prepared.row
         if not is_published(row, prepared.request):
@@ -127,7 +126,7 @@ async def _made(work: "_Run", row: Row) -> Row:
     """
     prepared, store = work.prepared, work.store
     begun = {"state": "running", "detail": "", "flow_run_id": flow_run_id()}
-    row = await asyncio.to_thread(partial(rows.update, store, row, **begun))
+    row = await asyncio.to_thread(rows.update, store, row, **begun)
     try:
         async with graceful_stop() as stop, swept(store), placed(prepared, store) as place:
             await work.all_steps(stop)
@@ -255,9 +254,8 @@ class _Run:
         )
         task = templates.filled(step.task, {name: self._outputs(name) for name in builds_on})
         request = runs.request_of_step(self.definition, step, self.id, task, begins)
-        known_as = {"run": self.id, "step": step.name}
         prepared = await asyncio.to_thread(
-            partial(prepare, request, self.store, self.prepared, **known_as)
+            prepare, request, self.store, self.prepared, run=self.id, step=step.name
         )
         row = self.rows[step.name] = prepared.row
         if row["state"] == "done":
