@@ -169,14 +169,8 @@ class Shards:
         self._hint()
 
     async def cancel(self) -> None:
-        """Cancel the shards, and wait until their calls in flight have finished.
-
-        `graceful_stop` limits the duration; it only cuts off the waiting here.
-        """
-        await self._look()
-        for place in self._places:
-            if place.run is not None and not _has_ended(place.run):
-                await self._cancel(place.run, "The benchmark was stopped.")
+        """Cancel the shards. Wait for their calls in flight, as long as `graceful_stop` allows."""
+        await self._cancel_active("The benchmark was stopped.")
         await self._until_ended()
 
     async def let_end(self) -> None:
@@ -189,9 +183,7 @@ class Shards:
                 await self._until_ended()
         except TimeoutError:
             say("some shards have not ended yet, and have no cells: they are cancelled")
-            for place in self._places:
-                if place.run is not None:
-                    await self._cancel(place.run, "All cells were done, and it had not ended.")
+            await self._cancel_active("All cells were done, and it had not ended.")
 
     async def _join(self) -> None:
         """Find shards of an equal order that are at work, and use their queue."""
@@ -324,6 +316,13 @@ class Shards:
             self.why_none = ("infrastructure", f"infrastructure: {run.name}: {state.message}")
             say(f"{run.name} failed: {state.message}")
         return state is not None and state.is_completed()
+
+    async def _cancel_active(self, why: str) -> None:
+        """Cancel the flow runs that have not ended."""
+        await self._look()
+        for place in self._places:
+            if place.run is not None and not _has_ended(place.run):
+                await self._cancel(place.run, why)
 
     async def _cancel(self, run: FlowRun, why: str) -> None:
         """Cancel a flow run. One that no worker has begun is Cancelled at once."""
