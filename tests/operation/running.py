@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from agent.timings import timings
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from reports.types import Report
@@ -24,9 +25,8 @@ QUICK = {
 }
 """Environment variables that make programs poll at short intervals."""
 
-CONTINUED_S, LEASE_S = 35.0, 30.0
-"""Time after which a lost cell has continued elsewhere, and the part of it that is waiting for a
-lease to expire."""
+CONTINUED_S = 35.0
+"""Time after which a lost cell has continued elsewhere. Most of it is waiting for a lease."""
 
 IN_FLIGHT = 3
 """Maximum number of concurrent flow runs of a worker."""
@@ -172,7 +172,8 @@ def state(server: PrefectApi, run: str) -> str:
 
 def continued_soon(late_s: float) -> bool:
     """Return True if lost cells have continued in time. A busy machine works more slowly."""
-    limit_s = LEASE_S + (CONTINUED_S - LEASE_S) * slowdown()
+    waiting_s = timings().lease_s
+    limit_s = waiting_s + (CONTINUED_S - waiting_s) * slowdown()
     print(f"cells continued {late_s:.1f} s after they were lost; {limit_s:.1f} s are allowed")
     return late_s < limit_s
 
