@@ -155,9 +155,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     idle.resume(getattr(item, "fixturenames", ()))
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """Suspend the shared servers that the next test does not use."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
+    """Suspend the shared servers that the next test does not use; end a run with all resumed."""
+    if nextitem is None:
+        idle.resume_all()
+    yield
     idle.suspend(getattr(nextitem, "fixturenames", ()))
 
 

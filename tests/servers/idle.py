@@ -33,6 +33,15 @@ def resume(used: Collection[str]) -> None:
             send(signal.SIGCONT)
 
 
+def resume_all() -> None:
+    """Resume every server, at the end of a run: Prefect's client sends its last events then.
+
+    It sends them to the server of the process's first event, whichever one is set by then.
+    """
+    for _, send in _SHARED:
+        send(signal.SIGCONT)
+
+
 def suspend(used: Collection[str]) -> None:
     """Suspend the servers of all fixtures but these."""
     for fixture, send in _SHARED:

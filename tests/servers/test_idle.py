@@ -1,11 +1,12 @@
 """A shared server is suspended unless the next test uses it."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
 
+from tests.conftest import pytest_runtest_teardown
 from tests.servers import idle
 from tests.waiting import wait_until
 
@@ -18,12 +19,20 @@ def program() -> Iterator["subprocess.Popen[bytes]"]:
         running.kill()
 
 
-def test_a_server_runs_for_its_tests(program: "subprocess.Popen[bytes]") -> None:
-    """It also runs once it is no longer shared, so that it can be stopped."""
+@pytest.fixture
+def is_(program: "subprocess.Popen[bytes]") -> Callable[[str], None]:
+    """Return a function that waits until the program has a state."""
 
-    def is_(state: str) -> None:
+    def wait(state: str) -> None:
         wait_until(lambda: psutil.Process(program.pid).status() == state)
 
+    return wait
+
+
+def test_a_server_runs_for_its_tests(
+    program: "subprocess.Popen[bytes]", is_: Callable[[str], None]
+) -> None:
+    """It also runs once it is no longer shared, so that it can be stopped."""
     with idle.suspended_while_idle("of_this_test", program.send_signal):
         idle.suspend({"of_this_test"})
         is_(psutil.STATUS_SLEEPING)
@@ -36,3 +45,14 @@ def test_a_server_runs_for_its_tests(program: "subprocess.Popen[bytes]") -> None
         idle.suspend(())
         is_(psutil.STATUS_STOPPED)
     is_(psutil.STATUS_SLEEPING)
+
+
+def test_every_server_runs_while_a_run_ends(
+    program: "subprocess.Popen[bytes]", is_: Callable[[str], None]
+) -> None:
+    """Prefect's client waits without limit until its last events have arrived at a server."""
+    with idle.suspended_while_idle("of_this_test", program.send_signal):
+        idle.suspend(())
+        is_(psutil.STATUS_STOPPED)
+        next(pytest_runtest_teardown(nextitem=None))
+        is_(psutil.STATUS_SLEEPING)
