@@ -13,11 +13,13 @@ PATIENCE_S = 300
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
+        "flows.server.uncollected",
         "tests.agent.arms.loop.test_killed_chat",
         "tests.durability.crashing",
         "tests.durability.pausing",
         "tests.durability.spending",
         "tests.flows.jobs.dying",
+        "flows.server.settled",
     ]
 )
 

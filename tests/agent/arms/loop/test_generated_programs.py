@@ -211,7 +211,7 @@ def test_a_death_changes_nothing_of_a_program(block: Block, fails: str, number: 
 @pytest.mark.full
 @pytest.mark.timeout(1800)
 @given(BLOCK, FAILS)
-@settings(UNHURRIED, max_examples=12)
+@settings(UNHURRIED, max_examples=8)
 def test_a_death_at_any_row_changes_nothing_of_a_program(block: Block, fails: str) -> None:
     """As above, after every row of each program."""
     asyncio.run(check_rows(block, fails, range))
