@@ -204,7 +204,8 @@ class ArmSummary:
 class PairedTable:
     """Cells planned in both arms, counted by the arms that resolved them.
 
-    Raise ValueError for a count below 0.
+    Raises:
+        ValueError: a count is below 0.
     """
 
     both: int
@@ -226,7 +227,8 @@ class PairedTable:
     def difference(self) -> float:
         """Rate of the candidate minus rate of the baseline.
 
-        Raise ValueError if there are no pairs.
+        Raises:
+            ValueError: there are no pairs.
         """
         if not self.pairs:
             raise ValueError("a table without pairs has no difference")

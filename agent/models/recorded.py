@@ -13,7 +13,7 @@ from agent.types import Task
 
 
 class RecordedModel:
-    """Answers call n of a scope with the n-th answer recorded in it, whatever the request."""
+    """A model that answers call n of a scope with the n-th recorded answer, whatever is asked."""
 
     def __init__(
         self,

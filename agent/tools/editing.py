@@ -34,7 +34,7 @@ class WriteNew(Arguments):
 
 
 class Edit(Arguments):
-    """Replace a piece of a file that stands in it exactly once."""
+    """Replace a text that occurs exactly once in a file."""
 
     path: str = Field(description="relative to the repository's root")
     old: str = Field(min_length=1, description="as it stands in the file, without line numbers")
@@ -107,7 +107,7 @@ def replace_once(text: Text, old: str, new: str, path: str) -> str:
         places = [str(text.content.count("\n", 0, start) + 1) for start in starts]
         named = ", ".join(places[:_PLACES_NAMED]) + ", ..." * (len(places) > _PLACES_NAMED)
         raise Refused(
-            f"old stands {len(starts)} times in {path}, at lines {named}; "
+            f"old occurs {len(starts)} times in {path}, at lines {named}; "
             "give more of the lines around the one that is meant"
         )
     match = re.compile(pattern).match(text.content, starts[0])
@@ -125,11 +125,11 @@ def _not_found(content: str, old: str, path: str) -> str:
         numbers.setdefault(line.strip(), []).append(number)
     near = difflib.get_close_matches(wanted, numbers, _NEAREST, _CUTOFF)
     if not near:
-        return f"old does not stand in {path}, and no line is like {wanted!r}; read the file"
+        return f"old does not occur in {path}, and no line is like {wanted!r}; read the file"
     shown = [f"{number}\t{line}" for line in near for number in numbers[line][:_NEAREST]]
     return "\n".join(
         [
-            f"old does not stand in {path} as it was given; check every line of it, the space "
+            f"old does not occur in {path} as it was given; check every line of it, the space "
             "before it too. Lines most like its first one:",
             *shown,
         ]

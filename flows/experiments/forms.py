@@ -46,12 +46,12 @@ def number_fields(schema: JsonSchema, resolve: Callable[[JsonSchema], JsonSchema
     PostgreSQL does not keep the order of the keys of a schema. `resolve` returns the schema that a
     reference names.
     """
-    left, numbered = [schema], list[JsonSchema]()
+    left, numbered = [schema], set[int]()
     while left:
         each = resolve(left.pop())
-        if any(each is other for other in numbered):
+        if id(each) in numbered:
             continue
-        numbered.append(each)
+        numbered.add(id(each))
         for position, field in enumerate(each.get("properties", {}).values()):
             field["position"] = position
         left += _parts(each)

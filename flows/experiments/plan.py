@@ -35,7 +35,7 @@ class Plan:
     lake: Lake
 
     def cell(self, arm: str, instance_id: str, repeat: int) -> Cell:
-        """Return one cell.
+        """Return the cell of an arm, an instance and a repeat.
 
         Raises:
             UsageError: the experiment has no such arm, instance or repeat.

@@ -86,7 +86,7 @@ class AttemptWorkspaces:
         return self.place.environment
 
     def mounting(self, mounts: Sequence[Mount]) -> "AttemptWorkspaces":
-        """Return the same, but with these mounts in every container."""
+        """Return these workspaces, with other mounts in every container."""
         return replace(self, mounts=tuple(mounts))
 
     @asynccontextmanager

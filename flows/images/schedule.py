@@ -51,7 +51,7 @@ class Placing(Protocol[T]):
         """Give an item its place during a block."""
 
     def skip(self, item: T) -> None:
-        """Need no image for an item, because another program does its work."""
+        """Drop an item that needs no image here, because another program does its work."""
 
 
 class _AsTheyAre(Generic[T]):
@@ -176,7 +176,7 @@ class ImageSchedule(Generic[T]):
             self._leave(turn)
 
     def skip(self, item: T) -> None:
-        """Need no image for an item, because another program does its work."""
+        """Drop an item that needs no image here, because another program does its work."""
         turn = self._turns[item.instance.instance_id]
         turn.skipped.append(item)
         self._leave(turn)

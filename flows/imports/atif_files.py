@@ -49,7 +49,7 @@ class Recording:
 
     @property
     def last(self) -> Trajectory:
-        """The end of the main line, which has the totals of the attempt."""
+        """The last part of the main line, which has the totals of the attempt."""
         return [part.trajectory for part in self.parts if not part.scope][-1]
 
 

@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PruneRequest:
-    """The operator's requests."""
+    """The data to prune, and whether to remove it or only to list it."""
 
     age: timedelta
     """Minimum time since the last activity."""

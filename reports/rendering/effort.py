@@ -21,7 +21,7 @@ MAIN = "main conversation"
 
 
 def effort_section(report: Report) -> Section:
-    """Return answer, tables and footnotes."""
+    """Return the section about effort: an answer, tables and footnotes."""
     tables = tuple(_tables(report))
     if not tables:
         return Section("effort", QUESTION, "Neither calls nor costs of single attempts are known.")

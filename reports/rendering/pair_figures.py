@@ -108,7 +108,9 @@ def _draw(
 def _runs(
     row: int, names: Sequence[str], classes: dict[frozenset[str], str]
 ) -> Iterator[tuple[str, int, int]]:
-    """Yield the class, start and width of neighbouring cells of the same class left of a row."""
+    """Yield runs of neighbouring cells of one class below the diagonal of a row.
+
+    A run is its class, its first column and its width."""
     kinds = [classes.get(frozenset((names[row], names[column])), "none") for column in range(row)]
     start = 0
     for kind, run in groupby(kinds):

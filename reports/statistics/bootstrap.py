@@ -55,7 +55,8 @@ FLOATS_KEPT = 6_000_000
 class Bootstrap:
     """Resampling with a seed. The same seed gives the same interval, for any order of the rows.
 
-    Raise ValueError for less than one resample, and for a confidence outside (0, 1).
+    Raises:
+        ValueError: there is no resample, or the confidence is outside (0, 1).
     """
 
     resamples: int = 10_000
@@ -78,7 +79,8 @@ class Bootstrap:
         by 0 makes a resample degenerate. `clusters` names the cluster of each row. Return None
         if the statistic itself is not a finite number, for example without rows.
 
-        Raise ValueError if a column does not have the length of `clusters`.
+        Raises:
+            ValueError: a column does not have the length of `clusters`.
         """
         import numpy as np
 
@@ -98,7 +100,10 @@ class Bootstrap:
     def means(self, values: Numbers) -> list[Estimate]:
         """Return the mean over the clusters of each column, clusters × columns, with its interval.
 
-        One product of matrices serves all columns. Raise ValueError if there are no clusters.
+        One product of matrices serves all columns.
+
+        Raises:
+            ValueError: there are no clusters.
         """
         clusters = len(values)
         if not clusters:

@@ -14,10 +14,13 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """Return the adjusted p-values of a family of hypotheses, in the given order.
 
     Rejecting those at or below a level keeps the chance of any false rejection at that level,
-    however the tests depend on each other. Raise ValueError for a value outside [0, 1].
+    however the tests depend on each other.
 
     Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian
     Journal of Statistics 6, 65-70.
+
+    Raises:
+        ValueError: a p-value is outside [0, 1].
     """
     import numpy as np  # statsmodels' function collects all garbage of the process in each call
 

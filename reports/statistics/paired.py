@@ -13,7 +13,10 @@ def paired_table(baseline: Sequence[bool | None], candidate: Sequence[bool | Non
     """Count pairs of cells by the arms that resolved them.
 
     Both sequences hold the same cells in the same order. None is a cell without a verdict and
-    counts as not resolved. Raise ValueError if the lengths differ.
+    counts as not resolved.
+
+    Raises:
+        ValueError: the lengths differ.
     """
     pairs = [(bool(a), bool(b)) for a, b in zip(baseline, candidate, strict=True)]
     return PairedTable(
@@ -33,8 +36,10 @@ def instance_leads(
 
     A pair is a position in the three sequences. None is a cell without a verdict and counts as
     not resolved. Instances may have different numbers of pairs. A lead is a count of cells,
-    because the difference of the rates is over all cells. Raise ValueError if the lengths
-    differ.
+    because the difference of the rates is over all cells.
+
+    Raises:
+        ValueError: the lengths differ.
     """
     pairs, leads = Counter[Hashable](), Counter[Hashable]()
     for instance, a, b in zip(instances, baseline, candidate, strict=True):
@@ -54,11 +59,13 @@ def mcnemar_exact(only_first: int, only_second: int) -> float:
 
     It is conditional on the number of discordant pairs: either count is binomial with one
     half. Without discordant pairs it is 1. It is the sign-flip test with one pair per instance.
-    Raise ValueError for a count below 0.
 
     McNemar, Q. (1947). Note on the sampling error of the difference between correlated
     proportions or percentages. Psychometrika 12, 153-157. Exact form: Fagerland, Lydersen and
     Laake (2013). BMC Medical Research Methodology 13, 91.
+
+    Raises:
+        ValueError: a count is below 0.
     """
     return sign_flip({-1: only_first, 1: only_second}).exact
 
@@ -119,10 +126,13 @@ def is_non_inferior(difference: Interval, margin: float) -> bool:
     """Return True if the candidate is shown to be worse by less than `margin`, a share above 0.
 
     `difference` is the two-sided interval of candidate minus baseline. At 95 % this is a
-    one-sided test at 2.5 %. Raise ValueError for a margin that is not above 0.
+    one-sided test at 2.5 %.
 
     Piaggio, G. et al. (2012). Reporting of noninferiority and equivalence randomized trials.
     JAMA 308, 2594-2604.
+
+    Raises:
+        ValueError: the margin is not above 0.
     """
     if margin <= 0:
         raise ValueError(f"a margin of {margin}: it has to be above 0")

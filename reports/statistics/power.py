@@ -25,8 +25,10 @@ _NEGLIGIBLE = 1e-15
 def mcnemar_power(pairs: int, discordance: float, difference: float, level: float = LEVEL) -> float:
     """Return the probability that the test is significant at `level`.
 
-    It is over all numbers of discordant pairs. Raise ValueError unless
-    |difference| <= discordance <= 1, and for a number of pairs below 0.
+    It is over all numbers of discordant pairs.
+
+    Raises:
+        ValueError: not |difference| <= discordance <= 1, or the number of pairs is below 0.
     """
     import numpy as np
     from scipy.stats import binom
@@ -54,8 +56,8 @@ def pairs_needed(
     It is the smallest such number, unless nearly all pairs are discordant. Then the power rises
     in steps, and two or three pairs fewer may be enough. Return None beyond `MOST_PAIRS`.
 
-    Raise ValueError as `mcnemar_power` does, and for a difference of 0 or a power outside
-    (0, 1).
+    Raises:
+        ValueError: as from `mcnemar_power`; or the difference is 0, or the power outside (0, 1).
     """
     _check(discordance, difference, level)
     _check_power(power)
@@ -83,7 +85,9 @@ def smallest_detectable_difference(
     """Return the smallest difference that the test detects with this power.
 
     Return None if the power is not reached even when one arm resolves all discordant pairs.
-    Raise ValueError as `mcnemar_power` does, and for a power outside (0, 1).
+
+    Raises:
+        ValueError: as from `mcnemar_power`, or the power is outside (0, 1).
     """
     from scipy.optimize import brentq
 
@@ -114,11 +118,12 @@ def effective_pairs(instances: int, repeats: int, correlation: float, level: flo
     is too low for few instances with similar repeats. The mid-p-value, which decides if cells
     repeat, detects slightly more.
 
-    Raise ValueError for an impossible count or a correlation outside [0, 1].
-
     Kish, L. (1965). Survey Sampling. Wiley, chapter 5: the design effect. For the McNemar
     test: Gonen, M. (2004). Sample size and power for McNemar's test with clustered data.
     Statistics in Medicine 23, 2283-2294.
+
+    Raises:
+        ValueError: a count is impossible, or the correlation is outside [0, 1].
     """
     from scipy.special import ndtri, stdtrit
 
@@ -137,7 +142,8 @@ def effective_pairs(instances: int, repeats: int, correlation: float, level: flo
 def instances_needed(pairs: int, repeats: int, correlation: float, level: float = LEVEL) -> int:
     """Return the fewest instances that are worth this number of pairs, by `effective_pairs`.
 
-    Raise ValueError as `effective_pairs` does.
+    Raises:
+        ValueError: as from `effective_pairs`.
     """
 
     return bisect_left(

@@ -10,11 +10,13 @@ def wilson_interval(successes: float, trials: float, confidence: float = 0.95) -
     """Return the score interval of a binomial proportion.
 
     The interval is within [0, 1] and never empty. Without trials it is [0, 1]. Counts that were
-    divided by a design effect need not be whole numbers. Raise ValueError unless
-    0 <= successes <= trials and 0 < confidence < 1.
+    divided by a design effect need not be whole numbers.
 
     Wilson, E. B. (1927). Probable inference, the law of succession, and statistical inference.
     Journal of the American Statistical Association 22, 209-212.
+
+    Raises:
+        ValueError: not 0 <= successes <= trials, or not 0 < confidence < 1.
     """
     if not 0 <= successes <= trials:
         raise ValueError(f"{successes} successes of {trials} trials")

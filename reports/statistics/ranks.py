@@ -9,9 +9,12 @@ def kendall_tau(first: Sequence[float], second: Sequence[float]) -> float | None
     """Return tau-b of two ratings of the same things, between -1 and 1.
 
     It is 1 if both order all things alike, ties included. Return None if one of the ratings makes
-    no difference between any two things. Raise ValueError for ratings of different lengths.
+    no difference between any two things.
 
     Kendall, M. G. (1945). The treatment of ties in ranking problems. Biometrika 33, 239-251.
+
+    Raises:
+        ValueError: the ratings have different lengths.
     """
     if len(first) != len(second):
         raise ValueError(f"ratings of {len(first)} and of {len(second)} things")

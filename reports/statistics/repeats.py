@@ -17,11 +17,13 @@ def pass_at_k(attempts: ArrayLike, resolved: ArrayLike, k: int) -> NDArray[np.fl
     """Return the probability that at least one of `k` attempts resolves an instance.
 
     The function works element by element. The estimate is unbiased: it is the share of all
-    choices of `k` out of `attempts` that include one of the `resolved`. Raise ValueError unless
-    1 <= k <= attempts and 0 <= resolved <= attempts.
+    choices of `k` out of `attempts` that include one of the `resolved`.
 
     Chen, M. et al. (2021). Evaluating large language models trained on code. arXiv:2107.03374,
     section 2.1.
+
+    Raises:
+        ValueError: not 1 <= k <= attempts, or not 0 <= resolved <= attempts.
     """
     import numpy as np
     from scipy.special import comb
@@ -38,11 +40,13 @@ def pass_all_k(attempts: ArrayLike, resolved: ArrayLike, k: int) -> NDArray[np.f
     """Return the probability that all of `k` attempts resolve an instance, often written pass^k.
 
     The function works element by element. The estimate is unbiased: it is the share of all
-    choices of `k` out of `attempts` that are among the `resolved`. Raise ValueError as
-    `pass_at_k` does.
+    choices of `k` out of `attempts` that are among the `resolved`.
 
     Yao, S. et al. (2024). tau-bench: a benchmark for tool-agent-user interaction in real-world
     domains. arXiv:2406.12045, section 4.
+
+    Raises:
+        ValueError: as from `pass_at_k`.
     """
     import numpy as np
 
@@ -55,8 +59,10 @@ def mean_pass_at(
 ) -> Mapping[int, Estimate]:
     """Return the mean pass@k over the instances of an arm for each k, resampled by instance.
 
-    A row is an attempt: its verdict and its instance. Raise ValueError as `pass_at_k` does, and
-    without instances.
+    A row is an attempt: its verdict and its instance.
+
+    Raises:
+        ValueError: as from `pass_at_k`, or there are no instances.
     """
     import numpy as np
 

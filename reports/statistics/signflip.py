@@ -37,13 +37,14 @@ def sign_flip(leads: Mapping[int, int]) -> PValues:
     The mid-p-value counts half of the observed outcome's probability. It is less conservative
     if few instances differ, and not guaranteed to keep the level.
 
-    Raise ValueError for a number of instances below 0.
-
     The test: Fisher, R. A. (1935). The Design of Experiments. Oliver & Boyd, section 21. The
     convolution: Pagano, M. and Tritchler, D. (1983). On obtaining permutation distributions in
     polynomial time. Journal of the American Statistical Association 78, 435-440. Mid-p:
     Lancaster, H. O. (1961). Significance tests in discrete distributions. Journal of the
     American Statistical Association 56, 223-234.
+
+    Raises:
+        ValueError: a number of instances is below 0.
     """
     sizes: Counter[int] = Counter()
     for lead, instances in leads.items():

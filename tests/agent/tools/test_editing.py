@@ -44,9 +44,9 @@ async def test_an_edit_keeps_line_ends_and_encoding(
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("number", "n", r"stands 4 times in src/calc/sums.py, at lines 4, 6, 6, 7; give more"),
-        ("    resullt = 0", "", r"does not stand in .*\n5\tresult = 0"),
-        ("result  = add", "", r"does not stand in .* as it was given"),
+        ("number", "n", r"occurs 4 times in src/calc/sums.py, at lines 4, 6, 6, 7; give more"),
+        ("    resullt = 0", "", r"does not occur in .*\n5\tresult = 0"),
+        ("result  = add", "", r"does not occur in .* as it was given"),
         ("nothing like it at all", "", r"no line is like 'nothing like it at all'; read the file"),
         ("def total", "def total", r"nothing would change"),
         ("", "x", r"wrong arguments of edit: old: .*at least 1 character"),
@@ -67,7 +67,7 @@ async def test_overlapping_places_are_counted(host: Workspace, implementer: Tool
     """Overlapping matches are counted separately: `aaa` contains `aa` twice."""
     await host.write("a.txt", b"aaa\n")
     result = await implementer.use(host, "edit", {"path": "a.txt", "old": "aa", "new": "b"})
-    assert "stands 2 times" in result.output
+    assert "occurs 2 times" in result.output
 
 
 @pytest.mark.parametrize(
