@@ -30,7 +30,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Insight:
-    """Both, for one attempt."""
+    """The graph of one attempt, and the findings about its failure."""
 
     graph: tuple[Drawn, ...]
     findings: tuple[Finding, ...]

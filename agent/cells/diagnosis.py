@@ -108,7 +108,7 @@ def _import(name: str, *, importable: bool) -> str:
 
 
 def _renamed(code: str, name: str, right: str) -> str:
-    """Return code in which a name is another one."""
+    """Return code with every use of `name` replaced by `right`."""
     lines = [line.encode() for line in code.splitlines(keepends=True)]
     for node in sorted(_names(code), key=lambda node: (node.lineno, -node.col_offset)):
         if node.id == name:

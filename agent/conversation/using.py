@@ -31,7 +31,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Used:
-    """The ends of the calls of one reply."""
+    """The results of the calls of one reply."""
 
     results: Sequence[ToolResult | None]
     """In the order asked; None for a call without a result."""

@@ -26,7 +26,7 @@ class Aliases:
         self._groups.pop(name, set[str]()).discard(name)
 
     def copy(self) -> "Aliases":
-        """Return groups that change on their own."""
+        """Return a copy, which later changes of these groups do not affect."""
         twin = Aliases()
         twin.add(self)
         return twin

@@ -134,7 +134,7 @@ def _runs(path: str) -> Iterator[str]:
 
 
 class _Counted(NamedTuple):
-    """The part of a file that decides its fit."""
+    """The length and the terms of a file, from which its relevance is computed."""
 
     chars: int
     counts: dict[str, int]

@@ -118,13 +118,13 @@ class Queue:
         )
 
     def left(self) -> int:
-        """Return how much work has not ended."""
+        """Return the number of pieces of work that have not ended."""
         return self._database.read(
             lambda connection: connection.execute(_COUNT, self._in_run()).scalar_one()
         )
 
     def claimable(self, soon_s: float) -> int:
-        """Return how much work is free, or will be within `soon_s` unless its holder wakes up."""
+        """Return the number of pieces whose lease is free, or expires within `soon_s`."""
         key = self._in_run(soon=soon_s)
         return self._database.read(
             lambda connection: connection.execute(_CLAIMABLE, key).scalar_one()

@@ -303,7 +303,7 @@ def _error(task: "asyncio.Task[Settled]") -> BaseException | None:
 
 
 def _known(value: Any) -> Callable[[], Awaitable[Any]]:
-    """Return a reading of what is known already."""
+    """Return a function that reads this value."""
 
     async def read() -> Any:
         return value

@@ -32,7 +32,7 @@ class Ahead:
             self._opened[name].open()
 
     def bench(self, name: str, tree: TreeRef) -> Workbench:
-        """Return the workspace of a branch that begins."""
+        """Return the workspace of a new branch from `tree`: one opened ahead, or a new one."""
         opened = self._opened.pop(name, None) if tree == BASE else None
         return opened or Workbench(name, self.workspaces, self.log, tree)
 

@@ -41,7 +41,7 @@ class Gate:
         self._decide()
 
     def release(self) -> None:
-        """End a hold: the failure calls nothing off."""
+        """Let steps begin again, because the failure calls nothing off."""
         self._is_held = False
         self._decide()
 

@@ -48,7 +48,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class Selective:
-    """A selective fork that can be made."""
+    """A selective fork: the parent attempt, its steps, and both experiments."""
 
     lake: Lake
     parent: Attempt

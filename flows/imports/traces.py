@@ -160,7 +160,7 @@ def told(own: AttemptFacts, steps: Sequence[TracedStep], source: str, digest: st
 
 
 def usage_in(facts: AttemptFacts) -> AttemptUsage:
-    """Return the usage that facts of our own state."""
+    """Return the usage in the facts of an attempt that Durabench ran."""
     return AttemptUsage(
         facts.model_calls,
         facts.unpriced_calls,

@@ -40,7 +40,7 @@ _SIGNS_OF_LIFE = {PAUSED} | {
 
 @dataclass(frozen=True)
 class SetupRequest:
-    """The operator's requests."""
+    """Settings of a server, as the operator asks for them."""
 
     cells: int | None = None
     """Maximum concurrent cells over the whole server; None keeps the current limit."""

@@ -127,7 +127,7 @@ class _Slot:
         return time.monotonic() - self._since > TURN_S
 
     def in_use(self) -> None:
-        """Keep the slot."""
+        """Stop the timer of `when_idle`: the slot is used again."""
         if self._timer is not None:
             self._timer.cancel()
 

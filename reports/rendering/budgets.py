@@ -16,7 +16,7 @@ NAMED = 3
 
 
 def budget_section(report: Report) -> Section:
-    """Return answer, tables and footnotes."""
+    """Return the section about budgets: an answer, tables and footnotes."""
     if not report.budgets:
         return Section(
             "budget", QUESTION, "This needs the costs or the numbers of calls of attempts."

@@ -237,7 +237,7 @@ class State(Evidence):
 
     @property
     def written(self) -> frozenset[str]:
-        """Files that exist on purpose."""
+        """Files that steps passed to an editing tool, so that they exist on purpose."""
         kept = [result.chosen for result in self.steps if not result.chosen.broken]
         return frozenset(path for chosen in kept for path in chosen.written)
 

@@ -77,7 +77,7 @@ class Fingerprint:
                 self._entries.append((holder, name, value, None, None))
 
     def add_names(self, holder, names):
-        """Watch attributes, whatever they are."""
+        """Watch attributes of any type."""
         for name in names:
             if name in vars(holder):
                 self._entries.append((holder, name, vars(holder)[name], None, None))
