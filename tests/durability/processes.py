@@ -1,6 +1,7 @@
 """Worker processes, forked from a process that has already imported all modules."""
 
 import multiprocessing
+import multiprocessing.util
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,10 @@ from tests.durability import crashing
 from tests.durability.crashing import Setting
 
 PATIENCE_S = 300
+
+# The folder of all sockets, chosen before tests set a folder for temporary files of their own: the
+# path of a socket may have 107 bytes.
+multiprocessing.util.get_temp_dir()
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(

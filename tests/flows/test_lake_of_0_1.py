@@ -5,7 +5,6 @@
 """
 
 import sqlite3
-import tarfile
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from agent.arms import ARMS
 from flows.benchmark import benchmark
 from flows.errors import UsageError
 from flows.experiments import declaration, forking
+from tests.archives import unpack
 
 FOLDER = Path(__file__).with_name("lake_of_0_1")
 
@@ -23,8 +23,7 @@ pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 @pytest.fixture
 def old_lake(tmp_path: Path) -> Path:
-    with tarfile.open(FOLDER / "lake.tar.xz") as packed:
-        packed.extractall(tmp_path / "lake", filter="data")
+    unpack(FOLDER / "lake.tar.xz", tmp_path / "lake")
     return tmp_path / "lake"
 
 

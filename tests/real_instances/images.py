@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from eval.rows import parse
 from eval.types import Instance
 from tests.agent.repositories import IDENTITY
 from tests.agent.runners.running import BIN_TEST
+from tests.archives import unpack
 
 DEBIAN_PYTHON = "3.11"
 """The Python of the base image."""
@@ -144,8 +144,7 @@ def repository(source: Source, row: dict[str, Any], folder: Path, path: Path) ->
     name = source.release.partition("=")[0]
     pip("download", "--no-binary", name, "--no-deps", "-d", folder, source.release)
     [archive] = folder.glob("*.tar.gz")
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder / "source", filter="data")
+    unpack(archive, folder / "source")
     next((folder / "source").iterdir()).rename(path)
     if name == "sympy":
         (path / "bin" / "test").write_text(f"#!/usr/bin/env python\n{BIN_TEST}")

@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from tests.agent.runners.running import (
     SYMPY,
     recorded,
 )
+from tests.archives import unpack
 
 RECORDED = Path(__file__).with_name("recorded.json")
 
@@ -157,8 +157,7 @@ def unpacked(package: Package, folder: Path) -> Path:
     name = package.release.partition("=")[0]
     pip("python", "download", "--no-binary", name, "--no-deps", "-d", folder, package.release)
     [archive] = folder.glob("*.tar.gz")
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder / "source", filter="data")
+    unpack(archive, folder / "source")
     return next((folder / "source").iterdir())
 
 

@@ -11,7 +11,6 @@ import secrets
 import shlex
 import shutil
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from docker import DockerClient
 
 from eval.base_image import BASE_IMAGE, LABEL, build_image, ensure_base
 from tests.agent.repositories import IDENTITY
+from tests.archives import unpack
 from tests.real_instances.images import copy_python
 
 _FOLDER = Path(tempfile.gettempdir()) / f"durabench-test-published-{os.getuid()}"
@@ -155,8 +155,7 @@ def _repository(what: str, fetch: Callable[[Path], Path]) -> Path:
 
 
 def _extracted(archive: Path, folder: Path) -> Path:
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder / "files", filter="data")
+    unpack(archive, folder / "files")
     [files] = (folder / "files").iterdir()
     return files
 

@@ -1,7 +1,6 @@
 """Jobs as a worker leaves them: rows in the lake, and steps in the journal."""
 
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from flows.jobs import rows
 from flows.jobs.request import Request
 from flows.storage import journals
 from flows.storage.lake import Lake
+from tests.archives import unpack
 from tests.flows.service.conftest import JOB
 
 PATCH = """\
@@ -79,10 +79,7 @@ def with_experiment(lake: Path) -> None:
     """Add the experiment `legacy` to a lake that is bound to its journal."""
     journals.open_journal(Lake.open(str(lake)))
     names = ("experiments", "attempts", "predictions", "evaluations", "llm_calls")
-    tables = tuple(f"./{name}/" for name in names)
-    with tarfile.open(OLD_LAKE) as packed:
-        members = [each for each in packed if each.name.startswith(tables)]
-        packed.extractall(lake, members, filter="data")
+    unpack(OLD_LAKE, lake, *(f"./{name}/" for name in names))
 
 
 class Worker:
