@@ -34,7 +34,7 @@ class WriteNew(Arguments):
 
 
 class Edit(Arguments):
-    """Replace a text that occurs exactly once in a file."""
+    """Replace a piece of a file that stands in it exactly once."""
 
     path: str = Field(description="relative to the repository's root")
     old: str = Field(min_length=1, description="as it stands in the file, without line numbers")
