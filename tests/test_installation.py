@@ -11,6 +11,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 NOISE = "WARNING: Location is ignored\n" * 30
 
+OF_MAKE = ("MAKE", "PYTHON", "UV")
+"""Beginnings of variables that `make test PYTHON=python3.12` sets for the tests."""
+
 STAND_IN = f"""\
 #!/bin/sh
 [ "$1" = -c ] && exit 0
@@ -41,7 +44,7 @@ def clone(tmp_path: Path) -> Path:
 def install(clone: Path, tool: str, ends_with: int = 0) -> "subprocess.CompletedProcess[str]":
     if tool == "pip":
         (clone / "bin" / "uv").unlink()
-    own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    own = {name: value for name, value in os.environ.items() if not name.startswith(OF_MAKE)}
     tools = [str(clone / "bin")] + [
         folder
         for folder in os.environ["PATH"].split(os.pathsep)

@@ -152,7 +152,7 @@ async def test_tricks_are_reverted(
     workspace: Workspace, implementer: Toolbox, command: str, expected: list[str]
 ) -> None:
     """Protected files are restored, and both the result and the text for the model name them."""
-    look = "cat conftest.py pyproject.toml setup.cfg tox.ini; find tests -type f -exec cat {} +"
+    look = "cat conftest.py pyproject.toml setup.cfg tox.ini $(find tests -type f | sort)"
     modes = "; stat -c '%n %f' conftest.py tests tests/* tests/*/*"
     before = await sh(workspace, look + modes)
     result = await implementer.use(workspace, "run_command", {"command": command})
