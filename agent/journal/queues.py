@@ -124,7 +124,7 @@ class Queue:
         )
 
     def claimable(self, soon_s: float) -> int:
-        """Return the number of pieces whose lease is free, or expires within `soon_s`."""
+        """Return the number of pieces that no worker holds for longer than `soon_s`."""
         key = self._in_run(soon=soon_s)
         return self._database.read(
             lambda connection: connection.execute(_CLAIMABLE, key).scalar_one()

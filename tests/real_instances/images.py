@@ -24,7 +24,7 @@ from eval.rows import parse
 from eval.types import Instance
 from tests.agent.repositories import IDENTITY
 from tests.agent.runners.running import BIN_TEST
-from tests.archives import unpack
+from tests.archives import pip, source_distribution
 
 DEBIAN_PYTHON = "3.11"
 """The Python of the base image."""
@@ -118,7 +118,14 @@ def instance_of(
     if source.python != DEBIAN_PYTHON:
         copy_python(source.python, context / "opt" / "python")
     pip(
-        *("install", "--target", context / "opt" / "site", "--only-binary", ":all:"),
+        *(
+            sys.executable,
+            "install",
+            "--target",
+            context / "opt" / "site",
+            "--only-binary",
+            ":all:",
+        ),
         *("--python-version", source.python, *source.packages),
     )
     (context / "make.sh").write_text(MAKE.format(path=Path("/testbed") / source.folder))
@@ -141,12 +148,8 @@ def row_of(instance_id: str, data: Path) -> dict[str, Any]:
 
 def repository(source: Source, row: dict[str, Any], folder: Path, path: Path) -> str:
     """Make a repository of the source distribution. The id of its commit."""
-    name = source.release.partition("=")[0]
-    pip("download", "--no-binary", name, "--no-deps", "-d", folder, source.release)
-    [archive] = folder.glob("*.tar.gz")
-    unpack(archive, folder / "source")
-    next((folder / "source").iterdir()).rename(path)
-    if name == "sympy":
+    source_distribution(sys.executable, source.release, folder).rename(path)
+    if source.release.startswith("sympy="):
         (path / "bin" / "test").write_text(f"#!/usr/bin/env python\n{BIN_TEST}")
         (path / "bin" / "test").chmod(0o755)
     git(path, "init", "-q")
@@ -193,11 +196,3 @@ def copy_python(version: str, path: Path) -> None:
         found.stdout.strip(), path, symlinks=True, ignore=shutil.ignore_patterns(*unneeded)
     )
     (path / "lib" / f"python{version}" / "site-packages").mkdir()
-
-
-def pip(*arguments: str | Path) -> None:
-    """Run pip, or skip the test if there is no package index."""
-    command = [sys.executable, "-m", "pip", "-q", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"the package index does not deliver: {done.stderr.strip()[-300:]}")

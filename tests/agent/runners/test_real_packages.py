@@ -25,7 +25,7 @@ from tests.agent.runners.running import (
     SYMPY,
     recorded,
 )
-from tests.archives import unpack
+from tests.archives import pip, source_distribution
 
 RECORDED = Path(__file__).with_name("recorded.json")
 
@@ -82,7 +82,7 @@ def test_pytest(package: Package, tmp_path: Path) -> None:
 def test_django(tmp_path: Path) -> None:
     """The observer works with Django's `tests/runtests.py`, which takes labels."""
     programs = installed(DJANGO_3, list(DJANGO_3.others), tmp_path)
-    source = unpacked(DJANGO_3, tmp_path)
+    source = source_distribution("python", DJANGO_3.release, tmp_path)
     subprocess.run(
         [programs / "python", "-c", PATH_FILE, source], check=True
     )  # like an editable installation
@@ -95,7 +95,7 @@ def test_django(tmp_path: Path) -> None:
 def test_sympy(tmp_path: Path) -> None:
     """The observer works with SymPy's `bin/test` in one process and without its cache."""
     programs = installed(SYMPY_1_5, list(SYMPY_1_5.others), tmp_path)
-    source = unpacked(SYMPY_1_5, tmp_path)
+    source = source_distribution("python", SYMPY_1_5.release, tmp_path)
     (source / "bin" / "test").write_text(BIN_TEST)
     new = "sympy/core/tests/test_endings.py"
     (source / new).write_text(ENDINGS_OF_SYMPY)
@@ -150,19 +150,3 @@ def installed(package: Package, requirements: list[str], folder: Path) -> Path:
     subprocess.run([python, "-m", "venv", folder / "venv"], env=environment, check=True)
     pip(folder / "venv" / "bin" / "python", "install", *requirements)
     return folder / "venv" / "bin"
-
-
-def unpacked(package: Package, folder: Path) -> Path:
-    """Return the unpacked source distribution of a package."""
-    name = package.release.partition("=")[0]
-    pip("python", "download", "--no-binary", name, "--no-deps", "-d", folder, package.release)
-    [archive] = folder.glob("*.tar.gz")
-    unpack(archive, folder / "source")
-    return next((folder / "source").iterdir())
-
-
-def pip(python: str | Path, *arguments: str | Path) -> None:
-    """Run pip, or skip the test if there is no package index."""
-    done = subprocess.run([python, "-m", "pip", "-q", *arguments], capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"the package index does not deliver: {done.stderr.strip()[-200:]}")
