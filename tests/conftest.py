@@ -27,6 +27,7 @@ from hypothesis import HealthCheck, settings
 from agent.timings import timings
 from tests import samples
 from tests.servers import idle
+from tests.servers.certificates import share_one_certificate
 from tests.servers.postgres import PostgresServer, require_postgres
 from tests.servers.prefect_home import copy_home, migrated, shared_homes
 from tests.servers.prefect_server import PrefectServer
@@ -71,11 +72,12 @@ TIMEOUT_S = 300.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let all processes of the test run share what Prefect's homes begin with."""
+    """Let all processes of the test run share homes of Prefect and a certificate."""
     if not hasattr(config, "workerinput"):
         homes = ExitStack()
         homes.enter_context(shared_homes())
         config.add_cleanup(homes.close)
+        share_one_certificate()
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are deselected by their marks

@@ -241,6 +241,11 @@ class Experiment(Declared):
         specs = [self.model_of(arm) for arm in self.arms]
         return any(spec is not None and spec.provider == "litellm" for spec in specs)
 
+    @property
+    def runs_in_one_process(self) -> bool:
+        """Return True if the process of the benchmark runs the cells, too."""
+        return self.execution == "local" and self.isolation == "none"
+
     def arm(self, name: str) -> ArmSpec:
         """Return the arm with this name.
 
