@@ -31,6 +31,7 @@ from tests.servers.certificates import share_one_certificate
 from tests.servers.postgres import PostgresServer, require_postgres
 from tests.servers.prefect_home import copy_home, migrated, shared_homes
 from tests.servers.prefect_server import PrefectServer
+from tests.startup import sitecustomize
 from tests.timing import as_variables
 
 REQUIRE_DOCKER = "DURABENCH_REQUIRE_DOCKER"
@@ -72,12 +73,14 @@ TIMEOUT_S = 300.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let all processes of the test run share homes of Prefect and a certificate."""
+    """Prepare what all programs of the test run share."""
     if not hasattr(config, "workerinput"):
         homes = ExitStack()
         homes.enter_context(shared_homes())
         config.add_cleanup(homes.close)
         share_one_certificate()
+        folders = [str(Path(sitecustomize.__file__).parent), os.environ.get("PYTHONPATH")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are deselected by their marks
