@@ -14,6 +14,8 @@ of these:
 
 import gc
 import os
+import shutil
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -25,7 +27,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from agent.timings import timings
-from tests import samples
+from tests import in_memory, samples
 from tests.servers import idle
 from tests.servers.certificates import share_one_certificate
 from tests.servers.postgres import PostgresServer, require_postgres
@@ -68,6 +70,8 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
+_IN_MEMORY = pytest.StashKey[Path | None]()
+
 TIMEOUT_S = 300.0
 """The time limit of a test that has none of its own, as in pyproject.toml."""
 
@@ -75,6 +79,7 @@ TIMEOUT_S = 300.0
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare what all programs of the test run share."""
     if not hasattr(config, "workerinput"):
+        config.stash[_IN_MEMORY] = in_memory.begin(config)
         homes = ExitStack()
         homes.enter_context(shared_homes())
         config.add_cleanup(homes.close)
@@ -125,9 +130,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_sessionfinish() -> None:
-    """Exempt what is left, because pytest collects garbage ten times at the end of a run."""
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Exempt what is left, because pytest collects garbage ten times at the end of a run.
+
+    Temporary files in memory stay only if a test failed, until the next run.
+    """
     gc.freeze()
+    folder = session.config.stash.get(_IN_MEMORY, None)
+    if folder is not None and exitstatus == pytest.ExitCode.OK:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_unit(item: pytest.Item) -> bool:
@@ -149,9 +160,10 @@ def _may_take_s(item: pytest.Item) -> float:
     return float(limit.args[0]) if limit else TIMEOUT_S
 
 
-def pytest_report_header() -> str:
-    """Show the number of the sample and the variable that repeats it."""
-    return f"sample: {samples.VARIABLE}={samples.number()}"
+def pytest_report_header() -> list[str]:
+    """Show the number of the sample, the variable that repeats it, and the temporary folder."""
+    sample = f"sample: {samples.VARIABLE}={samples.number()}"
+    return [sample, f"temporary files: {tempfile.gettempdir()}"]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,6 +3,7 @@
 import atexit
 import os
 import tempfile
+from pathlib import Path
 
 import certifi
 
@@ -16,8 +17,9 @@ def share_one_certificate() -> None:
     a worker has 20 clients.
     """
     first, end, _ = certifi.contents().partition(_END)
-    file = tempfile.NamedTemporaryFile("w", prefix="durabench-", suffix=".pem")  # noqa: SIM115
-    atexit.register(file.close)  # Prefect, imported later, sends its last events before that
-    file.write(first + end)
-    file.flush()
-    os.environ.setdefault("PREFECT_API_SSL_CERT_FILE", file.name)
+    descriptor, name = tempfile.mkstemp(prefix="durabench-", suffix=".pem")
+    # Prefect, imported later, sends its last events before that.
+    atexit.register(Path(name).unlink, missing_ok=True)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(first + end)
+    os.environ.setdefault("PREFECT_API_SSL_CERT_FILE", name)
