@@ -14,7 +14,6 @@ of these:
 
 import gc
 import os
-import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -70,7 +69,7 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-_IN_MEMORY = pytest.StashKey[Path | None]()
+_IN_MEMORY = pytest.StashKey[in_memory.Files | None]()
 
 TIMEOUT_S = 300.0
 """The time limit of a test that has none of its own, as in pyproject.toml."""
@@ -136,9 +135,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     Temporary files in memory stay only if a test failed, until the next run.
     """
     gc.freeze()
-    folder = session.config.stash.get(_IN_MEMORY, None)
-    if folder is not None and exitstatus == pytest.ExitCode.OK:
-        shutil.rmtree(folder, ignore_errors=True)
+    files = session.config.stash.get(_IN_MEMORY, None)
+    if files is not None:
+        files.are_wanted = exitstatus != pytest.ExitCode.OK
 
 
 def is_unit(item: pytest.Item) -> bool:

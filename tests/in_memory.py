@@ -1,8 +1,10 @@
 """Temporary files of a test run in memory, where workspaces and journals take a tenth less time."""
 
+import atexit
 import os
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -15,8 +17,23 @@ ROOM_BYTES = 8 * 2**30
 _PREFIX = "durabench."
 
 
-def begin(config: pytest.Config) -> Path | None:
-    """Put temporary files of this process and its children in a new folder in memory. Return it.
+@dataclass
+class Files:
+    """The temporary files of a test run. They are removed at its end, unless they are wanted."""
+
+    folder: Path
+    are_wanted: bool = True
+
+    def __post_init__(self) -> None:
+        atexit.register(self._end)  # handlers that come later run earlier, and may remove some
+
+    def _end(self) -> None:
+        if not self.are_wanted:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def begin(config: pytest.Config) -> Files | None:
+    """Put temporary files of this process and its children in a new folder in memory.
 
     Return None, and change nothing, if memory has no room, or TMPDIR or `--basetemp` is given.
     """
@@ -30,7 +47,7 @@ def begin(config: pytest.Config) -> Path | None:
     os.environ["TMPDIR"] = str(folder)
     tempfile.tempdir = None  # what Python has found before
     config.option.basetemp = str(folder / "p")  # paths of sockets must be short
-    return folder
+    return Files(folder)
 
 
 def _remove_earlier() -> None:

@@ -1,9 +1,13 @@
 """Cells that have a process each, and processes that die."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from agent.journal import holding
 from flows.benchmark import benchmark
@@ -12,8 +16,11 @@ from flows.errors import IncompleteRun
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
+from tests.servers import openai_server as api
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
+
+SUBMIT = api.command("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat README.md")
 
 DIE = r"""
 echo died >> {log}
@@ -68,3 +75,29 @@ async def test_a_process_that_dies_takes_no_other_cell_with_it(
     assert "deadly · durabench__quillet-3: infrastructure: its process died" in said
     [row] = Lake.existing(str(tmp_path / "lake")).rows("evaluations", "trial")
     assert (row["outcome"], row["resolved"]) == ("resolved", True)
+
+
+def test_a_command_whose_cells_have_processes_does_not_load_litellm(tmp_path: Path) -> None:
+    """It would take two seconds of processor time. The processes of the cells load it."""
+    program = (
+        "import atexit, sys\n"
+        "from flows.cli.app import app\n"
+        "atexit.register(lambda: print('litellm' in sys.modules))\n"
+        "app(sys.argv[1:])"
+    )
+    with api.OpenAIServer(lambda body: SUBMIT) as models:
+        model = {"provider": "litellm", "name": "openai/some", "api_base": models.url}
+        arms = [{"name": "mini", "agent": "mini", "model": model}]
+        declared = trial(arms=arms, primary=None, select={"sample": 1}, isolation="process")
+        path = tmp_path / "trial.yaml"
+        path.write_text(yaml.safe_dump(declared.model_dump(mode="json")))
+        done = subprocess.run(
+            [sys.executable, "-c", program, "run", str(path), "--lake", str(tmp_path / "lake")],
+            env={**os.environ, "OPENAI_API_KEY": "none"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert len(models.began) == 1
+    assert done.stdout.endswith("False\n")
