@@ -1,10 +1,10 @@
 """Temporary files of a test run in memory, where workspaces and journals take a tenth less time."""
 
-import atexit
 import os
 import shutil
 import tempfile
 from dataclasses import dataclass
+from multiprocessing import util
 from pathlib import Path
 
 import psutil
@@ -16,6 +16,9 @@ ROOM_BYTES = 8 * 2**30
 
 _PREFIX = "durabench."
 
+_LAST = -1000
+"""Priority at the end of a process. multiprocessing removes its own temporary folder at -100."""
+
 
 @dataclass
 class Files:
@@ -25,7 +28,7 @@ class Files:
     are_wanted: bool = True
 
     def __post_init__(self) -> None:
-        atexit.register(self._end)  # handlers that come later run earlier, and may remove some
+        util.Finalize(None, self._end, exitpriority=_LAST)
 
     def _end(self) -> None:
         if not self.are_wanted:

@@ -85,8 +85,8 @@ class Shards:
         self._order, self._journal, self._client = order, journal, client
         self._deployment, self._is_of_processes = deployment, pool_type == "process"
         self._places: list[_Place] = []
-        self._seen = set[str]()
-        """Leases that a shard has held."""
+        self._seen, self._busy = set[str](), set[str]()
+        """Leases that a shard has held, and those in whose name it has held cells."""
         self._found: list[FlowRun] = []
         self._left = 0
         self._waits_since: float | None = None
@@ -128,9 +128,9 @@ class Shards:
 
     @property
     def _starting(self) -> int:
-        """Number of shards that have not yet taken their lease, and will take cells."""
+        """Number of shards that have not yet taken a cell, and will."""
         runs = [place.run for place in self._places if place.run is not None]
-        return sum(lease_name(run.id) not in self._seen for run in runs)
+        return sum(lease_name(run.id) not in self._busy for run in runs)
 
     async def begin(self, cells: int) -> None:
         """Begin the shards for this number of cells, except those that have been begun."""
@@ -154,6 +154,7 @@ class Shards:
         """Begin shards for free cells in the place of shards that have ended."""
         await self._look()
         left = await asyncio.to_thread(self.queue.left)
+        self._busy |= (await asyncio.to_thread(self.queue.holders)).keys()
         free = await asyncio.to_thread(claimable, self.queue)
         if left < self._left:
             for place in self._places:

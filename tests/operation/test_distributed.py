@@ -480,6 +480,38 @@ async def test_a_shard_without_cells_gives_its_slot_back(
                 await client.delete_flow_run(run.id)
 
 
+async def test_a_shard_that_is_about_to_take_a_cell_is_not_helped(
+    server: PrefectServer, tmp_path: Path
+) -> None:
+    """A flow run of one cell has its lease before its cell, which no other flow run gets then."""
+    changes = {"execution": "distributed", "isolation": "flow_run", "concurrency": 2}
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        async with get_client() as client:
+            shards = await opened(server, client, "about", tmp_path, **changes)
+            journal = journals.open_journal(Lake.existing(tmp_path))
+            shards.queue.add(["a", "b"])
+            await shards.begin(2)
+            ended, begun = [place.run for place in shards._places if place.run]
+            for run in (ended, begun):
+                journal.offer(lease_name(run.id))
+                journal.acquire(lease_name(run.id), "elsewhere/1-1", 300)
+                await client.set_flow_run_state(run.id, Running(), force=True)
+            shards.queue.take(lease_name(ended.id))
+            await shards.tend()
+            shards.queue.end("a", lease_name(ended.id), "done", "resolved")
+            await client.set_flow_run_state(ended.id, Completed(), force=True)
+            await shards.tend()
+            assert [place.run and place.run.id for place in shards._places] == [None, begun.id]
+            shards.queue.take(lease_name(begun.id))
+            await shards.tend()
+            assert shards._places[0].run is None
+            shards.queue.give_back("b", lease_name(begun.id))
+            await shards.tend()
+            assert shards._places[0].run is not None
+            for run in await client.read_flow_runs(flow_run_filter=tagged("about")):
+                await client.delete_flow_run(run.id)
+
+
 async def test_a_shard_that_never_took_its_lease_is_replaced(
     server: PrefectServer, set_timings: Callable[..., None], tmp_path: Path
 ) -> None:
