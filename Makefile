@@ -31,7 +31,7 @@ test: .venv/ready  ## Every feature in a quarter of an hour; without Docker, wha
 	$(PYTEST) -n 3 -m "not full" $(ARGS) tests
 
 test-all: .venv/ready  ## Every test: each crash point and variant, and the full simulations
-	$(PYTEST) -n 4 $(ARGS) tests
+	$(PYTEST) -n 3 $(ARGS) tests
 
 check: .venv/ready  ## Formatter, linter, types and import contracts
 	$(BIN)/ruff format --check .

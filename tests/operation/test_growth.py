@@ -21,7 +21,7 @@ def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
 def test_growth_is_measured_with_any_number_of_cells() -> None:
     """Each figure is there, and none is promised for these numbers."""
     require_postgres()
-    done = bench("--cells", "120")
+    done = bench("--cells", "240")
     assert done.returncode == 0, done.stderr
     for what in ("processor time", "server's", "time"):
         assert re.search(rf"growth of the {what} of a cell over 3 workers: \d", done.stdout)
@@ -29,7 +29,7 @@ def test_growth_is_measured_with_any_number_of_cells() -> None:
         assert f"growth of the memory of a {what}: " in done.stdout
     again = re.findall(r"a finished experiment of (\d+) cells again, (\w+): \d", done.stdout)
     both = ("distributed", "local")
-    assert again == [("120", how) for how in both]
+    assert again == [("240", how) for how in both]
     assert "promised" not in done.stdout
 
 

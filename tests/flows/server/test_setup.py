@@ -49,12 +49,13 @@ def automations(server: PrefectServer) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def bare(server: PrefectServer) -> PrefectServer:
-    """Remove the deployments and work pools of other suites that share the server. Return the
-    server."""
+    """Remove what other suites that share the server have made there. Return the server."""
     for deployment in server.post("/deployments/filter", {}):
         server.delete(f"/deployments/{deployment['id']}")
     for pool in server.post("/work_pools/filter", {}):
         server.delete(f"/work_pools/{pool['name']}")
+    for automation in automations(server):
+        server.delete(f"/automations/{automation['id']}")
     return server
 
 
@@ -116,28 +117,25 @@ async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -
     await setup.set_up(SetupRequest(zombie_s=10))
     flow = server.post("/flows/", {"name": "solve"})["id"]
 
-    def run_with_heartbeat(final: str | None, tag: str = "durabench") -> str:
-        state = {"type": "RUNNING"}
-        asked = {"flow_id": flow, "tags": [tag], "state": state}
+    def tell(run: str, event: str, tag: str = "durabench") -> None:
+        of_tag = {
+            "prefect.resource.id": f"prefect.tag.{tag}",
+            "prefect.resource.role": "tag",
+        }
+        resource = {"prefect.resource.id": f"prefect.flow-run.{run}"}
+        send(server, Event(event=event, resource=resource, related=[of_tag]))
+
+    def run_with_heartbeat(tag: str = "durabench") -> str:
+        asked = {"flow_id": flow, "tags": [tag], "state": {"type": "RUNNING"}}
         made: str = server.post("/flow_runs/", asked)["id"]
-        for name in filter(None, ["heartbeat", final]):
-            send(
-                server,
-                Event(
-                    event=PAUSED if name == PAUSED else f"prefect.flow-run.{name}",
-                    resource={"prefect.resource.id": f"prefect.flow-run.{made}"},
-                    related=[
-                        {
-                            "prefect.resource.id": f"prefect.tag.{tag}",
-                            "prefect.resource.role": "tag",
-                        }
-                    ],
-                ),
-            )
+        tell(made, "prefect.flow-run.heartbeat", tag)
         return made
 
-    dead, finished = run_with_heartbeat(None), run_with_heartbeat("Completed")
-    job, paused = (run_with_heartbeat(final, settings.JOB_TAG) for final in (None, PAUSED))
+    # The server may handle events of the same moment in another order, so the ends come last.
+    paused, job = (run_with_heartbeat(settings.JOB_TAG) for _ in range(2))
+    finished, dead = (run_with_heartbeat() for _ in range(2))
+    tell(paused, PAUSED, settings.JOB_TAG)
+    tell(finished, "prefect.flow-run.Completed")
     wait_until(lambda: server.get(f"/flow_runs/{dead}")["state_type"] == "CRASHED")
     assert "No heartbeat" in server.get(f"/flow_runs/{dead}")["state"]["message"]
     wait_until(lambda: server.get(f"/flow_runs/{job}")["state_type"] == "SCHEDULED")
