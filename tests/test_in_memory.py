@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from tests import in_memory
 
 
 @pytest.fixture(autouse=True)
-def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Let a folder be the memory, with room for everything."""
     monkeypatch.setattr(in_memory, "MEMORY", tmp_path)
     monkeypatch.setattr(in_memory, "ROOM_BYTES", 0)

@@ -154,6 +154,7 @@ class Shards:
         """Begin shards for free cells in the place of shards that have ended."""
         await self._look()
         left = await asyncio.to_thread(self.queue.left)
+        # Before the free cells: one that is taken in between must not make room for another shard.
         self._busy |= (await asyncio.to_thread(self.queue.holders)).keys()
         free = await asyncio.to_thread(claimable, self.queue)
         if left < self._left:

@@ -11,6 +11,10 @@ from flows.experiments import declaration
 from flows.experiments.declaration import Experiment
 from flows.storage import journals
 from flows.storage.lake import Lake
+from tests.servers import openai_server as api
+
+SUBMIT = api.command("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat README.md")
+"""An answer of a model that submits the README as the patch of `mini`."""
 
 PREDICTION = {
     "attempt_id": "1",

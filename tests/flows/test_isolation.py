@@ -15,12 +15,10 @@ from flows.cells import DEATHS
 from flows.errors import IncompleteRun
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
-from tests.flows.conftest import trial
+from tests.flows.conftest import SUBMIT, trial
 from tests.servers import openai_server as api
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
-
-SUBMIT = api.command("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat README.md")
 
 DIE = r"""
 echo died >> {log}

@@ -12,11 +12,9 @@ from prefect.flow_engine import run_flow_async
 from prefect.states import Suspended
 
 from flows.benchmark import benchmark
-from tests.flows.conftest import trial
+from tests.flows.conftest import SUBMIT, trial
 from tests.operation.test_no_call_after_a_stop import billed
 from tests.servers import openai_server as api
-
-SUBMIT = api.command("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat README.md")
 
 
 def answer(body: dict[str, Any]) -> api.Reply:

@@ -117,17 +117,8 @@ def instance_of(
     commit = repository(source, row, folder, context / "testbed")
     if source.python != DEBIAN_PYTHON:
         copy_python(source.python, context / "opt" / "python")
-    pip(
-        *(
-            sys.executable,
-            "install",
-            "--target",
-            context / "opt" / "site",
-            "--only-binary",
-            ":all:",
-        ),
-        *("--python-version", source.python, *source.packages),
-    )
+    where = ("--target", context / "opt" / "site", "--python-version", source.python)
+    pip(sys.executable, "install", *where, "--only-binary", ":all:", *source.packages)
     (context / "make.sh").write_text(MAKE.format(path=Path("/testbed") / source.folder))
     (context / "Dockerfile").write_text(DOCKERFILE)
     image = f"durabench-test/{source.instance_id}:latest"

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,15 @@ from tests.servers.prefect_home import copy_home, merge_log, migrated
 from tests.timing import as_variables
 
 ROOT = Path(__file__).resolve().parents[2]
-NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""For plain HTTP: httpx would read all of certifi for a request, for 20 ms of processor time."""
-
 START_S, STOP_S = 600.0, 20.0
 """A start takes 6 s of processor time, which is minutes on an overloaded machine."""
 
 PATIENT = as_variables(server_answer_s=60.0, doctor_check_s=180.0)
 """Time limits of programs that have to reach the server on a busy machine."""
+
+
+# For plain HTTP: httpx would read all of certifi for a request, for 20 ms of processor time.
+_request = partial(httpx.request, verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
 
 class PrefectApi:
@@ -69,15 +71,13 @@ class PrefectApi:
 
     def refuses(self, path: str, content: Any) -> str:
         """Send a POST request that the API rejects and return the reason."""
-        answer = httpx.post(f"{self.url}{path}", json=content, timeout=30, verify=NO_CERTIFICATES)
+        answer = _request("POST", f"{self.url}{path}", json=content, timeout=30)
         assert answer.is_client_error, answer.text
         return answer.text
 
     def _ask(self, method: str, path: str, content: Any = None) -> Any:
         for wait_s in (0.5, 1.0, 2.0, 4.0, 8.0):
-            answer = httpx.request(
-                method, f"{self.url}{path}", json=content, timeout=180, verify=NO_CERTIFICATES
-            )
+            answer = _request(method, f"{self.url}{path}", json=content, timeout=180)
             if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 break
             time.sleep(wait_s)  # SQLite was locked; Prefect's own client retries, too
@@ -146,8 +146,7 @@ class PrefectServer(PrefectApi):
         while time.monotonic() < deadline and self._process.poll() is None:
             # A short time limit would leave a busy server with abandoned requests.
             with suppress(httpx.TransportError):
-                answer = httpx.get(f"{self.url}/health", timeout=30, verify=NO_CERTIFICATES)
-                if answer.is_success:
+                if _request("GET", f"{self.url}/health", timeout=30).is_success:
                     return
             time.sleep(0.2)
         raise RuntimeError(f"no Prefect server: {(self.folder / 'server.log').read_text()[-2000:]}")

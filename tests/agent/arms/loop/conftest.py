@@ -36,8 +36,10 @@ class Mortal(JournalLog):
     """A log that fails after so many rows, and then writes nothing more."""
 
     rows_left: int | None = None
+    has_died = False
 
     def _die(self) -> None:
+        object.__setattr__(self, "has_died", True)
         raise Died
 
     def _row(self) -> None:
@@ -130,6 +132,7 @@ class Attempts:
             lease = await stack.enter_async_context(held(self.journal, self.name))
             log = Mortal(self.journal, lease, self._blobs, self.recorded, reuse=self._reuse)
             object.__setattr__(log, "rows_left", dies_after)
+            self.log = log
             session = Session.start(
                 attempt_id=self.name,
                 models={"": self.model},

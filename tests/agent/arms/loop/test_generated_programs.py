@@ -174,6 +174,7 @@ async def check(whole: Attempts, folder: Path, code: str, rows: int, *, is_timed
         pass
     else:  # the order of the calls decides how often the work tree is looked at
         assert written(killed) <= rows
+        assert not killed.log.has_died
     before = killed.recorded
     in_flight = sum(step.kind == "model" and step.result is None for step in before)
     await run(killed, code)
