@@ -3,8 +3,9 @@
 `make test-unit` runs the tests marked `unit`, `make test` all except those marked `full`, and `make
 test-all` every test. `full` is set by hand, on tests of which `make test` has a sample, and here on
 tests marked `sampled(N)`, except for one in N of a file, which depends on the commit, and on those
-marked `turn(K)`, except in one sample of eight. `unit` is set here, on every test that uses none
-of these:
+marked `turn(K)`, except in one sample of eight. `short` is set by hand, on cases that the `full`
+cases of the same test contain: they run where those do not. `unit` is set here, on every test that
+uses none of these:
 
 * a mark `docker`, `full` or `slow`;
 * a fixture of `PROGRAMS`, which starts a server, a container, git or the tests of a repository;
@@ -87,8 +88,10 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
 
 
-@pytest.hookimpl(tryfirst=True)  # before tests are deselected by their marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before tests are deselected by their marks
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
     """Mark the unit tests, and run the files with the longest time limits first.
 
     Each process of a test run takes one file after another, because the tests of a file share
@@ -102,6 +105,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("unit")
         longest_s[item.path] = max(longest_s[item.path], _may_take_s(item))
     items.sort(key=lambda item: -longest_s[item.path])
+    yield
+    if contained := samples.contained(items):
+        config.hook.pytest_deselected(items=contained)
+        items[:] = [item for item in items if item not in contained]
 
 
 def _choose_sample(items: list[pytest.Item]) -> None:

@@ -112,3 +112,18 @@ def host_and_docker(cases: Mapping[str, Sequence[Any]], *, every: int) -> list[A
         for index, (name, values) in enumerate(cases.items())
     ]
     return [*on_host, *in_docker]
+
+
+def contained(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Return the cases marked `short` of the tests whose longer `full` cases are selected, too."""
+    longer = {_test_of(item) for item in items if _has(item, "full") and not _has(item, "short")}
+    return [item for item in items if _has(item, "short") and _test_of(item) in longer]
+
+
+def _has(item: pytest.Item, mark: str) -> bool:
+    return item.get_closest_marker(mark) is not None
+
+
+def _test_of(item: pytest.Item) -> str:
+    """Return the id of the test without its parameters."""
+    return item.nodeid.partition("[")[0]

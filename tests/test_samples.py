@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from itertools import islice
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -74,3 +76,18 @@ def test_shares_are_disjoint() -> None:
     cases = list(range(11))
     found = [case for share in samples.shares(4) for case in share.of(cases)]
     assert sorted(found) == cases
+
+
+def item(nodeid: str, *marks: str) -> pytest.Item:
+    """Return a collected test with marks; it has only what `samples` reads."""
+    found = {name: getattr(pytest.mark, name).mark for name in marks}
+    return cast(pytest.Item, SimpleNamespace(nodeid=nodeid, get_closest_marker=found.get))
+
+
+def test_short_forms_run_where_no_longer_case_does() -> None:
+    """A short case is left out only beside a longer case of the same test."""
+    short = [item("a.py::test[1-2]", "short"), item("a.py::test[1-3]", "short", "full")]
+    other = item("a.py::test_other[1]", "short", "full")
+    long = item("a.py::test[9-2]", "full")
+    assert samples.contained([*short, other]) == []
+    assert samples.contained([*short, other, long]) == short

@@ -10,7 +10,10 @@ from reports.statistics import effective_pairs, mcnemar_power, sign_flip
 from tests.bench.repeats import ALIKE, WORSE, Scenario, above, simulate
 
 
-@pytest.fixture(params=[250, pytest.param(1000, marks=pytest.mark.full)], ids="{} runs".format)
+@pytest.fixture(
+    params=[pytest.param(250, marks=pytest.mark.short), pytest.param(1000, marks=pytest.mark.full)],
+    ids="{} runs".format,
+)
 def runs(request: pytest.FixtureRequest) -> int:
     """Return the number of simulated experiments."""
     found: int = request.param

@@ -39,7 +39,9 @@ def run(server: PrefectServer, folder: Path, day: int) -> int:
     return done.returncode
 
 
-@pytest.mark.parametrize("first", [4, pytest.param(1, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "first", [pytest.param(4, marks=pytest.mark.short), pytest.param(1, marks=pytest.mark.full)]
+)
 def test_a_regression_on_day_five(
     prefect_server: PrefectServer, tmp_path: Path, first: int
 ) -> None:

@@ -36,7 +36,10 @@ Draw = Callable[[np.random.Generator], Estimate | None]
 Covers = Callable[[Draw, float], bool]
 
 
-@pytest.fixture(params=[FEW, pytest.param(ALL, marks=pytest.mark.full)], ids="{} runs".format)
+@pytest.fixture(
+    params=[pytest.param(FEW, marks=pytest.mark.short), pytest.param(ALL, marks=pytest.mark.full)],
+    ids="{} runs".format,
+)
 def covers(request: pytest.FixtureRequest) -> Covers:
     """Return a function that checks how often intervals of new samples contain the true value."""
     runs: int = request.param

@@ -69,7 +69,9 @@ def share_of_hits(found: list[Estimate | None], true: float) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runs", [FEW, pytest.param(ALL, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "runs", [pytest.param(FEW, marks=pytest.mark.short), pytest.param(ALL, marks=pytest.mark.full)]
+)
 @pytest.mark.parametrize("instances", [23, pytest.param(50, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_intervals_of_costs_cover(name: str, instances: int, runs: int) -> None:
