@@ -34,7 +34,7 @@ begin() {
   [[ -d .git/objects ]] || return 0
   base=$id
   mkdir -p -m 700 -- "$scratch" && copy_repository .git "$scratch/start" || return
-  look bytes && git read-tree "$base" && git ls-files -zo --directory >"$scratch/present" &&
+  look bytes && new_index && git ls-files -zo --directory >"$scratch/present" &&
     mark && files >"$scratch/files" && collect 2>"$scratch/log" && opening=$tree &&
     difference >"$scratch/opening" || return
   [[ -s $scratch/opening ]] && is_base=0 || is_base=1
@@ -90,13 +90,18 @@ look() {
 # rules changed: an entry that is now ignored, or a file of the base that was restored.
 collect() {
   [[ ! -e $GIT_DIR/index.lock ]] || rm -f -- "$GIT_DIR/index.lock"
-  [[ -f $GIT_DIR/index ]] || git read-tree "$base" || return
+  [[ -f $GIT_DIR/index ]] || new_index || return
   add_all && read_index || return
   ! rules_changed && ! came_back && return
   git read-tree -m -i "$base" && add_all || return
   readable <"$GIT_DIR/forced" | git update-index -z --add --replace --stdin || return
   read_index && exceptions >"$GIT_DIR/settled"
 }
+
+# Makes the index of the base commit and compares it with the files. `git add` alone would touch
+# each object that it finds in the repository, and a container first copies a file of its image
+# that is touched: all objects, or the whole pack.
+new_index() { git read-tree "$base" && { git update-index -q --refresh || :; }; }
 
 # Leaves out unreadable files and repositories without a commit, and then sets left_out.
 add_all() { git add -A --ignore-errors || { (($? == 1)) && left_out=1; }; }

@@ -41,6 +41,20 @@ async def test_there_is_no_network(workspace: DockerWorkspace) -> None:
     assert await sh(workspace, f'python3 -c "{talk}"') == "connected\n"
 
 
+async def test_objects_of_the_image_are_not_copied(
+    workspace: DockerWorkspace, docker_client: DockerClient
+) -> None:
+    """Looks at the work tree leave git's objects as they are in the image, of which all containers
+    share one copy."""
+    await workspace.write("text.txt", b"changed\n")
+    assert await workspace.diff()
+    assert await workspace.checkpoint()
+    copied = await asyncio.to_thread(docker_client.containers.get(workspace.container_id).diff)
+    paths = [each["Path"] for each in copied]
+    assert "/testbed/text.txt" in paths
+    assert [path for path in paths if path.startswith("/testbed/.git/objects")] == []
+
+
 async def test_a_network_can_be_asked_for(image: str) -> None:
     """With `network=True` there is an interface to the outside."""
     workspace = await opened(image, network=True)
