@@ -85,8 +85,9 @@ class Mailbox:
 
     def seen(self) -> Seen:
         """Return the state of the attempt."""
-        outcome = self.journal.outcome(self.attempt_id)
         holder, wait = self.journal.holder(self.attempt_id), self._inbox.wait()
+        # After the holder, which writes the outcome before it gives the attempt back.
+        outcome = self.journal.outcome(self.attempt_id)
         if holder is not None and is_dead(holder):
             holder = None
         if outcome is not None:
