@@ -79,7 +79,9 @@ def rows(lake: Lake) -> list[Row]:
 async def kill_when_begun(client: Any) -> None:
     """Kill the container of the grading while its script runs."""
     for _ in range(300):
-        for container in client.containers.list(filters={"label": "durabench.instance"}):
+        for container in client.containers.list(
+            filters={"label": "durabench.instance"}, ignore_removed=True
+        ):
             if container.labels["durabench.instance"] != "tiny__calc-1":
                 continue
             begun = await asyncio.to_thread(container.exec_run, "test -e /tmp/begun")

@@ -43,7 +43,7 @@ def containers(attempts: Iterable[str]) -> list[Any]:
     return [
         each
         for label in labels
-        for each in client.containers.list(all=True, filters={"label": label})
+        for each in client.containers.list(all=True, filters={"label": label}, ignore_removed=True)
     ]
 
 

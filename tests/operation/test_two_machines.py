@@ -73,7 +73,7 @@ def containers(machine: Machine) -> dict[str, str]:
     """Return the names of the containers on a machine, keyed by attempt."""
     client = machine.daemon.client()
     try:
-        found = client.containers.list(filters={"label": ownership.ATTEMPT})
+        found = client.containers.list(filters={"label": ownership.ATTEMPT}, ignore_removed=True)
         return {each.labels[ownership.ATTEMPT]: each.name for each in found}
     finally:
         client.close()

@@ -32,7 +32,9 @@ def containers(docker_client: Any) -> Callable[[str], list[Any]]:
 
     def found(attempt: str) -> list[Any]:
         wanted = {"label": f"durabench.attempt={attempt}"}
-        return list(docker_client.containers.list(all=True, filters=wanted))
+        # One that is being removed is listed, and then cannot be inspected any more.
+        found = docker_client.containers.list(all=True, filters=wanted, ignore_removed=True)
+        return list(found)
 
     return found
 

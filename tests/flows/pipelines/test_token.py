@@ -60,7 +60,7 @@ def searched(container: Any, is_found: Found) -> list[str]:
 
 def begun(client: Any, known: set[str]) -> list[Any]:
     """Return the containers of steps that wait, without those of other tests."""
-    labelled = client.containers.list(filters={"label": WORKSPACE_LABEL})
+    labelled = client.containers.list(filters={"label": WORKSPACE_LABEL}, ignore_removed=True)
     mine = [each for each in labelled if each.id not in known]
     return [each for each in mine if not each.exec_run(["test", "-e", "/tmp/begun"]).exit_code]
 
@@ -75,7 +75,7 @@ async def test_no_container_of_a_pipeline_has_the_token(
     def is_found(content: bytes) -> bool:
         return any(form in content for form in forms(forge.token))
 
-    known = {each.id for each in docker_client.containers.list()}
+    known = {each.id for each in docker_client.containers.list(ignore_removed=True)}
     asked = pipeline(
         step("fix", f"{WAIT}; {REPAIR}"),
         step("notes", f"{WAIT}; echo '# Notes' >NOTES.md", "fix"),
