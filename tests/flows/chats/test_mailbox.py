@@ -1,4 +1,4 @@
-"""What people see of an attempt."""
+"""The state of an attempt as its mailbox shows it."""
 
 from collections.abc import Callable
 from pathlib import Path
