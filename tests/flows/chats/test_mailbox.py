@@ -10,10 +10,8 @@ from agent.journal.holding import worker
 from flows.chats.mailbox import Mailbox
 from tests.agent.journal.workers import attempt
 
-READS = ("outcome", "holder")
 
-
-@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("read", ["outcome", "holder"])
 def test_an_attempt_that_ends_during_a_look_is_not_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str
 ) -> None:
