@@ -33,8 +33,7 @@ def containers(docker_client: Any) -> Callable[[str], list[Any]]:
     def found(attempt: str) -> list[Any]:
         wanted = {"label": f"durabench.attempt={attempt}"}
         # One that is being removed is listed, and then cannot be inspected any more.
-        found = docker_client.containers.list(all=True, filters=wanted, ignore_removed=True)
-        return list(found)
+        return list(docker_client.containers.list(all=True, filters=wanted, ignore_removed=True))
 
     return found
 
