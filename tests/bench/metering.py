@@ -91,17 +91,22 @@ class Setup:
         """
         while _shards():
             time.sleep(_END_S)
-        own = {self.server.pid, *self.workers}
-        ended = [each.pid for each in psutil.Process().children() if each.pid not in own]
-        zombies = [pid for pid in ended if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE]
-        used = [os.wait4(pid, 0)[2] for pid in zombies]
+        used = [os.wait4(pid, 0)[2] for pid in self._ended_shards()]
         return sum(each.ru_utime + each.ru_stime for each in used)
 
     def look(self, command: int, done: int) -> Look:
-        """Look at all processes while a command runs."""
+        """Look at all processes while a command runs.
+
+        A parent is read before its children: the time of a child that has ended since is then
+        in neither, and the look fails instead of counting it twice.
+
+        Raises:
+            psutil.Error: a process ended meanwhile.
+        """
         shards = _shards()
         below = [each for pid in self.workers for each in psutil.Process(pid).children(True)]
-        programs = {each.pid for each in (*below, *shards)} | {command, *self.workers}
+        listed = [command, *self.workers, *(each.pid for each in (*below, *shards))]
+        programs = dict.fromkeys([*listed, *self._ended_shards()])
         return Look(
             done,
             time.perf_counter(),
@@ -111,6 +116,12 @@ class Setup:
             max((_resident_bytes(each.pid) for each in shards), default=0),
             _loop_s(),
         )
+
+    def _ended_shards(self) -> list[int]:
+        """Return the ended processes that this one adopted: their time counts nowhere else."""
+        own = {self.server.pid, *self.workers}
+        others = [each for each in psutil.Process().children() if each.pid not in own]
+        return [each.pid for each in others if each.status() == psutil.STATUS_ZOMBIE]
 
 
 @contextmanager
@@ -220,8 +231,5 @@ def _resident_bytes(pid: int) -> int:
 
 def _cpu_s(pid: int) -> float:
     """Return the CPU seconds of a process and of its children that have ended."""
-    try:
-        used = psutil.Process(pid).cpu_times()
-    except psutil.Error:
-        return 0.0
+    used = psutil.Process(pid).cpu_times()
     return float(used.user + used.system + used.children_user + used.children_system)
