@@ -28,6 +28,7 @@ from hypothesis import HealthCheck, settings
 
 from agent.timings import timings
 from tests import in_memory, samples
+from tests.needs import needs
 from tests.servers import idle
 from tests.servers.certificates import share_one_certificate
 from tests.servers.postgres import PostgresServer, require_postgres
@@ -151,11 +152,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 def is_unit(item: pytest.Item) -> bool:
     """Return True if a test needs no server, no container and no slow programs."""
-    parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
-    used = {*getattr(item, "fixturenames", ()), *(p for p in parameters if isinstance(p, str))}
     return (
         not any(item.get_closest_marker(name) for name in ("docker", "full", "slow"))
-        and used.isdisjoint(PROGRAMS | {"postgresql"})
+        and needs(item).isdisjoint(PROGRAMS | {"postgresql"})
         and WHOLE.isdisjoint(item.path.parts)
     )
 
