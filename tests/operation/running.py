@@ -11,12 +11,11 @@ from typing import Any
 
 import yaml
 
-from agent.timings import timings
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from reports.types import Report
 from tests.servers.prefect_server import PrefectApi, PrefectServer
-from tests.timing import as_variables, slowdown
+from tests.timing import as_variables
 
 QUICK = {
     "PREFECT_WORKER_QUERY_SECONDS": "2",
@@ -24,9 +23,6 @@ QUICK = {
     **as_variables(fanout_poll_s=1.0, server_retry_s=0.5),
 }
 """Environment variables that make programs poll at short intervals."""
-
-CONTINUED_S = 35.0
-"""Time after which a lost cell has continued elsewhere. Most of it is waiting for a lease."""
 
 IN_FLIGHT = 3
 """Maximum number of concurrent flow runs of a worker."""
@@ -168,14 +164,6 @@ def order(server: PrefectApi, name: str, parameters: dict[str, Any]) -> str:
 
 def state(server: PrefectApi, run: str) -> str:
     return str(server.get(f"/flow_runs/{run}")["state"]["type"])
-
-
-def continued_soon(late_s: float) -> bool:
-    """Return True if lost cells have continued in time. A busy machine works more slowly."""
-    waiting_s = timings().lease_s
-    limit_s = waiting_s + (CONTINUED_S - waiting_s) * slowdown()
-    print(f"cells continued {late_s:.1f} s after they were lost; {limit_s:.1f} s are allowed")
-    return late_s < limit_s
 
 
 def wait_until(what: Callable[[], Any], seconds: float = 180, every_s: float = 1.0) -> Any:

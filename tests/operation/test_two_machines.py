@@ -15,14 +15,13 @@ from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.operation.running import (
     begin,
-    continued_soon,
     expect,
     kill_all,
     online,
     resolved,
     wait_until,
 )
-from tests.operation.storms import arms, continued_at
+from tests.operation.storms import arms, expect_continuation
 from tests.servers.cable import Cable
 from tests.servers.machine import GATEWAY, LOOPBACK, Machine
 from tests.servers.postgres import PostgresServer
@@ -114,10 +113,7 @@ def test_the_cells_of_a_lost_machine_continue_on_another(
         lost_at = datetime.now(UTC)
         lose(first)
         simulation.latency_s = 0.0
-        wait_until(lambda: all(continued_at(journal, *each) for each in lost.items()))
-        times = [continued_at(journal, *each) for each in lost.items()]
-        late_s = max((each - lost_at).total_seconds() for each in times if each)
-        assert continued_soon(late_s)
+        expect_continuation(journal, lost, lost_at)
         expect(on_postgres, running)
     finally:
         kill_all(running)
