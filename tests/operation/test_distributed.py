@@ -207,6 +207,7 @@ def test_two_benchmarks_share_the_workers(
 ) -> None:
     """Two experiments at once on one pool: their cells overlap in time, and no call is repeated."""
     skills = {"left": "0.5", "right": "1.0"}
+    simulation.together = frozenset(f"skill-{skill}" for skill in skills.values())
     both = [
         begin(
             server,

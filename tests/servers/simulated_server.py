@@ -8,7 +8,7 @@ import asyncio
 import functools
 from collections import Counter
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 from agent.models.protocol import ModelReply, ModelRequest
@@ -29,7 +29,10 @@ class Simulation:
     latency_s: float = 0.0
     calls: Counter[Call] = field(default_factory=Counter)
     """Number of requests for each call."""
+    together: frozenset[str] = frozenset()
+    """Models that are all asked before any request is answered."""
     _lock: Lock = field(default_factory=Lock)
+    _all_asked: Event = field(default_factory=Event)
 
     def __call__(self, body: dict[str, Any]) -> Reply:
         messages, model = body["messages"], body["model"]
@@ -38,6 +41,9 @@ class Simulation:
         turns = sum(message["role"] == "assistant" for message in messages)
         with self._lock:
             self.calls[model, task.id, turns] += 1
+            if self.together <= {asked for asked, _, _ in self.calls}:
+                self._all_asked.set()
+        self._all_asked.wait()
         spec = SimulatedSpec(provider="simulated", skill=float(model.rpartition("-")[2]))
         request = ModelRequest(messages, body.get("tools", []))
         reply = asyncio.run(SimulatedModel(spec, task, seed=0).complete(request))
