@@ -1,12 +1,12 @@
 """Run a part of a flow run in a process of its own, so that its death does not end the others.
 
-Such a process is a fork of a server that has imported everything, so it begins within a second.
+Such a process is a fork of a server that has imported everything, so it begins within a second. If
+it needs processes itself, they are forks of the same server.
 """
 
 import asyncio
 import functools
 import multiprocessing
-import multiprocessing.forkserver
 import os
 import pickle
 import signal
@@ -27,6 +27,7 @@ from agent.timings import timings
 from flows.display.terminal import discard, on_lost_reader
 from flows.errors import UsageError
 from flows.experiments.stop import RESUME, Stop
+from flows.server import fork_server
 from flows.server.retry import patiently
 
 T = TypeVar("T")
@@ -63,8 +64,9 @@ async def in_process(
     """
     here, there = multiprocessing.Pipe()
     context = _serialized_context()
-    process = _server(do.__module__, with_litellm=with_litellm).Process(
-        target=_main, args=(there, dict(os.environ), context, do, arguments)
+    server = _server(do.__module__, with_litellm=with_litellm)
+    process = server.Process(
+        target=_main, args=(there, fork_server.running(), dict(os.environ), context, do, arguments)
     )
     process.start()
     there.close()
@@ -96,7 +98,7 @@ def begin_server(do: Callable[..., Coroutine[Any, Any, T]], *, with_litellm: boo
         UsageError: the path of the folder for temporary files is too long.
     """
     _server(do.__module__, with_litellm=with_litellm)
-    multiprocessing.forkserver.ensure_running()
+    fork_server.running()
 
 
 @functools.cache
@@ -144,12 +146,14 @@ def _serialized_context() -> dict[str, Any]:
 
 def _main(
     connection: Connection,
+    server: str,
     environment: dict[str, str],
     context: dict[str, Any],
     do: Callable[..., Coroutine[Any, Any, object]],
     arguments: tuple[object, ...],
 ) -> None:
     """Run the function in the environment of the parent, and send its result."""
+    fork_server.use(server)
     os.environ.clear()  # it is that of the server, from when the server was started
     os.environ.update(environment)
     # The parent gets them too, and decides.

@@ -48,6 +48,20 @@ async def origin(*, stop: Stop) -> int:
     return os.getppid()
 
 
+async def origins(*, stop: Stop) -> tuple[int, int, int]:
+    """The processes that this one and two others, in it and later, were forked from."""
+    first = await in_process(origin, stop=stop)
+    begin_server(origin, with_litellm=False)
+    return os.getppid(), first, await in_process(origin, stop=stop)
+
+
+async def alone(*, stop: Stop) -> tuple[int, int]:
+    """The process that this one was forked from, and that of another one after its end."""
+    server = os.getppid()
+    os.kill(server, signal.SIGKILL)
+    return server, await in_process(origin, stop=stop)
+
+
 async def unread(*, stop: Stop) -> str:
     """Print a line to a pipe whose reader is gone, as that of a stopped worker is."""
     reader, writer = os.pipe()
@@ -110,6 +124,18 @@ async def test_a_server_that_is_started_ahead_is_used() -> None:
     await asyncio.to_thread(begin_server, origin, with_litellm=False)
     begun = below(os.getpid())
     assert await run(origin) in begun
+
+
+async def test_a_process_forks_from_the_server_of_its_parent() -> None:
+    """Another server would take seconds of processor time and the memory of all modules."""
+    assert len(set(await run(origins))) == 1
+
+
+async def test_a_process_starts_another_server_if_that_of_its_parent_has_died() -> None:
+    """The parent does the same for the next process."""
+    dead, new = await run(alone)
+    assert new != dead
+    assert await run(origin) not in {dead, new}
 
 
 def test_a_path_that_is_too_long_for_sockets_is_refused(tmp_path: Path) -> None:
