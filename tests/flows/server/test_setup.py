@@ -1,9 +1,10 @@
 """`durabench setup`, and the findings of `doctor` on a server, against real servers."""
 
 import json
+import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -111,6 +112,13 @@ async def test_a_changed_automation_is_updated(
     assert timings().heartbeat_silence_s in within
 
 
+def watched(server: PrefectServer) -> set[str]:
+    """Return the ids of the flow runs whose heartbeats the automations of a server have noticed."""
+    with closing(sqlite3.connect(server.home / "prefect.db")) as database:
+        keys = database.execute("SELECT bucketing_key FROM automation_bucket").fetchall()
+    return {part.removeprefix("prefect.flow-run.") for (key,) in keys for part in json.loads(key)}
+
+
 async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -> None:
     """A flow run whose heartbeats cease becomes Crashed, and that of a job begins again. One that
     has reported its end does not."""
@@ -131,9 +139,10 @@ async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -
         tell(made, "prefect.flow-run.heartbeat", tag)
         return made
 
-    # The server may handle events of the same moment in another order, so the ends come last.
     paused, job = (run_with_heartbeat(settings.JOB_TAG) for _ in range(2))
     finished, dead = (run_with_heartbeat() for _ in range(2))
+    # The server may handle events of the same moment in another order.
+    wait_until(lambda: {paused, finished} <= watched(server), every_s=0.1)
     tell(paused, PAUSED, settings.JOB_TAG)
     tell(finished, "prefect.flow-run.Completed")
     wait_until(lambda: server.get(f"/flow_runs/{dead}")["state_type"] == "CRASHED")
