@@ -10,6 +10,7 @@ import subprocess
 import termios
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -71,7 +72,8 @@ class Terminal:
         try:
             wait_until(lambda: self.shown.count(text) >= times, seconds=seconds)
         except AssertionError:
-            raise AssertionError(f"no {text!r} in:\n{self.shown[-3000:]}") from None
+            self._show_stacks()
+            raise AssertionError(f"no {text!r} in:\n{self.shown[-6000:]}") from None
 
     def ended(self, seconds: float = 60) -> int:
         """Wait for the end of the program. Return its exit code."""
@@ -89,6 +91,13 @@ class Terminal:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+
+    def _show_stacks(self) -> None:
+        """Let the program print what its threads do, if it still runs."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGUSR1)  # see tests/startup
+            with suppress(AssertionError):
+                wait_until(lambda: "(most recent call first)" in self.shown, seconds=10)
 
     def _collect(self) -> None:
         while self._is_open:
