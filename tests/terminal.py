@@ -27,8 +27,13 @@ class Terminal:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], cwd: Path) -> None:
         self._command, self._cwd = command, cwd
-        # Without an answer of a real terminal, the prompt would wait for its position.
-        self._environment = {**environment, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        self._environment = {
+            **environment,
+            "TERM": "xterm",
+            # Without an answer of a real terminal, the prompt would wait for its position.
+            "PROMPT_TOOLKIT_NO_CPR": "1",
+            "PYTHONFAULTHANDLER": "1",  # for the report of a test that fails
+        }
         self._read = b""
 
     def __enter__(self) -> Self:
@@ -93,11 +98,10 @@ class Terminal:
             self.process.wait()
 
     def _show_stacks(self) -> None:
-        """Let the program print what its threads do, if it still runs."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGUSR1)  # see tests/startup
-            with suppress(AssertionError):
-                wait_until(lambda: "(most recent call first)" in self.shown, seconds=10)
+        """Let the program print what its threads do, and end."""
+        self.process.send_signal(signal.SIGABRT)
+        with suppress(AssertionError):
+            wait_until(lambda: "(most recent call first)" in self.shown, seconds=10)
 
     def _collect(self) -> None:
         while self._is_open:

@@ -6,19 +6,13 @@ processor time.
 
 At its end, Python searches all objects several times, which is a fifth of the time of a program
 that imports the flows and does nothing else.
-
-On SIGUSR1, a program prints what its threads do, for the report of a test that it fails.
 """
 
 import atexit
-import faulthandler
 import gc
-import signal
 import sys
 
 gc.set_threshold(50_000, 20, 20)
-
-faulthandler.register(signal.SIGUSR1, file=2)
 
 
 @atexit.register
