@@ -147,16 +147,27 @@ def completed(server: PrefectServer, runs: list[str], count: int) -> list[dict[s
 
 @pytest.mark.sampled(9)
 @pytest.mark.usefixtures("workers")
-def test_a_killed_benchmark_finds_its_shards_again(server: PrefectServer) -> None:
+def test_a_killed_benchmark_finds_its_shards_again(
+    server: PrefectServer, simulation: Simulation, api_base: str
+) -> None:
     """A benchmark that replaces a killed one joins its shards, and no cell is solved twice."""
-    first = begin(server, name="found")
-    wait_until(lambda: "RUNNING" in states(server, "found"))
+    early, late = "skill-0.5", "skill-1.0"
+    simulation.held = frozenset({early, late})
+    declared = {"arms": [*arms(api_base, ["0.5", "1.0"]), {"name": "null", "agent": "null"}]}
+    first = begin(server, name="found", concurrency=6, **declared)
+    wait_until(lambda: {early, late} <= simulation.asked and done(server, "found") == 2)
     kill_all(first)
     begun = {run["id"] for run in shards(server, "found")}
-    expect(server, begin(server, name="found"))
+    second = begin(server, name="found", concurrency=6, **declared)
+    wait_until(lambda: "[2/6] done by an earlier run" in server.printed(second))
+    simulation.held = frozenset({late})  # so that the shards cannot end before it joins them
+    wait_until(lambda: "[3/6]" in server.printed(second))
+    simulation.held = frozenset()
+    expect(server, second)
     assert {run["id"] for run in shards(server, "found")} == begun
-    assert resolved(server, "found") == {"mini": 2, "null": 0}
-    assert done(server, "found") == 4
+    assert set(simulation.calls.values()) == {1}
+    assert resolved(server, "found")["skill-1.0"] == 2
+    assert done(server, "found") == 6
 
 
 @pytest.mark.sampled(9)
@@ -207,7 +218,7 @@ def test_two_benchmarks_share_the_workers(
 ) -> None:
     """Two experiments at once on one pool: their cells overlap in time, and no call is repeated."""
     skills = {"left": "0.5", "right": "1.0"}
-    simulation.together = frozenset(f"skill-{skill}" for skill in skills.values())
+    simulation.held = frozenset(f"skill-{skill}" for skill in skills.values())
     both = [
         begin(
             server,
@@ -218,6 +229,8 @@ def test_two_benchmarks_share_the_workers(
         )
         for name, skill in skills.items()
     ]
+    wait_until(lambda: simulation.held <= simulation.asked)
+    simulation.held = frozenset()
     for each in both:
         expect(server, each)
     assert resolved(server, "right") == {"skill-1.0": 6}

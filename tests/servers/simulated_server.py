@@ -6,9 +6,10 @@ with OpenAIServer(Simulation(latency_s=0.5)) as server:
 
 import asyncio
 import functools
+import time
 from collections import Counter
 from dataclasses import dataclass, field
-from threading import Event, Lock
+from threading import Lock
 from typing import Any
 
 from agent.models.protocol import ModelReply, ModelRequest
@@ -29,10 +30,9 @@ class Simulation:
     latency_s: float = 0.0
     calls: Counter[Call] = field(default_factory=Counter)
     """Number of requests for each call."""
-    together: frozenset[str] = frozenset()
-    """Models that are all asked before any request is answered."""
+    held: frozenset[str] = frozenset()
+    """Models that answer no request for now."""
     _lock: Lock = field(default_factory=Lock)
-    _all_asked: Event = field(default_factory=Event)
 
     def __call__(self, body: dict[str, Any]) -> Reply:
         messages, model = body["messages"], body["model"]
@@ -41,13 +41,18 @@ class Simulation:
         turns = sum(message["role"] == "assistant" for message in messages)
         with self._lock:
             self.calls[model, task.id, turns] += 1
-            if self.together <= {asked for asked, _, _ in self.calls}:
-                self._all_asked.set()
-        self._all_asked.wait()
+        while model in self.held:
+            time.sleep(0.05)
         spec = SimulatedSpec(provider="simulated", skill=float(model.rpartition("-")[2]))
         request = ModelRequest(messages, body.get("tools", []))
         reply = asyncio.run(SimulatedModel(spec, task, seed=0).complete(request))
         return slow(self.latency_s, _as_completion(reply, model))
+
+    @property
+    def asked(self) -> set[str]:
+        """Models that were asked."""
+        with self._lock:
+            return {model for model, _, _ in self.calls}
 
 
 @functools.cache
