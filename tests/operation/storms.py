@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from agent.journal import Journal
+from agent.timings import timings
 from flows.storage.lake import Lake
 from tests.operation.running import wait_until
 from tests.servers.prefect_server import PrefectServer
@@ -13,12 +14,8 @@ from tests.timing import slowdown
 
 SKILLS = ["0.2", "0.5", "0.8", "1.0"]
 
-LOST_S = 35.0
-"""Time after which a cell of a lost machine has continued. Most of it is waiting for a lease."""
-
-KILLED_S = 20.0
-"""Time after which a cell has continued whose worker was killed on this machine. Its lease is not
-waited for, because the benchmark notices its death."""
+CONTINUED_S = 35.0
+"""Time after which a lost cell has continued elsewhere. Most of it is waiting for a lease."""
 
 
 def arms(api_base: str, skills: Sequence[str] = SKILLS) -> list[dict[str, Any]]:
@@ -58,30 +55,24 @@ def results(
     }
 
 
-def expect_continuation(
-    journal: Journal,
-    lost: Mapping[str, str],
-    lost_at: datetime,
-    within_s: float,
-    *,
-    waits_s: float = 0.0,
-) -> None:
+def expect_continuation(journal: Journal, lost: Mapping[str, str], lost_at: datetime) -> None:
     """Wait until all lost cells have continued elsewhere, and expect them to do so in time.
 
-    `lost` maps their attempts to the workers that had them. The first `waits_s` of the time are
-    spent waiting, and the rest is work, which takes longer on a busy machine.
+    `lost` maps their attempts to the workers that had them. After the lease has run out, a busy
+    machine works more slowly.
     """
+    lease_s = timings().lease_s
     slowdowns: list[float] = []
 
     def have_continued() -> bool:
-        if (datetime.now(UTC) - lost_at).total_seconds() > waits_s:
+        if (datetime.now(UTC) - lost_at).total_seconds() > lease_s:
             slowdowns.append(slowdown())
         return all(continued_at(journal, *each) for each in lost.items())
 
     wait_until(have_continued)
     times = [continued_at(journal, *each) for each in lost.items()]
     late_s = max((each - lost_at).total_seconds() for each in times if each)
-    limit_s = waits_s + (within_s - waits_s) * (fmean(slowdowns) if slowdowns else 1.0)
+    limit_s = lease_s + (CONTINUED_S - lease_s) * (fmean(slowdowns) if slowdowns else 1.0)
     print(f"cells continued {late_s:.1f} s after they were lost; {limit_s:.1f} s are allowed")
     assert late_s < limit_s
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from agent.timings import timings
 from agent.workspaces import ownership
 from eval.instances import load
 from eval.types import Instance
@@ -22,7 +21,7 @@ from tests.operation.running import (
     resolved,
     wait_until,
 )
-from tests.operation.storms import LOST_S, arms, expect_continuation
+from tests.operation.storms import arms, expect_continuation
 from tests.servers.cable import Cable
 from tests.servers.machine import GATEWAY, LOOPBACK, Machine
 from tests.servers.postgres import PostgresServer
@@ -114,7 +113,7 @@ def test_the_cells_of_a_lost_machine_continue_on_another(
         lost_at = datetime.now(UTC)
         lose(first)
         simulation.latency_s = 0.0
-        expect_continuation(journal, lost, lost_at, LOST_S, waits_s=timings().lease_s)
+        expect_continuation(journal, lost, lost_at)
         expect(on_postgres, running)
     finally:
         kill_all(running)
