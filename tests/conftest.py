@@ -72,6 +72,8 @@ settings.register_profile(
 settings.load_profile("any machine")
 
 _IN_MEMORY = pytest.StashKey[in_memory.Files | None]()
+_HARNESS = pytest.StashKey[str]()
+"""The URL of the server of the fixture `prefect`, once a test has used it."""
 
 TIMEOUT_S = 300.0
 """The time limit of a test that has none of its own, as in pyproject.toml."""
@@ -224,10 +226,13 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def prefect(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[None]:
     """Run a real Prefect server with its own database, once per test process."""
     # Commands set this before they import Prefect, which configures logging only once.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    from prefect.server.api.server import SubprocessASGIServer
     from prefect.testing import utilities
 
     folder = tmp_path_factory.mktemp("harness")
@@ -237,6 +242,23 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         mock.patch.object(utilities, "mkdtemp", return_value=str(folder)),
         utilities.prefect_test_harness(server_startup_timeout=120),
     ):
+        server = SubprocessASGIServer()
+        assert server.server_process is not None
+        pytestconfig.stash[_HARNESS] = server.api_url
+        with idle.suspended_while_idle("prefect", server.server_process.send_signal):
+            yield
+
+
+@pytest.fixture(autouse=True)
+def _without_prefect(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let a test without the fixture `prefect` find no server, whatever ran before it."""
+    with ExitStack() as stack:
+        harness = request.config.stash.get(_HARNESS, None)
+        if harness is not None and "prefect" not in request.fixturenames:
+            from prefect.settings import PREFECT_API_URL, temporary_settings
+
+            if PREFECT_API_URL.value() == harness:
+                stack.enter_context(temporary_settings(restore_defaults={PREFECT_API_URL}))
         yield
 
 

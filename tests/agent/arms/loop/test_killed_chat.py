@@ -21,11 +21,16 @@ from tests.agent.arms.loop.conftest import Attempts, Died, Mortal
 from tests.durability import processes
 
 TURNS = 10
-REPLIES: list[Said] = [
-    reply
-    for turn in range(TURNS)
-    for reply in ([("write", {"path": f"{turn}.txt", "content": str(turn)})], f"I wrote {turn}.")
-]
+
+
+def use(turn: int) -> tuple[str, dict[str, str]]:
+    """Return the tool call of a turn: a new file, or a look at that of the turn before."""
+    if turn % 2:
+        return "read", {"path": f"{turn - 1}.txt"}
+    return "write", {"path": f"{turn}.txt", "content": str(turn)}
+
+
+REPLIES: list[Said] = [reply for turn in range(TURNS) for reply in ([use(turn)], f"I did {turn}.")]
 ROWS = 60
 """Rows of the journal that a chat has: five for each turn and one for each further message."""
 
