@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
+from prefect.settings import PREFECT_API_URL
 
 from tests.conftest import pytest_runtest_teardown
 from tests.servers import idle
@@ -56,3 +57,13 @@ def test_every_server_runs_while_a_run_ends(
         is_(psutil.STATUS_STOPPED)
         next(pytest_runtest_teardown(nextitem=None))
         is_(psutil.STATUS_SLEEPING)
+
+
+@pytest.mark.usefixtures("prefect")
+def test_a_test_with_prefect_finds_its_server() -> None:
+    assert PREFECT_API_URL.value()
+
+
+def test_a_test_without_prefect_finds_none() -> None:
+    """The server of the test before is suspended, and a request to it would not end."""
+    assert PREFECT_API_URL.value() is None
