@@ -23,11 +23,13 @@ from tests.servers.strict import Anthropic, Asked, Called, Chat, Said
 pytestmark = [pytest.mark.slow, pytest.mark.sampled(4)]
 
 LOSE = """\
-for each in /proc/[0-9]*; do
-  grep -qzxF -- "$WORKSPACE_MARK" $each/cmdline 2>/dev/null && kill -KILL ${each#/proc/}
-done; kill -KILL 0
+kill -KILL $(grep -lszxF -- "$WORKSPACE_MARK" /proc/[0-9]*/cmdline | cut -d/ -f3) 2>/dev/null
+kill -KILL 0
 """
-"""A command that ends the shell of its workspace, and itself."""
+"""A command that ends the shell of its workspace, and itself.
+
+One command ends the shell and its forks: if a fork is lost first, the shell ends this command.
+"""
 
 MODEL = {"name": "anthropic/claude-sonnet-4-5", "max_retries": 0}
 
