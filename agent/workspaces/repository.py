@@ -295,7 +295,8 @@ class ShellWorkspace(ShellFiles):
         if given is not None and len(given) > PIECE_BYTES:
             await self.write(f"{self._scratch}/given", given)
         elif given is not None:
-            work, stdin = f"receive\n{work}", base64.b64encode(given).decode()
+            stdin = base64.b64encode(given).decode()
+            work = f"receive {len(stdin)}\n{work}"
         opening = self._opening or _Opening(self._base_commit, "", "0", ())
         settings = {
             "root": self._root,

@@ -208,8 +208,10 @@ checkpoint() {
 # $unchanged, the index of `bytes` and the list of present files are those of the last survey.
 patch() {
   local -a specs
+  local folder=bytes
   mapfile -d '' specs <"$scratch/given"
-  look "$(has_attributes && echo patch || echo bytes)" &&
+  ! has_attributes || folder=patch
+  look "$folder" &&
     { [[ $unchanged && $GIT_DIR == "$scratch/bytes" && -f $GIT_DIR/index ]] || collect; } &&
     difference "${specs[@]}" >"$scratch/delta" && cat -- "$scratch/delta"
 }
@@ -379,9 +381,10 @@ force_ignored() {
       git update-index -z --add --replace --stdin
 }
 
-# Keeps the input of a function.
+# Keeps the input of a function, which takes $1 bytes in base64.
 receive() {
-  mkdir -p -m 700 -- "$scratch" && base64 -d >"$scratch/given" || exit
+  [[ -d $scratch ]] || mkdir -p -m 700 -- "$scratch" || exit
+  if (($1)); then base64 -d; fi >"$scratch/given" || exit
 }
 
 # Runs a function. If it fails, runs it once more with only the saved opening.

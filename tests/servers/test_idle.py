@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
+from prefect.server.api.server import SubprocessASGIServer
 from prefect.settings import PREFECT_API_URL
 
 from tests.conftest import pytest_runtest_teardown
@@ -59,11 +60,19 @@ def test_every_server_runs_while_a_run_ends(
         is_(psutil.STATUS_SLEEPING)
 
 
+def status_of_harness() -> str | None:
+    """Return the status of the server of the fixture `prefect`, or None if there is none."""
+    running = SubprocessASGIServer().server_process
+    return psutil.Process(running.pid).status() if running else None
+
+
 @pytest.mark.usefixtures("prefect")
 def test_a_test_with_prefect_finds_its_server() -> None:
     assert PREFECT_API_URL.value()
+    assert status_of_harness() != psutil.STATUS_STOPPED
 
 
 def test_a_test_without_prefect_finds_none() -> None:
     """The server of the test before is suspended, and a request to it would not end."""
     assert PREFECT_API_URL.value() is None
+    assert status_of_harness() in {psutil.STATUS_STOPPED, None}
