@@ -33,7 +33,7 @@ begin() {
   id=$(git -c safe.directory='*' rev-parse -q --verify "$base^{commit}" 2>/dev/null) || return 0
   [[ -d .git/objects ]] || return 0
   base=$id
-  mkdir -p -m 700 -- "$scratch" && copy_repository .git "$scratch/start" || return
+  need_scratch && copy_repository .git "$scratch/start" || return
   look bytes && new_index && git ls-files -zo --directory >"$scratch/present" &&
     mark && files >"$scratch/files" && collect 2>"$scratch/log" && opening=$tree &&
     difference >"$scratch/opening" || return
@@ -208,10 +208,8 @@ checkpoint() {
 # $unchanged, the index of `bytes` and the list of present files are those of the last survey.
 patch() {
   local -a specs
-  local folder=bytes
   mapfile -d '' specs <"$scratch/given"
-  ! has_attributes || folder=patch
-  look "$folder" &&
+  if has_attributes; then look patch; else look bytes; fi &&
     { [[ $unchanged && $GIT_DIR == "$scratch/bytes" && -f $GIT_DIR/index ]] || collect; } &&
     difference "${specs[@]}" >"$scratch/delta" && cat -- "$scratch/delta"
 }
@@ -381,15 +379,18 @@ force_ignored() {
       git update-index -z --add --replace --stdin
 }
 
+# Makes the folder $scratch, for its owner alone, if it is missing.
+need_scratch() { [[ -d $scratch ]] || mkdir -p -m 700 -- "$scratch"; }
+
 # Keeps the input of a function, which takes $1 bytes in base64.
 receive() {
-  [[ -d $scratch ]] || mkdir -p -m 700 -- "$scratch" || exit
+  need_scratch || exit
   if (($1)); then base64 -d; fi >"$scratch/given" || exit
 }
 
 # Runs a function. If it fails, runs it once more with only the saved opening.
 firmly() {
-  [[ -d $scratch ]] || mkdir -p -m 700 -- "$scratch" || exit
+  need_scratch || exit
   "$@" 2>"$scratch/log" && return
   rm -rf -- "$scratch/bytes" "$scratch/patch" "$scratch/objects"
   "$@" 2>"$scratch/log" && return

@@ -53,7 +53,7 @@ def resume(used: Collection[str]) -> None:
 
 
 def resume_all() -> None:
-    """Resume every server."""
+    """Resume every server, at the end of a run: Prefect's client sends its last events then."""
     for shared in _SHARED:
         shared.resume()
 
