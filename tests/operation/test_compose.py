@@ -92,7 +92,7 @@ def team(tmp_path: Path, docker_client: Any) -> Iterator[Team]:
             "IMAGE": name,
             "DATABASE_IMAGE": f"{name}-postgres",
             "BASE_IMAGE": BASE_IMAGE,
-            "ADDRESS": docker_client.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"],
+            "ADDRESS": _gateway(docker_client.networks.get("bridge").attrs["IPAM"]["Config"][0]),
             "PYTHON": sys.executable,
             "PREFIX": sys.prefix,
             "BASE_PREFIX": sys.base_prefix,
