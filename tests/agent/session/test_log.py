@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
+from agent.journal import Journal
 from agent.journal.database import Database
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
 from tests.agent.session.runs import ASK, Runs
@@ -64,8 +65,18 @@ async def test_a_lone_call_is_written_without_a_change_of_threads(
         assert on_the_loop == [True, True]
 
 
-async def test_a_write_keeps_no_other_call_waiting(runs: Runs, on_the_loop: list[bool]) -> None:
+async def test_a_write_keeps_no_other_call_waiting(
+    runs: Runs, on_the_loop: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only the first intent finds no other call in flight."""
+    together = threading.Barrier(3, timeout=5)
+    record = Journal.record
+
+    def record_together(*args: Any, **kwargs: Any) -> None:
+        together.wait()
+        record(*args, **kwargs)
+
+    monkeypatch.setattr(Journal, "record", record_together)
     async with runs.session(Meeting(3)) as session:
         on_the_loop.clear()
         await asyncio.gather(*(session.scope(f"s-{number}").call(ASK) for number in range(3)))
