@@ -20,9 +20,7 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class Timings(BaseSettings):
     """The time limits and intervals of one process. Use `timings` to read them."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, extra="ignore", frozen=True, use_attribute_docstrings=True
-    )
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
     lease_s: Seconds = 30.0
     """A worker or shard that is silent for this long loses its attempts and cells to another. It

@@ -20,18 +20,25 @@ class Selection(BaseModel):
         DatasetError: `regex` or `slice` is not valid.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    ids: list[str] = []
-    """Ids of the instances to keep."""
-    regex: str = ""
-    """Regular expression to search for in the instance id."""
-    slice: str = ""
-    """Positions in Python's slice notation, such as `0:5` or `::10`."""
-    sample: int | None = Field(default=None, ge=1)
-    """Number of instances to draw at random from those that the other filters keep."""
-    seed: int = 0
-    """Seed of the sample. With the same seed, a smaller sample is part of a larger one."""
+    ids: list[str] = Field(default=[], description="Ids of the instances to keep.")
+    regex: str = Field(
+        default="", description="Regular expression to search for in the instance id."
+    )
+    slice: str = Field(
+        default="", description="Positions in Python's slice notation, such as `0:5` or `::10`."
+    )
+    sample: int | None = Field(
+        default=None,
+        ge=1,
+        description="Number of instances to draw at random from those that the other filters keep.",
+    )
+    seed: int = Field(
+        default=0,
+        description="Seed of the sample. With the same seed, a smaller sample is part of a larger "
+        "one.",
+    )
 
     # DatasetError is no ValueError, so that pydantic lets its one-line message pass unchanged.
     @field_validator("regex")

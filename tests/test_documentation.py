@@ -14,6 +14,7 @@ from typer.main import get_command
 from agent.timings import Timings, variable
 from flows.cli.app import app
 from reports.columns import TABLES
+from tests.timing import reasons
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOYMENTS = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
@@ -273,8 +274,7 @@ def test_the_page_of_operation_has_every_timing() -> None:
     """The page lists every timing with its default and its reason, in the order of `Timings`."""
     page = (ROOT / "flows" / "operation" / "README.md").read_text()
     rows = [line for line in page.splitlines() if re.match(r"\| `DURABENCH_\w+_S`", line)]
-    reasons = {name: field.description or "" for name, field in Timings.model_fields.items()}
     assert rows == [
         f"| `{variable(name)}` | {getattr(Timings(), name):g} | {' '.join(reason.split())} |"
-        for name, reason in reasons.items()
+        for name, reason in reasons().items()
     ]

@@ -1,8 +1,22 @@
 """Short timings for programs under test, and time limits on a busy machine."""
 
+import ast
+import inspect
 import time
+from itertools import pairwise
 
 from agent.timings import Timings, variable
+
+
+def reasons() -> dict[str, str]:
+    """Return the docstring of each field of `Timings` that has one, by field."""
+    [declaration] = ast.parse(inspect.getsource(Timings)).body
+    assert isinstance(declaration, ast.ClassDef)
+    return {
+        ast.unparse(field.target): inspect.cleandoc(ast.literal_eval(reason.value))
+        for field, reason in pairwise(declaration.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(reason, ast.Expr)
+    }
 
 
 def as_variables(**seconds: float) -> dict[str, str]:
