@@ -17,7 +17,7 @@ class NewTest:
     path: str
     content: str
     related: str
-    """The existing test file of the code in question."""
+    """A short test file of the same package that exists already."""
     mistakes: tuple[tuple[str, str], tuple[str, str]]
     """Replacements in the row's patch that make it wrong, each in its own way."""
 
@@ -105,7 +105,7 @@ def test_dots_before_brackets_stay(testdir):
     [item], _ = testdir.inline_genitems(path)
     assert item.getmodpath() == "test_one[..[]"
 """,
-        "testing/test_collection.py",
+        "testing/test_nodes.py",
         (
             ('".".join(parts)', '".".join(parts[1:])'),
             ("join(parts)", 'join(parts).replace("..", ".")'),
