@@ -1,4 +1,4 @@
-"""The certificates that Prefect's clients read. No Prefect server of the tests has TLS."""
+"""The certificates that programs of the tests read. No server of the tests has TLS."""
 
 import atexit
 import os
@@ -11,10 +11,11 @@ _END = "-----END CERTIFICATE-----\n"
 
 
 def share_one_certificate() -> None:
-    """Let Prefect's clients read one certificate, not all of certifi.
+    """Let clients of HTTP read one certificate, not all of certifi.
 
-    Each client reads its file again. All of certifi take 20 ms of processor time, and a flow run on
-    a worker has 20 clients.
+    All of certifi take 20 ms of processor time, and each client of Prefect reads its file again: a
+    flow run on a worker has 20 of them. Importing Prefect reads certificates twice, and importing
+    LiteLLM three times. pip, which downloads packages, keeps the certificates of this machine.
     """
     first, end, _ = certifi.contents().partition(_END)
     descriptor, name = tempfile.mkstemp(prefix="durabench-", suffix=".pem")
@@ -23,3 +24,6 @@ def share_one_certificate() -> None:
     with os.fdopen(descriptor, "w") as file:
         file.write(first + end)
     os.environ.setdefault("PREFECT_API_SSL_CERT_FILE", name)
+    if own := os.environ.get("SSL_CERT_FILE"):
+        os.environ.setdefault("PIP_CERT", own)
+    os.environ["SSL_CERT_FILE"] = name
