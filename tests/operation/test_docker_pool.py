@@ -60,8 +60,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, docker_client: Any) -> Iter
     """Yield a server whose work pool `durabench` runs Docker containers."""
     with PrefectServer(tmp_path_factory.mktemp("installation")) as made:
         made.environment.update(QUICK)
-        # A worker passes Prefect's settings on to containers, which do not have this file.
-        made.environment.pop("PREFECT_API_SSL_CERT_FILE", None)
         path = made.folder / "docker.json"
         path.write_text(json.dumps(template(made.folder / "lake")))
         made.prefect(

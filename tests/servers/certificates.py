@@ -23,7 +23,6 @@ def share_one_certificate() -> None:
     atexit.register(Path(name).unlink, missing_ok=True)
     with os.fdopen(descriptor, "w") as file:
         file.write(first + end)
-    os.environ.setdefault("PREFECT_API_SSL_CERT_FILE", name)
     if own := os.environ.get("SSL_CERT_FILE"):
         os.environ.setdefault("PIP_CERT", own)
-    os.environ["SSL_CERT_FILE"] = name
+    os.environ["SSL_CERT_FILE"] = name  # also the default of Prefect's PREFECT_API_SSL_CERT_FILE
