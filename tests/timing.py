@@ -1,4 +1,4 @@
-"""Short timings for programs under test, and time limits on a busy machine."""
+"""Timings of programs under test and their reasons, and time limits on a busy machine."""
 
 import ast
 import inspect
@@ -13,7 +13,7 @@ def reasons() -> dict[str, str]:
     [declaration] = ast.parse(inspect.getsource(Timings)).body
     assert isinstance(declaration, ast.ClassDef)
     return {
-        ast.unparse(field.target): inspect.cleandoc(ast.literal_eval(reason.value))
+        ast.unparse(field.target): ast.literal_eval(reason.value)
         for field, reason in pairwise(declaration.body)
         if isinstance(field, ast.AnnAssign) and isinstance(reason, ast.Expr)
     }
