@@ -11,6 +11,7 @@ from uuid import UUID
 from prefect.exceptions import Pause
 
 from agent.errors import BudgetExhausted, Interrupted, Waiting
+from flows.attempts import check_image, solve_and_grade, solve_only
 from flows.display.terminal import say
 from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
@@ -24,7 +25,6 @@ from flows.server.processes import ProcessDied, begin_server, in_process
 from flows.server.shards import lease_name, mark_crashed
 from flows.server.slots import cell_slots
 from flows.server.turns import Slot, in_turn
-from flows.solve import check_image, solve_and_grade, solve_only
 from flows.storage.cleanup import swept
 from flows.storage.journals import open_journal
 

@@ -11,6 +11,7 @@ from prefect.context import FlowRunContext
 from prefect.states import Completed
 
 from agent.errors import BudgetExhausted, InfrastructureError, Waiting
+from flows.attempts import solve_only
 from flows.chats import opening
 from flows.chats.mailbox import Mailbox
 from flows.chats.opening import Opened
@@ -26,7 +27,6 @@ from flows.server.given import name_run
 from flows.server.logs import run_log
 from flows.server.stopping import graceful_stop
 from flows.server.turns import in_turn
-from flows.solve import solve_only
 from flows.storage.cleanup import swept
 from flows.storage.lake import Lake
 

@@ -17,6 +17,7 @@ from prefect.states import Completed
 from agent.errors import BudgetExhausted, Interrupted, Waiting
 from eval.digests import canonical_digest
 from eval.types import Instance
+from flows.attempts import solve_only
 from flows.chats.asking import asking, in_a_line
 from flows.errors import GateFailed, IncompleteRun
 from flows.experiments.cells import Cell, Place
@@ -39,7 +40,6 @@ from flows.server.logs import run_log
 from flows.server.retry import patiently
 from flows.server.stopping import graceful_stop
 from flows.server.turns import in_turn
-from flows.solve import solve_only
 from flows.storage import bindings, journals
 from flows.storage.cleanup import swept
 from flows.storage.lake import Lake, Row

@@ -157,8 +157,8 @@ class Work:
 
     def begin(self) -> None:
         """Begin a run."""
+        from flows.attempts import on_step, on_text
         from flows.chat import chat, on_stop
-        from flows.solve import on_step, on_text
 
         on_stop.set(self._keep)
         on_step.set(lambda cell, step: self._show_step(step))

@@ -78,7 +78,8 @@ def _edit(text: str) -> tuple[str, Path]:
 
 
 def _solve(made: Fork, lake: str | None) -> None:
-    from flows.solve import on_step, solve
+    from flows.attempts import on_step
+    from flows.solve import solve
 
     on_step.set(partial(show_step, full=False))
     outcome = run_flow(lambda: solve(made.experiment, made.instance_id, made.arm, lake=lake))

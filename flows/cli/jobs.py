@@ -74,8 +74,8 @@ def request(content: dict[str, Any]) -> Request:
 def run(asked: Request, lake: str | None, *, approved: bool = False) -> None:
     """Run a job, showing every step, and then its result."""
     with prefect_api():
+        from flows.attempts import on_step
         from flows.job import job
-        from flows.solve import on_step
 
         on_step.set(partial(running.show_step, full=False))
         job_id = running.run_flow(

@@ -77,8 +77,8 @@ def approve(row: Row, lake: str | None) -> None:
 
 def _run(definition: Pipeline, lake: str | None, **options: Any) -> None:
     with prefect_api():
+        from flows.attempts import on_step
         from flows.pipeline import pipeline
-        from flows.solve import on_step
 
         on_step.set(partial(running.show_step, full=False))
         models = [arm.model or definition.model for arm in definition.arms

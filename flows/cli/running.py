@@ -132,7 +132,8 @@ def debug(
     declared = declared.afresh()
     asyncio.run(plan.check(declared, lake))
     with prefect_api():
-        from flows.solve import on_step, solve
+        from flows.attempts import on_step
+        from flows.solve import solve
 
         on_step.set(partial(show_step, full=full))
         outcome = run_flow(lambda: solve(declared, instance, arm, lake=lake, trace=trace))

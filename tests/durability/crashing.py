@@ -26,7 +26,7 @@ from agent.session import unwritten
 from agent.types import Task
 from agent.workspaces.repository import ShellWorkspace
 from eval import instances
-from flows import solve
+from flows import attempts
 from flows.experiments import declaration
 from flows.experiments.cells import Cell, Place
 from flows.storage import journals
@@ -232,7 +232,7 @@ def put_around(points: Points, url: str, arm: ArmKind = "mini") -> None:
     def sent(scope: str) -> None:
         points.point("during call", scope)
 
-    solve.models.build = lambda spec, task, seed, admit: model_of(arm, url, sent, task)  # type: ignore[assignment]
+    attempts.models.build = lambda spec, task, seed, admit: model_of(arm, url, sent, task)  # type: ignore[assignment]
 
 
 def run(setting: Setting, environment: str, last: str | None, arm: ArmKind = "mini") -> None:
@@ -249,7 +249,7 @@ def run(setting: Setting, environment: str, last: str | None, arm: ArmKind = "mi
 async def attempt(one: Cell, lake: Lake) -> None:
     """Run the attempt of a cell as a flow does."""
     async with swept(lake):
-        await solve.attempt.fn(one, lake)
+        await attempts.attempt.fn(one, lake)
 
 
 def points_passed(lake: Path) -> list[str]:

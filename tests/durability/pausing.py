@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 
 from agent.errors import InfrastructureError, LeaseHeld
 from agent.journal import Journal, holding
-from flows import solve
+from flows import attempts
 from flows.storage.lake import Lake
 from tests.durability import crashing
 from tests.durability.crashing import Setting
@@ -30,7 +30,7 @@ def work(
     crashing.put_around(crashing.Points(stop_at, signal.SIGSTOP), setting.url)
     if not beats:
         Journal.renew = lambda *arguments: None  # type: ignore[method-assign]
-    solve.held = functools.partial(holding.held, ttl_s=LEASE_S)
+    attempts.held = functools.partial(holding.held, ttl_s=LEASE_S)
     try:
         asyncio.run(_insist(lake, time.monotonic() + patience_s))
         ended.send("done")

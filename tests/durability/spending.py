@@ -11,7 +11,7 @@ from agent.errors import BudgetExhausted
 from agent.models.chat import bash_call
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
 from eval import instances
-from flows import solve
+from flows import attempts
 from flows.experiments import declaration
 from flows.experiments.cells import Cell, Place
 from flows.storage.cleanup import swept
@@ -82,7 +82,7 @@ def work(setting: Setting, own: Sequence[Cell]) -> None:
     All workers make their first reservation at the same moment.
     """
     lake = setting.enter()
-    solve.models.build = lambda spec, task, seed, admit: PricedModel(  # type: ignore[assignment]
+    attempts.models.build = lambda spec, task, seed, admit: PricedModel(  # type: ignore[assignment]
         setting.url, seed, together=seed == own[0].seed
     )
     asyncio.run(_spend(lake, own))
@@ -92,5 +92,5 @@ async def _spend(lake: Lake, own: Sequence[Cell]) -> None:
     async with swept(lake):
         for cell in own:
             with suppress(BudgetExhausted):
-                await solve.attempt.fn(cell, lake)
+                await attempts.attempt.fn(cell, lake)
                 raise AssertionError(f"{cell.label} ended, although its model never submits")

@@ -15,7 +15,7 @@ import pytest
 
 from agent.errors import InfrastructureError, Interrupted
 from agent.journal import Account
-from flows import solve
+from flows import attempts
 from flows.experiments import declaration
 from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_key
@@ -55,7 +55,7 @@ class Counted:
 
     async def attempt(self) -> None:
         async with graceful_stop() as self.stop:
-            await solve.attempt.fn(self.cell, self.lake, self.stop)
+            await attempts.attempt.fn(self.cell, self.lake, self.stop)
 
     @property
     def account(self) -> Account:
@@ -92,7 +92,7 @@ def durable(lake: Lake, counting: CountingServer, monkeypatch: pytest.MonkeyPatc
     def build(spec: Any, task: Any, seed: int, sending: Any) -> Any:
         return crashing.model_of("durable", counting.url, lambda scope: None, task)
 
-    monkeypatch.setattr(solve.models, "build", build)
+    monkeypatch.setattr(attempts.models, "build", build)
     return Counted(cell, lake, counting.began, 0)
 
 
@@ -191,7 +191,7 @@ async def test_a_retried_attempt_begins_nothing(mini: Counted) -> None:
     stop = Stop()
     stop.requested = True
     with pytest.raises(Interrupted):
-        await solve.attempt.fn(mini.cell, mini.lake, stop)
+        await attempts.attempt.fn(mini.cell, mini.lake, stop)
     assert mini.began == []
 
 
@@ -205,9 +205,9 @@ async def test_a_stop_that_ends_a_program_of_the_cell_is_no_broken_infrastructur
         stop.requested = True
         raise InfrastructureError("git fetch: protocol error")
 
-    monkeypatch.setattr(solve, "_solve", ended)
+    monkeypatch.setattr(attempts, "_solve", ended)
     with pytest.raises(Interrupted):
-        await solve.attempt.fn(mini.cell, mini.lake, stop)
+        await attempts.attempt.fn(mini.cell, mini.lake, stop)
     [row] = mini.lake.rows("attempts", mini.cell.experiment.name)
     assert row["outcome"] == "interrupted"
 
@@ -225,6 +225,6 @@ async def test_a_stop_during_the_intent_of_a_call(
 
     monkeypatch.setattr(ceiling, stopping)
     with suppress(Interrupted):
-        await solve.attempt.fn(mini.cell, mini.lake, stop)
+        await attempts.attempt.fn(mini.cell, mini.lake, stop)
     assert mini.began == []
     assert mini.account == Account(0.0, 0.0, 0, 0, 0)

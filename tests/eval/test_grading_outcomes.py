@@ -11,7 +11,7 @@ import pytest
 from agent.errors import InfrastructureError
 from eval import grading, images
 from eval.types import Instance
-from flows import grade
+from flows import verdicts
 from flows.experiments.cells import Place, Submission
 from flows.storage.lake import Lake, Row
 
@@ -58,7 +58,7 @@ def submit(
 ) -> Callable[..., Any]:
     """Return a function that grades the reference patch. Prefect's own retries are off; other tests
     cover them."""
-    monkeypatch.setattr(grade.evaluate, "retries", 0)
+    monkeypatch.setattr(verdicts.evaluate, "retries", 0)
 
     async def graded(before_tests: str = "", tag: str = "whole") -> str:
         script = make_instance().eval_script.replace("git status\n", f"{before_tests}\n")
@@ -66,7 +66,7 @@ def submit(
         instance = replace(make_instance(eval_script=script, image=image), base_commit="HEAD")
         place = Place("docker", image_ids[tag])
         submission = Submission("trial", "a", instance, 0, "attempt", gold, place, 60.0)
-        return await grade.graded(submission, lake, twice=False)
+        return await verdicts.graded(submission, lake, twice=False)
 
     return graded
 

@@ -9,12 +9,13 @@ import pytest
 
 from agent.errors import WorkspaceError
 from eval import instances
-from flows import cells, solve
+from flows import attempts, cells
 from flows.benchmark import benchmark
 from flows.errors import IncompleteRun, UsageError
 from flows.experiments import workspaces
 from flows.experiments.cells import Cell
 from flows.experiments.stop import Stop
+from flows.solve import solve
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from tests.flows.conftest import Finished, trial
@@ -140,7 +141,7 @@ async def test_a_transient_failure_is_retried_at_once(
 ) -> None:
     """A transient failure costs a retry of the task, not another run, and the attempt's only row is
     that of its end."""
-    monkeypatch.setattr(solve.attempt, "retry_delay_seconds", [0, 0])
+    monkeypatch.setattr(attempts.attempt, "retry_delay_seconds", [0, 0])
     real, failures = workspaces._open, []
 
     async def shaky(*arguments: Any, **options: Any) -> Any:
@@ -173,10 +174,10 @@ async def test_repeats_are_attempts_of_their_own(lake_path: str) -> None:
     await benchmark(trial(**changes, repeats=2), lake_path)
     first = {row["attempt_id"] for row in rows(lake_path, "attempts")}
     await benchmark(trial(**changes, repeats=3), lake_path)
-    attempts = rows(lake_path, "attempts")
-    assert sorted(row["repeat"] for row in attempts) == [0, 1, 2]
-    assert first < {row["attempt_id"] for row in attempts}
-    assert len({row["seed"] for row in attempts}) == 3
+    repeated = rows(lake_path, "attempts")
+    assert sorted(row["repeat"] for row in repeated) == [0, 1, 2]
+    assert first < {row["attempt_id"] for row in repeated}
+    assert len({row["seed"] for row in repeated}) == 3
 
 
 async def test_one_cell_can_be_solved_alone(lake_path: str) -> None:
@@ -184,12 +185,12 @@ async def test_one_cell_can_be_solved_alone(lake_path: str) -> None:
     arms = [{"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}]
     declared = trial(select={"sample": 1}, arms=arms, primary=None)
     [instance] = [i.instance_id for i in solve_instances(declared)]
-    assert await solve.solve(declared, instance, "able", lake=lake_path) == "resolved"
+    assert await solve(declared, instance, "able", lake=lake_path) == "resolved"
     [only] = rows(lake_path, "attempts")
     await benchmark(declared, lake_path)
     assert [row["attempt_id"] for row in rows(lake_path, "attempts")] == [only["attempt_id"]]
     with pytest.raises(UsageError, match="no arm 'other'"):
-        await solve.solve(declared, instance, "other", lake=lake_path)
+        await solve(declared, instance, "other", lake=lake_path)
 
 
 def solve_instances(declared: Any) -> list[Any]:

@@ -11,8 +11,9 @@ import pytest
 from eval import grading, harness, instances
 from eval.types import Evaluation
 from flows.experiments.cells import Place, Submission
-from flows.grade import grade, graded
+from flows.grade import grade
 from flows.storage.lake import Lake
+from flows.verdicts import graded
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
 

@@ -13,10 +13,10 @@ from eval import instances
 from flows.experiments.cells import Place, Submission
 from flows.experiments.keys import verdict_key
 from flows.experiments.stop import Stop
-from flows.grade import graded
 from flows.server.turns import Slot, in_turn
 from flows.storage.journals import VARIABLE, open_journal
 from flows.storage.lake import Lake
+from flows.verdicts import graded
 
 NAME = "work"
 

@@ -1,0 +1,321 @@
+"""Attempts: the task in which an arm solves a cell, and its grading."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from prefect.client.schemas.objects import State
+from prefect.states import Completed, Failed
+
+from agent import models
+from agent.arms import ARMS
+from agent.errors import InfrastructureError, Waiting
+from agent.journal import Journal, Lease, Limit
+from agent.journal.holding import free, held
+from agent.journal.pacing import Pace, Sending
+from agent.models.spec import ModelSpec
+from agent.session.deadlines import covered_s
+from agent.session.log import JournalLog
+from agent.session.session import Session
+from agent.session.steps import Step, from_record
+from agent.types import Outcome
+from flows.experiments import endings, records, workspaces
+from flows.experiments.ancestry import alone_in_folder, origin_of, reuse_of
+from flows.experiments.cell_state import CellStates, is_solved, submission
+from flows.experiments.cells import Cell
+from flows.experiments.keys import attempt_key, is_cached, origins
+from flows.experiments.messages import check_answered
+from flows.experiments.stop import Stop
+from flows.images.preflight import Gate
+from flows.server.caching import filed, kept, result_of
+from flows.server.events import tell_waiting
+from flows.server.logs import attempt_line, brief, run_log, step_log
+from flows.storage.journals import blobs, open_journal
+from flows.storage.lake import Lake, Row
+from flows.verdicts import graded
+
+on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
+    "on_step", default=lambda cell, step: None
+)
+"""Callback after every step of an attempt; set by code that shows progress."""
+
+
+on_text: ContextVar[Callable[[str], None] | None] = ContextVar("on_text", default=None)
+"""Callback for texts of models while they are generated; set by a terminal that shows them."""
+
+
+@kept("attempt", "{cell.label}", lambda parameters: attempt_key(parameters["cell"]))
+async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> State[str]:
+    """Solve a cell, resuming an earlier run of it. Return the attempt id, in a state.
+
+    Steps are written to the journal as they happen, rows to the lake when the attempt ends. `stop`
+    is the stop request of the run, if the run has one.
+
+    Raises:
+        InfrastructureError: the attempt cannot continue now; recorded, never cached.
+        Interrupted: the operator asked to stop.
+        LeaseHeld: another run is working on the cell.
+        Waiting: a person has not answered yet; recorded, never cached.
+    """
+    stop = stop or Stop()
+    stop.check()
+    journal = await asyncio.to_thread(open_journal, lake)
+    attempt_id = attempt_key(cell)[:32]
+    await asyncio.to_thread(journal.start, records.journaled(cell, attempt_id))
+    while True:
+        try:
+            async with held(journal, attempt_id) as lease:
+                return await _run(_LeasedAttempt(cell, lake, journal, lease), stop)
+        except Waiting as error:
+            wait = await asyncio.to_thread(journal.inbox(attempt_id).wait)
+            assert wait is not None, "the attempt has stated it"
+            if wait.is_answered:
+                continue  # while the lease was held, so that no other run resumed the attempt
+            tell_waiting(cell, wait)
+            return Failed(name="Waiting", message=str(error), data=error)
+
+
+async def _run(own: "_LeasedAttempt", stop: Stop) -> State[str]:
+    """Resume a held attempt, and write its rows. Return its id, in a state."""
+    cell, lake = own.cell, own.lake
+    if await own.is_over():
+        where = (*cell.partition, own.lease.attempt_id)
+        [row] = await asyncio.to_thread(lake.read, "attempts", *where)
+        return _completed(row)
+    clock = _Clock()
+    try:
+        outcome, run = await own.outcome(clock, stop)
+    except Exception as error:
+        await own.write(endings.Interruption.of(error), clock.run)
+        raise
+    return _completed(await own.write(outcome, run))
+
+
+def _completed(row: Row) -> State[str]:
+    """Return the state of an ended attempt, with its outcome and its bill."""
+    return Completed(message=brief(row["outcome"], row), data=str(row["attempt_id"]))
+
+
+class _Clock:
+    """Time of a run since this object was created."""
+
+    def __init__(self) -> None:
+        self._started_at, self._began = datetime.now(UTC), time.perf_counter()
+
+    @property
+    def run(self) -> endings.Run:
+        """Start time and duration up to now."""
+        return endings.Run(self._started_at, time.perf_counter() - self._began)
+
+
+@dataclass(frozen=True)
+class _LeasedAttempt:
+    """The attempt at a cell whose lease this process holds."""
+
+    cell: Cell
+    lake: Lake
+    journal: Journal
+    lease: Lease
+
+    async def is_over(self) -> bool:
+        """Return True if the attempt has ended and its rows are written. They are then final.
+
+        Raises:
+            InfrastructureError: a row that can only be written from pruned steps is missing.
+        """
+        if await asyncio.to_thread(self.journal.pruned_at, self.lease.attempt_id) is not None:
+            await asyncio.to_thread(self._check_rows)
+            return True
+        return await asyncio.to_thread(self._is_filed)
+
+    async def outcome(self, clock: _Clock, stop: Stop) -> tuple[Outcome, endings.Run]:
+        """Return the recorded outcome, or replay the arm over the recorded steps.
+
+        The second value is the run that reached the outcome: an earlier one if only the rows are
+        missing.
+        """
+        ended = await asyncio.to_thread(self.journal.outcome, self.lease.attempt_id)
+        if ended is not None:
+            return endings.from_text(ended, clock.run)
+        await asyncio.to_thread(check_answered, self.journal, self.lease.attempt_id)
+        recorded = await asyncio.to_thread(self.journal.steps, self.lease.attempt_id)
+        answered = sum(step.result is not None for step in recorded)
+        run_log().info("%s", _begun(self.cell, self.lease.attempt_id, answered))
+        limits = _limits(self.cell, self.lease)
+        reuse = await asyncio.to_thread(reuse_of, self.journal, self.lease.attempt_id)
+        log = JournalLog(
+            self.journal, self.lease, blobs(self.lake), recorded, limits, stop.sleep, reuse
+        )
+        try:
+            outcome = await _solve(self.cell, log, stop)
+        except InfrastructureError:
+            stop.check()  # the signal that stops a worker also ends the programs of its cells
+            raise
+        run = clock.run
+        await asyncio.to_thread(self.journal.end, self.lease, endings.to_text(outcome, run))
+        return outcome, run
+
+    async def write(self, outcome: Outcome | endings.Interruption, run: endings.Run) -> Row:
+        """Write the rows of the attempt. Return its row of `attempts`.
+
+        Raises:
+            FencedError: another run has acquired the attempt.
+        """
+        attempt_id = self.lease.attempt_id
+        recorded = await asyncio.to_thread(self.journal.steps, attempt_id)
+        steps = [from_record(step) for step in recorded if step.result is not None]
+        copied = [step for step in recorded if step.copied]
+        known = await asyncio.to_thread(self.journal.attempt, attempt_id)
+        assert known is not None, "it is held"
+        account = await asyncio.to_thread(self.journal.account, attempt_id)
+        # Only the lease holder writes rows: a run that lost its lease must not overwrite its
+        # successor's.
+        await asyncio.to_thread(self.journal.check, self.lease)
+        finished = records.AttemptRecord(
+            attempt_id,
+            self.cell,
+            outcome,
+            steps,
+            account.billed_usd,
+            run,
+            known.parent_id,
+            frozenset((step.scope, step.seq) for step in copied),
+            covered_s(copied),
+        )
+        records.write(self.lake, finished)
+        row = records.attempt_row(finished)
+        run_log().info("%s: %s", self.cell.label, attempt_line(row, len(steps)))
+        return row
+
+    def _is_filed(self) -> bool:
+        ended = self.journal.outcome(self.lease.attempt_id)
+        if ended is None or self._missing():
+            return False
+        [row] = self.lake.read("attempts", *self.cell.partition, self.lease.attempt_id)
+        return bool(row["outcome"] == json.loads(ended)["status"])
+
+    def _check_rows(self) -> None:
+        if missing := self._missing():
+            raise InfrastructureError(
+                f"attempt {self.lease.attempt_id} has ended, but its row in `{missing[0]}` is gone "
+                f"from {self.lake.root} and its steps were pruned from the journal: restore the "
+                "row from a copy, or run under another --name, which buys everything again",
+                retryable=False,
+            )
+
+    def _missing(self) -> list[str]:
+        """Return the tables in which a row of the ended attempt is missing."""
+        where = (*self.cell.partition, self.lease.attempt_id)
+        tables = ("attempts", "predictions")
+        return [table for table in tables if not self.lake.has(table, *where)]
+
+
+def _begun(cell: Cell, attempt_id: str, recorded_steps: int) -> str:
+    """Return what is about to be solved, how and where."""
+    model = cell.experiment.model_of(cell.arm)
+    with_model = f" with {records.model_name(model)}" if model else ""
+    resumed = f", resumes after {recorded_steps} recorded steps" if recorded_steps else ""
+    return (
+        f"{cell.label}: attempt {attempt_id} of agent {cell.arm.agent}{with_model}, "
+        f"{cell.place.environment}{resumed}"
+    )
+
+
+def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
+    """Return the budgets that the attempt's calls count against."""
+    experiment, arm = cell.partition
+    of_arm = f"{experiment}/{arm}"
+    names = {"attempt": lease.attempt_id, "arm": of_arm, "experiment": experiment}
+    return tuple(
+        Limit(kind, names[kind], budget.usd, budget.calls)
+        for kind, budget in cell.experiment.budgets.items()
+    )
+
+
+async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
+    show, note, attempt_id = on_step.get(), step_log(), log.lease.attempt_id
+    spec = cell.experiment.model_of(cell.arm)
+    built = _models(cell, spec, log.journal, stop) if spec else {}
+    origin = await asyncio.to_thread(origin_of, log.journal, attempt_id)
+
+    def tell(step: Step) -> None:
+        note(step)
+        show(cell, step)
+
+    async with Session.start(
+        attempt_id=attempt_id,
+        models=built,
+        workspaces=workspaces.AttemptWorkspaces(
+            cell.instance, cell.place, attempt_id, log.journal.id, origin
+        ),
+        log=log,
+        on_step=tell,
+        may_go_on=stop.check,
+        limit_s=cell.arm.options.time_limit_s,
+        origins=origins(cell),
+        turn_end=stop.turn_end,
+    ) as session:
+        return await ARMS[cell.arm.agent].solve(cell.task, session, cell.arm.options)
+
+
+def _models(cell: Cell, own: ModelSpec, journal: Journal, stop: Stop) -> dict[str, models.Model]:
+    """Return the model of each role. Roles without a model of their own share one."""
+    limits = cell.experiment.rate_limits
+    pace = Pace(journal, limits, stop.sleep) if limits else None
+    sending = Sending(stop.check, stop.sleep, pace, on_text.get())
+    specs = cell.arm.options.models(own)
+    return {role: models.build(spec, cell.task, cell.seed, sending) for role, spec in specs.items()}
+
+
+async def check_image(cell: Cell, gate: Gate, states: CellStates, *, grade: bool) -> None:
+    """Check the local image of a cell with work to do, if the experiment asks for it.
+
+    Raises:
+        PreflightFailed: the image failed the preflight.
+    """
+    here = cell.place.image_digest
+    if cell.experiment.preflight and states.cell_at(cell, here, grade=grade) is None:
+        await gate.check(cell)
+
+
+async def solve_and_grade(cell: Cell, lake: Lake, *, stop: Stop) -> str:
+    """Solve and grade a cell. Return the outcome of the grading.
+
+    Raises:
+        InfrastructureError, BudgetExhausted, Interrupted: a later run resumes from there.
+        LeaseHeld: another run is working on the cell.
+        Waiting: a person has not answered yet.
+    """
+    attempt_id = await solve_only(cell, lake, stop=stop)
+    stop.check()
+    return await graded(submission(cell, attempt_id, lake), lake, twice=cell.experiment.audit)
+
+
+async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:
+    """Solve a cell without grading it, and the cell that it derives from. Return the attempt id.
+
+    Raises:
+        InfrastructureError, BudgetExhausted, Interrupted: a later run resumes from there.
+        LeaseHeld: another run is working on the cell.
+        Waiting: a person has not answered yet.
+    """
+    key = attempt_key(cell)
+    async with AsyncExitStack() as alone:
+        if not await asyncio.to_thread(is_cached, "attempt", key, lake):
+            if cell.base is not None and not await asyncio.to_thread(is_solved, cell.base, lake):
+                await solve_only(cell.base, lake, stop=stop)
+            journal = await asyncio.to_thread(open_journal, lake)
+            # The task would raise LeaseHeld as well, but count as failed.
+            await free(journal, key[:32])
+            await alone.enter_async_context(alone_in_folder(cell, journal))
+        kept = await filed(attempt, lake)
+        attempt_id = await result_of(kept, cell, lake, stop)
+    if not lake.has("attempts", *cell.partition, attempt_id):
+        # Prefect still has the cached result of an attempt whose rows were removed.
+        attempt_id = await result_of(kept.with_options(refresh_cache=True), cell, lake, stop)
+    return attempt_id
