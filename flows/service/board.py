@@ -13,6 +13,7 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.exceptions import PrefectHTTPStatusError
 
+from agent.timings import timings
 from flows.jobs import rows
 from flows.server import job_runs, pipeline_runs
 from flows.server.pipelines import Deployed
@@ -21,9 +22,6 @@ from flows.storage.lake import Lake, Row
 from flows.storage.shared_rows import SharedRows
 
 T = TypeVar("T")
-
-PREFECT_S = 10.0
-"""Time for an answer of the Prefect server."""
 
 _FROM_ROW = (
     *("source", "repo", "title", "revises", "verdict", "reason", "arm", "branch", "commit"),
@@ -224,7 +222,7 @@ async def asked(question: Awaitable[T]) -> T:
         Problem: there is none in time, or it is an error.
     """
     try:
-        async with asyncio.timeout(PREFECT_S):
+        async with asyncio.timeout(timings().service_answer_s):
             return await question
     except (TimeoutError, httpx.TransportError) as error:
         why = " ".join(str(error).split()) or type(error).__name__

@@ -1,5 +1,7 @@
 """The state of a job, by its row in the lake and its flow run."""
 
+import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -8,7 +10,8 @@ import pytest
 from prefect.client.schemas.objects import FlowRun, State, StateType
 
 from flows.server.job_runs import job_of
-from flows.service.board import _status
+from flows.service.board import _status, asked
+from flows.service.problems import Problem
 from flows.storage.lake import Row
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -93,3 +96,14 @@ def test_the_id_of_a_job_is_known_before_it_begins() -> None:
         "abcdef",
         own.hex[:10],
     ]
+
+
+async def test_a_server_that_answers_too_late_fails_the_request(
+    set_timings: Callable[..., None],
+) -> None:
+    """The time is a setting, and the client is told to try again."""
+    assert await asked(asyncio.sleep(0.1, "answered")) == "answered"
+    set_timings(service_answer_s=0.05)
+    with pytest.raises(Problem, match="does not answer.*try again") as failed:
+        await asked(asyncio.sleep(30))
+    assert failed.value.status == 503
