@@ -115,8 +115,8 @@ class Timings(BaseSettings):
     """Interval at which `durabench trace --follow` reads the journal."""
 
     service_answer_s: Seconds = 10.0
-    """Time for an answer of the Prefect server to `durabench serve`. After that, the request fails
-    and the client is told to try again."""
+    """Time for an answer of the Prefect server to `durabench serve`. After that, a request fails
+    with 503."""
 
     service_poll_s: Seconds = 0.2
     """Interval at which `durabench serve` reads the journal while a job is followed."""

@@ -235,13 +235,17 @@ def prefect(
     from prefect.server.api.server import SubprocessASGIServer
     from prefect.testing import utilities
 
+    from flows.server.api import VARIABLES
+
     folder = tmp_path_factory.mktemp("harness")
     copy_home("migrated", migrated, folder / "home")
     (folder / "home/prefect.db").rename(folder / "prefect-test.db")  # its name in the harness
-    with (
-        mock.patch.object(utilities, "mkdtemp", return_value=str(folder)),
-        utilities.prefect_test_harness(server_startup_timeout=120),
-    ):
+    with ExitStack() as stack:
+        with (
+            mock.patch.object(utilities, "mkdtemp", return_value=str(folder)),
+            mock.patch.dict(os.environ, VARIABLES),  # as for the server that a command starts
+        ):
+            stack.enter_context(utilities.prefect_test_harness(server_startup_timeout=120))
         server = SubprocessASGIServer()
         assert server.server_process is not None
         pytestconfig.stash[_HARNESS] = server.api_url

@@ -6,10 +6,12 @@ import io
 import json
 import tarfile
 from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import APIError
 from prefect.settings import PREFECT_SERVER_DATABASE_CONNECTION_URL
 
 from agent.workspaces.container import WORKSPACE_LABEL
@@ -61,8 +63,17 @@ def searched(container: Any, is_found: Found) -> list[str]:
 def begun(client: Any, known: set[str]) -> list[Any]:
     """Return the containers of steps that wait, without those of other tests."""
     labelled = client.containers.list(filters={"label": WORKSPACE_LABEL}, ignore_removed=True)
-    mine = [each for each in labelled if each.id not in known]
-    return [each for each in mine if not each.exec_run(["test", "-e", "/tmp/begun"]).exit_code]
+    return [each for each in labelled if each.id not in known and waits(each)]
+
+
+def waits(container: Any) -> bool:
+    """Return True if the step of a container waits; False if the container is being removed."""
+    try:
+        return not container.exec_run(["test", "-e", "/tmp/begun"]).exit_code
+    except APIError as error:
+        if error.status_code in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+            return False
+        raise
 
 
 async def test_no_container_of_a_pipeline_has_the_token(

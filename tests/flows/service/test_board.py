@@ -101,7 +101,7 @@ def test_the_id_of_a_job_is_known_before_it_begins() -> None:
 async def test_a_server_that_answers_too_late_fails_the_request(
     set_timings: Callable[..., None],
 ) -> None:
-    """The time is a setting, and the client is told to try again."""
+    """The time is a setting, and the message asks the client to try again."""
     assert await asked(asyncio.sleep(0.1, "answered")) == "answered"
     set_timings(service_answer_s=0.05)
     with pytest.raises(Problem, match="does not answer.*try again") as failed:
