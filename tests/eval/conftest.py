@@ -111,9 +111,7 @@ def make_instance(make_row: Callable[..., dict[str, Any]]) -> Callable[..., Inst
 
 def _git(folder: Path, *arguments: str) -> None:
     identity = ["-c", "user.name=Test", "-c", "user.email=test@example.org"]
-    subprocess.run(
-        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, timeout=60
-    )
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
 
 
 def _commit(folder: Path, message: str) -> None:

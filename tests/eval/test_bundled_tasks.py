@@ -93,7 +93,6 @@ def run(command: list[str], folder: Path, text: bytes = b"") -> bytes:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,
-        timeout=60,
     ).stdout
 
 

@@ -24,7 +24,6 @@ def run(repository: Path, commands: str) -> str:
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
     )
     return done.stdout.strip()
 
