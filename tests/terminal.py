@@ -77,8 +77,10 @@ class Terminal:
         try:
             wait_until(lambda: self.shown.count(text) >= times, seconds=seconds)
         except AssertionError:
+            code = self.process.poll()
+            state = "it runs" if code is None else f"it ended with {code}"
             self._show_stacks()
-            raise AssertionError(f"no {text!r} in:\n{self.shown[-6000:]}") from None
+            raise AssertionError(f"no {text!r}, {state}:\n{self.shown[-6000:]}") from None
 
     def ended(self, seconds: float = 60) -> int:
         """Wait for the end of the program. Return its exit code."""

@@ -1,5 +1,6 @@
 """Wait for a condition, with a time limit."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -14,3 +15,13 @@ def wait_until(condition: Callable[[], T], *, seconds: float = 60, every_s: floa
         assert time.monotonic() < deadline, f"the condition was not met within {seconds} s"
         time.sleep(every_s)
     return found
+
+
+async def until(
+    condition: Callable[[], object], *, seconds: float = 60, every_s: float = 0.02
+) -> None:
+    """Let other tasks run until `condition` is met, or fail after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"the condition was not met within {seconds} s"
+        await asyncio.sleep(every_s)

@@ -65,17 +65,17 @@ def begin(content: dict[str, Any], arm: dict[str, Any], lake_path: str | None) -
     """
     from flows.chats import opening
 
-    with prompting.prompt() as prompt:
-        if content["repo"] is not None and content["message"] is None:
-            content["message"] = asyncio.run(_first_message(prompt))
-        try:
-            talk = Talk.model_validate({**content, "message": content["message"] or "", "arm": arm})
-        except ValidationError as error:
-            raise UsageError(declaration.in_one_line(error)) from None
-        lake = Lake.open(lake_path)
-        attempt_id = asyncio.run(opening.begun(talk, lake))
-        needs_litellm = arm["model"] is not None and arm["model"]["provider"] == "litellm"
-        _talk(Mailbox.of(lake, attempt_id), lake, prompt, needs_litellm=needs_litellm)
+    prompt = prompting.prompt()
+    if content["repo"] is not None and content["message"] is None:
+        content["message"] = asyncio.run(_first_message(prompt))
+    try:
+        talk = Talk.model_validate({**content, "message": content["message"] or "", "arm": arm})
+    except ValidationError as error:
+        raise UsageError(declaration.in_one_line(error)) from None
+    lake = Lake.open(lake_path)
+    attempt_id = asyncio.run(opening.begun(talk, lake))
+    needs_litellm = arm["model"] is not None and arm["model"]["provider"] == "litellm"
+    _talk(Mailbox.of(lake, attempt_id), lake, prompt, needs_litellm=needs_litellm)
 
 
 def carry_on(attempt: str, lake_path: str | None) -> None:
@@ -93,8 +93,7 @@ def carry_on(attempt: str, lake_path: str | None) -> None:
             f"`durabench history {mailbox.attempt_id[:12]}` shows what was said"
         )
     messages.history(lake, mailbox.attempt_id, everything=False)
-    with prompting.prompt() as prompt:
-        _talk(mailbox, lake, prompt, needs_litellm=_has_litellm(mailbox))
+    _talk(mailbox, lake, prompting.prompt(), needs_litellm=_has_litellm(mailbox))
 
 
 def until_answered(mailbox: Mailbox, sent: InboxMessage, lake: Lake) -> None:
@@ -231,6 +230,10 @@ class Chat:
         Raises:
             Exception: the work has failed.
         """
+        async with self._prompt.printing_above():
+            await self._run()
+
+    async def _run(self) -> None:
         both = [asyncio.create_task(self._tend()), asyncio.create_task(self._read())]
         try:
             done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -239,6 +242,7 @@ class Chat:
         finally:
             for task in both:
                 task.cancel()
+            await asyncio.wait(both)
             if self._mailbox.seen().standing != "ended":
                 self._work.ask_to_stop()
             await self._work.end()

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from io import UnsupportedOperation
 from typing import Protocol
 
@@ -22,6 +22,13 @@ class Prompt(Protocol):
 
         Raises:
             KeyboardInterrupt: Ctrl-C was typed.
+        """
+        ...
+
+    def printing_above(self) -> AbstractAsyncContextManager[None]:
+        """Show what is printed in the block above the line that is being typed.
+
+        Stop reading lines before the block ends. Everything printed is on the terminal after it.
         """
         ...
 
@@ -43,6 +50,9 @@ class _Piped:
             self._rest += read
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode(errors="replace")
+
+    def printing_above(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
 
 async def _read() -> bytes:
@@ -79,14 +89,22 @@ class _Terminal:
         except EOFError:
             return None
 
+    @asynccontextmanager
+    async def printing_above(self) -> AsyncIterator[None]:
+        from prompt_toolkit.application import run_in_terminal
+        from prompt_toolkit.patch_stdout import patch_stdout
 
-@contextmanager
-def prompt() -> Iterator[Prompt]:
-    """Yield the prompt of this process. What is printed in the block appears above it."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        yield _Piped()
-        return
-    from prompt_toolkit.patch_stdout import patch_stdout
+        try:
+            with patch_stdout(raw=True):
+                yield
+        finally:
+            # prompt_toolkit prints in a thread, which passes texts to this event loop while a line
+            # is being read. The last one may still be a callback that starts a task. The task that
+            # starts here runs after it.
+            await asyncio.sleep(0)
+            await run_in_terminal(lambda: None)
 
-    with patch_stdout(raw=True):
-        yield _Terminal()
+
+def prompt() -> Prompt:
+    """Return the prompt of this process."""
+    return _Terminal() if sys.stdin.isatty() and sys.stdout.isatty() else _Piped()

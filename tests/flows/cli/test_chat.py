@@ -267,8 +267,8 @@ def test_standard_input_is_read_line_by_line(monkeypatch: pytest.MonkeyPatch) ->
     """The last line needs no end, and after it there is none."""
 
     async def read() -> list[str | None]:
-        with prompting.prompt() as prompt:
-            return [await prompt.line() for _ in range(3)]
+        prompt = prompting.prompt()
+        return [await prompt.line() for _ in range(3)]
 
     monkeypatch.setattr("sys.stdin", io.StringIO("one\ntwo"))
     assert asyncio.run(read()) == ["one", "two", None]
