@@ -5,7 +5,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from flows.storage.lake import Lake
 from tests.durability import crashing
 from tests.durability.conftest import CountingServer
 from tests.servers import openai_server as api
+from tests.waiting import until
 
 pytestmark = pytest.mark.sampled(5)
 
@@ -104,12 +105,6 @@ def mini(request: pytest.FixtureRequest, lake: Lake) -> Iterator[Counted]:
     with api.OpenAIServer(api.by_turn(script)) as server:
         cell = litellm_cell(server, native_tools=native)
         yield Counted(cell, lake, server.began, len(TURNS))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # other threads make it true
-            await asyncio.sleep(0.01)
 
 
 async def stop_after(counted: Counted, calls: int, rng: random.Random) -> None:

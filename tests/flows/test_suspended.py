@@ -15,6 +15,7 @@ from flows.benchmark import benchmark
 from tests.flows.conftest import SUBMIT, trial
 from tests.operation.test_no_call_after_a_stop import billed
 from tests.servers import openai_server as api
+from tests.waiting import until
 
 
 def answer(body: dict[str, Any]) -> api.Reply:
@@ -47,9 +48,7 @@ async def test_a_cell_that_ends_does_not_cut_off_the_calls_of_others(
             )
             run = await client.create_flow_run_from_deployment(deployment)
             running = asyncio.create_task(run_flow_async(benchmark, flow_run=run, parameters=given))
-            async with asyncio.timeout(120):
-                while len(models.began) < 2:
-                    await asyncio.sleep(0.05)
+            await until(lambda: len(models.began) >= 2, seconds=120)
             await client.set_flow_run_state(run.id, Suspended(timeout_seconds=3600))
             with pytest.raises(Pause):
                 await asyncio.wait_for(running, 120)

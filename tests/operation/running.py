@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ import yaml
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from reports.types import Report
+from tests import waiting
 from tests.servers.prefect_server import PrefectApi, PrefectServer
 from tests.timing import as_variables
 
@@ -166,10 +166,6 @@ def state(server: PrefectApi, run: str) -> str:
     return str(server.get(f"/flow_runs/{run}")["state"]["type"])
 
 
-def wait_until(what: Callable[[], Any], seconds: float = 180, every_s: float = 1.0) -> Any:
-    """Return the first true value of `what`, or fail after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < deadline, f"the condition was not met within {seconds} s"
-        time.sleep(every_s)
-    return found
+def wait_until(condition: Callable[[], Any], seconds: float = 180, every_s: float = 1.0) -> Any:
+    """Wait as `tests.waiting` does, with the time that workers and their flow runs need."""
+    return waiting.wait_until(condition, seconds=seconds, every_s=every_s)

@@ -9,6 +9,7 @@ from agent.arms.options import MiniOptions
 from agent.errors import InfrastructureError, ModelError
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from tests.agent.arms.conftest import SUBMISSION, Solver
+from tests.waiting import until
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -128,8 +129,7 @@ async def test_cancelling_ends_the_agents_thread(solve: Solver) -> None:
             raise AssertionError("was not cancelled")
 
     attempt = asyncio.create_task(solve(SlowModel()))
-    while not calls:
-        await asyncio.sleep(0.01)
+    await until(lambda: calls)
     attempt.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(attempt, timeout=10)

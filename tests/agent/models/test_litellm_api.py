@@ -13,6 +13,7 @@ from agent.models.litellm_loading import load
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
 from tests.servers import openai_server as api
+from tests.waiting import until
 
 BASH = {
     "type": "function",
@@ -225,8 +226,7 @@ async def test_a_cancelled_call_ends_at_once() -> None:
     """Stopping an attempt does not wait for the provider."""
     with api.OpenAIServer([api.slow(5, api.text("late"))]) as server:
         call = asyncio.create_task(ask(server))
-        while not server.requests:
-            await asyncio.sleep(0.01)
+        await until(lambda: server.requests)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call

@@ -13,6 +13,7 @@ from agent.session.gates import Gate
 from agent.session.session import Session
 from agent.workspaces.protocol import Workspace
 from tests.agent.session.runs import ASK, Runs, text
+from tests.waiting import until
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -198,8 +199,7 @@ async def test_a_closed_gate_ends_commands_and_lets_a_paid_call_finish(
         )
         running = asyncio.create_task(long)
         await model.asked.wait()
-        while not sign.exists():
-            await asyncio.sleep(0.01)
+        await until(sign.exists)
         gate.close("its sibling failed")
         with pytest.raises(CalledOff, match="its sibling failed"):
             await running

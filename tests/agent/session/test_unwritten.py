@@ -13,6 +13,7 @@ from agent.session.contacts import Contact
 from agent.session.steps import ActionResult
 from agent.workspaces.protocol import Workspace
 from tests.agent.session.runs import ASK, Runs
+from tests.waiting import until
 
 
 class Watching:
@@ -134,10 +135,9 @@ async def test_the_end_of_an_attempt_writes_it(runs: Runs, *, is_failing: bool) 
 
 async def test_it_is_written_after_a_while_without_another_step(runs: Runs) -> None:
     """An arm may do something else for long."""
-    async with runs.session() as session, asyncio.timeout(20):
+    async with runs.session() as session:
         await run(session)
-        while not kinds(runs):
-            await asyncio.sleep(0.01)
+        await until(lambda: kinds(runs), seconds=20)
 
 
 @pytest.mark.usefixtures("held")

@@ -17,6 +17,7 @@ from docker import DockerClient
 from agent.errors import WorkspaceError
 from agent.workspaces import DockerWorkspace, HostWorkspace, janitor, ownership
 from tests.agent.workspaces.conftest import make_repository
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
 
@@ -127,9 +128,7 @@ async def test_leftovers_of_a_killed_program_are_removed(
 ) -> None:
     """A running program has no leftovers. A killed one's workspace and command are removed."""
     worker = start(place[0], attempt, place[1])
-    async with asyncio.timeout(10):
-        while not sleeps(attempt):
-            await asyncio.sleep(0.05)
+    await until(lambda: sleeps(attempt), seconds=10, every_s=0.05)
     assert await of_attempt(attempt) == []
     worker.process.send_signal(signal.SIGSTOP)
     assert await of_attempt(attempt) == []

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from agent.errors import WorkspaceError
 from agent.workspaces.host import heed_interrupts
 from agent.workspaces.shell import Shell, server_command
+from tests.waiting import until
 
 
 class ScriptedServer:
@@ -216,9 +217,8 @@ async def test_a_script_that_takes_too_long_ends_with_its_programs(tmp_path: Pat
         done = await shell.run(script, timeout_s=1, mode="plain")
         assert done.timed_out
         group = int(done.text)
-        async with asyncio.timeout(5):  # a killed process is gone a moment later
-            while _alive_in(group):
-                await asyncio.sleep(0.01)
+        # A killed process is gone a moment later.
+        await until(lambda: not _alive_in(group), seconds=5)
 
 
 def _alive_in(group: int) -> list[int]:

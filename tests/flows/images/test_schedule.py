@@ -36,6 +36,7 @@ from flows.storage import report_files
 from flows.storage.lake import Lake, Row
 from tests.flows.conftest import trial
 from tests.servers.image_registry import ImageRegistry
+from tests.waiting import until
 
 pytestmark = [pytest.mark.docker, pytest.mark.sampled(3), pytest.mark.turn(4)]
 
@@ -280,10 +281,10 @@ class TestSchedule:
         enters."""
         visits, schedule = self.schedule(repo, lake_path, ahead=1)
         async with schedule as placed:
-            await self.until(lambda: repo.here() == {TASKS[0]})
+            await until(lambda: repo.here() == {TASKS[0]})
             async with placed(visits[0]) as there:
                 assert there.place.image_digest == repo.client.images.get(there.instance.image).id
-                await self.until(lambda: repo.here() == set(TASKS[:2]))
+                await until(lambda: repo.here() == set(TASKS[:2]))
                 await asyncio.sleep(1)
                 assert repo.here() == set(TASKS[:2])
         assert repo.here() == set(TASKS[:2])
@@ -414,7 +415,7 @@ class TestSchedule:
         """A skipped image is fetched if it is needed after all."""
         visits, schedule = self.schedule(repo, lake_path, ahead=1)
         async with schedule as placed:
-            await self.until(lambda: repo.here() == {TASKS[0]})
+            await until(lambda: repo.here() == {TASKS[0]})
             for visit in visits[:3]:
                 placed.skip(visit)
             async with placed(visits[3]):
@@ -424,12 +425,6 @@ class TestSchedule:
                 assert repo.here() == {TASKS[0], TASKS[1], TASKS[3]}
             async with placed(visits[0]) as there:
                 assert there.place.image_digest
-
-    @staticmethod
-    async def until(condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(60):
-            while not condition():
-                await asyncio.sleep(0.05)
 
 
 @pytest.mark.sampled(4)

@@ -20,6 +20,7 @@ from flows.display.terminal import say
 from flows.experiments.stop import Stop
 from flows.server.processes import ProcessDied, begin_server, in_process
 from tests.operation.running import below
+from tests.waiting import until
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
@@ -108,15 +109,9 @@ async def asked_to_stop(do: Do, began: Path) -> Any:
     """Run a function and ask it to stop when it has begun. Return its result."""
     stop = Stop()
     running = asyncio.create_task(run(do, began, stop=stop))
-    await exists(began)
+    await until(began.is_file)
     stop.requested = True
     return await running
-
-
-async def exists(path: Path) -> None:
-    async with asyncio.timeout(60):
-        while not path.is_file():
-            await asyncio.sleep(0.05)
 
 
 async def test_a_server_that_is_started_ahead_is_used() -> None:
@@ -192,7 +187,7 @@ async def test_the_signals_of_the_parent_are_left_to_it(tmp_path: Path) -> None:
     """A terminal sends Ctrl-C to all processes, and the parent passes on the stop request."""
     began = tmp_path / "began"
     running = asyncio.create_task(run(until_stopped, began, stop=(stop := Stop())))
-    await exists(began)
+    await until(began.is_file)
     pid = int(began.read_text().partition("-")[0])
     for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(pid, number)
@@ -213,14 +208,12 @@ async def test_a_cancelled_parent_leaves_no_process(tmp_path: Path) -> None:
     """A process that ignores stop requests is killed."""
     began = tmp_path / "began"
     running = asyncio.create_task(run(for_ever, began))
-    await exists(began)
+    await until(began.is_file)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     name = began.read_text()
-    async with asyncio.timeout(30):
-        while ownership.lives(name):
-            await asyncio.sleep(0.05)
+    await until(lambda: not ownership.lives(name), seconds=30)
 
 
 @task

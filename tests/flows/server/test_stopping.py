@@ -20,6 +20,7 @@ from rich.console import Console
 
 from agent.errors import Interrupted
 from flows.server.stopping import PAUSED, graceful_stop
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("prefect")
 
@@ -117,9 +118,7 @@ async def at_work(
     deployment = await client.create_deployment(await client.create_flow(work), name)
     run = await client.create_flow_run_from_deployment(deployment)
     running = asyncio.create_task(run_flow_async(work, flow_run=run))
-    async with asyncio.timeout(60):
-        while run.id not in entered:
-            await asyncio.sleep(0.05)
+    await until(lambda: run.id in entered)
     return run, running
 
 

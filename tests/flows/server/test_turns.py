@@ -17,6 +17,7 @@ from flows.server.turns import Slot, in_turn
 from flows.storage.journals import VARIABLE, open_journal
 from flows.storage.lake import Lake
 from flows.verdicts import graded
+from tests.waiting import until
 
 NAME = "work"
 
@@ -39,12 +40,6 @@ def journal(lake: Lake) -> Journal:
 async def use(journal: Journal) -> str:
     async with held(journal, NAME):
         return "used"
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 @pytest.fixture
