@@ -154,8 +154,9 @@ class _Folder:
             await asyncio.to_thread(_remove, self.path)
 
     async def _end(self, server: Process) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(server.pid, signal.SIGKILL)
+        if server.returncode is None:  # otherwise another process may have its id by now
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)
         await asyncio.to_thread(_kill_marked, self._mark)
         # Reads the rest, so that the pipes close while the loop still exists. If another task still
         # waits for a command, that task reads to the end itself.

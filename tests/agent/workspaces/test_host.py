@@ -133,6 +133,21 @@ async def test_closing_ends_a_running_command(temporary: Path) -> None:
     await _within(5, lambda: not any(map(_runs, pids)))
 
 
+async def test_closing_kills_no_process_that_has_the_id_of_the_ended_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The system gives the id to another process once the server has ended."""
+    workspace = await opened()
+    server = workspace._folder._server
+    assert server is not None
+    os.kill(server.pid, signal.SIGKILL)
+    await server.wait()
+    killed: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda group, number: killed.append(group))
+    await workspace.close()
+    assert killed == []
+
+
 async def _within(seconds: float, reading: Callable[[], T]) -> T:
     """Return the first true value of `reading`."""
     for _ in range(int(seconds / 0.02)):
