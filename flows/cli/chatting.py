@@ -74,8 +74,7 @@ def begin(content: dict[str, Any], arm: dict[str, Any], lake_path: str | None) -
         raise UsageError(declaration.in_one_line(error)) from None
     lake = Lake.open(lake_path)
     attempt_id = asyncio.run(opening.begun(talk, lake))
-    needs_litellm = arm["model"] is not None and arm["model"]["provider"] == "litellm"
-    _talk(Mailbox.of(lake, attempt_id), lake, prompt, needs_litellm=needs_litellm)
+    _talk(Mailbox.of(lake, attempt_id), lake, prompt)
 
 
 def carry_on(attempt: str, lake_path: str | None) -> None:
@@ -93,7 +92,7 @@ def carry_on(attempt: str, lake_path: str | None) -> None:
             f"`durabench history {mailbox.attempt_id[:12]}` shows what was said"
         )
     messages.history(lake, mailbox.attempt_id, everything=False)
-    _talk(mailbox, lake, prompting.prompt(), needs_litellm=_has_litellm(mailbox))
+    _talk(mailbox, lake, prompting.prompt())
 
 
 def until_answered(mailbox: Mailbox, sent: InboxMessage, lake: Lake) -> None:
@@ -122,11 +121,11 @@ async def _first_message(prompt: Prompt) -> str:
     return await prompt.line() or ""
 
 
-def _talk(mailbox: Mailbox, lake: Lake, prompt: Prompt, *, needs_litellm: bool) -> None:
+def _talk(mailbox: Mailbox, lake: Lake, prompt: Prompt) -> None:
     show(f"chat {mailbox.attempt_id}; /help lists what can be typed", "dim")
     with prefect_api():
         try:
-            run_flow(lambda: Chat(mailbox, lake, prompt).run(), needs_litellm)
+            run_flow(lambda: Chat(mailbox, lake, prompt).run(), _has_litellm(mailbox))
         finally:
             if mailbox.seen().standing != "ended":
                 show(f"`durabench chat {mailbox.attempt_id[:12]}` continues it", "dim")
