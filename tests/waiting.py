@@ -17,11 +17,10 @@ def wait_until(condition: Callable[[], T], *, seconds: float = 60, every_s: floa
     return found
 
 
-async def until(
-    condition: Callable[[], object], *, seconds: float = 60, every_s: float = 0.02
-) -> None:
-    """Let other tasks run until `condition` is met, or fail after `seconds`."""
+async def until(condition: Callable[[], T], *, seconds: float = 60, every_s: float = 0.02) -> T:
+    """Return the first true value as `wait_until` does, and let other tasks run meanwhile."""
     deadline = time.monotonic() + seconds
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < deadline, f"the condition was not met within {seconds} s"
         await asyncio.sleep(every_s)
+    return found

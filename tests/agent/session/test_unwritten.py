@@ -135,9 +135,9 @@ async def test_the_end_of_an_attempt_writes_it(runs: Runs, *, is_failing: bool) 
 
 async def test_it_is_written_after_a_while_without_another_step(runs: Runs) -> None:
     """An arm may do something else for long."""
-    async with runs.session() as session:
+    async with runs.session() as session, asyncio.timeout(20):
         await run(session)
-        await until(lambda: kinds(runs), seconds=20)
+        await until(lambda: kinds(runs))
 
 
 @pytest.mark.usefixtures("held")

@@ -9,9 +9,8 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -19,8 +18,7 @@ from agent.errors import WorkspaceError
 from agent.workspaces import HostWorkspace, host
 from tests.agent.commands import sh
 from tests.agent.workspaces.conftest import make_repository
-
-T = TypeVar("T")
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -126,11 +124,11 @@ async def test_closing_ends_a_running_command(temporary: Path) -> None:
     workspace = await opened()
     command = "echo $$ >../pids; setsid -f sh -c 'echo $$ >>../pids; sleep 7654'; sleep 7654"
     running = asyncio.create_task(workspace.run(command, timeout_s=600))
-    pids = await _within(5, lambda: _two_pids(Path(workspace.root).parent / "pids"))
+    pids = await until(lambda: _two_pids(Path(workspace.root).parent / "pids"), seconds=5)
     await workspace.close()
     with pytest.raises(WorkspaceError):
         await running
-    await _within(5, lambda: not any(map(_runs, pids)))
+    await until(lambda: not any(map(_runs, pids)), seconds=5)
 
 
 async def test_closing_kills_no_process_that_has_the_id_of_the_ended_server(
@@ -146,15 +144,6 @@ async def test_closing_kills_no_process_that_has_the_id_of_the_ended_server(
     monkeypatch.setattr(os, "killpg", lambda group, number: killed.append(group))
     await workspace.close()
     assert killed == []
-
-
-async def _within(seconds: float, reading: Callable[[], T]) -> T:
-    """Return the first true value of `reading`."""
-    for _ in range(int(seconds / 0.02)):
-        if value := reading():
-            return value
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"no result within {seconds} s")
 
 
 def _two_pids(file: Path) -> list[int]:
