@@ -7,8 +7,14 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+LIMIT_S = 240.0
+"""In the process of low priority, an import of LiteLLM can take a minute (tests/spare.py).
 
-def wait_until(condition: Callable[[], T], *, seconds: float = 60, every_s: float = 0.02) -> T:
+This is below the limit of pytest, which does not name the condition.
+"""
+
+
+def wait_until(condition: Callable[[], T], *, seconds: float = LIMIT_S, every_s: float = 0.02) -> T:
     """Return the first true value of `condition`, or fail after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
@@ -17,7 +23,9 @@ def wait_until(condition: Callable[[], T], *, seconds: float = 60, every_s: floa
     return found
 
 
-async def until(condition: Callable[[], T], *, seconds: float = 60, every_s: float = 0.02) -> T:
+async def until(
+    condition: Callable[[], T], *, seconds: float = LIMIT_S, every_s: float = 0.02
+) -> T:
     """Return the first true value as `wait_until` does, and let other tasks run meanwhile."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
