@@ -22,6 +22,7 @@ from typing import Any
 import httpx
 
 from agent.workspaces.host import heed_interrupts
+from flows.server.api import VARIABLES
 from flows.server.settings import as_lines
 from tests.servers.postgres import free_port
 from tests.servers.prefect_home import copy_home, merge_log, migrated
@@ -33,6 +34,15 @@ START_S, STOP_S = 600.0, 20.0
 
 PATIENT = as_variables(server_answer_s=60.0, service_answer_s=45.0, doctor_check_s=180.0)
 """Time limits of programs that have to reach the server on a busy machine."""
+
+_WITHOUT_BLOCKS = {
+    name: VARIABLES[name]
+    for name in (
+        "PREFECT_SERVER_REGISTER_BLOCKS_ON_START",
+        "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION",
+    )
+}
+"""Storing a block registers its type. Registering all of them at the start takes a second."""
 
 
 # For plain HTTP: httpx would read all of certifi for a request, for 20 ms of processor time.
@@ -105,7 +115,7 @@ class PrefectServer(PrefectApi):
         }
         """Environment of all programs that use the server."""
         wanted = [line for line in as_lines() if not line.startswith("#")]
-        self._settings = dict(line.split("=", 1) for line in wanted) | settings
+        self._settings = _WITHOUT_BLOCKS | dict(line.split("=", 1) for line in wanted) | settings
         self._process: subprocess.Popen[bytes] | None = None
         self._logs: dict[int, Path] = {}
 
