@@ -72,8 +72,11 @@ settings.register_profile(
 settings.load_profile("any machine")
 
 _IN_MEMORY = pytest.StashKey[in_memory.Files | None]()
-_HARNESS = pytest.StashKey[str]()
-"""The URL of the server of the fixture `prefect`, once a test has used it."""
+_HARNESS = pytest.StashKey[tuple[Any, Any]]()
+"""Prefect's settings with the server of the fixture `prefect`, and the same without a server.
+
+They are there once a test has used the fixture.
+"""
 
 TIMEOUT_S = 300.0
 """The time limit of a test that has none of its own, as in pyproject.toml."""
@@ -232,7 +235,9 @@ def prefect(
     """Run a real Prefect server with its own database, once per test process."""
     # Commands set this before they import Prefect, which configures logging only once.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    from prefect.context import get_settings_context
     from prefect.server.api.server import SubprocessASGIServer
+    from prefect.settings import PREFECT_API_URL
     from prefect.testing import utilities
 
     from flows.server.api import VARIABLES
@@ -248,7 +253,9 @@ def prefect(
             stack.enter_context(utilities.prefect_test_harness(server_startup_timeout=120))
         server = SubprocessASGIServer()
         assert server.server_process is not None
-        pytestconfig.stash[_HARNESS] = server.api_url
+        inside = get_settings_context().settings
+        outside = inside.copy_with_update(restore_defaults={PREFECT_API_URL})
+        pytestconfig.stash[_HARNESS] = (inside, outside)
         with idle.suspended_while_idle("prefect", server.server_process.send_signal):
             yield
 
@@ -259,10 +266,12 @@ def _without_prefect(request: pytest.FixtureRequest) -> Iterator[None]:
     with ExitStack() as stack:
         harness = request.config.stash.get(_HARNESS, None)
         if harness is not None and "prefect" not in request.fixturenames:
-            from prefect.settings import PREFECT_API_URL, temporary_settings
+            from prefect.context import SettingsContext, get_settings_context
 
-            if PREFECT_API_URL.value() == harness:
-                stack.enter_context(temporary_settings(restore_defaults={PREFECT_API_URL}))
+            inside, outside = harness  # Prefect's own way would make the settings for each test
+            context = get_settings_context()
+            if context.settings is inside:
+                stack.enter_context(SettingsContext(profile=context.profile, settings=outside))
         yield
 
 
