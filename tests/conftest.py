@@ -15,6 +15,7 @@ uses none of these:
 
 import gc
 import os
+import signal
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -78,12 +79,16 @@ _HARNESS = pytest.StashKey[tuple[Any, Any]]()
 They are there once a test has used the fixture.
 """
 
+INTERRUPTS = {signal.SIGINT: signal.default_int_handler, signal.SIGQUIT: signal.SIG_DFL}
+"""Signals that a shell lets its background processes ignore, with how Python handles them."""
+
 TIMEOUT_S = 300.0
 """The time limit of a test that has none of its own, as in pyproject.toml."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare what all programs of the test run share."""
+    _heed_interrupts()
     if not hasattr(config, "workerinput"):
         config.stash[_IN_MEMORY] = in_memory.begin(config)
         homes = ExitStack()
@@ -94,6 +99,17 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         folders = [str(Path(sitecustomize.__file__).parent), os.environ.get("PYTHONPATH")]
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+
+
+def _heed_interrupts() -> None:
+    """Handle interrupts also in a test run that a shell has started in the background.
+
+    A shell lets its background processes ignore interrupts. What the tests start must not, so each
+    start would fork all memory of this process (`heed_interrupts` in agent/workspaces/host.py).
+    """
+    for number, handler in INTERRUPTS.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before tests are deselected by their marks
