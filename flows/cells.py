@@ -173,7 +173,7 @@ class _Shard:
         except BudgetExhausted as error:
             return "budget", f"stopped: {error}"
         except Exception as error:
-            return "infrastructure", f"infrastructure: {error}"
+            return "infrastructure", f"infrastructure: {str(error) or type(error).__name__}"
 
     async def _work(self, there: Cell, *, apart: bool) -> str:
         async with self._limit():

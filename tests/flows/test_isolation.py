@@ -75,6 +75,22 @@ async def test_a_process_that_dies_takes_no_other_cell_with_it(
     assert (row["outcome"], row["resolved"]) == ("resolved", True)
 
 
+async def test_an_error_without_a_text_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time limits of HTTP clients raise such errors."""
+
+    async def late(*_: object, **__: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr("flows.cells.check_image", late)
+    arms = [{"name": "gold", "agent": "gold"}]
+    declared = trial(arms=arms, primary=None, select={"sample": 1})
+    with pytest.raises(IncompleteRun, match="1 of 1 cells ended as infrastructure"):
+        await benchmark(declared, str(tmp_path / "lake"))
+    assert "gold · durabench__quillet-3: infrastructure: TimeoutError\n" in capsys.readouterr().err
+
+
 def test_a_command_whose_cells_have_processes_does_not_load_litellm(tmp_path: Path) -> None:
     """It would take two seconds of processor time. The processes of the cells load it."""
     program = (
