@@ -208,9 +208,9 @@ def run_flow(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = F
     except KeyboardInterrupt:
         raise Interrupted("stopped; run the same command again to continue") from None
     except (httpx.HTTPError, PrefectHTTPStatusError) as error:
+        why = str(error) or type(error).__name__
         raise InfrastructureError(
-            f"the Prefect server was lost: {error or type(error).__name__}; run the same command "
-            "again to continue"
+            f"the Prefect server was lost: {why}; run the same command again to continue"
         ) from error
 
 
