@@ -28,6 +28,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from agent.timings import timings
+from agent.workspaces.host import heed_interrupts
 from tests import in_memory, samples
 from tests.needs import needs
 from tests.servers import idle
@@ -79,9 +80,6 @@ _HARNESS = pytest.StashKey[tuple[Any, Any]]()
 They are there once a test has used the fixture.
 """
 
-INTERRUPTS = {signal.SIGINT: signal.default_int_handler, signal.SIGQUIT: signal.SIG_DFL}
-"""Signals that a shell lets its background processes ignore, with how Python handles them."""
-
 TIMEOUT_S = 300.0
 """The time limit of a test that has none of its own, as in pyproject.toml."""
 
@@ -107,9 +105,9 @@ def _heed_interrupts() -> None:
     A shell lets its background processes ignore interrupts. What the tests start must not, so each
     start would fork all memory of this process (`heed_interrupts` in agent/workspaces/host.py).
     """
-    for number, handler in INTERRUPTS.items():
-        if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, handler)
+    if (heed := heed_interrupts()) is not None:
+        heed()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before tests are deselected by their marks

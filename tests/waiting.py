@@ -7,14 +7,14 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-LIMIT_S = 240.0
-"""In the process of low priority, an import of LiteLLM can take a minute (tests/spare.py).
+STARVED_S = 240.0
+"""Time to import LiteLLM in the process of low priority (tests/spare.py): a minute is too short.
 
 This is below the limit of pytest, which does not name the condition.
 """
 
 
-def wait_until(condition: Callable[[], T], *, seconds: float = LIMIT_S, every_s: float = 0.02) -> T:
+def wait_until(condition: Callable[[], T], *, seconds: float = 60, every_s: float = 0.02) -> T:
     """Return the first true value of `condition`, or fail after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
@@ -23,9 +23,7 @@ def wait_until(condition: Callable[[], T], *, seconds: float = LIMIT_S, every_s:
     return found
 
 
-async def until(
-    condition: Callable[[], T], *, seconds: float = LIMIT_S, every_s: float = 0.02
-) -> T:
+async def until(condition: Callable[[], T], *, seconds: float = 60, every_s: float = 0.02) -> T:
     """Return the first true value as `wait_until` does, and let other tasks run meanwhile."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):

@@ -22,7 +22,6 @@ from typing import Any
 import httpx
 
 from agent.workspaces.host import heed_interrupts
-from flows.server.api import VARIABLES
 from flows.server.settings import as_lines
 from tests.servers.postgres import free_port
 from tests.servers.prefect_home import copy_home, merge_log, migrated
@@ -36,11 +35,8 @@ PATIENT = as_variables(server_answer_s=60.0, service_answer_s=45.0, doctor_check
 """Time limits of programs that have to reach the server on a busy machine."""
 
 _WITHOUT_BLOCKS = {
-    name: VARIABLES[name]
-    for name in (
-        "PREFECT_SERVER_REGISTER_BLOCKS_ON_START",
-        "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION",
-    )
+    "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
+    "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
 }
 """Storing a block registers its type. Registering all of them at the start takes a second."""
 

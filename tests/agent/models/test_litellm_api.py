@@ -13,7 +13,7 @@ from agent.models.litellm_loading import load
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
 from tests.servers import openai_server as api
-from tests.waiting import until
+from tests.waiting import STARVED_S, until
 
 BASH = {
     "type": "function",
@@ -226,7 +226,7 @@ async def test_a_cancelled_call_ends_at_once() -> None:
     """Stopping an attempt does not wait for the provider."""
     with api.OpenAIServer([api.slow(5, api.text("late"))]) as server:
         call = asyncio.create_task(ask(server))
-        await until(lambda: server.requests)
+        await until(lambda: server.requests, seconds=STARVED_S)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
