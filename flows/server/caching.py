@@ -8,10 +8,12 @@ from typing import Any, ParamSpec, TypeVar
 from prefect import task
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import TagsContext
+from prefect.exceptions import ObjectAlreadyExists
 from prefect.filesystems import RemoteFileSystem
 from prefect.settings import PREFECT_API_URL
 from prefect.tasks import Task, exponential_backoff
 from prefect.utilities.annotations import quote
+from tenacity import retry, retry_if_exception_type, stop_after_attempt
 
 from agent.errors import InfrastructureError
 from flows.experiments.keys import result_name
@@ -58,8 +60,18 @@ async def _storage(lake: Lake) -> Path | RemoteFileSystem:
         return place
     block = RemoteFileSystem(basepath=str(place), settings=dict(place.storage_options))
     name = f"durabench-{hashlib.sha256(str(place).encode()).hexdigest()[:16]}"
-    await patiently(lambda: block.asave(name, overwrite=True))
+    await patiently(_save, block, name)
     return block
+
+
+@retry(retry=retry_if_exception_type(ObjectAlreadyExists), stop=stop_after_attempt(4), reraise=True)
+async def _save(block: RemoteFileSystem, name: str) -> None:
+    """Save a block on the server, which may lack its type.
+
+    Prefect looks for the block's type, schema and document, and then creates what is missing. Each
+    of the three fails if another program creates it in between, and is found in the next attempt.
+    """
+    await block.asave(name, overwrite=True)
 
 
 def kept(
