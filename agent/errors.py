@@ -36,6 +36,11 @@ from difflib import unified_diff
 from agent.places import place
 
 
+def one_line(error: BaseException) -> str:
+    """Return the text of an error in one line, or the name of its type if it has no text."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 class AgentError(Exception):
     """Base of all errors that this package raises on purpose."""
 

@@ -9,6 +9,8 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.errors import one_line
+
 if TYPE_CHECKING:
     from upath import UPath
 
@@ -88,6 +90,7 @@ def is_away(error: Exception) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """Return the message of an error in one line."""
-    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return " ".join(text.split()) or type(error).__name__
+    """Return the message of an error in one line. It does not name a file."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return one_line(error)

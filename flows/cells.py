@@ -10,7 +10,7 @@ from uuid import UUID
 
 from prefect.exceptions import Pause
 
-from agent.errors import BudgetExhausted, Interrupted, Waiting
+from agent.errors import BudgetExhausted, Interrupted, Waiting, one_line
 from flows.attempts import check_image, solve_and_grade, solve_only
 from flows.display.terminal import say
 from flows.experiments.cell_state import CellStates, End
@@ -173,7 +173,7 @@ class _Shard:
         except BudgetExhausted as error:
             return "budget", f"stopped: {error}"
         except Exception as error:
-            return "infrastructure", f"infrastructure: {str(error) or type(error).__name__}"
+            return "infrastructure", f"infrastructure: {one_line(error)}"
 
     async def _work(self, there: Cell, *, apart: bool) -> str:
         async with self._limit():

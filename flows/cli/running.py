@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import typer
 
 from agent.arms import ARMS
-from agent.errors import InfrastructureError, Interrupted
+from agent.errors import InfrastructureError, Interrupted, one_line
 from agent.models import litellm_loading
 from agent.session.steps import Step
 from flows.cli import console
@@ -208,9 +208,9 @@ def run_flow(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = F
     except KeyboardInterrupt:
         raise Interrupted("stopped; run the same command again to continue") from None
     except (httpx.HTTPError, PrefectHTTPStatusError) as error:
-        why = str(error) or type(error).__name__
         raise InfrastructureError(
-            f"the Prefect server was lost: {why}; run the same command again to continue"
+            f"the Prefect server was lost: {one_line(error)}; run the same command again to "
+            "continue"
         ) from error
 
 

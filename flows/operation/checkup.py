@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from rich.console import Console
 
-from agent.errors import InfrastructureError
+from agent.errors import InfrastructureError, one_line
 from agent.journal import Journal
 from agent.journal.addresses import is_missing, place
 from agent.timings import timings
@@ -127,8 +127,7 @@ def _begun(name: str, check: Check) -> "Future[list[Finding]]":
                 found = asyncio.run(_awaited(found))
             outcome.set_result(found if isinstance(found, list) else [found])
         except Exception as error:
-            words = " ".join(str(error).split()) or type(error).__name__
-            outcome.set_result([Finding("problem", _named(name, words, error))])
+            outcome.set_result([Finding("problem", _named(name, one_line(error), error))])
 
     Thread(target=copy_context().run, args=(run,), daemon=True).start()
     return outcome

@@ -9,7 +9,7 @@ import ssl
 import time
 from typing import Any
 
-from agent.errors import InfrastructureError
+from agent.errors import InfrastructureError, one_line
 from agent.timings import timings
 
 _AGAIN_S = 0.25
@@ -147,5 +147,4 @@ def _failure(url: str, error: Exception) -> InfrastructureError:
         return InfrastructureError(
             f"PREFECT_API_URL={url} is no address: give it as http://HOST:4200/api"
         )
-    why = " ".join(str(error).split()) or type(error).__name__
-    return InfrastructureError(f"the Prefect API {url} does not answer: {why}; {_MEND}")
+    return InfrastructureError(f"the Prefect API {url} does not answer: {one_line(error)}; {_MEND}")

@@ -13,6 +13,7 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.exceptions import PrefectHTTPStatusError
 
+from agent.errors import one_line
 from agent.timings import timings
 from flows.jobs import rows
 from flows.server import job_runs, pipeline_runs
@@ -225,8 +226,9 @@ async def asked(question: Awaitable[T]) -> T:
         async with asyncio.timeout(timings().service_answer_s):
             return await question
     except (TimeoutError, httpx.TransportError) as error:
-        why = " ".join(str(error).split()) or type(error).__name__
-        raise Problem(503, f"the Prefect server does not answer ({why}): try again") from error
+        raise Problem(
+            503, f"the Prefect server does not answer ({one_line(error)}): try again"
+        ) from error
     except PrefectHTTPStatusError as error:
         status = error.response.status_code
         is_theirs = status >= 500
