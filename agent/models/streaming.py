@@ -59,10 +59,12 @@ async def streamed_by_responses(litellm: ModuleType, arguments: dict[str, Any], 
 async def _told(
     litellm: ModuleType, arguments: dict[str, Any], tell: Tell
 ) -> tuple[Any, list[Any]]:
-    """Return a stream that has ended, with its chunks, of which each text was passed on.
+    """Stream an answer to its end, and pass its text to `tell` as it arrives.
+
+    Return the stream and its chunks.
 
     Raises:
-        EmptyAnswer: it broke off.
+        EmptyAnswer: the stream ended early.
     """
     stream = await litellm.acompletion(
         **arguments, stream=True, stream_options={"include_usage": True}

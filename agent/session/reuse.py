@@ -120,7 +120,7 @@ def _agree(known: RecordedStep, inputs: Inputs) -> bool:
 
 
 def _place(tree: TreeRef) -> tuple[str, str]:
-    """Return what tells trees apart: a delta may be stored under several names."""
+    """Return the identity of a tree. A delta may be stored under several names."""
     return tree.tree, tree.image
 
 

@@ -60,7 +60,7 @@ class Mailbox:
 
     @classmethod
     def of(cls, lake: Lake, prefix: str) -> "Mailbox":
-        """Return that of the attempt whose id begins with a text.
+        """Return the mailbox of the attempt whose id begins with a text.
 
         Raises:
             UsageError: there is no such attempt, there are several, or it was pruned.

@@ -15,7 +15,7 @@ from flows.storage.lake import Lake
 
 @dataclass(frozen=True)
 class Service:
-    """The lake, the Prefect server, and what was made of them."""
+    """Objects that all requests share."""
 
     lake: Lake
     client: PrefectClient

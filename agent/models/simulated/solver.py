@@ -137,7 +137,7 @@ class _Solver:
             yield [Action("I write the test.", "write", arguments)]
 
     def _change(self) -> Play:
-        """Make the change, in place of the one before. The same change again is only a look."""
+        """Apply a drawn change, after undoing the one before. If both are equal, only look."""
         place = f"{self.draw}/{self.changes}" if self.changes or self._is_retry else ""
         self.changes += 1
         before, files = self.change, self.reference.files
