@@ -29,7 +29,7 @@ from hypothesis import HealthCheck, settings
 
 from agent.timings import timings
 from agent.workspaces.host import heed_interrupts
-from tests import in_memory, samples
+from tests import in_memory, leftovers, samples
 from tests.needs import needs
 from tests.servers import idle
 from tests.servers.certificates import share_one_certificate
@@ -88,6 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Prepare what all programs of the test run share."""
     _heed_interrupts()
     if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(leftovers)
         config.stash[_IN_MEMORY] = in_memory.begin(config)
         homes = ExitStack()
         homes.enter_context(shared_homes())
