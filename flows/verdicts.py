@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from agent.errors import InfrastructureError
+from agent.errors import InfrastructureError, one_line
 from agent.journal import Journal
 from agent.journal.holding import held
 from eval import grading
@@ -52,7 +52,7 @@ async def evaluate(submission: Submission, lake: Lake) -> State[list[str]]:
         evaluation = grading.broken(
             submission.instance,
             submission.place.environment,
-            " ".join(str(error).split()),
+            one_line(error),
             started_at=started_at,
             timeout_s=submission.timeout_s,
         )

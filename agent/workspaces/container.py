@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from time import sleep
 from typing import Any, Self
 
-from agent.errors import WorkspaceError
+from agent.errors import WorkspaceError, one_line
 from agent.workspaces import ownership
 from agent.workspaces.lifetime import uninterrupted
 from agent.workspaces.protocol import Environment, Mount
@@ -442,15 +442,15 @@ def docker_errors(image: str) -> Iterator[None]:
         raise WorkspaceError(f"Docker refused: {error.explanation or error}") from error
     except RequestException as error:
         raise WorkspaceError(
-            f"Docker stopped answering ({_one_line(error)}): start it and run again"
+            f"Docker stopped answering ({_short(error)}): start it and run again"
         ) from error
     except DockerException as error:
         raise WorkspaceError(
-            f"no Docker daemon answers ({_one_line(error)}); start Docker, check DOCKER_HOST, "
+            f"no Docker daemon answers ({_short(error)}); start Docker, check DOCKER_HOST, "
             "or use `environment: host`",
             retryable=False,
         ) from error
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+def _short(error: Exception) -> str:
+    return one_line(error)[:200]

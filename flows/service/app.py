@@ -14,7 +14,7 @@ from prefect.client.orchestration import get_client
 from starlette.exceptions import HTTPException
 from starlette.middleware.base import RequestResponseEndpoint
 
-from agent.errors import InfrastructureError
+from agent.errors import InfrastructureError, one_line
 from flows.errors import Mismatch, UsageError
 from flows.service import (
     experiment_pages,
@@ -108,9 +108,9 @@ def _of(error: Exception) -> tuple[int, str]:
     if isinstance(error, HTTPException):
         return error.status_code, str(error.detail)
     if isinstance(error, UsageError) and not isinstance(error, Mismatch):
-        return 422, " ".join(str(error).split())
+        return 422, one_line(error)
     if isinstance(error, _KNOWN):
-        return 503, " ".join(str(error).split())
+        return 503, one_line(error)
     return 500, "the service failed; its log says why"
 
 

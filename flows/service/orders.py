@@ -5,7 +5,7 @@ import json
 from typing import Any
 from uuid import UUID
 
-from agent.errors import InfrastructureError
+from agent.errors import InfrastructureError, one_line
 from flows.chats.asking import Asking, asking, in_a_line
 from flows.errors import UsageError
 from flows.jobs import rows
@@ -164,5 +164,5 @@ def lake_problem(lake: Lake) -> str:
             (lake.root / "jobs").exists()
         existing_journal(lake)
     except (InfrastructureError, UsageError, ReportError) as error:
-        return " ".join(str(error).split())
+        return one_line(error)
     return ""

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from agent.errors import one_line
 from flows.jobs.request import Request as JobRequest
 from flows.service import orders, results
 from flows.service.board import asked
@@ -128,7 +129,7 @@ async def _prefect_problem(service: Service) -> str:
         error = await asked(service.client.api_healthcheck())
     except Problem as problem:
         return str(problem)
-    return " ".join(str(error).split()) if error else ""
+    return one_line(error) if error else ""
 
 
 async def _lake_problem(service: Service) -> str:
