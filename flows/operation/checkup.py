@@ -127,7 +127,7 @@ def _begun(name: str, check: Check) -> "Future[list[Finding]]":
                 found = asyncio.run(_awaited(found))
             outcome.set_result(found if isinstance(found, list) else [found])
         except Exception as error:
-            outcome.set_result([Finding("problem", _named(name, one_line(error), error))])
+            outcome.set_result([Finding("problem", _named(name, error))])
 
     Thread(target=copy_context().run, args=(run,), daemon=True).start()
     return outcome
@@ -154,9 +154,10 @@ class _Daemons(ThreadPoolExecutor):
         return outcome
 
 
-def _named(name: str, words: str, error: Exception) -> str:
+def _named(name: str, error: Exception) -> str:
     known = (UsageError, ReportError, InfrastructureError, EvalError)
-    return f"{name}: {'' if isinstance(error, known) else f'{type(error).__name__}: '}{words}"
+    kind = "" if isinstance(error, known) else f"{type(error).__name__}: "
+    return f"{name}: {kind}{one_line(error)}"
 
 
 def _in_time(
