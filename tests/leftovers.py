@@ -14,6 +14,9 @@ import pytest
 _VARIABLE = "PYTEST_XDIST_TESTRUNUID"
 """Variable in which xdist tells its processes the id of the run."""
 
+GRACE_S = 5.0
+"""Time in which a program that ends after its parent, such as a server of forks, may do so."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the id of the run, which xdist would otherwise choose and not tell."""
@@ -23,8 +26,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Kill what is left, once the processes of the run have ended."""
-    for program in _left_by(config.option.testrunuid):
+    """Kill what does not end soon after the processes of the run."""
+    _, alive = psutil.wait_procs(list(_left_by(config.option.testrunuid)), timeout=GRACE_S)
+    for program in alive:
         with suppress(psutil.NoSuchProcess):
             command = " ".join(program.cmdline())
             program.kill()

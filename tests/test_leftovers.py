@@ -36,25 +36,48 @@ def test_interrupted(server):
 """
 
 
+ENDS_AFTER_ITS_PARENT = """
+import subprocess
+
+
+def test_passes():
+    # Its input ends with the process of the test, like that of a server of forks.
+    subprocess.Popen(["sh", "-c", "cat; sleep 0.5"], stdin=subprocess.PIPE)
+"""
+
+
 @pytest.mark.slow
 def test_an_interrupted_run_leaves_no_server_behind(tmp_path: Path) -> None:
     """xdist ends its processes before their fixtures have stopped the server."""
-    (tmp_path / "test_it.py").write_text(SLOW_TO_STOP)
+    run = begin(SLOW_TO_STOP, tmp_path)
+    wait_until((tmp_path / "server.pid").exists)
+    os.killpg(run.pid, signal.SIGINT)
+    printed, _ = run.communicate()
+    assert "killed a program that was left behind: sleep 600" in printed
+    wait_until(lambda: _has_ended(int((tmp_path / "server.pid").read_text())))
+
+
+@pytest.mark.slow
+def test_a_program_that_is_about_to_end_is_not_killed(tmp_path: Path) -> None:
+    """Its parent was a process of the run, and it ends shortly after it."""
+    printed, _ = begin(ENDS_AFTER_ITS_PARENT, tmp_path).communicate()
+    assert "1 passed" in printed
+    assert "left behind" not in printed
+
+
+def begin(tests: str, folder: Path) -> subprocess.Popen[str]:
+    """Start a test run of its own, with one process of xdist."""
+    (folder / "test_it.py").write_text(tests)
     command = [sys.executable, "-m", "pytest", "-p", "tests.leftovers", "-n", "1", "test_it.py"]
-    run = subprocess.Popen(
-        [*command, "--rootdir", str(tmp_path)],
-        cwd=tmp_path,
+    return subprocess.Popen(
+        [*command, "--rootdir", str(folder)],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     )
-    wait_until((tmp_path / "server.pid").exists)
-    os.killpg(run.pid, signal.SIGINT)
-    printed, _ = run.communicate()
-    assert "killed a program that was left behind: sleep 600" in printed
-    wait_until(lambda: _has_ended(int((tmp_path / "server.pid").read_text())))
 
 
 def _has_ended(pid: int) -> bool:
