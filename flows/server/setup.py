@@ -1,21 +1,22 @@
 """`durabench setup`: create or update everything that runs need on a Prefect server."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
 import httpx
-from prefect.automations import Automation
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.objects import StateType
 from prefect.events.actions import ActionTypes, ChangeFlowRunState, PauseWorkPool, SendNotification
-from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
-from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.events.schemas.automations import Automation, AutomationCore, EventTrigger, Posture
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectHTTPStatusError
 from prefect.settings import PREFECT_API_URL
 from prefect.workers.process import ProcessWorker
+from tenacity import retry, retry_if_exception_type, stop_after_attempt
 
 from agent.errors import InfrastructureError
 from agent.timings import timings
@@ -36,6 +37,11 @@ _SIGNS_OF_LIFE = {PAUSED} | {
     f"prefect.flow-run.{name}"
     for name in ["heartbeat", "Completed", "Failed", "Crashed", "Cancelled"]
 }
+
+_beside_others = retry(
+    retry=retry_if_exception_type(ObjectAlreadyExists), stop=stop_after_attempt(2), reraise=True
+)
+"""Find in a second attempt what another `durabench setup` has created during the first."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +210,7 @@ def tell(block_id: UUID) -> AutomationCore:
     )
 
 
+@_beside_others
 async def _pool(client: PrefectClient) -> tuple[UUID, list[str]]:
     try:
         return (await client.read_work_pool(POOL)).id, []
@@ -217,12 +224,16 @@ async def _pool(client: PrefectClient) -> tuple[UUID, list[str]]:
 async def _queues(client: PrefectClient) -> list[str]:
     there = {queue.name for queue in await client.read_work_queues(work_pool_name=POOL)}
     missing = [name for name in QUEUES if name not in there]
+    lines = []
     for name in missing:
         priority = QUEUES.index(name) + 1
-        await client.create_work_queue(name, priority=priority, work_pool_name=POOL)
-    return [f"made     work queue {name}" for name in missing]
+        with suppress(ObjectAlreadyExists):  # another `durabench setup` was faster
+            await client.create_work_queue(name, priority=priority, work_pool_name=POOL)
+            lines.append(f"made     work queue {name}")
+    return lines
 
 
+@_beside_others
 async def _cells(client: PrefectClient, cells: int | None) -> list[str]:
     try:
         there = await client.read_global_concurrency_limit_by_name(CELLS)
@@ -238,17 +249,37 @@ async def _cells(client: PrefectClient, cells: int | None) -> list[str]:
 
 async def _automation(client: PrefectClient, wanted: AutomationCore) -> list[str]:
     """Create or update an automation. Whether it is enabled stays unchanged."""
-    found = await client.read_automations_by_name(wanted.name)
-    if not found:
+    found = await _only(client, wanted.name)
+    if found is None:
         await client.create_automation(wanted)
+        await _only(client, wanted.name)
         state = "" if wanted.enabled else " (off: turn it on in the UI if you want it)"
         return [f"made     automation {wanted.name!r}{state}"]
-    there = Automation.model_validate(found[0].model_dump())
-    kept = wanted.model_copy(update={"enabled": there.enabled})
-    if _content(there) != _content(kept):
-        await client.update_automation(found[0].id, kept)
+    kept = wanted.model_copy(update={"enabled": found.enabled})
+    if _content(found) != _content(kept):
+        await client.update_automation(found.id, kept)
         return [f"updated  automation {wanted.name!r}"]
     return []
+
+
+async def _only(client: PrefectClient, name: str) -> Automation | None:
+    """Return the automation of a name, or None. Of several, delete all but one.
+
+    Prefect allows any number of them, so each `durabench setup` at the same moment creates one. All
+    keep the same one.
+    """
+    found = sorted(await client.read_automations_by_name(name), key=lambda each: each.id)
+    for other in found[1:]:
+        await _delete(client, other)
+    return found[0] if found else None
+
+
+async def _delete(client: PrefectClient, automation: Automation) -> None:
+    try:
+        await client.delete_automation(automation.id)
+    except PrefectHTTPStatusError as error:
+        if error.response.status_code != httpx.codes.NOT_FOUND:  # another setup was faster
+            raise
 
 
 def _content(automation: AutomationCore) -> dict[str, object]:

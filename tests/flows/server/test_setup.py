@@ -1,5 +1,6 @@
 """`durabench setup`, and the findings of `doctor` on a server, against real servers."""
 
+import asyncio
 import json
 import sqlite3
 import time
@@ -96,6 +97,18 @@ def test_setup_is_idempotent_and_keeps_the_choices_of_the_operator(bare: Prefect
     assert all(automation["enabled"] for automation in automations(server))
     assert server.get(f"/v2/concurrency_limits/{CELLS}")["limit"] == 9
     server.patch(f"/automations/{pause['id']}", {"enabled": False})
+
+
+async def test_setups_at_the_same_moment_create_everything_once(bare: PrefectServer) -> None:
+    """Each finds nothing, and what another has created by then is no error."""
+    request = SetupRequest()
+    await asyncio.gather(*(setup.set_up(request) for _ in range(4)))
+    assert [each["name"] for each in automations(bare)] == [
+        "durabench: dead flow runs are Crashed",
+        "durabench: dead jobs begin again",
+        "durabench: pause the pool when infrastructure breaks",
+    ]
+    assert await setup.set_up(request) == []
 
 
 async def test_a_changed_automation_is_updated(
