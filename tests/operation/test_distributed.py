@@ -291,20 +291,25 @@ def test_a_server_that_was_killed_is_waited_for(server: PrefectServer) -> None:
 
 @pytest.mark.sampled(9)
 @pytest.mark.usefixtures("workers")
-def test_a_cancelled_benchmark_cancels_its_shards_and_resumes_later(server: PrefectServer) -> None:
+def test_a_cancelled_benchmark_cancels_its_shards_and_resumes_later(
+    server: PrefectServer, simulation: Simulation, api_base: str
+) -> None:
     """Cancelling a benchmark's flow run cancels its shards, and a second run resumes its cells."""
-    arms = declared()["arms"][:1]
-    content = declared(name="cancelled", arms=arms, repeats=2)
-    run = order(server, "benchmark", {"experiment": content})
+    skilled = "skill-1.0"
+    simulation.held = frozenset({skilled})  # so that no cell ends before the run is cancelled
+    changes = {"name": "cancelled", "arms": arms(api_base, ["1.0"]), "repeats": 2}
+    run = order(server, "benchmark", {"experiment": declared(**changes)})
     # Prefect takes five minutes to cancel a run that a worker has taken but not started.
     wait_until(lambda: is_running_and_none_is_pending(states(server, "cancelled")))
     server.prefect("flow-run", "cancel", run)
+    wait_until(lambda: "RUNNING" not in states(server, "cancelled"))
+    simulation.held = frozenset()
     over = {"COMPLETED", "CANCELLED", "FAILED", "CRASHED"}
     wait_until(lambda: state(server, run) in over)
     assert state(server, run) == "CANCELLED"
     wait_until(lambda: set(states(server, "cancelled")) <= over, 400)
-    expect(server, begin(server, name="cancelled", arms=arms, repeats=2))
-    assert resolved(server, "cancelled") == {"mini": 4}
+    expect(server, begin(server, **changes))
+    assert resolved(server, "cancelled") == {skilled: 4}
 
 
 def is_running_and_none_is_pending(states: list[str]) -> bool:
