@@ -8,16 +8,14 @@ from typing import Any, ParamSpec, TypeVar
 from prefect import task
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import TagsContext
-from prefect.exceptions import ObjectAlreadyExists
 from prefect.filesystems import RemoteFileSystem
 from prefect.settings import PREFECT_API_URL
 from prefect.tasks import Task, exponential_backoff
 from prefect.utilities.annotations import quote
-from tenacity import retry, retry_if_exception_type, stop_after_attempt
 
 from agent.errors import InfrastructureError
 from flows.experiments.keys import result_name
-from flows.server.retry import patiently
+from flows.server.retry import beside_others, patiently
 from flows.storage.lake import Lake
 
 P = ParamSpec("P")
@@ -64,7 +62,7 @@ async def _storage(lake: Lake) -> Path | RemoteFileSystem:
     return block
 
 
-@retry(retry=retry_if_exception_type(ObjectAlreadyExists), stop=stop_after_attempt(4), reraise=True)
+@beside_others
 async def _save(block: RemoteFileSystem, name: str) -> None:
     """Save a block on the server, which may lack its type.
 

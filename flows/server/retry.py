@@ -1,14 +1,21 @@
-"""Retry while the Prefect server is unreachable, so that a restart does not fail paid work."""
+"""Retry while the Prefect server is unreachable, so that a restart does not fail paid work.
+
+Retry also what fails because another program has created the same object at the same moment.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
 
 import httpx
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
+from prefect.exceptions import ObjectAlreadyExists
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
+    retry,
     retry_if_exception,
+    retry_if_exception_type,
+    stop_after_attempt,
     stop_after_delay,
     wait_fixed,
 )
@@ -18,6 +25,15 @@ from flows.display.terminal import say
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+beside_others = retry(
+    retry=retry_if_exception_type(ObjectAlreadyExists), stop=stop_after_attempt(4), reraise=True
+)
+"""Decorates a function that looks for objects on the server and creates those that are missing.
+
+If another program creates one in between, the next attempt finds it. At most three are in a
+function: the type, the schema and the document of a block.
+"""
 
 
 async def patiently(

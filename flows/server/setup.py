@@ -16,13 +16,13 @@ from prefect.events.schemas.automations import Automation, AutomationCore, Event
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectHTTPStatusError
 from prefect.settings import PREFECT_API_URL
 from prefect.workers.process import ProcessWorker
-from tenacity import retry, retry_if_exception_type, stop_after_attempt
 
 from agent.errors import InfrastructureError
 from agent.timings import timings
 from flows.errors import UsageError
 from flows.server import events
 from flows.server.first_contact import contact
+from flows.server.retry import beside_others
 from flows.server.settings import CELLS, JOB_TAG, POOL, QUEUES, as_lines, missing_lines
 from flows.server.stopping import PAUSED
 
@@ -37,11 +37,6 @@ _SIGNS_OF_LIFE = {PAUSED} | {
     f"prefect.flow-run.{name}"
     for name in ["heartbeat", "Completed", "Failed", "Crashed", "Cancelled"]
 }
-
-_beside_others = retry(
-    retry=retry_if_exception_type(ObjectAlreadyExists), stop=stop_after_attempt(2), reraise=True
-)
-"""Find in a second attempt what another `durabench setup` has created during the first."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +205,7 @@ def tell(block_id: UUID) -> AutomationCore:
     )
 
 
-@_beside_others
+@beside_others
 async def _pool(client: PrefectClient) -> tuple[UUID, list[str]]:
     try:
         return (await client.read_work_pool(POOL)).id, []
@@ -233,7 +228,7 @@ async def _queues(client: PrefectClient) -> list[str]:
     return lines
 
 
-@_beside_others
+@beside_others
 async def _cells(client: PrefectClient, cells: int | None) -> list[str]:
     try:
         there = await client.read_global_concurrency_limit_by_name(CELLS)
