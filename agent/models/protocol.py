@@ -19,30 +19,29 @@ recording that is replayed, the simulated price list, no money involved (`none`)
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens and money of one model call, or the sum of several."""
+    """Tokens and money of one model call, or the sum of several.
 
-    input_tokens: int = 0
-    """All prompt tokens, including `cache_read_tokens` and `cache_write_tokens`."""
-    cache_read_tokens: int = 0
-    """The part of the prompt that the provider read from its cache."""
-    cache_write_tokens: int = 0
-    """The part of the prompt that the provider wrote to its cache."""
-    output_tokens: int = 0
-    """All generated tokens, including `reasoning_tokens`."""
-    reasoning_tokens: int = 0
-    """The part of the output that was hidden reasoning."""
+    None is a number that nobody reported, which is not 0. `Usage()` is that of no call at all.
+    """
+
+    input_tokens: int | None = 0
+    """All prompt tokens, including `cache_read_tokens` and `cache_write_tokens`; None if unknown."""
+    cache_read_tokens: int | None = 0
+    """The part of the prompt that the provider read from its cache; None if unknown."""
+    cache_write_tokens: int | None = 0
+    """The part of the prompt that the provider wrote to its cache; None if unknown."""
+    output_tokens: int | None = 0
+    """All generated tokens, including `reasoning_tokens`; None if unknown."""
+    reasoning_tokens: int | None = 0
+    """The part of the output that was hidden reasoning; None if unknown."""
     cost_usd: float | None = 0.0
     """US dollars; None if the price is unknown, which is not the same as free."""
 
     def __add__(self, other: "Usage") -> "Usage":
-        unknown = self.cost_usd is None or other.cost_usd is None
+        """Return the sum. A number that is unknown in either is unknown in the sum."""
+        pairs = {name: (mine, vars(other)[name]) for name, mine in vars(self).items()}
         return Usage(
-            self.input_tokens + other.input_tokens,
-            self.cache_read_tokens + other.cache_read_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
-            self.output_tokens + other.output_tokens,
-            self.reasoning_tokens + other.reasoning_tokens,
-            None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
+            **{name: None if None in pair else pair[0] + pair[1] for name, pair in pairs.items()}
         )
 
 
