@@ -7,15 +7,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent.gateway import refusals, streams
+from agent.gateway.bodies import Held, InvalidBody, Room
 from agent.gateway.switch import Answered, Call, Switch
 from agent.models.chat import CHARS_PER_TOKEN
-from agent.models.protocol import Dialect
+from agent.models.requests import Dialect
 from agent.timings import timings
+
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 _ROUTES: dict[str, Dialect] = {
     "/v1/chat/completions": "chat",
@@ -29,47 +34,96 @@ def app(switch: Switch, model: str, token: str) -> Starlette:
 
     Every request has to carry the token as its key.
     """
+    room = Room()
 
-    def asked(dialect: Dialect) -> Callable[[Request], Awaitable[Response]]:
+    def asked(dialect: Dialect) -> Endpoint:
         async def endpoint(request: Request) -> Response:
-            return await _answer(switch, dialect, request, token)
+            held = await _read(room, request, switch, dialect)
+            call = switch.ask(dialect, held.body, request.headers)
+            call.task.add_done_callback(lambda _: room.give(held.size))
+            return await _answer(call, dialect, request, is_stream=bool(held.body.get("stream")))
 
         return endpoint
+
+    async def count(request: Request) -> Response:
+        """Estimate tokens without asking the provider, as clients do before they send."""
+        held = await _read(room, request, switch, "messages")
+        room.give(held.size)
+        size = len(json.dumps(held.body))
+        return JSONResponse({"input_tokens": size // CHARS_PER_TOKEN})
 
     async def models(request: Request) -> Response:
         listed = {"id": model, "object": "model", "type": "model", "display_name": model}
         entry = {**listed, "created": 0, "created_at": "2025-01-01T00:00:00Z", "owned_by": "arm"}
         return JSONResponse({"object": "list", "data": [entry], "has_more": False})
 
-    routes = [Route(path, asked(dialect), methods=["POST"]) for path, dialect in _ROUTES.items()]
-    count = Route("/v1/messages/count_tokens", _count, methods=["POST"])
-    return Starlette(routes=[*routes, count, Route("/v1/models", models)])
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, _Refused)
+        return error.response
+
+    return Starlette(
+        routes=[
+            *(Route(path, asked(dialect), methods=["POST"]) for path, dialect in _ROUTES.items()),
+            Route("/v1/messages/count_tokens", count, methods=["POST"]),
+            Route("/v1/models", models),
+        ],
+        middleware=[Middleware(_Guard, token=token)],
+        exception_handlers={_Refused: refused, ClientDisconnect: _hung_up_response},
+    )
 
 
-async def _count(request: Request) -> Response:
-    """Estimate tokens without asking the provider, as clients do before they send."""
-    size = len(await request.body())
-    return JSONResponse({"input_tokens": size // CHARS_PER_TOKEN})
+class _Guard:
+    """Refuses every request without the key, whatever it asks for."""
+
+    def __init__(self, inner: ASGIApp, token: str) -> None:
+        self._inner = inner
+        self._token = token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._fits(Request(scope)):
+            dialect = _ROUTES.get(scope["path"], "chat")
+            response = _error(dialect, "this gateway belongs to another attempt", 401)
+            await response(scope, receive, send)
+            return
+        await self._inner(scope, receive, send)
+
+    def _fits(self, request: Request) -> bool:
+        return secrets.compare_digest(_key(request).encode(), self._token)
 
 
-async def _answer(switch: Switch, dialect: Dialect, request: Request, token: str) -> Response:
-    if not secrets.compare_digest(_key(request).encode(), token.encode()):
-        return _error(dialect, "this gateway belongs to another attempt", 401)
+class _Refused(Exception):
+    """A request whose body cannot be read, with the response to it."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__()
+        self.response = response
+
+
+async def _hung_up_response(request: Request, error: Exception) -> Response:
+    return Response(status_code=499)
+
+
+async def _read(room: Room, request: Request, switch: Switch, dialect: Dialect) -> Held:
+    """Return the body of a request.
+
+    Raises:
+        ClientDisconnect: the program has hung up.
+    """
     try:
-        body = json.loads(await request.body())
-        if not isinstance(body, dict):
-            raise ValueError("not an object")
-    except ClientDisconnect:
-        return Response(status_code=499)
-    except ValueError as error:
+        return await room.read(request)
+    except InvalidBody as error:
         switch.seen.invalid_requests += 1
-        return _error(dialect, f"the request is not JSON: {error}", 400)
-    call, is_stream = switch.ask(dialect, body, request.headers), bool(body.get("stream"))
+        response = _error(dialect, str(error), error.status)
+        response.headers["connection"] = "close"  # the rest of the body is not read
+        raise _Refused(response) from None
+
+
+async def _answer(call: Call, dialect: Dialect, request: Request, *, is_stream: bool) -> Response:
     try:
         first = await _first(call, request, is_stream=is_stream)
     except ClientDisconnect:
         call.undelivered()
-        return Response(status_code=499)
+        raise
     if first is not None and first.is_error:
         return JSONResponse(first.body, 400, refusals.NOT_RETRIED)
     if first is not None and not is_stream:

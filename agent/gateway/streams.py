@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from agent.models.protocol import Dialect
+from agent.models.requests import Dialect
 
 Body = dict[str, Any]
 

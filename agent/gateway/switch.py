@@ -1,7 +1,6 @@
 """A request of a program becomes a recorded call. What ends the attempt ends the program."""
 
 import asyncio
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,10 +9,19 @@ from typing import Any
 
 from agent.errors import ContextWindowExceeded, RequestRefused
 from agent.gateway import refusals
-from agent.models.protocol import Dialect, Foreign, ModelReply
+from agent.models.protocol import Foreign, ModelReply
+from agent.models.requests import Dialect, ProviderTools
 from agent.session.calls import Calls
+from agent.session.steps import canonical, digest
 
 _NOT_SENT = ("model", "stream", "stream_options", "background")
+_LONGEST_NAME = 100
+_MOST_NAMES = 100
+"""Names that are counted one by one. A program may invent more than there is memory for."""
+
+_MOST_REFUSED = 100
+"""Refused requests of one run, which are recorded. A program that sends more does not work."""
+
 _HEADERS = ("anthropic-beta", "openai-beta")
 
 AGENT = "agent"
@@ -36,10 +44,12 @@ class Seen:
     """Number of requests for each model name. The names are never obeyed."""
     server_tools: Counter[str] = field(default_factory=Counter)
     """Requests for tools that the provider would run, which were refused."""
+    dropped_fields: Counter[str] = field(default_factory=Counter)
+    """Requests by the names of fields that were not sent, because no dialect here has them."""
     cut_streams: int = 0
     """Answers that the program did not wait for."""
     invalid_requests: int = 0
-    """Requests that no provider would accept."""
+    """Requests that no provider would accept, or that this one refused."""
 
 
 class Switch:
@@ -53,20 +63,22 @@ class Switch:
         self._calls = calls
         self._roles = roles
         self._running: set[asyncio.Task[Answered]] = set()
+        self._refused_by_provider = 0
         self._left: dict[str, list[asyncio.Task[Answered]]] = defaultdict(list)
 
     def ask(self, dialect: Dialect, body: dict[str, Any], headers: Mapping[str, str]) -> "Call":
         """Begin to answer a request. A repetition of one that was given up gets its answer."""
-        asked = str(body.get("model") or "")
+        asked = str(body.get("model") or "")[:_LONGEST_NAME]
         foreign = Foreign(
             dialect,
             {name: each for name, each in body.items() if name not in _NOT_SENT},
             {name: headers[name] for name in _HEADERS if name in headers},
+            may_fetch=self._calls.network,
         )
-        key = json.dumps([dialect, foreign.body, foreign.headers, asked], sort_keys=True)
+        key = digest(canonical({"asked": [dialect, foreign.body, foreign.headers, asked]}))
         if self._left[key]:
             return Call(self, key, self._left[key].pop(0))
-        self.seen.requested_models[asked] += 1
+        _count(self.seen.requested_models, asked)
         task = asyncio.create_task(self._answered(foreign, asked))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -75,7 +87,8 @@ class Switch:
     def leave(self, key: str, task: asyncio.Task[Answered]) -> None:
         """Keep an answer that was not delivered for a repetition of its request."""
         self.seen.cut_streams += 1
-        self._left[key].append(task)
+        if not (task.done() and (task.cancelled() or task.result().is_error)):
+            self._left[key].append(task)
 
     async def settle(self) -> None:
         """Wait for the calls in flight, which are recorded."""
@@ -88,17 +101,20 @@ class Switch:
         await self.settle()
 
     async def _answered(self, foreign: Foreign, asked: str) -> Answered:
-        if tools := refusals.server_tools(foreign.body):
-            self.seen.server_tools.update(tools)
-            return _refused(
-                foreign.dialect, f"{', '.join(tools)}: tools of the provider are not available here"
-            )
         try:
+            for name in foreign.asked.dropped:
+                _count(self.seen.dropped_fields, name)
             reply = await self._call(foreign, asked)
+        except ProviderTools as error:
+            for name in error.names:
+                _count(self.seen.server_tools, name)
+            return _refused(foreign.dialect, str(error))
         except ContextWindowExceeded as error:
+            self._refused_by_provider += 1
             return _refused(foreign.dialect, _too_long(foreign.dialect, error), _TOO_LONG)
         except RequestRefused as error:
             self.seen.invalid_requests += 1
+            self._refused_by_provider += 1
             return _refused(foreign.dialect, str(error))
         except asyncio.CancelledError:
             raise
@@ -112,6 +128,8 @@ class Switch:
     async def _call(self, foreign: Foreign, asked: str) -> ModelReply:
         if self.failed.done():
             raise RequestRefused("the attempt has ended")
+        if self._refused_by_provider >= _MOST_REFUSED:
+            raise RequestRefused(f"{_MOST_REFUSED} requests were refused, so no more are sent")
         return await self._calls.call(foreign, self._role(asked), asked)
 
     def _role(self, asked: str) -> str:
@@ -138,6 +156,11 @@ class Call:
     def undelivered(self) -> None:
         """Note that the program no longer waits."""
         self.switch.leave(self.key, self.task)
+
+
+def _count(counter: Counter[str], name: str) -> None:
+    """Count a name of a program's own making."""
+    counter[name if name in counter or len(counter) < _MOST_NAMES else "..."] += 1
 
 
 def _refused(dialect: Dialect, message: str, code: str | None = None) -> Answered:

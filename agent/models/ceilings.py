@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from agent.models.protocol import ModelRequest
+from agent.models.protocol import ModelRequest, Usage
 from agent.models.spec import LiteLLMSpec
 
 DEFAULT_MAX_TOKENS = 16_384
@@ -26,6 +26,12 @@ _THINKING_TOKENS = 4_096
 _SPOKEN_TOKENS = 2_048
 """Output besides that thinking. The limit on the output has to be above the one on thinking."""
 
+_LEAST_TOKENS = 256
+"""An answer of less is no use, so the window is left to the server."""
+
+_LARGEST_WINDOW = 2**21
+"""Tokens of the largest context window of any model."""
+
 _BYTES_PER_TOKEN = 3
 _TOKENS_PER_CALL = 1_000
 """Tokens that providers add to a request with tools: their own instructions and separators."""
@@ -39,11 +45,15 @@ def estimated_tokens(request: ModelRequest) -> int:
 
     English text and code have 3.3 to 4.5 bytes per token. Other scripts have as little as one.
     """
-    asked = request.foreign.body if request.foreign else [request.messages, request.tools]
-    text = json.dumps(asked, ensure_ascii=False)
+    if request.foreign is not None:
+        body: Any = request.foreign.asked.text
+        images = request.foreign.asked.image_tokens
+    else:
+        body, images = [request.messages, request.tools], 0
+    text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
     plain = len(text.encode("ascii", "ignore"))
     other = len(text.encode("utf-8", "replace")) - plain
-    tokens = plain // _BYTES_PER_TOKEN + other + _TOKENS_PER_CALL
+    tokens = plain // _BYTES_PER_TOKEN + other + images + _TOKENS_PER_CALL
     return -(-tokens // _TOKENS_PER_STEP) * _TOKENS_PER_STEP
 
 
@@ -59,54 +69,86 @@ class Ceilings:
         """The context window, or None if it is unknown."""
         return self.spec.context_tokens or self._listed.get("max_input_tokens")
 
-    def max_tokens(self, asked: int | None = None) -> int | None:
-        """Return the output limit of a call, or None where nothing is known of the model.
+    def max_tokens(self, asked: int | None = None) -> int:
+        """Return the output limit of a call.
 
         `asked` lowers it, but never so far that a thinking model cannot answer.
         """
         declared = (self.spec.extra.get(name) for name in OUTPUT_LIMITS)
         own = self.spec.max_tokens or next(filter(None, declared), self._default_max_tokens)
-        if own is None or asked is None:
-            return own
-        return min(own, max(asked, self._least_tokens))
+        return own if asked is None else min(own, max(asked, self._least_tokens))
+
+    def max_tokens_within(self, request: ModelRequest, window: int | None) -> int:
+        """Return the output limit of a call, which leaves the window to its input.
+
+        It is never so low that nothing can be said: a server refuses what does not fit.
+        """
+        limit = self.max_tokens(request.max_tokens)
+        if window is None:
+            return limit
+        left = window - estimated_tokens(request)
+        return min(limit, max(left, self._least_tokens, _LEAST_TOKENS))
 
     def usd(self, request: ModelRequest) -> float | None:
         """Return the highest possible cost of a call, or None if its price is unknown."""
-        output = self.max_tokens(request.max_tokens)
-        if output is None:
-            return None
-        return self._usd(estimated_tokens(request), output)
+        tokens, files = estimated_tokens(request), 0
+        if request.foreign is not None:
+            files = request.foreign.asked.files
+        if files:  # only the provider knows how many tokens they have
+            tokens = max(tokens, self.context_tokens or _LARGEST_WINDOW)
+        hours = request.foreign is not None and request.foreign.asked.caches_long
+        return self._usd(tokens, self.max_tokens(request.max_tokens), for_an_hour=hours)
 
-    def _usd(self, inputs: int, outputs: int) -> float | None:
-        spec = self.spec
-        if spec.input_cost_per_token is not None and spec.output_cost_per_token is not None:
-            return inputs * spec.input_cost_per_token + outputs * spec.output_cost_per_token
-        return self._listed_usd(inputs, outputs) if self.is_priced else None
+    def _usd(self, inputs: int, outputs: int, *, for_an_hour: bool) -> float | None:
+        if self.declared is not None:
+            return inputs * self.declared[0] + outputs * self.declared[1]
+        return self._listed_usd(inputs, outputs, for_an_hour) if self.is_priced else None
+
+    @property
+    def declared(self) -> tuple[float, float] | None:
+        """The declared prices of a token of the input and of the output, US dollars."""
+        of_input, of_output = self.spec.input_cost_per_token, self.spec.output_cost_per_token
+        return None if of_input is None or of_output is None else (of_input, of_output)
 
     @functools.cached_property
-    def _listed_usd(self) -> Callable[[int, int], float]:
+    def _listed_usd(self) -> Callable[[int, int, bool], float]:
         """Prices of calls by their sizes. To compute one from LiteLLM's list takes 0.3 ms."""
         return functools.lru_cache(self._dearest_usd)
 
-    def _dearest_usd(self, inputs: int, outputs: int) -> float:
-        costs = [self._usd_in_tier(inputs, outputs, dearest=dearest) for dearest in (False, True)]
+    def _dearest_usd(self, inputs: int, outputs: int, for_an_hour: bool) -> float:
+        """Return the price of a call of which all input is cached, and all output reasoning."""
+        plain = Usage(inputs, 0, 0, outputs, 0)
+        dearest = Usage(inputs, 0, inputs, outputs, outputs)
+        costs = [
+            self.listed_usd(plain),
+            self.listed_usd(dearest, written_for_an_hour=inputs if for_an_hour else 0),
+        ]
         return max(cost[0] for cost in costs) + max(cost[1] for cost in costs)
 
-    def _usd_in_tier(self, inputs: int, outputs: int, *, dearest: bool) -> tuple[float, float]:
+    def listed_usd(self, usage: Usage, *, written_for_an_hour: int = 0) -> tuple[float, float]:
         """Return what input and output cost by LiteLLM's list, in the tier of a call of that size.
 
-        With `dearest`, all input is written to a cache, and all output is reasoning.
+        Raises:
+            Exception: the list has no price for the model.
         """
-        details = {
-            "prompt_tokens_details": {"cache_creation_tokens": inputs},
-            "completion_tokens_details": {"reasoning_tokens": outputs},
+        cache: dict[str, Any] = {
+            "cached_tokens": usage.cache_read_tokens,
+            "cache_creation_tokens": usage.cache_write_tokens,
         }
-        usage = self.litellm.Usage(
-            prompt_tokens=inputs, completion_tokens=outputs, **(details if dearest else {})
-        )
+        if written_for_an_hour:
+            rest = (usage.cache_write_tokens or 0) - written_for_an_hour
+            cache["cache_creation_token_details"] = {
+                "ephemeral_5m_input_tokens": rest,
+                "ephemeral_1h_input_tokens": written_for_an_hour,
+            }
         cost: tuple[float, float] = self.litellm.cost_per_token(
             listed_name(self.spec.name),
-            usage_object=usage,
+            usage_object=self.litellm.Usage(
+                prompt_tokens=usage.input_tokens,
+                completion_tokens=usage.output_tokens,
+                prompt_tokens_details=cache,
+                completion_tokens_details={"reasoning_tokens": usage.reasoning_tokens},
+            ),
             service_tier=self.spec.extra.get("service_tier"),
         )
         return cost
@@ -125,10 +167,7 @@ class Ceilings:
         return self._listed.get("key") in self.litellm.model_cost
 
     @property
-    def _default_max_tokens(self) -> int | None:
-        is_known = self._listed or self.spec.input_cost_per_token is not None
-        if not is_known:
-            return None
+    def _default_max_tokens(self) -> int:
         limits = [DEFAULT_MAX_TOKENS]
         if listed := self._listed.get("max_output_tokens"):
             limits.append(int(listed))

@@ -6,18 +6,22 @@ import json
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, TypeVar
 
-from agent.models import dialects, native
-from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, listed_name
+from agent.errors import ContextWindowExceeded, RequestRefused
+from agent.models import http, native, windows
+from agent.models.answers import dialect_of, read_answer
+from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, estimated_tokens, listed_name
 from agent.models.chat import CHARS_PER_TOKEN, essential, tokens
+from agent.models.costs import cost_of
 from agent.models.litellm_loading import load, loaded, unlogged
-from agent.models.protocol import CostSource, Foreign, ModelInfo, ModelReply, ModelRequest
+from agent.models.protocol import Foreign, ModelInfo, ModelReply, ModelRequest, Parameters
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
 from agent.models.spec import LiteLLMSpec
 from agent.models.streaming import Tell, streamed, streamed_by_responses
-from agent.models.usage import usage_of
+from agent.models.usage import Reported, read_usage
 
 Admit = Callable[[Collection[str], int], Awaitable[None]]
 """Waits until a request may be sent.
@@ -28,6 +32,9 @@ Takes the names of the provider and of the model, and the approximate number of 
 _MARKED_BY = {"anthropic", "azure_ai", "bedrock", "databricks", "openrouter", "vertex_ai"}
 """Providers that accept cache markers for Claude models, according to LiteLLM's documentation."""
 
+
+_BY_LIBRARY = ("azure", "azure_text")
+"""Providers that LiteLLM reaches through OpenAI's library."""
 
 T = TypeVar("T")
 
@@ -82,17 +89,34 @@ class LiteLLMModel:
             Interrupted: raised by `admit` or `sleep`; NotSent if nothing can have been charged.
         """
         litellm = await loaded()
-        if request.foreign is not None:
-            return await self._passed_on(litellm, request, request.foreign)
+        window = await windows.window_of(self._spec, self._ceilings)
+        limit = self._ceilings.max_tokens_within(request, window)
+        try:
+            if request.foreign is not None and request.parameters is None:
+                return await self._passed_on(request.foreign, limit)
+            return await self._translated(litellm, request, limit)
+        except (ContextWindowExceeded, RequestRefused) as error:
+            raise windows.judged(error, estimated_tokens(request), window) from error
+
+    async def _translated(
+        self, litellm: ModuleType, request: ModelRequest, limit: int
+    ) -> ModelReply:
+        """Send a request through LiteLLM."""
+        transport = http.transport(litellm)
 
         async def send() -> Any:
-            response = await self._completed(litellm, self._arguments(request))
+            arguments = self._arguments(request, limit)
+            # Azure's client is one of OpenAI's library, which makes it around this one.
+            litellm.aclient_session = http.client()  # type: ignore[attr-defined]
+            if _provider(self._spec.name) not in _BY_LIBRARY:
+                arguments["client"] = transport
+            response = await self._completed(litellm, arguments)
             if not response.choices:
                 raise EmptyAnswer("the answer has no choices")
             return response
 
         response, latency_s, retries = await self._sent(send, tokens(request.messages))
-        return self._reply(litellm, response, latency_s, retries)
+        return self._reply(response, _reported(response, transport.body), latency_s, retries)
 
     async def _completed(self, litellm: ModuleType, arguments: dict[str, Any]) -> Any:
         if self._tell is None:
@@ -118,46 +142,39 @@ class LiteLLMModel:
         )
         return response, latency_s, retries
 
-    async def _passed_on(
-        self, litellm: ModuleType, request: ModelRequest, foreign: Foreign
-    ) -> ModelReply:
-        """Send a request of another program as it is, under the declared model."""
-        limit = self._ceilings.max_tokens(request.max_tokens)
+    async def _passed_on(self, foreign: Foreign, limit: int) -> ModelReply:
+        """Send a request of another program in its dialect, under the declared model."""
         body = native.body(self._spec, foreign, limit)
-        size = len(json.dumps(body)) // CHARS_PER_TOKEN
         answer, latency_s, retries = await self._sent(
-            lambda: native.post(self._spec, foreign, body), size
+            lambda: native.post(self._spec, foreign, body),
+            len(foreign.asked.text) // CHARS_PER_TOKEN,
         )
-        block = dialects.usage_block(foreign.dialect, answer)
-        usage = litellm.Usage(**block) if block else None
-        priced = litellm.ModelResponse(model=self._spec.name, **({"usage": usage} if usage else {}))
-        cost_usd, source = self._cost(litellm, priced, block)
+        cost_usd, source = cost_of(answer.reported, self._ceilings)
         return ModelReply(
-            message=dialects.message_of(foreign.dialect, answer),
-            usage=usage_of(block, cost_usd),
+            message=answer.message,
+            usage=replace(answer.reported.usage, cost_usd=cost_usd),
             cost_source=source,
-            model=str(answer.get("model") or self._spec.name),
-            finish_reason=dialects.finish_reason_of(foreign.dialect, answer),
+            model=answer.model or self._spec.name,
+            finish_reason=answer.finish_reason,
             latency_s=latency_s,
             retries=retries,
-            foreign=answer,
+            foreign=answer.body,
         )
 
-    def _arguments(self, request: ModelRequest) -> dict[str, Any]:
+    def _arguments(self, request: ModelRequest, limit: int) -> dict[str, Any]:
         spec = self._spec
         optional = {
             "tools": request.tools or None,
             "tool_choice": self._choice(request),
             "api_base": spec.api_base,
             "temperature": self._temperature(),
-            "max_tokens": self._ceilings.max_tokens(request.max_tokens),
+            "max_tokens": limit,
             "reasoning_effort": spec.reasoning_effort,
         }
         return {
             **(_cache_points() if request.goes_on and _takes_cache_markers(spec.name) else {}),
             **(_reasoning_kept(spec.name) if _is_responses(spec) else {}),
-            # Parameters of another program that this model does not know are left out.
-            **({**request.parameters, "drop_params": True} if request.parameters else {}),
+            **(_set_by_program(request.parameters) if request.parameters else {}),
             **{name: value for name, value in spec.extra.items() if name not in OUTPUT_LIMITS},
             **{name: value for name, value in optional.items() if value is not None},
             "model": _sent_name(spec),
@@ -191,14 +208,13 @@ class LiteLLMModel:
         return spec.temperature if taken else None
 
     def _reply(
-        self, litellm: ModuleType, response: Any, latency_s: float, retries: int
+        self, response: Any, reported: Reported, latency_s: float, retries: int
     ) -> ModelReply:
-        usage = response.usage.model_dump() if getattr(response, "usage", None) else {}
-        cost_usd, source = self._cost(litellm, response, usage)
+        cost_usd, source = cost_of(reported, self._ceilings)
         choice = response.choices[0]
         return ModelReply(
             message=essential(_encodable(choice.message.model_dump())),
-            usage=usage_of(usage, cost_usd),
+            usage=replace(reported.usage, cost_usd=cost_usd),
             cost_source=source,
             model=response.model or self._spec.name,
             finish_reason=choice.finish_reason,
@@ -206,30 +222,21 @@ class LiteLLMModel:
             retries=retries,
         )
 
-    def _cost(
-        self, litellm: ModuleType, response: Any, usage: dict[str, Any]
-    ) -> tuple[float | None, CostSource]:
-        """Return US dollars and their source.
 
-        In order of preference: the provider's own figure, a declared price, LiteLLM's list, or
-        unknown.
-        """
-        spec = self._spec
-        if usage.get("cost") is not None:
-            return float(usage["cost"]), "provider"
-        if not usage.get("prompt_tokens"):
-            return None, "unknown"  # a call without a token count has no price either
-        if spec.input_cost_per_token is not None and spec.output_cost_per_token is not None:
-            output_usd = usage["completion_tokens"] * spec.output_cost_per_token
-            return usage["prompt_tokens"] * spec.input_cost_per_token + output_usd, "declared"
-        if not self._ceilings.is_listed:  # to search the list for every call takes a millisecond
-            return None, "unknown"
-        try:
-            cost = litellm.completion_cost(response, model=listed_name(spec.name))
-            known = cost > 0 or self._ceilings.is_priced
-        except Exception:  # LiteLLM raises a bare Exception for an unlisted model
-            return None, "unknown"
-        return (cost, "litellm") if known else (None, "unknown")
+def _reported(response: Any, body: Any) -> Reported:
+    """Return the figures of an answer: the provider's own, or what LiteLLM makes of them."""
+    if (dialect := dialect_of(body)) is not None:
+        return read_answer(dialect, body).reported
+    usage = getattr(response, "usage", None)
+    block = usage.model_dump() if usage else {}
+    # LiteLLM has zeros where nothing was reported.
+    return read_usage(block if block.get("prompt_tokens") or block.get("cost") else None)
+
+
+def _set_by_program(parameters: Parameters) -> dict[str, Any]:
+    """Return what a program set, without what LiteLLM knows that the model does not take."""
+    given = {name: value for name, value in vars(parameters).items() if value is not None}
+    return {**given, "drop_params": True}
 
 
 async def _completion(litellm: ModuleType, arguments: dict[str, Any]) -> Any:

@@ -1,19 +1,24 @@
-"""Requests of other programs, sent to a provider as they are."""
-
-import functools
-import ssl
-from typing import Any
+"""Requests of other programs, sent to a provider in their own dialect."""
 
 import httpx
 
-from agent.models import dialects
+from agent.models import dialects, http
+from agent.models.answers import Answer, NoAnswer, read_answer
+from agent.models.ceilings import OUTPUT_LIMITS
 from agent.models.dialects import Body
-from agent.models.protocol import Dialect, Foreign
+from agent.models.protocol import Foreign
+from agent.models.requests import Asked, Dialect
 from agent.models.retry import EmptyAnswer
 from agent.models.spec import LiteLLMSpec
 
-_ANSWERS: dict[Dialect, str] = {"chat": "choices", "messages": "content", "responses": "output"}
-"""The field that holds the answer."""
+_OUTPUT_LIMIT: dict[Dialect, str] = {
+    "chat": "max_completion_tokens",
+    "messages": "max_tokens",
+    "responses": "max_output_tokens",
+}
+
+
+_LIMITS = frozenset(_OUTPUT_LIMIT.values()) | {"max_tokens"}
 
 
 class ProviderError(Exception):
@@ -42,20 +47,33 @@ def dialects_of(spec: LiteLLMSpec) -> frozenset[Dialect]:
     return frozenset({spec.api}) if spec.api_base else frozenset({"chat", "responses"})
 
 
-def body(spec: LiteLLMSpec, foreign: Foreign, max_tokens: int | None) -> Body:
+def body(spec: LiteLLMSpec, foreign: Foreign, max_tokens: int) -> Body:
     """Return what is sent: the request with the declared model, its settings and a limit."""
+    asked = foreign.asked
     name = spec.name.partition("/")[2].removeprefix("responses/")
-    sent = {**dialects.limited(foreign, max_tokens), "model": name, **_declared(spec, foreign)}
-    if foreign.dialect == "chat" and isinstance(sent.get("messages"), list):
+    sent = {**_limited(spec, foreign.dialect, asked, max_tokens), "model": name}
+    sent.update(_declared(spec, foreign))
+    if foreign.dialect == "chat":
         sent["messages"] = [_without_own_fields(message) for message in sent["messages"]]
     extra = spec.extra.items()
-    return {**sent, **{name: each for name, each in extra if name not in dialects.OUTPUT_LIMITS}}
+    return {**sent, **{name: each for name, each in extra if name not in OUTPUT_LIMITS}}
 
 
-def _without_own_fields(message: Any) -> Any:
+def _limited(spec: LiteLLMSpec, dialect: Dialect, asked: Asked, max_tokens: int) -> Body:
+    """Return the body of a request with one limit on its output: the lower of two."""
+    name = _OUTPUT_LIMIT[dialect]
+    if dialect == "chat" and spec.api_base:
+        name = "max_tokens"  # the only one that all servers of one's own know
+    limit = min(max_tokens, asked.output_limit or max_tokens)
+    body = {key: each for key, each in asked.body.items() if key not in _LIMITS}
+    thinking = body.get("thinking") or {}
+    if thinking.get("budget_tokens", 0) >= limit:  # providers demand less than the output
+        body["thinking"] = {**thinking, "budget_tokens": limit // 2}
+    return {**body, name: limit}
+
+
+def _without_own_fields(message: Body) -> Body:
     """Return a message without the field that LiteLLM adds in programs, and no provider knows."""
-    if not isinstance(message, dict):
-        return message
     return {name: each for name, each in message.items() if name != "provider_specific_fields"}
 
 
@@ -69,21 +87,16 @@ def _declared(spec: LiteLLMSpec, foreign: Foreign) -> Body:
                 settings["reasoning_effort"] = effort
             case "messages":
                 settings["output_config"] = {
-                    **(foreign.body.get("output_config") or {}),
+                    **(foreign.asked.body.get("output_config") or {}),
                     "effort": effort,
                 }
             case "responses":
-                settings["reasoning"] = {**(foreign.body.get("reasoning") or {}), "effort": effort}
+                reasoning = foreign.asked.body.get("reasoning") or {}
+                settings["reasoning"] = {**reasoning, "effort": effort}
     return settings
 
 
-@functools.cache
-def _certificates() -> ssl.SSLContext:
-    """Return the trusted certificates. Reading them takes longer than a local call."""
-    return httpx.create_ssl_context()
-
-
-async def post(spec: LiteLLMSpec, foreign: Foreign, sent: Body) -> Body:
+async def post(spec: LiteLLMSpec, foreign: Foreign, sent: Body) -> Answer:
     """Send a request once. Return the answer.
 
     Raises:
@@ -92,17 +105,22 @@ async def post(spec: LiteLLMSpec, foreign: Foreign, sent: Body) -> Body:
         ConnectionLost: there was no answer.
     """
     url, own = dialects.address(foreign.dialect, spec.api_base)
+    headers = {**foreign.asked.headers, **own}
     try:
-        async with httpx.AsyncClient(timeout=spec.timeout_s, verify=_certificates()) as client:
-            response = await client.post(url, json=sent, headers={**foreign.headers, **own})
+        response = await http.client().post(url, json=sent, headers=headers, timeout=spec.timeout_s)
     except httpx.TimeoutException as error:
         raise TimeoutError from error
     except httpx.HTTPError as error:
         raise ConnectionLost(error) from error
-    if response.is_error:
-        too_long = response.status_code < 500 and dialects.is_too_long(response.text)
+    if not response.is_success:
+        too_long = 400 <= response.status_code < 500 and dialects.is_too_long(response.text)
         raise (ContextWindowExceededError if too_long else ProviderError)(response)
-    return _answer(foreign.dialect, response)
+    try:
+        return read_answer(foreign.dialect, response.json())
+    except (ValueError, RecursionError):
+        raise EmptyAnswer("the answer is not JSON") from None
+    except NoAnswer as error:
+        raise EmptyAnswer(str(error)) from None
 
 
 class ConnectionLost(Exception):
@@ -112,13 +130,3 @@ class ConnectionLost(Exception):
 
     def __init__(self, error: Exception) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
-
-
-def _answer(dialect: Dialect, response: httpx.Response) -> Body:
-    try:
-        answer: Any = response.json()
-    except ValueError:
-        raise EmptyAnswer("the answer is not JSON") from None
-    if not isinstance(answer, dict) or not isinstance(answer.get(_ANSWERS[dialect]), list):
-        raise EmptyAnswer(f"the answer has no {_ANSWERS[dialect]}")
-    return answer

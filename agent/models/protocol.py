@@ -1,8 +1,11 @@
 """The model interface of an arm: messages in, one assistant message and its usage out."""
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
+
+from agent.models.requests import Asked, Dialect, parse
 
 Message = dict[str, Any]
 """One chat message in the OpenAI form: `role`, `content`, perhaps `tool_calls`."""
@@ -45,19 +48,51 @@ class Usage:
         )
 
 
-Dialect = Literal["chat", "messages", "responses"]
-"""A model API: OpenAI's chat completions, Anthropic's messages, or OpenAI's responses."""
-
-
 @dataclass(frozen=True)
 class Foreign:
-    """A request that another program made in the dialect that it speaks."""
+    """A request that another program made in the dialect that it speaks.
+
+    Its record is found by `body` and `headers`. What is sent is `asked`, and nothing else.
+    """
 
     dialect: Dialect
     body: dict[str, Any]
-    """The whole request, except the name of the model and whether to stream the answer."""
+    """The request as it came, except the name of the model and whether to stream the answer."""
     headers: dict[str, str] = field(default_factory=dict)
-    """Headers that change the answer, such as `anthropic-beta`."""
+    """Its headers such as `anthropic-beta`, as they came."""
+    may_fetch: bool = False
+    """True if the provider may fetch what a URL names."""
+
+    @functools.cached_property
+    def asked(self) -> Asked:
+        """The request inside the door.
+
+        Raises:
+            RequestRefused: it does not follow its dialect, or wants what is not available here.
+        """
+        return parse(self.dialect, self.body, self.headers, may_fetch=self.may_fetch)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What a translated request of a program sets besides its conversation and its tools."""
+
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    reasoning_effort: str | None = None
+    thinking: dict[str, Any] | None = None
+    verbosity: str | None = None
+    response_format: dict[str, Any] | None = None
+    prompt_cache_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -88,8 +123,8 @@ class ModelRequest:
     """False if no later call repeats this conversation, so that caching it does not pay."""
     max_tokens: int | None = None
     """Limit on the output where less of a budget is left than the model's own limit could cost."""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Further parameters of chat completions, such as `tool_choice`. The model's own come first."""
+    parameters: Parameters | None = None
+    """What another program set, in a translated request. The model's own settings come first."""
     foreign: Foreign | None = None
     """The request as another program made it, for a model that takes its dialect.
 

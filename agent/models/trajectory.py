@@ -17,7 +17,7 @@ from typing import Any
 from agent.errors import InvalidSpec
 from agent.models.chat import essential
 from agent.models.protocol import CostSource, Message, Usage
-from agent.models.usage import usage_of
+from agent.models.usage import read_usage
 
 _TEXT_ACTION = r"```bash\s*\n(.*?)\n```"
 """Regex that extracts an action in 1.x runs that do not record their own."""
@@ -175,7 +175,7 @@ def _call(message: dict[str, Any]) -> RecordedCall:
     moment = extra.get("timestamp") or response.get("created")
     return RecordedCall(
         message=_answer(message, choice, extra),
-        usage=usage_of(block, cost_usd),
+        usage=replace(read_usage(block).usage, cost_usd=cost_usd),
         cost_source=source,
         finish_reason=choice.get("finish_reason"),
         created_at=datetime.fromtimestamp(moment, UTC) if moment else None,

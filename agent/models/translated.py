@@ -3,12 +3,19 @@
 import hashlib
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
-from agent.errors import RequestRefused
 from agent.models import dialects
-from agent.models.protocol import Foreign, Message, Model, ModelInfo, ModelReply, ModelRequest
+from agent.models.protocol import (
+    Foreign,
+    Message,
+    Model,
+    ModelInfo,
+    ModelReply,
+    ModelRequest,
+    Parameters,
+)
 
 PROGRAM = "agent"
 """The role in which a stand-in answers programs, whatever their recipe calls it."""
@@ -57,21 +64,15 @@ class Translated:
     def _chat(self, request: ModelRequest) -> ModelRequest:
         foreign = request.foreign
         assert foreign is not None, "only requests of other programs are translated"
-        try:
-            chat = dialects.chat_of(foreign, self.info.name)
-        except ValueError as error:
-            raise RequestRefused(str(error)) from error
-        messages, tools = chat.pop("messages"), chat.pop("tools", None) or []
-        parameters = {
-            name: each for name, each in chat.items() if name not in dialects.OUTPUT_LIMITS
-        }
+        chat = dialects.chat_of(foreign, self.info.name)
+        body = chat.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+        set_by_program = {each.name: body.get(each.name) for each in fields(Parameters)}
         return replace(
             request,
-            messages=messages,
-            tools=tools,
-            parameters=parameters,
+            messages=body["messages"],
+            tools=body.get("tools") or [],
+            parameters=Parameters(**set_by_program),
             role=PROGRAM,
-            foreign=None,
         )
 
 

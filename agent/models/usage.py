@@ -1,32 +1,128 @@
-"""Convert the usage block of an OpenAI-style response to `Usage`."""
+"""The door of a provider's figures: tokens and costs of any type and size become known or unknown.
 
+A number that cannot be used is unknown, and never raises: the answer that it belongs to is paid.
+"""
+
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from agent.models.protocol import Usage
 
+MOST_TOKENS = 10**9
+MOST_USD = 1e6
+"""More than one call can have or cost. A larger figure is none."""
 
-def usage_of(block: Mapping[str, Any], cost_usd: float | None) -> Usage:
-    """Return tokens by kind, with cached ones included in the input tokens.
+Places = list[Mapping[str, Any]]
 
-    LiteLLM and OpenRouter both count cache reads and writes as part of `prompt_tokens`, regardless
-    of the provider behind them, so nothing is added up here.
+_INPUT = ("prompt_tokens", "input_tokens")
+_OUTPUT = ("completion_tokens", "output_tokens")
+_READ = ("cached_tokens", "cache_read_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
+_WRITTEN = ("cache_creation_tokens", "cache_write_tokens", "cache_creation_input_tokens")
+_DETAILS_OF_INPUT = ("prompt_tokens_details", "input_tokens_details")
+_DETAILS_OF_OUTPUT = ("completion_tokens_details", "output_tokens_details")
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What a provider says of one call, as far as it can be used."""
+
+    usage: Usage
+    """Its tokens. Its cost is that of the provider, or None."""
+    written_for_an_hour: int = 0
+    """The part of the cache writes that is kept for an hour, at a price of its own."""
+    has_own_key: bool = False
+    """True if a router says that another account is charged, whose cost it does not state."""
+
+
+def read_usage(block: Any, *, cache_is_beside: bool = False) -> Reported:
+    """Return the figures of a provider's usage block, in whatever words it has them.
+
+    `cache_is_beside` is for a dialect that does not count cached tokens as input. For others, the
+    total decides, and a cache that is larger than the input.
     """
-    prompt = block.get("prompt_tokens_details") or {}
-    output = block.get("completion_tokens_details") or {}
-    return Usage(
-        input_tokens=block.get("prompt_tokens") or 0,
-        cache_read_tokens=_first(prompt.get("cached_tokens"), block.get("cache_read_input_tokens")),
-        cache_write_tokens=_first(
-            prompt.get("cache_creation_tokens"),
-            prompt.get("cache_write_tokens"),
-            block.get("cache_creation_input_tokens"),
-        ),
-        output_tokens=block.get("completion_tokens") or 0,
-        reasoning_tokens=_first(output.get("reasoning_tokens")),
-        cost_usd=cost_usd,
+    if not isinstance(block, Mapping) or not block:
+        return Reported(Usage(None, None, None, None, None, None))
+    places = [_inner(block, _DETAILS_OF_INPUT), block]
+    given, output = _first([block], _INPUT), _first([block], _OUTPUT)
+    read, written = _part(given, places, _READ), _part(given, places, _WRITTEN)
+    places = [_inner(block, _DETAILS_OF_OUTPUT), block]
+    reasoning = _part(output, places, ("reasoning_tokens",))
+    total = _first([block], ("total_tokens",))
+    cached = (read or 0) + (written or 0)
+    if given is not None and cached:
+        beside = total is not None and output is not None and total == given + cached + output
+        if cache_is_beside or beside or cached > given:
+            given += cached
+    if output is not None and reasoning:
+        beside = total is not None and given is not None and total == given + output + reasoning
+        if beside or reasoning > output:
+            output += reasoning
+    cost_usd, has_own_key = _cost(block)
+    hours = _count(_inner(block, ("cache_creation",)).get("ephemeral_1h_input_tokens"))
+    return Reported(
+        Usage(given, read, written, output, reasoning, cost_usd),
+        min(hours or 0, written or 0),
+        has_own_key,
     )
 
 
-def _first(*counts: int | None) -> int:
-    return next((count for count in counts if count), 0)
+def _cost(block: Mapping[str, Any]) -> tuple[float | None, bool]:
+    """Return US dollars, and True if an unknown part of them is charged elsewhere.
+
+    A router with the user's own key states its fee as `cost`, and what the provider charges beside
+    it.
+    """
+    cost = block.get("cost")
+    own = _dollars(cost.get("total_cost") if isinstance(cost, Mapping) else cost)
+    upstream = _dollars(_inner(block, ("cost_details",)).get("upstream_inference_cost"))
+    if block.get("is_byok") is True or (own == 0 and upstream):
+        return (None, True) if upstream is None else ((own or 0.0) + upstream, False)
+    return own, False
+
+
+def _inner(block: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
+    found = (block.get(name) for name in names)
+    return next((each for each in found if isinstance(each, Mapping)), {})
+
+
+def _first(places: Places, names: tuple[str, ...]) -> int | None:
+    """Return the first count that is not 0, else 0 if there is one, or None."""
+    counts = [
+        count
+        for place in places
+        for name in names
+        if (count := _count(place.get(name))) is not None
+    ]
+    return next((each for each in counts if each), 0 if counts else None)
+
+
+def _part(whole: int | None, places: Places, names: tuple[str, ...]) -> int | None:
+    """Return the count of a part, which providers leave out where there is none of it."""
+    part = _first(places, names)
+    is_left_out = all(place.get(name) is None for place in places for name in names)
+    return 0 if part is None and whole is not None and is_left_out else part
+
+
+def _count(value: Any) -> int | None:
+    number = _number(value)
+    if number is None or number != int(number) or not 0 <= number <= MOST_TOKENS:
+        return None
+    return int(number)
+
+
+def _dollars(value: Any) -> float | None:
+    number = _number(value)
+    return float(number) if number is not None and 0 <= number <= MOST_USD else None
+
+
+def _number(value: Any) -> float | int | None:
+    """Return a finite number, which may also be written as a text."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None

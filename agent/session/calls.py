@@ -13,7 +13,6 @@ from typing import Any
 
 from agent.errors import AgentError, InfrastructureError
 from agent.journal import RecordedStep
-from agent.models import dialects
 from agent.models.protocol import Foreign, ModelReply, ModelRequest
 from agent.models.translated import answering
 from agent.session.contacts import Contact, contact
@@ -60,6 +59,11 @@ class Calls:
             if step.result is not None:
                 self._recorded.add(step.seq)
             self._known[step.digest].append(step.seq)
+
+    @property
+    def network(self) -> bool:
+        """True if the program can reach other machines."""
+        return self._scope.network
 
     @property
     def answered_from_record(self) -> int:
@@ -127,7 +131,7 @@ class Calls:
             number=self.answered,
             role=role,
             scope=self._scope.name,
-            max_tokens=dialects.output_limit(foreign.body),
+            max_tokens=foreign.asked.output_limit,
             foreign=foreign,
         )
         kept = {"role": role, "asked_model": asked_model, **self._new_in(foreign)}

@@ -10,7 +10,7 @@ from agent.errors import InvalidSpec, ModelError
 from agent.journal import Journal
 from agent.journal.pacing import Pace, RateLimit
 from agent.models.protocol import ModelRequest, Usage
-from agent.models.usage import usage_of
+from agent.models.usage import read_usage
 from agent.types import Task
 
 TASK = Task("demo", "Say hello.", "HEAD", "")
@@ -50,7 +50,7 @@ def test_tokens_of_the_cache_are_part_of_the_input() -> None:
         "completion_tokens": 50,
         "completion_tokens_details": {"reasoning_tokens": 30},
     }
-    usage = usage_of(block, cost_usd=0.01)
+    usage = read_usage(block).usage
     assert (usage.input_tokens, usage.cache_read_tokens) == (1000, 800)
     assert (usage.output_tokens, usage.reasoning_tokens) == (50, 30)
 

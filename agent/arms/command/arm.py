@@ -49,6 +49,7 @@ class Ran:
     """Numbers of the recorded calls of earlier runs that this run did not make."""
     requested_models: dict[str, int] = field(default_factory=dict)
     server_tools: dict[str, int] = field(default_factory=dict)
+    dropped_fields: dict[str, int] = field(default_factory=dict)
     cut_streams: int = 0
     invalid_requests: int = 0
 
@@ -151,6 +152,7 @@ class _Run:
             unused_calls=calls.unused,
             requested_models=dict(seen.requested_models),
             server_tools=dict(seen.server_tools),
+            dropped_fields=dict(seen.dropped_fields),
             cut_streams=seen.cut_streams,
             invalid_requests=seen.invalid_requests,
         )

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from agent.errors import InvalidSpec
-from agent.models.protocol import Dialect
+from agent.models.requests import Dialect
 
 FOLDER = Path(__file__).resolve().parents[2] / "recipes"
 

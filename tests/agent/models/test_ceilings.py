@@ -65,11 +65,11 @@ def test_other_scripts_are_not_underestimated(text: str) -> None:
         ("openai/gpt-5", DEFAULT_MAX_TOKENS),
         ("openai/gpt-4o", 16_384),
         ("gpt-4", 2_048),  # a quarter of its window
-        ("openai/nobody-lists-this", None),
+        ("openai/nobody-lists-this", DEFAULT_MAX_TOKENS),
     ],
 )
-def test_a_models_own_lower_output_limit_applies(name: str, tokens: int | None) -> None:
-    """A model's own lower limit applies, and an unknown model gets none."""
+def test_a_models_own_lower_output_limit_applies(name: str, tokens: int) -> None:
+    """A model's own lower limit applies, and an unknown model has the default."""
     assert ceilings(name).max_tokens() == tokens
 
 

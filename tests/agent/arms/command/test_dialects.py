@@ -54,8 +54,8 @@ async def test_a_program_of_any_dialect_solves_the_task(
 
 
 async def test_a_native_call_passes_without_loss(tmp_path: Path) -> None:
-    """Thinking, metadata and headers reach the provider as the program sent them, and thinking
-    blocks return to it with their signatures."""
+    """Thinking and the names of known features reach the provider as the program sent them, and
+    thinking blocks return to it with their signatures. What no model names is counted instead."""
 
     def thinking(asked: object) -> Said:
         said = commands(asked)  # type: ignore[arg-type]
@@ -69,8 +69,9 @@ async def test_a_native_call_passes_without_loss(tmp_path: Path) -> None:
     assert outcome.status == "submitted", outcome.detail
     last = server.requests[-1]
     assert last["thinking"] == {"type": "enabled", "budget_tokens": 1024}
-    assert last["metadata"]["user_id"]
+    assert "metadata" not in last
+    assert report(outcome)["dropped_fields"] == {"metadata": len(server.requests)}
     assert last["model"] == "claude-sonnet-4-5"
     assert last["messages"][1]["content"][0]["type"] == "thinking"
-    assert server.request_headers[-1]["anthropic-beta"] == "tiny-2026"
+    assert server.request_headers[-1]["anthropic-beta"] == "interleaved-thinking-2025-05-14"
     assert server.request_headers[-1]["x-api-key"] == "key-of-this-machine"

@@ -53,7 +53,7 @@ def prepared(body):
     headers = {
         "Content-Type": "application/json",
         "Authorization": f"Bearer {os.environ['DURABENCH_KEY']}",
-        "anthropic-beta": "tiny-2026",
+        "anthropic-beta": "interleaved-thinking-2025-05-14,tiny-2026",
     }
     url = f"{os.environ['DURABENCH_URL']}/v1/{PATHS[DIALECT]}?beta=true"
     return urllib.request.Request(url, json.dumps(body).encode(), headers)

@@ -1,0 +1,229 @@
+"""OpenAI's chat completions, as programs and LiteLLM speak them."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from agent.models.requests.parts import (
+    CacheMark,
+    ContentUrl,
+    Fraction,
+    Json,
+    Level,
+    Limit,
+    Part,
+    Penalty,
+    Reasoning,
+    RedactedThinking,
+    Seed,
+    Temperature,
+    Thinking,
+    ThinkingBlock,
+    Word,
+    refusal,
+)
+
+
+class Text(Part):
+    type: Literal["text"]
+    text: str
+    cache_control: CacheMark | None = None
+
+
+class ImageUrl(Part):
+    url: ContentUrl
+    detail: Level | None = None
+    format: Word | None = None
+
+
+class Image(Part):
+    type: Literal["image_url"]
+    image_url: Annotated[
+        ImageUrl, BeforeValidator(lambda value: {"url": value} if isinstance(value, str) else value)
+    ]
+    cache_control: CacheMark | None = None
+
+
+class FileContent(Part):
+    file_data: ContentUrl
+    filename: Word | None = None
+    format: Word | None = None
+
+
+class File(Part):
+    type: Literal["file"]
+    file: FileContent
+    cache_control: CacheMark | None = None
+
+
+class Refusal(Part):
+    type: Literal["refusal"]
+    refusal: str
+
+
+Content = str | list[Annotated[Text | Image | File | Refusal, Field(discriminator="type")]] | None
+
+
+class Signatures(Part):
+    """What Gemini's models need again to continue from their own thoughts."""
+
+    thought_signature: str | None = None
+    thought_signatures: list[str] | None = None
+
+
+class Google(Part):
+    google: Signatures | None = None
+
+
+class Function(Part):
+    name: Word
+    arguments: str = ""
+    provider_specific_fields: Signatures | None = None
+
+
+class Custom(Part):
+    name: Word
+    input: str = ""
+
+
+class ToolCall(Part):
+    id: Word | None = None
+    type: Literal["function", "custom"] | None = None
+    function: Function | None = None
+    custom: Custom | None = None
+    provider_specific_fields: Signatures | None = None
+    extra_content: Google | None = None
+    cache_control: CacheMark | None = None
+
+
+class ReasoningDetail(Part):
+    """A thought in an earlier answer of OpenRouter."""
+
+    type: Word
+    id: Word | None = None
+    format: Word | None = None
+    index: int | None = None
+    text: str | None = None
+    summary: str | None = None
+    data: str | None = None
+    signature: str | None = None
+
+
+class Instruction(Part):
+    role: Literal["system", "developer", "user"]
+    content: Content
+    name: Word | None = None
+    cache_control: CacheMark | None = None
+
+
+class Answer(Part):
+    role: Literal["assistant"]
+    content: Content = None
+    name: Word | None = None
+    refusal: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    reasoning_details: list[ReasoningDetail] | None = None
+    reasoning_items: list[Reasoning] | None = None
+    thinking_blocks: (
+        list[Annotated[ThinkingBlock | RedactedThinking, Field(discriminator="type")]] | None
+    ) = None
+    provider_specific_fields: Signatures | None = None
+    cache_control: CacheMark | None = None
+
+
+class ToolResult(Part):
+    role: Literal["tool"]
+    content: Content
+    tool_call_id: Word
+    name: Word | None = None
+    cache_control: CacheMark | None = None
+
+
+Message = Annotated[Instruction | Answer | ToolResult, Field(discriminator="role")]
+
+
+class Declared(Part):
+    name: Word
+    description: str | None = None
+    parameters: Json | None = None
+    strict: bool | None = None
+
+
+class FunctionTool(Part):
+    type: Literal["function"]
+    function: Declared
+    cache_control: CacheMark | None = None
+
+
+class CustomDeclared(Part):
+    name: Word
+    description: str | None = None
+    format: Json | None = None
+
+
+class CustomTool(Part):
+    type: Literal["custom"]
+    custom: CustomDeclared
+
+
+class Named(Part):
+    name: Word
+
+
+class Choice(Part):
+    type: Literal["function", "custom"]
+    function: Named | None = None
+    custom: Named | None = None
+
+
+class Schema(Part):
+    name: Word
+    schema_: Json | None = Field(default=None, alias="schema")
+    strict: bool | None = None
+    description: str | None = None
+
+
+class Format(Part):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: Schema | None = None
+
+
+def _one(value: Any) -> None:
+    if value is not None and (value != 1 or isinstance(value, bool)):
+        raise ValueError("a request has one answer here")
+
+
+class ChatRequest(Part):
+    """A request for a chat completion."""
+
+    messages: list[Message]
+    tools: list[Annotated[FunctionTool | CustomTool, Field(discriminator="type")]] | None = None
+    tool_choice: Literal["none", "auto", "required"] | Choice | None = None
+    parallel_tool_calls: bool | None = None
+    temperature: Temperature | None = None
+    top_p: Fraction | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    seed: Seed | None = None
+    stop: str | list[str] | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    reasoning_effort: Level | None = None
+    thinking: Thinking | None = None
+    verbosity: Level | None = None
+    response_format: Format | None = None
+    prompt_cache_key: Word | None = None
+    max_completion_tokens: Limit = None
+    max_tokens: Limit = None
+    n: Annotated[None, BeforeValidator(_one)] = None
+    functions: Annotated[None, refusal("declare them as `tools`")] = None
+    audio: Annotated[None, refusal("answers are texts here")] = None
+
+    @property
+    def output_limit(self) -> int | None:
+        """Most tokens of the answer, or None if the request sets no limit."""
+        limits = (self.max_completion_tokens, self.max_tokens)
+        return min((each for each in limits if each is not None), default=None)

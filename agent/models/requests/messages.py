@@ -1,0 +1,207 @@
+"""Anthropic's messages."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from agent.models.requests.parts import (
+    CacheMark,
+    Fraction,
+    Json,
+    Level,
+    Limit,
+    MediaType,
+    Part,
+    RedactedThinking,
+    RemoteUrl,
+    Thinking,
+    ThinkingBlock,
+    Word,
+    refusal,
+)
+
+
+class Text(Part):
+    type: Literal["text"]
+    text: str
+    cache_control: CacheMark | None = None
+
+
+class Bytes(Part):
+    type: Literal["base64"]
+    media_type: MediaType
+    data: str
+
+
+class Remote(Part):
+    type: Literal["url"]
+    url: RemoteUrl
+
+
+class Image(Part):
+    type: Literal["image"]
+    source: Annotated[Bytes | Remote, Field(discriminator="type")]
+    cache_control: CacheMark | None = None
+
+
+class PlainText(Part):
+    type: Literal["text"]
+    media_type: MediaType
+    data: str
+
+
+class Pieces(Part):
+    type: Literal["content"]
+    content: str | list[Annotated[Text | Image, Field(discriminator="type")]]
+
+
+class Switch(Part):
+    enabled: bool
+
+
+class Document(Part):
+    type: Literal["document"]
+    source: Annotated[Bytes | Remote | PlainText | Pieces, Field(discriminator="type")]
+    title: str | None = None
+    context: str | None = None
+    citations: Switch | None = None
+    cache_control: CacheMark | None = None
+
+
+class SearchResult(Part):
+    type: Literal["search_result"]
+    source: str
+    title: str
+    content: list[Text]
+    citations: Switch | None = None
+    cache_control: CacheMark | None = None
+
+
+class ToolUse(Part):
+    type: Literal["tool_use"]
+    id: Word
+    name: Word
+    input: Json
+    cache_control: CacheMark | None = None
+
+
+Shown = Annotated[Text | Image | Document | SearchResult, Field(discriminator="type")]
+
+
+class ToolResult(Part):
+    type: Literal["tool_result"]
+    tool_use_id: Word
+    content: str | list[Shown] | None = None
+    is_error: bool | None = None
+    cache_control: CacheMark | None = None
+
+
+Block = Annotated[
+    Text
+    | Image
+    | Document
+    | SearchResult
+    | ToolUse
+    | ToolResult
+    | ThinkingBlock
+    | RedactedThinking,
+    Field(discriminator="type"),
+]
+
+
+class Message(Part):
+    role: Literal["user", "assistant", "system"]
+    content: str | list[Block]
+
+
+class OwnTool(Part):
+    """A tool of the program, with the schema of its arguments."""
+
+    type: Literal["custom"] | None = None
+    name: Word
+    description: str | None = None
+    input_schema: Json
+    input_examples: list[Json] | None = None
+    strict: bool | None = None
+    eager_input_streaming: bool | None = None
+    cache_control: CacheMark | None = None
+
+
+OWN_TOOLS = r"^(bash|text_editor|memory)_[0-9]{8}$"
+"""Types of tools that Anthropic describes and the program runs."""
+
+
+class KnownTool(Part):
+    """A tool that Anthropic describes and the program runs."""
+
+    type: Annotated[str, Field(pattern=OWN_TOOLS)]
+    name: Word
+    max_characters: Annotated[int, Field(ge=1)] | None = None
+    cache_control: CacheMark | None = None
+
+
+def _kind_of_tool(tool: Any) -> str:
+    kind = tool.get("type") if isinstance(tool, dict) else getattr(tool, "type", None)
+    return "own" if kind in (None, "custom") else "known"
+
+
+Tool = Annotated[
+    Annotated[OwnTool, Tag("own")] | Annotated[KnownTool, Tag("known")],
+    Discriminator(_kind_of_tool),
+]
+
+
+class Choice(Part):
+    type: Literal["auto", "any", "tool", "none"]
+    name: Word | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+class Format(Part):
+    type: Literal["json_schema"]
+    schema_: Json = Field(alias="schema")
+
+
+class OutputConfig(Part):
+    effort: Level | None = None
+    format: Format | None = None
+
+
+class Clearing(Part):
+    """An edit that removes old parts of the conversation before the model reads it."""
+
+    type: Annotated[str, Field(pattern=r"^clear_(tool_uses|thinking)_[0-9]{8}$")]
+    trigger: Json | None = None
+    keep: Json | Literal["all"] | None = None
+    clear_at_least: Json | None = None
+    clear_tool_inputs: bool | list[Word] | None = None
+    exclude_tools: list[Word] | None = None
+
+
+class ContextManagement(Part):
+    edits: list[Clearing]
+
+
+class MessagesRequest(Part):
+    """A request for a message."""
+
+    messages: list[Message]
+    system: str | list[Text] | None = None
+    tools: list[Tool] | None = None
+    tool_choice: Choice | None = None
+    temperature: Fraction | None = None
+    top_p: Fraction | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    stop_sequences: list[str] | None = None
+    thinking: Thinking | None = None
+    output_config: OutputConfig | None = None
+    output_format: Format | None = None
+    context_management: ContextManagement | None = None
+    cache_control: CacheMark | None = None
+    max_tokens: Limit = None
+    container: Annotated[None, refusal("the provider's containers are not available here")] = None
+
+    @property
+    def output_limit(self) -> int | None:
+        """Most tokens of the answer, or None if the request sets no limit."""
+        return self.max_tokens

@@ -1,0 +1,140 @@
+"""Parts of requests that the dialects share."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationInfo,
+)
+
+Dialect = Literal["chat", "messages", "responses"]
+"""A model API: OpenAI's chat completions, Anthropic's messages, or OpenAI's responses."""
+
+FETCHES = "may_fetch"
+"""Name in the context of a validation: True if the provider may fetch what a URL names."""
+
+_MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9.+-]{1,80}", re.IGNORECASE)
+_DATA_URL = re.compile(r"data:[a-z]+/[a-z0-9.+-]{1,80};base64,", re.IGNORECASE)
+
+
+class Part(BaseModel):
+    """A part of a request. Fields that it does not name are left out."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+def _check_fetch(url: str, info: ValidationInfo) -> None:
+    if not (info.context or {}).get(FETCHES):
+        raise ValueError("the provider would fetch this URL; send the content itself")
+    if not url.startswith(("https://", "http://")):
+        raise ValueError("only https: and http: can be fetched")
+
+
+def _check_content_url(url: str, info: ValidationInfo) -> str:
+    if not _DATA_URL.match(url):
+        _check_fetch(url, info)
+    return url
+
+
+def _check_remote_url(url: str, info: ValidationInfo) -> str:
+    _check_fetch(url, info)
+    return url
+
+
+def _check_media_type(text: str) -> str:
+    if not _MEDIA_TYPE.fullmatch(text):
+        raise ValueError("this is no media type")
+    return text
+
+
+def _read_limit(value: Any) -> int | None:
+    """Return a limit on the output, or None for a value that cannot be one."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 1 <= value <= MOST_TOKENS else None
+
+
+def refusal(message: str) -> BeforeValidator:
+    """Return the validator of a field that a request may not set: the answer would differ."""
+
+    def refuse(value: Any) -> None:
+        if value is not None and value != []:
+            raise ValueError(message)
+
+    return BeforeValidator(refuse)
+
+
+MOST_TOKENS = 10_000_000
+"""More output than any model has."""
+
+Limit = Annotated[int | None, BeforeValidator(_read_limit)]
+"""Most tokens of the output; None for a value that is no limit, so that the request gets one."""
+
+Word = Annotated[str, Field(max_length=1_000)]
+"""A name or an identifier."""
+
+Level = Annotated[str, Field(max_length=20, pattern=r"^[a-z]+$")]
+"""A level such as `low`, in the provider's terms."""
+
+MediaType = Annotated[str, AfterValidator(_check_media_type)]
+
+ContentUrl = Annotated[str, AfterValidator(_check_content_url)]
+"""Content in a `data:` URL; or a place, if the provider may fetch."""
+
+RemoteUrl = Annotated[str, AfterValidator(_check_remote_url)]
+
+Json = dict[str, JsonValue]
+"""Any JSON object: the arguments of a tool of the program, or their schema."""
+
+Temperature = Annotated[float, Field(ge=0, le=2)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
+
+class CacheMark(Part):
+    """A mark that asks the provider to cache the prompt up to here."""
+
+    type: Literal["ephemeral"]
+    ttl: Literal["5m", "1h"] | None = None
+
+
+class Thinking(Part):
+    """How much a model may think before it answers."""
+
+    type: Literal["enabled", "disabled", "adaptive"]
+    budget_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] | None = None
+    display: Level | None = None
+
+
+class ThinkingBlock(Part):
+    """A thought of the model in an earlier answer."""
+
+    type: Literal["thinking"]
+    thinking: str
+    signature: str | None = None
+    cache_control: CacheMark | None = None
+
+
+class RedactedThinking(Part):
+    """A thought that only the provider can read."""
+
+    type: Literal["redacted_thinking"]
+    data: str
+    cache_control: CacheMark | None = None
+
+
+class Reasoning(Part):
+    """A reasoning item of the Responses API in an earlier answer."""
+
+    type: Literal["reasoning"]
+    id: Word | None = None
+    summary: list[Json] | None = None
+    content: list[Json] | None = None
+    encrypted_content: str | None = None
+    status: Word | None = None

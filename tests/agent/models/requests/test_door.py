@@ -1,0 +1,249 @@
+"""The door of programs: what a request says, and what becomes of everything else."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from agent.errors import RequestRefused
+from agent.models.protocol import Parameters
+from agent.models.requests import ChatRequest, Dialect, ProviderTools, parse
+
+HELLO = [{"role": "user", "content": "Hello."}]
+IMAGE = "data:image/png;base64,iVBORw0KGgo="
+LEAST: dict[Dialect, dict[str, Any]] = {
+    "chat": {"messages": HELLO},
+    "messages": {"messages": HELLO, "max_tokens": 100},
+    "responses": {"input": "Hello."},
+}
+ELSEWHERE: dict[str, Any] = {
+    "api_base": "http://elsewhere/v1",
+    "base_url": "http://elsewhere/v1",
+    "api_key": "k",
+    "api_version": "1",
+    "custom_llm_provider": "openai",
+    "deployment_id": "d",
+    "extra_body": {"max_tokens": 99_999},
+    "extra_headers": {"x": "y"},
+    "headers": {"x": "y"},
+    "fallbacks": [{"model": "openai/gpt-5-pro"}],
+    "context_window_fallback_dict": {"a": "b"},
+    "models": ["a", "b"],
+    "route": "fallback",
+    "provider": {"order": ["x"]},
+    "transforms": ["middle-out"],
+    "mock_response": "forged",
+    "mock_tool_calls": [],
+    "input_cost_per_token": 0,
+    "output_cost_per_token": 0,
+    "num_retries": 99,
+    "timeout": 1e9,
+    "service_tier": "priority",
+    "speed": "fast",
+    "inference_geo": "us",
+    "metadata": {"a": "b"},
+    "user": "u",
+    "proxy_server_request": {},
+    "litellm_params": {},
+    "prediction": {"type": "content", "content": "x"},
+    "best_of": 50,
+    "store_everything": True,
+}
+
+
+@pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
+def test_a_field_without_a_name_here_is_dropped_and_counted(dialect: Dialect) -> None:
+    """No address, key, header, model, price or option of a provider is among what is sent."""
+    asked = parse(dialect, {**LEAST[dialect], **ELSEWHERE}, {"x-other": "1"})
+    assert asked.body == LEAST[dialect]
+    assert set(asked.dropped) == ELSEWHERE.keys()
+    assert asked.headers == {}
+
+
+@pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "web_search_20250305", "name": "web_search"},
+        {"type": "web_search_preview"},
+        {"type": "code_execution_20250825", "name": "code"},
+        {"type": "code_interpreter", "container": {"type": "auto"}},
+        {"type": "file_search", "vector_store_ids": ["v"]},
+        {"type": "image_generation"},
+        {"type": "mcp", "server_url": "http://elsewhere"},
+        {"type": "computer_use_preview"},
+        {"type": "shell", "environment": {"type": "container_auto"}},
+        {"type": "shell"},
+        {"type": "a_tool_of_next_year"},
+        {"googleSearch": {}},
+        {"urlContext": {}},
+        {"code_execution": {}},
+        {},
+    ],
+    ids=lambda tool: str(tool)[:30],
+)
+def test_a_tool_that_the_provider_runs_is_refused(dialect: Dialect, tool: dict[str, Any]) -> None:
+    """Only tools that the program runs are known here, so those of any vendor are refused."""
+    with pytest.raises(ProviderTools):
+        parse(dialect, {**LEAST[dialect], "tools": [tool]}, {})
+
+
+@pytest.mark.parametrize("options", [{}, {"search_context_size": "low"}, [{"name": "x"}], "on"])
+@pytest.mark.parametrize("field", ["web_search_options", "mcp_servers", "plugins"])
+def test_a_tool_outside_the_list_of_tools_is_refused(field: str, options: Any) -> None:
+    """An empty object is as good a search as a full one."""
+    with pytest.raises(ProviderTools):
+        parse("chat", {**LEAST["chat"], field: options}, {})
+
+
+@pytest.mark.parametrize(
+    ("dialect", "fields", "problem"),
+    [
+        ("chat", {"n": 128}, "n: a request has one answer here"),
+        ("chat", {"n": "2"}, "n: a request has one answer here"),
+        ("chat", {"functions": [{"name": "f"}]}, "functions: declare them as `tools`"),
+        ("chat", {"audio": {"voice": "x"}}, "audio: answers are texts here"),
+        ("chat", {"messages": "Hello."}, "messages: Input should be a valid list"),
+        ("chat", {"messages": [{"role": "robot"}]}, "messages.0: 'robot' is not available here"),
+        ("chat", {"temperature": 9}, "temperature: Input should be less than or equal to 2"),
+        ("messages", {"container": "c"}, "container: the provider's containers"),
+        ("responses", {"previous_response_id": "r"}, "previous_response_id: send the whole"),
+        ("responses", {"conversation": "c"}, "conversation: send the whole"),
+        ("responses", {"prompt": {"id": "p"}}, "prompt: stored prompts"),
+        (
+            "responses",
+            {"input": [{"type": "item_reference", "id": "i"}]},
+            "input.0: 'item_reference' is not available here",
+        ),
+    ],
+)
+def test_what_would_change_the_answer_is_refused_in_one_line(
+    dialect: Dialect, fields: dict[str, Any], problem: str
+) -> None:
+    """Dropping it would give the program another answer than the one it asked for."""
+    with pytest.raises(RequestRefused) as caught:
+        parse(dialect, {**LEAST[dialect], **fields}, {})
+    assert str(caught.value).startswith(problem)
+    assert "\n" not in str(caught.value)
+
+
+def chat_part(part: dict[str, Any]) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": [part]}]}
+
+
+def fetches(url: str) -> list[tuple[Dialect, dict[str, Any]]]:
+    """Return requests in which a provider would fetch a URL."""
+    source = {"type": "url", "url": url}
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "t",
+        "content": [{"type": "image", "source": source}],
+    }
+    image = {"type": "input_image", "image_url": url}
+    return [
+        ("chat", chat_part({"type": "image_url", "image_url": {"url": url}})),
+        ("chat", chat_part({"type": "image_url", "image_url": url})),
+        ("chat", chat_part({"type": "file", "file": {"file_data": url}})),
+        ("messages", {**chat_part({"type": "image", "source": source}), "max_tokens": 1}),
+        ("messages", {**chat_part({"type": "document", "source": source}), "max_tokens": 1}),
+        ("messages", {**chat_part(result), "max_tokens": 1}),
+        ("responses", {"input": [{"role": "user", "content": [image]}]}),
+        (
+            "responses",
+            {"input": [{"type": "function_call_output", "call_id": "c", "output": [image]}]},
+        ),
+    ]
+
+
+STORED: list[tuple[Dialect, dict[str, Any]]] = [
+    ("chat", chat_part({"type": "file", "file": {"file_id": "f"}})),
+    (
+        "messages",
+        chat_part({"type": "image", "source": {"type": "file", "file_id": "f"}}),
+    ),
+    ("messages", chat_part({"type": "container_upload", "file_id": "f"})),
+    (
+        "responses",
+        {"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}]},
+    ),
+    (
+        "responses",
+        {"input": [{"role": "user", "content": [{"type": "input_file", "file_url": "http://a"}]}]},
+    ),
+    ("chat", chat_part({"type": "input_audio", "input_audio": {"data": "", "format": "wav"}})),
+    ("chat", chat_part({"type": "video_url", "video_url": {"url": IMAGE}})),
+]
+
+
+@pytest.mark.parametrize(("dialect", "body"), [*fetches("http://169.254.169.254/x"), *STORED])
+def test_content_that_is_elsewhere_is_refused(dialect: Dialect, body: dict[str, Any]) -> None:
+    """The provider would fetch it, past the network that the program has not."""
+    with pytest.raises(RequestRefused):
+        parse(dialect, {**LEAST[dialect], **body}, {})
+
+
+@pytest.mark.parametrize("url", ["https://example.com/a.png", "http://example.com/a.png"])
+def test_an_experiment_with_network_may_name_urls(url: str) -> None:
+    """Its programs can fetch by themselves, so the provider may, too. Other schemes stay out."""
+    for dialect, body in fetches(url):
+        asked = parse(dialect, {**LEAST[dialect], **body}, {}, may_fetch=True)
+        assert asked.images + asked.files == 1
+    for dialect, body in fetches("file:///etc/passwd"):
+        with pytest.raises(RequestRefused):
+            parse(dialect, {**LEAST[dialect], **body}, {}, may_fetch=True)
+
+
+@pytest.mark.parametrize("limit", [0, -1, "99999", 1.5, True, 10**12, None, [1], {}])
+@pytest.mark.parametrize(
+    ("dialect", "name"),
+    [("chat", "max_tokens"), ("messages", "max_tokens"), ("responses", "max_output_tokens")],
+)
+def test_a_limit_that_is_none_counts_as_absent(dialect: Dialect, name: str, limit: Any) -> None:
+    """The request then gets the limit of the model."""
+    body = {name: value for name, value in LEAST[dialect].items() if name != "max_tokens"}
+    assert parse(dialect, {**body, name: limit}, {}).output_limit is None
+
+
+def test_a_limit_of_another_dialect_is_none() -> None:
+    """A server that does not know it would write as much as it likes."""
+    body = {"messages": HELLO, "max_completion_tokens": 1, "max_tokens": 60_000}
+    assert parse("messages", body, {}).output_limit == 60_000
+    asked = parse("responses", {"input": "Hello.", "max_tokens": 1}, {})
+    assert (asked.output_limit, asked.dropped) == (None, ("max_tokens",))
+
+
+def test_images_count_as_more_than_their_bytes() -> None:
+    """A tiny image can be billed as tens of thousands of tokens."""
+    parts = [{"type": "image_url", "image_url": {"url": IMAGE}}] * 3
+    asked = parse("chat", {"messages": [{"role": "user", "content": parts}]}, {})
+    assert asked.images == 3
+    assert asked.image_tokens >= 3 * 37_000
+    assert "iVBOR" not in asked.text
+
+
+def test_only_names_of_known_features_pass_as_headers() -> None:
+    """Others could switch on what costs more, or what the provider runs."""
+    given = "claude-code-20250219, mcp-client-2025-04-04,effort-2025-11-24,x\r\ny: z"
+    asked = parse("messages", LEAST["messages"], {"anthropic-beta": given, "openai-beta": "x"})
+    assert asked.headers == {"anthropic-beta": "claude-code-20250219,effort-2025-11-24"}
+
+
+@pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
+def test_depth_and_odd_text_are_bounded(dialect: Dialect) -> None:
+    """A deep body is refused, and a lone surrogate becomes a question mark."""
+    deep: Any = {}
+    for _ in range(10_000):
+        deep = {"a": deep}
+    with pytest.raises(RequestRefused, match="nested deeper than 100 levels"):
+        parse(dialect, {**LEAST[dialect], "metadata": deep}, {})
+    talk = "input" if dialect == "responses" else "messages"
+    odd = {**LEAST[dialect], talk: [{"role": "user", "content": "a\ud800b"}]}
+    assert parse(dialect, odd, {}).body[talk][0]["content"] == "a?b"
+
+
+def test_every_parameter_of_a_translation_has_a_name_in_the_door() -> None:
+    """What LiteLLM gets by name is declared here, and each name is one of chat completions."""
+    names = {each.name for each in dataclasses.fields(Parameters)}
+    elsewhere = {"messages", "tools", "max_tokens", "max_completion_tokens"}
+    refused = {"n", "functions", "audio"}
+    assert names == ChatRequest.model_fields.keys() - elsewhere - refused
