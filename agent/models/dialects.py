@@ -57,17 +57,6 @@ def answer_of(foreign: Foreign, reply: ModelReply, identity: str) -> Body:
             return _responses_answer(foreign.asked.body, response, identity)
 
 
-def is_too_long(problem: str) -> bool:
-    """Return True if a provider's message says that a conversation is too long."""
-    load()
-    from litellm.litellm_core_utils.exception_mapping_utils import ExceptionCheckers
-
-    mentioned = ("prompt is too long", "context_length_exceeded")
-    return any(each in problem for each in mentioned) or bool(
-        ExceptionCheckers.is_error_str_context_window_exceeded(problem)
-    )
-
-
 def address(dialect: Dialect, api_base: str | None) -> tuple[str, dict[str, str]]:
     """Return the URL of a provider for a dialect, and the headers with the key of this machine.
 

@@ -30,10 +30,6 @@ class ProviderError(Exception):
         self.response = response
 
 
-class ContextWindowExceededError(ProviderError):
-    """A provider says that the conversation is too long. The retry policy knows this name."""
-
-
 def dialects_of(spec: LiteLLMSpec) -> frozenset[Dialect]:
     """Return the dialects whose requests the provider of a model takes as they are.
 
@@ -113,8 +109,7 @@ async def post(spec: LiteLLMSpec, foreign: Foreign, sent: Body) -> Answer:
     except httpx.HTTPError as error:
         raise ConnectionLost(error) from error
     if not response.is_success:
-        too_long = 400 <= response.status_code < 500 and dialects.is_too_long(response.text)
-        raise (ContextWindowExceededError if too_long else ProviderError)(response)
+        raise ProviderError(response)
     try:
         return read_answer(foreign.dialect, response.json())
     except (ValueError, RecursionError):

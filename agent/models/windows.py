@@ -15,6 +15,14 @@ _ASK_LIMIT_S = 5.0
 _NEAR = 0.6
 """A refused request whose estimated input is at least this part of the window did not fit."""
 
+_TOO_LONG = re.compile(
+    r"context[ _](length|size|window)|maximum model length|prompt is too long"
+    r"|input token count .*exceeds|inputs` tokens \+",
+    re.IGNORECASE,
+)
+"""Words of servers for a request that is too long, for a window that is unknown: OpenAI, llama.cpp,
+LM Studio and SGLang; vLLM; Anthropic; Google; Text Generation Inference."""
+
 _ABOUT_LIMIT = re.compile(r"max_(completion_|output_)?tokens\W.{0,60}too large", re.IGNORECASE)
 """A server's words for a limit on the output that its window does not hold."""
 
@@ -33,7 +41,10 @@ async def window_of(spec: LiteLLMSpec, ceilings: Ceilings) -> int | None:
         return known
     place = (spec.api_base, spec.name)
     if place not in _ASKED:
-        _ASKED[place] = await _ask(spec)
+        try:
+            _ASKED[place] = await _ask(spec)
+        except httpx.ConnectError:
+            return None  # a server that is down now is asked again
     return _ASKED[place]
 
 
@@ -43,6 +54,8 @@ async def _ask(spec: LiteLLMSpec) -> int | None:
     try:
         response = await http.client().get(models, headers=headers, timeout=_ASK_LIMIT_S)
         return _window_in(response.json(), spec.name.partition("/")[2])
+    except httpx.ConnectError:
+        raise
     except (httpx.HTTPError, ValueError, RecursionError):
         return None
 
@@ -68,9 +81,9 @@ def judged(
 
     `size` is the estimated input in tokens.
     """
-    is_near = window is not None and size >= _NEAR * window
-    if isinstance(error, RequestRefused):
-        return ContextWindowExceeded(str(error)) if is_near else error
-    if not is_near and _ABOUT_LIMIT.search(str(error)):
-        return RequestRefused(f"refused: {error} (declare the model's context_tokens)")
-    return error
+    words = str(error)
+    if window is not None and size >= _NEAR * window:
+        return ContextWindowExceeded(words)
+    if _ABOUT_LIMIT.search(words):
+        return RequestRefused(f"{words} (declare the model's context_tokens or max_tokens)")
+    return ContextWindowExceeded(words) if _TOO_LONG.search(words) else error
