@@ -3,13 +3,18 @@
 What cannot be used is left out. An answer is paid, so no odd part of it may lose the rest.
 """
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.models.protocol import Message
-from agent.models.requests import Dialect
+from pydantic import TypeAdapter, ValidationError
+
+from agent.models.protocol import Message, Usage
+from agent.models.requests import Dialect, chat
+from agent.models.requests.parts import RedactedThinking, ThinkingBlock
+from agent.models.requests.responses import InputItem
 from agent.models.usage import Reported, read_usage
 
 Body = dict[str, Any]
@@ -76,7 +81,7 @@ def _read(dialect: Dialect, body: Body) -> Answer:
     read = {"chat": _chat, "messages": _messages, "responses": _responses}[dialect]
     clean, message, reason = read(body, parts)
     return Answer(
-        {**clean, "usage": _usage(dialect, body.get("usage"))},
+        {**clean, "usage": usage_block(dialect, reported.usage)},
         message,
         reason,
         reported,
@@ -91,14 +96,23 @@ def _chat(body: Body, choices: list[Body]) -> tuple[Body, Message, str | None]:
     given = choice.get("message")
     message = _chat_message(given if isinstance(given, dict) else {})
     reason = _word(choice.get("finish_reason"))
-    clean = {**choice, "index": 0, "message": message, "finish_reason": reason}
-    return {**body, "choices": [clean]}, message, reason
+    whole = {
+        "id": _word(body.get("id")) or "answer",
+        "object": "chat.completion",
+        "created": _moment(body.get("created")),
+        "model": _word(body.get("model")) or "",
+        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+    }
+    return whole, message, reason
 
 
 def _chat_message(given: Body) -> Message:
-    message = {**given, "role": "assistant", "content": _text(given.get("content"))}
+    message = {
+        "role": "assistant",
+        "content": _text(given.get("content")),
+        **_valid_fields(given, _thoughts()),
+    }
     calls = given.get("tool_calls")
-    message.pop("tool_calls", None)
     made = [
         _chat_call(call, number)
         for number, call in enumerate(calls if isinstance(calls, list) else [])
@@ -110,48 +124,154 @@ def _chat_message(given: Body) -> Message:
 def _chat_call(call: Body, number: int) -> Body:
     function = call.get("function")
     function = function if isinstance(function, dict) else {}
+    signed = _valid_fields(function, _signatures())
+    made = _call(
+        _word(call.get("id")) or f"call_{number}",
+        _word(function.get("name")) or "",
+        function.get("arguments"),
+    )
     return {
-        **call,
-        "id": _word(call.get("id")) or f"call_{number}",
-        "type": "function",
-        "function": {
-            **function,
-            "name": _word(function.get("name")) or "",
-            "arguments": _arguments(function.get("arguments")),
-        },
+        **made,
+        "function": {**made["function"], **signed},
+        **_valid_fields(call, _signatures()),
     }
 
 
 def _messages(body: Body, blocks: list[Body]) -> tuple[Body, Message, str | None]:
-    blocks = [block for block in blocks if isinstance(block.get("type"), str)]
-    texts = [_text(block.get("text")) or "" for block in blocks if block["type"] == "text"]
-    uses = [block for block in blocks if block["type"] == "tool_use"]
-    calls = [
-        _call(
-            _word(use.get("id")) or f"call_{number}",
-            _word(use.get("name")) or "",
-            use.get("input"),
-        )
-        for number, use in enumerate(uses)
+    content = [
+        block
+        for number, each in enumerate(blocks)
+        if (block := _message_block(each, number)) is not None
     ]
-    return {**body, "content": blocks}, _said(texts, calls), _reason(body.get("stop_reason"))
+    texts = [block["text"] for block in content if block["type"] == "text"]
+    uses = [block for block in content if block["type"] == "tool_use"]
+    whole = {
+        "id": _word(body.get("id")) or "answer",
+        "type": "message",
+        "role": "assistant",
+        "model": _word(body.get("model")) or "",
+        "content": content,
+        "stop_reason": _word(body.get("stop_reason")),
+        "stop_sequence": _word(body.get("stop_sequence")),
+    }
+    calls = [_call(use["id"], use["name"], use["input"]) for use in uses]
+    return whole, _said(texts, calls), _reason(body.get("stop_reason"))
+
+
+def _message_block(block: Body, number: int) -> Body | None:
+    match block.get("type"):
+        case "text":
+            return {"type": "text", "text": _text(block.get("text")) or ""}
+        case "tool_use":
+            given = block.get("input")
+            return {
+                "type": "tool_use",
+                "id": _word(block.get("id")) or f"call_{number}",
+                "name": _word(block.get("name")) or "",
+                "input": given if isinstance(given, dict) else {},
+            }
+        case "thinking" | "redacted_thinking":
+            return _valid(block, ThinkingBlock | RedactedThinking)
+    return None
 
 
 def _responses(body: Body, items: list[Body]) -> tuple[Body, Message, str | None]:
-    items = [item for item in items if isinstance(item.get("type"), str)]
-    contents = [item["content"] for item in items if isinstance(item.get("content"), list)]
-    parts = [part for content in contents for part in content if isinstance(part, dict)]
-    texts = [_text(part.get("text")) or "" for part in parts if part.get("type") in _TEXTS]
+    output = [
+        item
+        for number, each in enumerate(items)
+        if (item := _response_item(each, number)) is not None
+    ]
+    texts = [
+        part["text"]
+        for item in output
+        if item["type"] == "message"
+        for part in item["content"]
+        if part["type"] == "output_text"
+    ]
     calls = [
         _call(
             _word(item.get("call_id")) or _word(item.get("id")) or f"call_{number}",
             _word(item.get("name")) or item["type"],
             item.get("arguments") or item.get("input") or item.get("action"),
         )
-        for number, item in enumerate(items)
+        for number, item in enumerate(output)
         if item["type"].endswith("_call")
     ]
-    return {**body, "output": items}, _said(texts, calls), _reason(body.get("status"))
+    details = body.get("incomplete_details")
+    whole = {
+        "id": _word(body.get("id")) or "answer",
+        "object": "response",
+        "created_at": _moment(body.get("created_at")),
+        "model": _word(body.get("model")) or "",
+        "status": "incomplete" if body.get("status") == "incomplete" else "completed",
+        "incomplete_details": details if isinstance(details, dict) else None,
+        "output": output,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+    }
+    return whole, _said(texts, calls), _reason(whole["status"])
+
+
+def _response_item(item: Body, number: int) -> Body | None:
+    kind = item.get("type")
+    own = {"id": _word(item.get("id")) or f"item_{number}", "status": "completed"}
+    if kind == "message":
+        parts = item.get("content")
+        content = [
+            {"type": "output_text", "text": _text(part.get("text")) or "", "annotations": []}
+            for part in (parts if isinstance(parts, list) else [])
+            if isinstance(part, dict) and part.get("type") in _TEXTS
+        ]
+        return {**own, "type": kind, "role": "assistant", "content": content}
+    if kind == "function_call":
+        return {
+            **own,
+            **_valid_fields(item, {"namespace": str}),
+            "type": kind,
+            "call_id": _word(item.get("call_id")) or f"call_{number}",
+            "name": _word(item.get("name")) or "",
+            "arguments": _arguments(item.get("arguments")),
+        }
+    return _valid({"summary": [], **item}, InputItem)
+
+
+def _moment(value: Any) -> int:
+    return value if type(value) is int and 0 <= value < 2**53 else 0
+
+
+@functools.cache
+def _thoughts() -> Mapping[str, Any]:
+    """Return the fields of an assistant message that a later request repeats, with their types."""
+    names = ("refusal", "reasoning", "reasoning_content", "reasoning_details", "thinking_blocks")
+    fields = chat.Answer.model_fields
+    return {**{name: fields[name].annotation for name in names}, **_signatures()}
+
+
+def _signatures() -> Mapping[str, Any]:
+    return {"provider_specific_fields": chat.Signatures, "extra_content": chat.Google}
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _valid(value: Any, kind: Any) -> Body | None:
+    """Return what a request may repeat of a value, or None if it has another type."""
+    try:
+        parsed = _adapter(kind).validate_python(value)
+    except ValidationError:
+        return None
+    plain: Body = _adapter(kind).dump_python(
+        parsed, mode="json", exclude_unset=True, exclude_none=True
+    )
+    return plain
+
+
+def _valid_fields(given: Body, types: Mapping[str, Any]) -> Body:
+    valid = {name: _valid(given[name], kind) for name, kind in types.items() if given.get(name)}
+    return {name: value for name, value in valid.items() if value}
 
 
 def _said(texts: list[str], calls: list[Body]) -> Message:
@@ -194,36 +314,33 @@ def _word(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-_NEEDED: dict[Dialect, tuple[str, ...]] = {
-    "chat": ("prompt_tokens", "completion_tokens", "total_tokens"),
-    "messages": ("input_tokens", "output_tokens"),
-    "responses": ("input_tokens", "output_tokens", "total_tokens"),
-}
-"""Counts without which clients do not read a usage block."""
-
-
-def _usage(dialect: Dialect, block: Any) -> Any:
-    """Return a usage block that a client can read: every figure is a count.
-
-    A block that is left out stays so where the dialect allows it.
+def usage_block(dialect: Dialect, usage: Usage) -> Body:
+    """Return tokens in the form of a dialect. Clients read no answer without them, so what is
+    unknown is 0 to them.
     """
-    if not isinstance(block, dict) and dialect != "messages":
-        return None
-    clean = _usage_block(block) if isinstance(block, dict) else {}
-    counts = {name: each for name in _NEEDED[dialect] if type(each := clean.get(name)) is int}
-    return {**clean, **dict.fromkeys(_NEEDED[dialect], 0), **counts}
+    read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+    given, made = usage.input_tokens or 0, usage.output_tokens or 0
+    if dialect == "messages":
+        return {
+            "input_tokens": max(0, given - read - written),
+            "cache_read_input_tokens": read,
+            "cache_creation_input_tokens": written,
+            "output_tokens": made,
+        }
+    of_input, of_output = _COUNTS[dialect]
+    return {
+        of_input: given,
+        of_output: made,
+        "total_tokens": given + made,
+        f"{of_input}_details": {"cached_tokens": read},
+        f"{of_output}_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
+    }
 
 
-def _usage_block(block: Body) -> Body:
-    return {name: each for name, value in block.items() if (each := _figure(value)) is not None}
-
-
-def _figure(value: Any) -> Any:
-    if isinstance(value, dict):
-        return _usage_block(value)
-    if isinstance(value, str | bool) or (isinstance(value, int) and 0 <= value <= 10**9):
-        return value
-    return None
+_COUNTS = {
+    "chat": ("prompt_tokens", "completion_tokens"),
+    "responses": ("input_tokens", "output_tokens"),
+}
 
 
 def _encodable(body: Body) -> Body:

@@ -9,6 +9,7 @@ import os
 from typing import Any
 
 from agent.errors import RequestRefused
+from agent.models.answers import usage_block
 from agent.models.litellm_loading import load
 from agent.models.protocol import Foreign, ModelReply
 from agent.models.requests import ChatRequest, Dialect, parse_chat
@@ -134,7 +135,6 @@ _MOMENT = 1_700_000_000
 
 
 def _chat_response(reply: ModelReply, identity: str) -> Body:
-    usage = reply.usage
     choice = {"index": 0, "message": reply.message, "finish_reason": reply.finish_reason or "stop"}
     return {
         "id": f"chatcmpl-{identity}",
@@ -142,14 +142,7 @@ def _chat_response(reply: ModelReply, identity: str) -> Body:
         "created": _MOMENT,
         "model": reply.model,
         "choices": [choice],
-        "usage": {
-            # Clients read no answer without these, so what is unknown is 0 to them.
-            "prompt_tokens": usage.input_tokens or 0,
-            "completion_tokens": usage.output_tokens or 0,
-            "total_tokens": (usage.input_tokens or 0) + (usage.output_tokens or 0),
-            "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens or 0},
-            "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
-        },
+        "usage": usage_block("chat", reply.usage),
     }
 
 

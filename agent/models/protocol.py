@@ -86,8 +86,6 @@ class Parameters:
     stop: str | list[str] | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
-    logprobs: bool | None = None
-    top_logprobs: int | None = None
     reasoning_effort: str | None = None
     thinking: dict[str, Any] | None = None
     verbosity: str | None = None

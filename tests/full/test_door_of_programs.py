@@ -40,8 +40,8 @@ MODELS = {
 SENT_FIELDS = {
     "chat": {
         *("model", "messages", "tools", "tool_choice", "parallel_tool_calls", "temperature"),
-        *("top_p", "top_k", "seed", "stop", "presence_penalty", "frequency_penalty", "logprobs"),
-        *("top_logprobs", "reasoning_effort", "thinking", "verbosity", "response_format"),
+        *("top_p", "top_k", "seed", "stop", "presence_penalty", "frequency_penalty"),
+        *("reasoning_effort", "thinking", "verbosity", "response_format"),
         *("prompt_cache_key", "max_tokens", "max_completion_tokens", "usage"),
     },
     "messages": {
@@ -51,7 +51,7 @@ SENT_FIELDS = {
     },
     "responses": {
         *("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls"),
-        *("temperature", "top_p", "top_logprobs", "reasoning", "text", "truncation"),
+        *("temperature", "top_p", "reasoning", "text", "truncation"),
         *("prompt_cache_key", "store", "include", "max_output_tokens"),
     },
     "gemini": {

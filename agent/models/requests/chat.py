@@ -209,8 +209,6 @@ class ChatRequest(Part):
     stop: str | list[str] | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
-    logprobs: bool | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     reasoning_effort: Level | None = None
     thinking: Thinking | None = None
     verbosity: Level | None = None

@@ -152,7 +152,7 @@ def _one_line(error: ValidationError, body: Body) -> str:
     return " ".join(f"{place}: {message}".split())[:300]
 
 
-def _place(location: tuple[str | int, ...], body: Any) -> Iterator[str]:
+def _place(location: tuple[Any, ...], body: Any) -> Iterator[str]:
     """Yield the names and numbers of a location that lead into a body."""
     for name in location:
         if isinstance(body, dict | list) and name in _names(body):

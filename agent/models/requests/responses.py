@@ -235,7 +235,6 @@ class ResponsesRequest(Part):
     parallel_tool_calls: bool | None = None
     temperature: Temperature | None = None
     top_p: Fraction | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     reasoning: Effort | None = None
     text: TextConfig | None = None
     truncation: Literal["auto", "disabled"] | None = None
