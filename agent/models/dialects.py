@@ -74,8 +74,9 @@ def chat_of(foreign: Foreign, model: str) -> Body:
 def answer_of(foreign: Foreign, reply: ModelReply, identity: str) -> Body:
     """Return the reply of chat completions in the dialect of the request.
 
-    `identity` distinguishes the answer from all others of the attempt. It is the same each time,
-    so that a program sees the same answer again.
+    The reply states the tokens of its prompt and of its output, for which a dialect has no word
+    for unknown. `identity` distinguishes the answer from all others of the attempt. It is the
+    same each time, so that a program sees the same answer again.
     """
     response = _chat_response(reply, identity)
     match foreign.dialect:
@@ -224,6 +225,9 @@ _MOMENT = 1_700_000_000
 
 def _chat_response(reply: ModelReply, identity: str) -> Body:
     usage = reply.usage
+    prompt, output = usage.input_tokens, usage.output_tokens
+    assert prompt is not None, "see `answer_of`"
+    assert output is not None, "see `answer_of`"
     choice = {"index": 0, "message": reply.message, "finish_reason": reply.finish_reason or "stop"}
     return {
         "id": f"chatcmpl-{identity}",
@@ -232,13 +236,17 @@ def _chat_response(reply: ModelReply, identity: str) -> Body:
         "model": reply.model,
         "choices": [choice],
         "usage": {
-            "prompt_tokens": usage.input_tokens,
-            "completion_tokens": usage.output_tokens,
-            "total_tokens": usage.input_tokens + usage.output_tokens,
-            "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens},
-            "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+            "prompt_tokens": prompt,
+            "completion_tokens": output,
+            "total_tokens": prompt + output,
+            "prompt_tokens_details": _known(cached_tokens=usage.cache_read_tokens),
+            "completion_tokens_details": _known(reasoning_tokens=usage.reasoning_tokens),
         },
     }
+
+
+def _known(**counts: int | None) -> Body:
+    return {name: number for name, number in counts.items() if number is not None}
 
 
 def _plain(value: Any) -> Any:

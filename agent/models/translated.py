@@ -8,6 +8,7 @@ from typing import Any
 
 from agent.errors import RequestRefused
 from agent.models import dialects
+from agent.models.chat import estimated
 from agent.models.protocol import Foreign, Message, Model, ModelInfo, ModelReply, ModelRequest
 
 PROGRAM = "agent"
@@ -52,7 +53,9 @@ class Translated:
             reply = replace(reply, message=_with_own_tools(reply.message, chat))
         if reply.message.get("tool_calls"):
             reply = replace(reply, finish_reason="tool_calls")
-        return replace(reply, foreign=dialects.answer_of(foreign, reply, _identity(request)))
+        # A program computes with these numbers, as our own arms do with the same estimate.
+        answered = replace(reply, usage=estimated(reply.usage, chat, reply.message))
+        return replace(reply, foreign=dialects.answer_of(foreign, answered, _identity(request)))
 
     def _chat(self, request: ModelRequest) -> ModelRequest:
         foreign = request.foreign
