@@ -2,12 +2,10 @@
 
 import asyncio
 import json
-import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
@@ -87,30 +85,17 @@ async def _run(own: "_LeasedAttempt", stop: Stop) -> State[str]:
         where = (*cell.partition, own.lease.attempt_id)
         [row] = await asyncio.to_thread(lake.read, "attempts", *where)
         return _completed(row)
-    clock = _Clock()
     try:
-        outcome, run = await own.outcome(clock, stop)
+        outcome = await own.outcome(stop)
     except Exception as error:
-        await own.write(endings.Interruption.of(error), clock.run)
+        await own.write(endings.Interruption.of(error))
         raise
-    return _completed(await own.write(outcome, run))
+    return _completed(await own.write(outcome))
 
 
 def _completed(row: Row) -> State[str]:
     """Return the state of an ended attempt, with its outcome and its bill."""
     return Completed(message=brief(row["outcome"], row), data=str(row["attempt_id"]))
-
-
-class _Clock:
-    """Time of a run since this object was created."""
-
-    def __init__(self) -> None:
-        self._started_at, self._began = datetime.now(UTC), time.perf_counter()
-
-    @property
-    def run(self) -> endings.Run:
-        """Start time and duration up to now."""
-        return endings.Run(self._started_at, time.perf_counter() - self._began)
 
 
 @dataclass(frozen=True)
@@ -133,15 +118,11 @@ class _LeasedAttempt:
             return True
         return await asyncio.to_thread(self._is_filed)
 
-    async def outcome(self, clock: _Clock, stop: Stop) -> tuple[Outcome, endings.Run]:
-        """Return the recorded outcome, or replay the arm over the recorded steps.
-
-        The second value is the run that reached the outcome: an earlier one if only the rows are
-        missing.
-        """
+    async def outcome(self, stop: Stop) -> Outcome:
+        """Return the recorded outcome, or replay the arm over the recorded steps."""
         ended = await asyncio.to_thread(self.journal.outcome, self.lease.attempt_id)
         if ended is not None:
-            return endings.from_text(ended, clock.run)
+            return endings.from_text(ended)
         await asyncio.to_thread(check_answered, self.journal, self.lease.attempt_id)
         recorded = await asyncio.to_thread(self.journal.steps, self.lease.attempt_id)
         answered = sum(step.result is not None for step in recorded)
@@ -156,11 +137,10 @@ class _LeasedAttempt:
         except InfrastructureError:
             stop.check()  # the signal that stops a worker also ends the programs of its cells
             raise
-        run = clock.run
-        await asyncio.to_thread(self.journal.end, self.lease, endings.to_text(outcome, run))
-        return outcome, run
+        await asyncio.to_thread(self.journal.end, self.lease, endings.to_text(outcome))
+        return outcome
 
-    async def write(self, outcome: Outcome | endings.Interruption, run: endings.Run) -> Row:
+    async def write(self, outcome: Outcome | endings.Interruption) -> Row:
         """Write the rows of the attempt. Return its row of `attempts`.
 
         Raises:
@@ -169,10 +149,12 @@ class _LeasedAttempt:
         attempt_id = self.lease.attempt_id
         recorded = await asyncio.to_thread(self.journal.steps, attempt_id)
         steps = [from_record(step) for step in recorded if step.result is not None]
-        copied = [step for step in recorded if step.copied]
         known = await asyncio.to_thread(self.journal.attempt, attempt_id)
         assert known is not None, "it is held"
         account = await asyncio.to_thread(self.journal.account, attempt_id)
+        tenures = await asyncio.to_thread(self.journal.tenures, attempt_id)
+        # A journal of old has no tenure of the run that began the attempt.
+        begun = [tenures[0].began_at, *(step.started_at for step in recorded if not step.copied)]
         # Only the lease holder writes rows: a run that lost its lease must not overwrite its
         # successor's.
         await asyncio.to_thread(self.journal.check, self.lease)
@@ -182,10 +164,10 @@ class _LeasedAttempt:
             outcome,
             steps,
             account.billed_usd,
-            run,
+            min(begun),
+            covered_s(recorded),
             known.parent_id,
-            frozenset((step.scope, step.seq) for step in copied),
-            covered_s(copied),
+            frozenset((step.scope, step.seq) for step in recorded if step.copied),
         )
         records.write(self.lake, finished)
         row = records.attempt_row(finished)

@@ -303,9 +303,11 @@ def _chosen(prepared: Prepared, row: Row, candidates: list[Candidate], store: La
 
 
 def totals(attempts: list[Row]) -> Row:
-    """Return the sums over attempts or jobs; None if a summand is unknown."""
+    """Return the sums over attempts or jobs; None if a summand is unknown, also in part."""
     names = ("cost_usd", "billed_usd", "input_tokens", "output_tokens")
     columns = {name: [attempt[name] for attempt in attempts] for name in names}
+    if any(attempt.get("unpriced_calls") for attempt in attempts):
+        columns["cost_usd"].append(None)
     return {name: None if None in column else sum(column) for name, column in columns.items()}
 
 

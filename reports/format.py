@@ -1,5 +1,6 @@
 """Number formats, the same in Markdown, page and figures."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 UNKNOWN = "unknown"
@@ -32,6 +33,17 @@ def usd(amount: float | None, at_least: bool = False) -> str:
     else:
         text = f"${_significant(amount)}"
     return f"≥ {text}" if at_least else text
+
+
+def usd_of_calls(costs: Iterable[float | None]) -> str:
+    """Format the sum of the known costs of calls, and the number of calls of unknown price."""
+    all_costs = list(costs)
+    known = [cost for cost in all_costs if cost is not None]
+    unknown = len(all_costs) - len(known)
+    parts = [f"${sum(known):,.4f}"] if known or not unknown else []
+    return " and ".join(
+        [*parts, *([f"{plural(unknown, 'call')} of unknown price"] * (unknown > 0))]
+    )
 
 
 def p_value(value: float) -> str:

@@ -245,7 +245,7 @@ class Conversation(Generic[A]):
         meter = self._limits.meter
         async with meter.call(self._session) if meter is not None else nullcontext():
             reply = await self._session.call(request)
-        self._transcript.sent(reply)
+        self._transcript.sent(request, reply)
         return reply
 
     def _read(self, reply: ModelReply) -> Turn:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from agent.models.chat import CHARS_PER_TOKEN, tokens
-from agent.models.protocol import Message, ModelReply
+from agent.models.chat import CHARS_PER_TOKEN, size_of, tokens
+from agent.models.protocol import Message, ModelReply, ModelRequest
 from agent.tools.rendering import head_and_tail
 
 COMPACT_SHARE, WRAP_UP_SHARE, SPILL_SHARE = 0.65, 0.80, 0.95
@@ -32,7 +32,8 @@ class Transcript:
         """The context window, in tokens."""
         self._results: list[int] = []
         """Positions of the messages with tool results."""
-        self._counted, self._known_tokens = 0, 0
+        self._counted, self._counted_tokens = 0, 0
+        """Messages whose size the provider reported, and this size, which includes the tools."""
 
     @property
     def is_nearly_full(self) -> bool:
@@ -47,17 +48,21 @@ class Transcript:
     @property
     def _tokens(self) -> int:
         """Size of the conversation: the provider's token count, plus an estimate of the rest."""
-        return self._known_tokens + tokens(self.messages[self._counted :])
+        return self._counted_tokens + tokens(self.messages[self._counted :])
 
-    def sent(self, reply: ModelReply) -> None:
-        """Take over the provider's count of the messages that it was sent."""
-        self._known_tokens, self._counted = reply.usage.input_tokens, len(self.messages)
+    def sent(self, request: ModelRequest, reply: ModelReply) -> None:
+        """Take over the provider's count of what it was sent. Without one, an estimate remains."""
+        if (reported := reply.usage.input_tokens) is not None:
+            self._counted_tokens, self._counted = reported, len(request.messages)
+        elif not self._counted:
+            self._counted_tokens = size_of(request) - tokens(request.messages)
 
     def take(self, message: Message, reply: ModelReply) -> None:
         """Add what the next request repeats of a reply."""
+        reported, is_next = reply.usage.output_tokens, self._counted == len(self.messages)
         self.messages.append(message)
-        if message == reply.message:
-            self._known_tokens += reply.usage.output_tokens
+        if is_next and reported is not None and message == reply.message:
+            self._counted_tokens += reported
             self._counted = len(self.messages)
 
     def add_results(self, results: Sequence[Message]) -> None:
@@ -106,5 +111,5 @@ class Transcript:
             self.messages[place] = {**self.messages[place], "content": short}
             is_shorter = True
             if place < self._counted:
-                self._known_tokens -= (len(whole) - len(short)) // CHARS_PER_TOKEN
+                self._counted_tokens -= (len(whole) - len(short)) // CHARS_PER_TOKEN
         return is_shorter

@@ -54,7 +54,9 @@ def _files(names: Iterable[str]) -> list[str]:
 
 def _line(node: Node, used: list[str], unwritten: list[str]) -> str:
     depth = "  " * (_scope(node.id).count("/") + 1 if _scope(node.id) else 0)
-    cost = "" if not node.cost_usd else f"  ${node.cost_usd:.4f}"
+    cost = f"  ${node.cost_usd:.4f}" if node.cost_usd else ""
+    if node.cost_usd is None:
+        cost = "  cost unknown"
     uses = f"  uses {', '.join(used)}" if used else ""
     reads = f"  reads {_short(', '.join(unwritten))}" if unwritten else ""
     wrote = f"  wrote {_short(', '.join(files))}" if (files := _files(node.writes)) else ""

@@ -89,6 +89,9 @@ _SETTLE = prepared(
     .values(
         state="settled",
         billed_nusd=func.coalesce(bindparam("cost_nusd", type_=BigInteger), ledger.c.reserved_nusd),
+        unpriced=case(
+            (bindparam("cost_nusd", type_=BigInteger).is_(None), ledger.c.unpriced), else_=0
+        ),
     )
     .returning(ledger.c.reserved_nusd, ledger.c.billed_nusd)
 )
@@ -123,14 +126,14 @@ def reserve(
     reservation: Reservation,
     counted_in: Names,
 ) -> None:
-    """Reserve the highest possible cost of a call.
+    """Reserve the highest possible cost of a call; nothing if it is unknown.
 
     Raises:
         BudgetExhausted: a limit does not allow the call.
         BudgetReserved: a limit may allow it when calls in flight have settled.
         JournalError: a limit is on a total that the attempt does not count in.
     """
-    nusd = to_nusd(reservation.usd)
+    nusd = to_nusd(reservation.usd or 0.0)
     after = _count_and_tell(connection, counted_in, nusd)
     for limit in reservation.limits:
         if counted_in[limit.kind] != limit.name:
@@ -154,6 +157,7 @@ def reserve(
         "state": "reserved",
         "reserved_nusd": nusd,
         "billed_nusd": nusd,
+        "unpriced": int(reservation.usd is None),
     }
     _RESERVE.run(connection, row)
 
@@ -242,12 +246,15 @@ def account(connection: Connection, attempt_id: str) -> Account:
             func.coalesce(func.sum(steps.c.settled_nusd), 0).label("nusd"),
             func.count(steps.c.settled_nusd).label("calls"),
             func.count(case((steps.c.cost_usd.is_(None), steps.c.settled_nusd))).label("unpriced"),
+            func.count(case((steps.c.cost_usd.is_(None) & (steps.c.settled_nusd == 0), 1))).label(
+                "unknown"
+            ),
         ).where(steps.c.attempt_id == attempt_id)
     ).one()
     billed = _billed(connection, attempt_id)
     return Account(
-        billed_usd=int(billed.nusd) / NUSD,
-        credited_usd=int(credited.nusd) / NUSD,
+        billed_usd=to_usd(billed.nusd, billed.unpriced),
+        credited_usd=to_usd(credited.nusd, credited.unknown),
         calls_billed=billed.calls,
         calls_credited=credited.calls,
         unpriced_calls=credited.unpriced,
@@ -275,12 +282,21 @@ def to_nusd(usd: float) -> int:
     return round(usd * NUSD)
 
 
+def to_usd(nusd: Any, unknown: int) -> float | None:
+    """Return a sum in US dollars, or None if any of its parts is `unknown`."""
+    return None if unknown else int(nusd) / NUSD
+
+
 def _billed(connection: Connection, attempt_id: str) -> Any:
-    """Return the sum of an attempt's calls, `nusd`, and their number, `calls`."""
+    """Return the sum of an attempt's calls, `nusd`, and their number, `calls`.
+
+    `unpriced` is the number of those with an unknown bill.
+    """
     return connection.execute(
         select(
             func.coalesce(func.sum(ledger.c.billed_nusd), 0).label("nusd"),
             func.count().label("calls"),
+            func.coalesce(func.sum(ledger.c.unpriced), 0).label("unpriced"),
         ).where(ledger.c.attempt_id == attempt_id)
     ).one()
 

@@ -166,6 +166,20 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )
         """,
     ),
+    (
+        "ALTER TABLE ledger ADD COLUMN unpriced INTEGER NOT NULL DEFAULT 0",
+        # An unknown ceiling was reserved as 0.
+        """
+        UPDATE ledger SET unpriced = 1
+        WHERE billed_nusd = 0 AND (
+            state <> 'settled' OR EXISTS (
+                SELECT 1 FROM steps
+                WHERE steps.attempt_id = ledger.attempt_id AND steps.scope = ledger.scope
+                    AND steps.seq = ledger.seq AND steps.cost_usd IS NULL
+            )
+        )
+        """,
+    ),
 )
 """Statements per version, the first version first.
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, case, func, select
 
 from agent.journal.attempts import FIELDS
 from agent.journal.database import clock
-from agent.journal.ledger import NUSD
+from agent.journal.ledger import NUSD, to_usd
 from agent.journal.tables import attempts, leases, ledger, steps
 from agent.journal.types import Attempt, Progress
 
@@ -45,6 +45,10 @@ _LEDGER = select(
     func.coalesce(func.sum(case((ledger.c.state != "settled", ledger.c.billed_nusd))), 0).label(
         "unanswered_nusd"
     ),
+    func.sum(ledger.c.unpriced).label("unpriced"),
+    func.count(case(((ledger.c.state != "settled") & (ledger.c.unpriced == 1), 1))).label(
+        "unanswered_unpriced"
+    ),
 ).group_by(ledger.c.attempt_id)
 
 
@@ -78,9 +82,12 @@ def _progress(row: Row[Any], stepped: Row[Any] | None, billed: Row[Any] | None) 
         calls=stepped.calls if stepped else 0,
         cost_usd=int(stepped.nusd) / NUSD if stepped else 0.0,
         unpriced_calls=stepped.unpriced if stepped else 0,
-        billed_usd=int(billed.nusd) / NUSD if billed else 0.0,
+        billed_usd=to_usd(billed.nusd, billed.unpriced) if billed else 0.0,
+        unbilled_calls=billed.unpriced if billed else 0,
         unanswered_calls=billed.unanswered if billed else 0,
-        unanswered_usd=int(billed.unanswered_nusd) / NUSD if billed else 0.0,
+        unanswered_usd=(
+            to_usd(billed.unanswered_nusd, billed.unanswered_unpriced) if billed else 0.0
+        ),
     )
 
 

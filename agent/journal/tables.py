@@ -78,6 +78,7 @@ ledger = Table(
     Column("state", Text, nullable=False),  # reserved, settled or lost
     Column("reserved_nusd", BigInteger, nullable=False),
     Column("billed_nusd", BigInteger, nullable=False),  # the reservation until it is settled
+    Column("unpriced", Integer, nullable=False),  # 1: nothing is known of its bill
 )
 
 claims = Table(

@@ -176,7 +176,8 @@ class Limit:
 class Reservation:
     """The highest possible cost of a call, and the limits that it must not exceed."""
 
-    usd: float
+    usd: float | None
+    """None if it is unknown."""
     limits: tuple[Limit, ...]
 
 
@@ -184,21 +185,21 @@ class Reservation:
 class Account:
     """The cost of an attempt."""
 
-    billed_usd: float
-    """All calls ever sent.
+    billed_usd: float | None
+    """All calls ever sent; None if nothing is known of the price of one.
 
     Settled calls count at their cost, those in flight at their reservation, lost ones at an
     estimate.
     """
-    credited_usd: float
-    """The calls among the attempt's recorded steps.
+    credited_usd: float | None
+    """The calls among the attempt's recorded steps; None as above.
 
     Calls copied by a fork are included, pruned ones are not.
     """
     calls_billed: int
     calls_credited: int
     unpriced_calls: int
-    """Credited calls whose cost is unknown. They count at their reservation."""
+    """Credited calls whose cost is unknown. They count at their reservation, if that is known."""
 
 
 @dataclass(frozen=True)
@@ -229,12 +230,17 @@ class Progress:
     cost_usd: float
     """Cost of the calls whose cost is known."""
     unpriced_calls: int
-    billed_usd: float
+    billed_usd: float | None
     """As in `Account`."""
+    unbilled_calls: int
+    """Calls of which no price is known. `billed_usd` is None if there are any."""
     unanswered_calls: int
     """Calls in flight, and calls that were lost in a crash."""
-    unanswered_usd: float
-    """Reservations of these calls, the part of `billed_usd` that may never have been spent."""
+    unanswered_usd: float | None
+    """Reservations of these calls, the part of `billed_usd` that may never have been spent.
+
+    None if one of them is unknown.
+    """
 
 
 @dataclass(frozen=True)

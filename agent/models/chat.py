@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from agent.models.protocol import Message
+from agent.models.protocol import Message, ModelRequest, Usage
 
 # Besides role, content and tool calls: fields that a provider needs again to continue from its own
 # reasoning.
@@ -36,6 +37,22 @@ def bash_call(command: str, *, call_id: str, content: str | None = None) -> Mess
     """Return an assistant message that runs a command through the `bash` tool."""
     arguments = json.dumps({"command": command})
     return tool_call("bash", arguments, call_id=call_id, content=content)
+
+
+def size_of(request: ModelRequest) -> int:
+    """Estimate the tokens of a prompt: its messages, and the tools that it offers."""
+    offered = tokens([{"content": request.tools}]) if request.tools else 0
+    return offered + tokens(request.messages)
+
+
+def estimated(usage: Usage, request: ModelRequest, message: Message) -> Usage:
+    """Return a usage with estimates in place of an unknown size of the prompt or the output."""
+    prompt, output = usage.input_tokens, usage.output_tokens
+    return replace(
+        usage,
+        input_tokens=size_of(request) if prompt is None else prompt,
+        output_tokens=tokens([message]) if output is None else output,
+    )
 
 
 def tokens(messages: Iterable[Mapping[str, Any]]) -> int:

@@ -42,8 +42,9 @@ def chat_of(foreign: Foreign, model: str) -> ChatRequest:
 def answer_of(foreign: Foreign, reply: ModelReply, identity: str) -> Body:
     """Return the reply of chat completions in the dialect of the request.
 
-    `identity` distinguishes the answer from all others of the attempt. It is the same each time,
-    so that a program sees the same answer again.
+    The reply states the tokens of its prompt and of its output, for which a dialect has no word
+    for unknown. `identity` distinguishes the answer from all others of the attempt. It is the
+    same each time, so that a program sees the same answer again.
     """
     response = _chat_response(reply, identity)
     match foreign.dialect:

@@ -28,7 +28,7 @@ class Usage:
     """
 
     input_tokens: int | None = 0
-    """All prompt tokens, including `cache_read_tokens` and `cache_write_tokens`; None if unknown."""
+    """All prompt tokens, those read from and written to a cache included; None if unknown."""
     cache_read_tokens: int | None = 0
     """The part of the prompt that the provider read from its cache; None if unknown."""
     cache_write_tokens: int | None = 0

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from agent.models import dialects
+from agent.models.chat import estimated
 from agent.models.protocol import (
     Foreign,
     Message,
@@ -59,7 +60,9 @@ class Translated:
             reply = replace(reply, message=_with_own_tools(reply.message, chat))
         if reply.message.get("tool_calls"):
             reply = replace(reply, finish_reason="tool_calls")
-        return replace(reply, foreign=dialects.answer_of(foreign, reply, _identity(request)))
+        # A program computes with these numbers, as our own arms do with the same estimate.
+        answered = replace(reply, usage=estimated(reply.usage, chat, reply.message))
+        return replace(reply, foreign=dialects.answer_of(foreign, answered, _identity(request)))
 
     def _chat(self, request: ModelRequest) -> ModelRequest:
         foreign = request.foreign

@@ -226,7 +226,7 @@ class JournalLog:
                 "a budget in USD cannot be kept for a model of unknown price: declare its "
                 "input_cost_per_token and output_cost_per_token, or limit calls instead"
             )
-        reservation = Reservation(ceiling_usd or 0.0, self.limits)
+        reservation = Reservation(ceiling_usd, self.limits)
         until = time.monotonic() + timings().budget_patience_s
         while True:
             try:

@@ -14,7 +14,7 @@ from flows.errors import UsageError
 from flows.experiments.declaration import Experiment
 from flows.experiments.diagnosis import label
 from flows.experiments.forking import declared, recorded_attempt
-from reports.format import plural
+from reports.format import plural, usd_of_calls
 
 
 def show(
@@ -68,16 +68,15 @@ def _concerned(
 
 
 def _bill(graph: ExecutionStateGraph, stale: Sequence[str]) -> str:
-    def calls(nodes: Sequence[str]) -> tuple[int, float]:
-        costs = [
-            node.cost_usd or 0.0
+    def costs(nodes: Sequence[str]) -> list[float | None]:
+        return [
+            node.cost_usd
             for node in map(graph.get_node, nodes)
             if any(read.startswith("model:") for read in node.reads)
         ]
-        return len(costs), sum(costs)
 
-    (some, usd), (every, all_usd) = calls(stale), calls([node.id for node in graph.nodes])
+    some, every = costs(stale), costs([node.id for node in graph.nodes])
     return (
-        f"{plural(len(stale), 'step')} of {len(graph)} stale; "
-        f"{some} of {plural(every, 'call')}, ${usd:,.4f} of ${all_usd:,.4f}"
+        f"{plural(len(stale), 'step')} of {len(graph)} stale; {len(some)} of "
+        f"{plural(len(every), 'call')}, {usd_of_calls(some)} of {usd_of_calls(every)}"
     )

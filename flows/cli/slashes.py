@@ -11,6 +11,7 @@ from flows.cli import messages, tracing
 from flows.display.terminal import show
 from flows.errors import UsageError
 from flows.storage.lake import Lake
+from reports.format import plural
 
 Sent = tuple[MessageKind | None, str]
 """The message that a command stands for; None if it stands for none."""
@@ -69,7 +70,8 @@ async def _tree(asked: Asked) -> Sent:
 async def _cost(asked: Asked) -> Sent:
     account = asked.mailbox.journal.account(asked.mailbox.attempt_id)
     unknown = f", {account.unpriced_calls} of unknown price" if account.unpriced_calls else ""
-    show(f"${account.billed_usd:,.4f} for {account.calls_billed} calls{unknown}")
+    billed = "cost unknown" if account.billed_usd is None else f"${account.billed_usd:,.4f}"
+    show(f"{billed} for {plural(account.calls_billed, 'call')}{unknown}")
     return _NOTHING
 
 

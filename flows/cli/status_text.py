@@ -109,9 +109,13 @@ def _cost(of: Tally | CellStatus) -> str:
 
 def _billed(experiment: ExperimentStatus) -> str:
     """Return the billed amount if it exceeds the cost of the cells, else an empty string."""
-    from reports.format import usd
+    from reports.format import plural, usd
 
-    billed, cost = experiment.billed_usd, experiment.total.cost_usd or 0.0
+    total, billed = experiment.total, experiment.billed_usd
+    unknown, cost = experiment.unbilled_calls, total.cost_usd or 0.0
+    if unknown > total.unpriced_calls:
+        rest = f"{plural(unknown - total.unpriced_calls, 'call')} of unknown price"
+        return f", and {rest} in flight, lost or of earlier attempts"
     if billed is None or billed <= cost + 1e-9:
         return ""
     return f", {usd(billed)} billed with calls in flight or lost and earlier attempts"
@@ -174,10 +178,11 @@ def _detail(cell: CellStatus) -> str:
         if cell.last_sign_of_life:
             parts.append(f"last sign of life {_clock(cell.last_sign_of_life)}")
     if cell.unanswered_calls:
-        from reports.format import usd
+        from reports.format import plural, usd
 
-        calls = f"{cell.unanswered_calls} call{'s' if cell.unanswered_calls > 1 else ''}"
-        parts.append(f"{calls} without an answer, up to {usd(cell.unanswered_usd)}")
+        most = cell.unanswered_usd
+        bound = "of unknown price" if most is None else f"up to {usd(most)}"
+        parts.append(f"{plural(cell.unanswered_calls, 'call')} without an answer, {bound}")
     return "; ".join(filter(None, [", ".join(parts), " ".join(cell.detail.split())]))
 
 

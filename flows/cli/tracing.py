@@ -6,9 +6,9 @@ Imported attempts and attempts with pruned steps are read from the lake.
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from agent.journal import Journal, Tenure
+from agent.journal import Account, Journal, Tenure
 from agent.session.steps import from_record
 from agent.timings import timings
 from flows.cli import console
@@ -17,9 +17,9 @@ from flows.display.terminal import out, show
 from flows.display.tree import tree
 from flows.errors import UsageError
 from flows.storage.journals import existing_journal
-from flows.storage.lake import Lake
+from flows.storage.lake import Lake, Row
 from flows.storage.steps import filed
-from reports.format import plural
+from reports.format import UNKNOWN, plural, usd_of_calls
 from reports.steps import StepView
 
 
@@ -69,35 +69,40 @@ def trace(
         )
     is_filed = found[0] not in known or pruned_at is not None
     steps = filed(lake, found[0]) if is_filed else _journaled(journal, found[0], follow)
-    spent, unpriced, seen = 0.0, 0, []
+    costs, seen = [], []
     for step in steps:
         if as_tree:
             seen.append(step)
         else:
             console.step(step, full=full)
         if step.spent:
-            spent += step.spent.cost_usd or 0.0
-            unpriced += step.spent.cost_usd is None
+            costs.append(step.spent.cost_usd)
     if as_tree:
         out().print(tree(found[0], seen, out().width))
-    _close(lake, journal, found[0], spent, unpriced)
+    _close(lake, journal, found[0], costs)
 
 
 def _close(
-    lake: Lake, journal: Journal | None, attempt_id: str, spent: float, unpriced: int
+    lake: Lake, journal: Journal | None, attempt_id: str, costs: Sequence[float | None]
 ) -> None:
-    end = _ending(lake, journal, attempt_id)
+    rows = lake.find("attempts", attempt_id)
+    is_unmetered = not costs and rows and rows[0]["cost_usd"] is None
+    cost = "cost unknown" if is_unmetered else usd_of_calls(costs)
+    end = _ending(rows, journal, attempt_id)
     account = journal.account(attempt_id) if journal else None
-    billed = f", billed ${account.billed_usd:,.4f}" if account and account.calls_billed else ""
-    unknown = f", {unpriced} calls of unknown price" if unpriced else ""
+    billed = f", billed {_bill(account)}" if account and account.calls_billed else ""
     held = _worked(journal, attempt_id) if journal else []
     workers = f"; {_held(held[0])}" if len(held) == 1 else ""
-    show(f"{attempt_id}: {end}; ${spent:,.4f}{unknown}{billed}{workers}")
+    show(f"{attempt_id}: {end}; {cost}{billed}{workers}")
 
 
-def _ending(lake: Lake, journal: Journal | None, attempt_id: str) -> str:
+def _bill(account: Account) -> str:
+    return UNKNOWN if account.billed_usd is None else f"${account.billed_usd:,.4f}"
+
+
+def _ending(rows: Sequence[Row], journal: Journal | None, attempt_id: str) -> str:
     """Return how the attempt ended, by its row or by the journal."""
-    if rows := lake.find("attempts", attempt_id):
+    if rows:
         return f"{rows[0]['outcome']} ({rows[0]['detail']})"
     ended = journal.outcome(attempt_id) if journal else None
     if ended is None:

@@ -1,7 +1,6 @@
 """Solve a cell without Prefect and without grading, for demonstrations."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from agent import models
 from agent.arms import ARMS
@@ -12,7 +11,7 @@ from agent.session.session import Session
 from agent.session.steps import Step
 from agent.types import Outcome
 from flows.experiments.cells import Cell
-from flows.experiments.endings import Run, to_text
+from flows.experiments.endings import to_text
 from flows.experiments.workspaces import AttemptWorkspaces
 from flows.storage.journals import blobs
 from flows.storage.lake import Lake
@@ -48,5 +47,5 @@ async def solved(
             may_go_on=may_go_on,
         ) as session:
             outcome = await ARMS[cell.arm.agent].solve(cell.task, session, options)
-        journal.end(lease, to_text(outcome, Run(datetime.now(UTC), 0.0)))
+        journal.end(lease, to_text(outcome))
         return outcome

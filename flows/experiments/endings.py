@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Literal
 
 from agent.errors import BudgetExhausted, Interrupted, Waiting
@@ -30,25 +29,13 @@ class Interruption:
                 return cls("infrastructure", f"{type(error).__name__}: {error}")
 
 
-@dataclass(frozen=True)
-class Run:
-    """The run that ended or interrupted an attempt."""
-
-    started_at: datetime
-    duration_s: float
+def to_text(outcome: Outcome) -> str:
+    """Serialize an outcome for the journal."""
+    return json.dumps(asdict(outcome))
 
 
-def to_text(outcome: Outcome, run: Run) -> str:
-    """Serialize an outcome and its run for the journal."""
-    times = {"started_at": run.started_at.isoformat(), "duration_s": run.duration_s}
-    return json.dumps({**asdict(outcome), "run": times})
-
-
-def from_text(text: str, unknown: Run) -> tuple[Outcome, Run]:
-    """Parse the result of `to_text`. The run is `unknown` if an earlier release recorded none."""
+def from_text(text: str) -> Outcome:
+    """Parse the result of `to_text`."""
     content = json.loads(text)
-    times = content.pop("run", None)
-    run = unknown
-    if times is not None:
-        run = Run(datetime.fromisoformat(times["started_at"]), times["duration_s"])
-    return Outcome(**content), run
+    content.pop("run", None)  # earlier releases recorded the time of the last run
+    return Outcome(**content)

@@ -26,7 +26,7 @@ from eval.audit import Audit, AuditedVerdict
 from eval.types import Evaluation, Instance
 from flows.experiments.cells import Cell, Submission
 from flows.experiments.declaration import Experiment
-from flows.experiments.endings import Interruption, Run
+from flows.experiments.endings import Interruption
 from flows.experiments.keys import agent_spec, attempt_key
 from flows.experiments.programs import credited, program_columns
 from flows.experiments.sharing import known_usd, sharing_columns
@@ -66,15 +66,19 @@ class AttemptRecord:
     cell: Cell
     outcome: Outcome | Interruption
     steps: list[Step]
-    billed_usd: float
-    """Cost of everything ever sent; calls lost in a crash count at an estimate of their cost."""
-    run: Run
+    billed_usd: float | None
+    """Cost of everything ever sent; calls lost in a crash count at an estimate of their cost.
+
+    None if nothing is known of the price of a call.
+    """
+    started_at: datetime
+    """Start of its first run."""
+    duration_s: float
+    """Time during which a step of any of its runs, or one of its base, was running."""
     base_attempt_id: str | None = None
     """The attempt that it was forked or derived from."""
     copied: frozenset[tuple[str, int]] = frozenset()
     """Scope and number of the steps that it has from that attempt."""
-    copied_s: float = 0.0
-    """Time that these steps took there."""
 
 
 def attempt_row(record: AttemptRecord) -> Row:
@@ -93,12 +97,12 @@ def attempt_row(record: AttemptRecord) -> Row:
         "outcome": record.outcome.status,
         "detail": text(record.outcome.detail),
         **_report_columns(record.outcome),
-        "started_at": record.run.started_at,
-        "duration_s": record.run.duration_s + record.copied_s,
+        "started_at": record.started_at,
+        "duration_s": record.duration_s,
         "order_in_instance": cell.order_in_instance,
         **usage_totals([reply.usage for _, reply in calls]),
-        **({"cost_usd": None} if _is_unmetered(record) else {}),
         "billed_usd": record.billed_usd,
+        **({"cost_usd": None, "billed_usd": None} if _is_unmetered(record) else {}),
         **sharing_columns(
             record.base_attempt_id,
             [reply.usage for step, reply in calls if (step.scope, step.seq) in record.copied],

@@ -32,6 +32,7 @@ from flows.experiments.plan import load
 from flows.experiments.workspaces import cache_folder
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
+from reports.format import usd_of_calls
 
 
 @dataclass(frozen=True)
@@ -186,9 +187,7 @@ def _is_message(step: RecordedStep) -> bool:
 
 
 def _usd(calls: Sequence[RecordedStep]) -> str:
-    unknown = sum(call.cost_usd is None for call in calls)
-    more = f" and {unknown} of unknown price" if unknown else ""
-    return f"${sum(call.cost_usd or 0.0 for call in calls):,.4f}{more}"
+    return usd_of_calls(call.cost_usd for call in calls)
 
 
 def _settings(arm: ArmSpec) -> dict[str, Any]:

@@ -73,8 +73,8 @@ class CellStatus:
     unpriced_calls: int
     unanswered_calls: int
     """Number of calls in flight or lost in a crash."""
-    unanswered_usd: float
-    """Maximum cost of those calls."""
+    unanswered_usd: float | None
+    """Maximum cost of those calls; None if it is unknown."""
     detail: str
     """Description of the attempt's end."""
 
@@ -97,7 +97,8 @@ class Tally:
     """Total of the known costs; None if no cost of any cell is known."""
     unpriced_calls: int
     unanswered_calls: int
-    unanswered_usd: float
+    unanswered_usd: float | None
+    """None if the maximum cost of one of these calls is unknown."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,9 @@ class ExperimentStatus:
     cells: Sequence[CellStatus]
     billed_usd: float | None
     """Cost of everything ever sent under the name, including earlier attempts and lost calls; None
-    if the journal is unknown."""
+    if the journal is unknown, or the price of a call."""
+    unbilled_calls: int
+    """Calls ever sent of which no price is known."""
 
 
 @dataclass(frozen=True)
@@ -193,8 +196,25 @@ def _experiment(
         _tally(cells),
         {arm: _tally(cell for cell in cells if cell.arm == arm) for arm in arms},
         cells,
-        None if journaled is None else sum(each.billed_usd for each in journaled),
+        None if journaled is None else _billed(cells, journaled),
+        sum(each.unbilled_calls for each in journaled or ()),
     )
+
+
+def _billed(cells: Iterable[CellStatus], journaled: Iterable[Progress]) -> float | None:
+    """Return the sum of the bills. A program whose calls were not metered has an unknown one."""
+    unmetered = any(cell.attempt_id and cell.cost_usd is None and not cell.calls for cell in cells)
+    return None if unmetered else _sum(each.billed_usd for each in journaled)
+
+
+def _sum(amounts: Iterable[float | None]) -> float | None:
+    """Return the sum, or None if an amount is unknown."""
+    total = 0.0
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return total
 
 
 def _tally(cells: Iterable[CellStatus]) -> Tally:
@@ -210,7 +230,7 @@ def _tally(cells: Iterable[CellStatus]) -> Tally:
         cost_usd=sum(costs) if costs or not begun else None,
         unpriced_calls=sum(cell.unpriced_calls for cell in counted),
         unanswered_calls=sum(cell.unanswered_calls for cell in counted),
-        unanswered_usd=sum(cell.unanswered_usd for cell in counted),
+        unanswered_usd=_sum(cell.unanswered_usd for cell in counted),
     )
 
 
@@ -248,7 +268,9 @@ def _cell(row: Row, attempts: Sequence[Progress]) -> CellStatus:
 
 
 def _unfinished(row: Row, attempt: Progress, state: State, detail: str) -> CellStatus:
-    is_unknown = attempt.calls > 0 and attempt.unpriced_calls == attempt.calls
+    is_known = attempt.unpriced_calls < attempt.calls
+    if not attempt.calls:  # a program without metered calls has an unknown cost
+        is_known = row["attempt_id"] != attempt.attempt.attempt_id or row["cost_usd"] is not None
     return CellStatus(
         **_place(row),
         state=state,
@@ -258,7 +280,7 @@ def _unfinished(row: Row, attempt: Progress, state: State, detail: str) -> CellS
         last_sign_of_life=_last_sign(attempt),
         steps=attempt.steps,
         calls=attempt.calls,
-        cost_usd=None if is_unknown else attempt.cost_usd,
+        cost_usd=attempt.cost_usd if is_known else None,
         unpriced_calls=attempt.unpriced_calls,
         unanswered_calls=attempt.unanswered_calls,
         unanswered_usd=attempt.unanswered_usd,
@@ -308,8 +330,8 @@ def as_json(found: StatusReading, name: str | None) -> Row:
 
 
 def _brief(experiment: ExperimentStatus) -> Row:
-    name, billed = experiment.experiment, experiment.billed_usd
-    return {"experiment": name, **asdict(experiment.total), "billed_usd": billed}
+    billed = {"billed_usd": experiment.billed_usd, "unbilled_calls": experiment.unbilled_calls}
+    return {"experiment": experiment.experiment, **asdict(experiment.total), **billed}
 
 
 def _times(cell: CellStatus) -> Row:

@@ -18,7 +18,7 @@ from flows.display.terminal import say
 from flows.experiments import records, workspaces
 from flows.experiments.cells import Cell, Place
 from flows.experiments.declaration import Experiment
-from flows.experiments.endings import Interruption, Run
+from flows.experiments.endings import Interruption
 from flows.experiments.keys import attempt_key
 from flows.images.cache import last_digest
 from flows.images.schedule import scheduled
@@ -174,5 +174,5 @@ def _record(cell: Cell, reason: str, lake: Lake) -> None:
     if lake.has("attempts", *cell.partition, attempt_id):
         return
     ended = Interruption("refused", reason)
-    run = Run(datetime.now(UTC), 0.0)
-    records.write(lake, records.AttemptRecord(attempt_id, cell, ended, [], 0.0, run))
+    now = datetime.now(UTC)
+    records.write(lake, records.AttemptRecord(attempt_id, cell, ended, [], 0.0, now, 0.0))

@@ -42,6 +42,7 @@ from flows.storage.attempts import was_run
 from flows.storage.journals import VARIABLE, existing_journal
 from flows.storage.lake import Lake
 from flows.storage.retention import File
+from reports.format import UNKNOWN
 from reports.lake import list_experiments, matching, near
 
 Kind = Literal["steps", "bodies", "files", "images", "mirrors", "artifacts"]
@@ -177,9 +178,8 @@ class _Pruning:
         own = [holding for holding in self._holdings if holding.attempt.experiment == name]
         self._check_whole(name, files, own)
         ids = [holding.attempt.attempt_id for holding in own]
-        billed = 0.0
-        if self._journal is not None:
-            billed = sum(self._journal.account(attempt_id).billed_usd for attempt_id in ids)
+        bills = [self._journal.account(each).billed_usd for each in ids] if self._journal else []
+        billed = UNKNOWN if None in bills else f"${sum(filter(None, bills)):,.4f}"
         if self._wanted.remove:
             if self._journal is not None:
                 asyncio.run(_remove_snapshots(self._journal.id, ids))
@@ -191,7 +191,7 @@ class _Pruning:
         return Pruned(
             "results",
             f"everything of {name}, {len(files)} files and {len(own)} attempts: a later run of "
-            f"that name starts afresh and pays again what was billed, ${billed:,.4f}",
+            f"that name starts afresh and pays again what was billed, {billed}",
             _size(files) + sum(holding.size_bytes for holding in own),
         )
 

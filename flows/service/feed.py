@@ -209,7 +209,7 @@ def _of_view(watched: Watched, step: StepView) -> Event:
         "facts": "; ".join(step.facts),
         "at": step.origin.at.isoformat(timespec="milliseconds") if step.origin.at else None,
         "duration_s": step.origin.duration_s,
-        "cost_usd": spent.cost_usd if spent else 0.0,
+        "cost_usd": spent.cost_usd if spent else None if step.origin.kind == "model" else 0.0,
         "input_tokens": spent.input_tokens if spent else None,
         "output_tokens": spent.output_tokens if spent else None,
         "asked": step.asked[:MOST_CHARACTERS],

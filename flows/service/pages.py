@@ -164,8 +164,13 @@ def _job_page(service: Service, job: JobStatus, row: Row | None) -> HTMLResponse
 
 def _spent(steps: list[Event]) -> dict[str, Any]:
     """Return calls and known cost of the steps on a page, to which its script adds the next."""
-    calls = [step for step in steps if step["kind"] == "model"]
-    return {"calls": len(calls), "cost_usd": sum(each["cost_usd"] or 0.0 for each in calls)}
+    costs = [step["cost_usd"] for step in steps if step["kind"] == "model"]
+    known = [cost for cost in costs if cost is not None]
+    return {
+        "calls": len(costs),
+        "unpriced_calls": len(costs) - len(known),
+        "cost_usd": sum(known) if known or not costs else None,
+    }
 
 
 @router.get("/ui/jobs/{job_id}/patch")

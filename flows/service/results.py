@@ -9,7 +9,7 @@ from flows.storage.job_names import experiment_of
 from flows.storage.lake import Lake, Row
 
 _OF_ATTEMPT = (
-    *("attempt_id", "outcome", "detail", "model_calls", "cost_usd", "billed_usd"),
+    *("attempt_id", "outcome", "detail", "model_calls", "unpriced_calls", "cost_usd", "billed_usd"),
     *("input_tokens", "output_tokens", "duration_s"),
 )
 

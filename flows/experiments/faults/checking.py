@@ -9,6 +9,7 @@ from agent.models.retry import RetryPolicy
 from agent.session.steps import from_record
 from flows.experiments.faults.faults import Survived
 from flows.experiments.faults.keeping import FIRST_WAIT_S
+from reports.format import UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,12 @@ def _waits(shown: Survived) -> Promise:
 def _bought_once(shown: Survived) -> Promise:
     sold, account = shown.api.answered, shown.account
     is_once = sorted(sold) == list(range(len(sold)))
+    billed = UNKNOWN if account.billed_usd is None else f"${account.billed_usd:.6f}"
     return Promise(
         "no call bought twice",
         is_once and len(sold) == account.calls_billed == account.calls_credited,
         f"the model API sold {len(sold)} answers, {len(set(sold))} of them different; "
-        f"{account.calls_billed} are billed, ${account.billed_usd:.6f}",
+        f"{account.calls_billed} are billed, {billed}",
     )
 
 

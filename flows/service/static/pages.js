@@ -54,6 +54,12 @@ function dollars(amount) {
   return "$" + (amount >= 9.995 ? amount.toFixed(2) : String(Number(amount.toPrecision(3))));
 }
 
+// What is unknown is never shown as 0.
+function sum(cost, unpriced, calls) {
+  if (unpriced === calls) return "unknown";
+  return (unpriced ? "\u2265 " : "") + dollars(cost);
+}
+
 // Follows a job. Whatever the socket repeats after a new connection is known by its key.
 function follow(log) {
   const steps = document.getElementById("steps");
@@ -61,6 +67,7 @@ function follow(log) {
   const known = new Set([...steps.children].map((item) => item.dataset.key));
   let cost = Number(log.dataset.cost);
   let calls = Number(log.dataset.calls);
+  let unpriced = Number(log.dataset.unpriced);
   let state = "";
   let wait_s = 0.5;
 
@@ -73,8 +80,9 @@ function follow(log) {
     if (event.kind === "model") {
       calls += 1;
       cost += event.cost_usd || 0;
+      unpriced += event.cost_usd === null ? 1 : 0;
       document.getElementById("calls").textContent = calls;
-      document.getElementById("cost").textContent = dollars(cost);
+      document.getElementById("cost").textContent = sum(cost, unpriced, calls);
     }
   }
 

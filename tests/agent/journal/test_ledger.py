@@ -276,3 +276,34 @@ def _check_spending(journal: Journal, meter: Meter, paid: float) -> None:
     assert sum(account.billed_usd for account in accounts) == pytest.approx(usd)
     assert sum(account.calls_billed for account in accounts) == calls
     assert {one.experiment for one in journal.find("")} == {EXPERIMENT}
+
+
+def test_an_unknown_ceiling_is_an_unknown_bill_until_the_cost_is_known(
+    journal: Journal, lease: Lease
+) -> None:
+    """Neither a call in flight nor a lost one of unknown price costs 0, but a free one does."""
+    nothing_known, free = Reservation(None, ()), Reservation(0.0, ())
+    for seq, reservation in enumerate((nothing_known, free, nothing_known, nothing_known)):
+        journal.intend(lease, "", seq, "model", "d", b"{}", reservation)
+    assert journal.account("a1").billed_usd is None
+    record(journal, lease, 0, cost=0.25)
+    record(journal, lease, 1, cost=0.0)
+    [progress] = journal.progress(EXPERIMENT)
+    assert (progress.billed_usd, progress.unbilled_calls) == (None, 2)
+    assert (progress.unanswered_calls, progress.unanswered_usd) == (2, None)
+    record(journal, lease, 2, cost=0.5)
+    record(journal, lease, 3, cost=0.0)
+    account = journal.account("a1")
+    assert (account.billed_usd, account.credited_usd, account.unpriced_calls) == (0.75, 0.75, 0)
+    for seq, cost in ((4, None), (5, 0.0)):
+        journal.intend(lease, "", seq, "model", "d", b"{}", nothing_known)
+        if cost is None:
+            record(journal, lease, seq, cost=cost)
+    journal.release(lease)
+    journal.acquire("a1", "second", 300)
+    account, [progress] = journal.account("a1"), journal.progress(EXPERIMENT)
+    assert (account.billed_usd, account.credited_usd, account.unpriced_calls) == (None, None, 1)
+    assert (progress.unbilled_calls, progress.unanswered_calls, progress.unanswered_usd) == (
+        *(2, 1),
+        None,
+    )

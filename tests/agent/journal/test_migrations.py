@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import Connection, create_engine, inspect, text
 
 from agent.errors import JournalError, OtherJournal
 from agent.journal import Journal
@@ -164,3 +164,43 @@ def test_a_newer_database_is_refused(url: str) -> None:
     with pytest.raises(JournalError, match=f"has schema {newer} and this release knows {known}"):
         Journal.open(url)
     assert version(url) == newer
+
+
+def test_bills_that_an_earlier_release_did_not_know_are_unknown(url: str) -> None:
+    """It reserved 0 for an unknown price: only a known cost tells such a call from a free one."""
+    database = Database(parse(url), 5.0)
+    database.write(lambda connection: migrate(connection, MIGRATIONS[:8]))
+    states = {0: "settled", 1: "settled", 2: "lost", 3: "reserved", 4: "lost"}
+    nusd, costs = {1: 5, 4: 7}, {0: 0.0, 1: 5e-9}
+
+    def fill(connection: Connection) -> None:
+        connection.execute(text("INSERT INTO leases VALUES ('a1', 1, '', 0, 6)"))
+        connection.execute(
+            text(
+                "INSERT INTO attempts (attempt_id, experiment, arm, instance_id, repeat, spec) "
+                "VALUES ('a1', 'exp', 'mini', 'i', 0, '{}')"
+            )
+        )
+        for seq in range(6):
+            row = {"seq": seq, "state": states.get(seq, "settled"), "nusd": nusd.get(seq, 0)}
+            connection.execute(
+                text("INSERT INTO ledger VALUES ('a1', '', :seq, 1, :state, :nusd, :nusd)"), row
+            )
+            if row["state"] == "settled":
+                step = {**row, "cost": costs.get(seq)}
+                connection.execute(
+                    text(
+                        "INSERT INTO steps (attempt_id, scope, seq, epoch, ordinal, kind, digest, "
+                        "request, cost_usd, settled_nusd, started_at) "
+                        "VALUES ('a1', '', :seq, 1, :seq, 'model', 'd', '', :cost, :nusd, 0)"
+                    ),
+                    step,
+                )
+
+    database.write(fill)
+    database.close()
+    journal = Journal.open(url)
+    [progress] = journal.progress("exp")
+    assert (progress.billed_usd, progress.unbilled_calls) == (None, 3)
+    assert (progress.unanswered_calls, progress.unanswered_usd) == (3, None)
+    journal.close()

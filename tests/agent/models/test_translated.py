@@ -1,11 +1,12 @@
 """Stand-ins use the shell tool of a program, whatever it is called."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from agent.models.protocol import Foreign, ModelRequest
+from agent.models.protocol import Dialect, Foreign, ModelReply, ModelRequest, Usage
 from agent.models.scripted import ScriptedModel
 from agent.models.spec import ScriptedSpec
 from agent.models.translated import answering
@@ -54,3 +55,26 @@ async def test_a_stand_in_calls_the_programs_own_shell(
     [call] = reply.foreign["choices"][0]["message"]["tool_calls"]
     assert call["function"]["name"] == offered["function"]["name"]
     assert json.loads(call["function"]["arguments"]) == arguments
+
+
+class _Silent(ScriptedModel):
+    """A model whose provider reports no number of tokens."""
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        usage = Usage(None, None, None, None, None, None)
+        return replace(await super().complete(request), usage=usage)
+
+
+@pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
+async def test_a_program_gets_an_estimate_of_unknown_tokens(dialect: Dialect) -> None:
+    """Programs measure their window by these numbers. What is recorded stays unknown."""
+    said = [{"role": "user", "content": "Look. " * 1000}]
+    body = {"input": said} if dialect == "responses" else {"messages": said, "max_tokens": 100}
+    foreign = Foreign(dialect, {**body, "model": "any"}, {})
+    model = answering(_Silent(ScriptedSpec(provider="scripted", replies=["Done. " * 100])), foreign)
+    reply = await model.complete(ModelRequest([], foreign=foreign))
+    assert reply.usage == Usage(None, None, None, None, None, None)
+    assert reply.foreign is not None
+    usage = reply.foreign["usage"]
+    prompt, output = ("prompt", "completion") if dialect == "chat" else ("input", "output")
+    assert (usage[f"{prompt}_tokens"], usage[f"{output}_tokens"]) == (1500, 150)

@@ -1,6 +1,7 @@
 """The conversation of one role: tools, context window, and answer formats."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from agent.conversation.conversation import converse
 from agent.conversation.exchanges import Exchange, Limits
 from agent.conversation.protocols import TextTools
 from agent.errors import ContextWindowExceeded
+from agent.models.chat import size_of
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session.session import Session
 from agent.tools import Toolbox
@@ -142,6 +144,29 @@ async def test_shortened_conversations_are_the_same_when_resumed() -> None:
         await long_talk(model, context_tokens=20_000, rounds=10)
         asked.append([request.messages for request in model.asked])
     assert asked[0] == asked[1]
+
+
+class Silent(RoleModel):
+    """A model whose provider does not report some of the numbers of tokens."""
+
+    unknown: tuple[str, ...]
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        reply = await super().complete(request)
+        return replace(reply, usage=replace(reply.usage, **dict.fromkeys(self.unknown)))
+
+
+@pytest.mark.parametrize("unknown", [("input_tokens", "output_tokens"), ("output_tokens",)])
+async def test_without_reported_tokens_a_conversation_stays_within_its_window(
+    unknown: tuple[str, ...],
+) -> None:
+    """The size of its messages and tools is estimated, and older results are shortened in time."""
+    model = Silent({"step_reviewer": [*[READ_LONG] * 16, review()]})
+    model.unknown = unknown
+    exchange = await long_talk(model, context_tokens=20_000, rounds=20)
+    sizes = [size_of(request) for request in model.asked]
+    assert (exchange.end, len(sizes)) == ("answered", 17)
+    assert 0.6 * 20_000 < max(sizes) < 0.8 * 20_000
 
 
 class TooLong(RoleModel):
