@@ -9,10 +9,16 @@ import asyncio
 import functools
 import ssl
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import httpx
+
+from agent.models.answers import NoAnswer, dialect_of, read_answer
 
 _CLIENTS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient]" = (
     weakref.WeakKeyDictionary()
@@ -27,7 +33,7 @@ def client() -> httpx.AsyncClient:
             verify=_certificates(),
             follow_redirects=False,
             # A connection of an ended attempt would be left open: nobody closes the client.
-            limits=httpx.Limits(max_keepalive_connections=0),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             timeout=None,  # noqa: S113
         )
     return known
@@ -39,26 +45,63 @@ def _certificates() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def transport(litellm: ModuleType) -> Any:
-    """Return the client in the form in which LiteLLM takes it, for one call.
+@dataclass
+class Response:
+    """What a provider sent in a call of LiteLLM."""
 
-    Its `body` is the last answer as the provider sent it: None before there is one.
-    """
-    return _kind_of_transport(litellm)()
+    body: Any = None
+    """The last answer as it came; None before there is one."""
 
 
-@functools.cache
-def _kind_of_transport(litellm: ModuleType) -> type:
+_RESPONSE: ContextVar[Response | None] = ContextVar("response", default=None)
+
+
+@contextmanager
+def response() -> Iterator[Response]:
+    """Yield the response to what LiteLLM sends within the block."""
+    noted = Response()
+    token = _RESPONSE.set(noted)
+    try:
+        yield noted
+    finally:
+        _RESPONSE.reset(token)
+
+
+def note(body: Any) -> None:
+    """Note what came in the parts of a stream."""
+    if (noted := _RESPONSE.get()) is not None:
+        noted.body = body
+
+
+def use_in(litellm: ModuleType) -> None:
+    """Let LiteLLM send everything through this client, in place of those that it would make."""
+    from litellm.caching.llm_caching_handler import LLMClientCache
+
+    transport = _kind_of_transport()()
+
+    class Clients(LLMClientCache):
+        """LiteLLM's cache, from which it takes the client of each provider."""
+
+        def get_cache(self, key: str, **options: Any) -> Any:
+            if key.startswith("async_httpx_client"):
+                return transport
+            return super().get_cache(key, **options)  # type: ignore[no-untyped-call]
+
+    litellm.in_memory_llm_clients_cache = Clients()  # type: ignore[attr-defined]
+    litellm.module_level_aclient = transport  # type: ignore[attr-defined]
+
+
+def _kind_of_transport() -> type:
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler, MaskedHTTPStatusError
-
-    from agent.models.answers import NoAnswer, dialect_of, read_answer
 
     class Transport(AsyncHTTPHandler):
         """LiteLLM's own sends a request again by itself, and follows redirects with the key."""
 
-        body: Any = None
+        def __init__(self) -> None:
+            """Make no client yet: each event loop has its own."""
 
-        def create_client(self, *_: Any, **__: Any) -> httpx.AsyncClient:
+        @property  # type: ignore[misc]
+        def client(self) -> httpx.AsyncClient:
             return client()
 
         async def post(
@@ -74,11 +117,13 @@ def _kind_of_transport(litellm: ModuleType) -> type:
             files: Any = None,
             content: Any = None,
         ) -> httpx.Response:
-            body = {"content": data} if isinstance(data, str | bytes) else {"data": data}
+            if content is None and isinstance(data, str | bytes):
+                data, content = None, data
             request = client().build_request(
                 "POST",
                 url,
-                **({"content": content} if content is not None else body),
+                data=data,
+                content=content,
                 json=json,
                 params=params,
                 headers=headers,
@@ -91,26 +136,7 @@ def _kind_of_transport(litellm: ModuleType) -> type:
             except httpx.HTTPStatusError as error:
                 text = (await response.aread()).decode("utf-8", "replace")
                 raise MaskedHTTPStatusError(error, message=text, text=text) from None
-            return response if stream else self._read(response)
-
-        def _read(self, response: httpx.Response) -> httpx.Response:
-            """Return a response whose odd parts LiteLLM would not survive are left out."""
-            try:
-                self.body = response.json()
-                dialect = dialect_of(self.body)
-                if dialect is None:
-                    return response
-                answer = read_answer(dialect, self.body)
-            except (ValueError, RecursionError, NoAnswer):
-                return response
-            headers = {
-                name: value
-                for name, value in response.headers.items()
-                if name not in ("content-encoding", "content-length", "transfer-encoding")
-            }
-            return httpx.Response(
-                response.status_code, headers=headers, json=answer.body, request=response.request
-            )
+            return response if stream else _readable(response)
 
         async def close(self) -> None:
             """Leave the client open for other calls."""
@@ -119,3 +145,26 @@ def _kind_of_transport(litellm: ModuleType) -> type:
             """Leave the client open for other calls."""
 
     return Transport
+
+
+def _readable(response: httpx.Response) -> httpx.Response:
+    """Note a response, and return it without the odd parts that LiteLLM would not survive."""
+    try:
+        body = response.json()
+        note(body)
+        dialect = dialect_of(body)
+        if dialect is None:
+            return response
+        answer = read_answer(dialect, body)
+    except (ValueError, RecursionError, NoAnswer):
+        return response
+    return httpx.Response(
+        response.status_code,
+        headers={
+            name: value
+            for name, value in response.headers.items()
+            if name not in ("content-encoding", "content-length", "transfer-encoding")
+        },
+        json=answer.body,
+        request=response.request,
+    )

@@ -33,9 +33,6 @@ _MARKED_BY = {"anthropic", "azure_ai", "bedrock", "databricks", "openrouter", "v
 """Providers that accept cache markers for Claude models, according to LiteLLM's documentation."""
 
 
-_BY_LIBRARY = ("azure", "azure_text")
-"""Providers that LiteLLM reaches through OpenAI's library."""
-
 T = TypeVar("T")
 
 _NO_OUTPUT = "Unknown items in responses API response"
@@ -102,21 +99,18 @@ class LiteLLMModel:
         self, litellm: ModuleType, request: ModelRequest, limit: int
     ) -> ModelReply:
         """Send a request through LiteLLM."""
-        transport = http.transport(litellm)
 
-        async def send() -> Any:
-            arguments = self._arguments(request, limit)
+        async def send() -> tuple[Any, Reported]:
             # Azure's client is one of OpenAI's library, which makes it around this one.
             litellm.aclient_session = http.client()  # type: ignore[attr-defined]
-            if _provider(self._spec.name) not in _BY_LIBRARY:
-                arguments["client"] = transport
-            response = await self._completed(litellm, arguments)
+            with http.response() as noted:
+                response = await self._completed(litellm, self._arguments(request, limit))
             if not response.choices:
                 raise EmptyAnswer("the answer has no choices")
-            return response
+            return response, _reported(response, noted.body)
 
-        response, latency_s, retries = await self._sent(send, tokens(request.messages))
-        return self._reply(response, _reported(response, transport.body), latency_s, retries)
+        answer, latency_s, retries = await self._sent(send, tokens(request.messages))
+        return self._reply(*answer, latency_s, retries)
 
     async def _completed(self, litellm: ModuleType, arguments: dict[str, Any]) -> Any:
         if self._tell is None:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
+from agent.models.http import use_in
+
 
 @functools.cache
 def load() -> ModuleType:
@@ -23,6 +25,7 @@ def load() -> ModuleType:
     with _never_collected():
         import litellm
 
+    use_in(litellm)
     litellm.suppress_debug_info = True
     litellm.response_cost_calculator = _unpriced  # type: ignore[assignment]  # None is no price
     # It puts its own usage into streamed responses of OpenAI. A chat would show the warning.

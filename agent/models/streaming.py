@@ -4,6 +4,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from agent.models import http
 from agent.models.retry import EmptyAnswer
 
 Tell = Callable[[str], None]
@@ -21,6 +22,8 @@ async def streamed(litellm: ModuleType, arguments: dict[str, Any], tell: Tell) -
     # The name that the provider gave, where it gave one.
     named = chunks[0]._hidden_params.get("provider_response_model")
     response.model = named or response.model
+    if not any(getattr(chunk, "usage", None) for chunk in chunks):
+        response.usage = None  # LiteLLM counts by itself where nothing is reported
     return response
 
 
@@ -42,6 +45,7 @@ async def streamed_by_responses(litellm: ModuleType, arguments: dict[str, Any], 
     ended = stream.completion_stream.streaming_response.completed_response
     if ended is None:
         raise EmptyAnswer("the answer broke off")
+    http.note(ended.response.model_dump(mode="json"))
     handler: Any = LiteLLMResponsesTransformationHandler()  # type: ignore[no-untyped-call]
     return handler.transform_response(
         model=stream.model,

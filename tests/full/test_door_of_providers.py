@@ -94,7 +94,9 @@ MESSAGE = st.fixed_dictionaries(
     {"role": st.sampled_from(["assistant", "user", None]), "content": st.one_of(PARTS, ODD)},
     optional={"tool_calls": st.one_of(ODD, st.lists(CALL, max_size=3)), "reasoning_content": ODD},
 )
-CHOICE = st.fixed_dictionaries({"message": st.one_of(MESSAGE, ODD)}, optional={"finish_reason": ODD})
+CHOICE = st.fixed_dictionaries(
+    {"message": st.one_of(MESSAGE, ODD)}, optional={"finish_reason": ODD}
+)
 USE = st.fixed_dictionaries({"type": st.just("tool_use"), "id": ODD, "name": ODD, "input": ODD})
 ITEM = st.fixed_dictionaries(
     {"type": st.sampled_from(["message", "function_call", "reasoning", "next_year"])},
