@@ -35,8 +35,22 @@ def client() -> httpx.AsyncClient:
             # A connection of an ended attempt would be left open: nobody closes the client.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             timeout=None,  # noqa: S113
+            event_hooks={"request": [_leave_out_empty_keys]},
         )
     return known
+
+
+NO_KEY = "no-key"
+"""Stands for the key of a server that needs none, for which LiteLLM asks all the same."""
+
+_KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+
+
+async def _leave_out_empty_keys(request: httpx.Request) -> None:
+    for name in _KEYS:
+        key = request.headers.get(name, "").removeprefix("Bearer").strip()
+        if key in ("", NO_KEY):
+            request.headers.pop(name, None)
 
 
 @functools.cache

@@ -161,6 +161,7 @@ class LiteLLMModel:
             "tools": request.tools or None,
             "tool_choice": self._choice(request),
             "api_base": spec.api_base,
+            "api_key": None if self._has_key else http.NO_KEY,
             "temperature": self._temperature(),
             "max_tokens": limit,
             "reasoning_effort": spec.reasoning_effort,
@@ -180,6 +181,14 @@ class LiteLLMModel:
             # Otherwise, the first call with tools imports a client of MCP in half a second.
             "_skip_mcp_handler": True,
         }
+
+    @functools.cached_property
+    def _has_key(self) -> bool:
+        """False for a server of one's own, if the environment has no key of its provider."""
+        if self._spec.api_base is None:
+            return True
+        found = load().validate_environment(self._spec.name)
+        return bool(found.get("keys_in_environment"))
 
     def _choice(self, request: ModelRequest) -> dict[str, Any] | None:
         """Return the tool that has to be called, where the provider can enforce that."""

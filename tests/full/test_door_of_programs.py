@@ -19,7 +19,7 @@ from agent.models.litellm_loading import load
 from agent.models.protocol import Foreign, ModelRequest
 from agent.models.spec import LiteLLMSpec
 from agent.models.translated import answering
-from tests.full.providers import Listener, Sent, answer_in, dialect_at
+from tests.servers.providers import Listener, Sent, answer_in, dialect_at
 
 pytestmark = pytest.mark.full
 

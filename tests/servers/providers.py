@@ -1,6 +1,7 @@
 """One HTTP server that plays all providers, and one that plays a foreign host."""
 
 import json
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,6 +28,10 @@ class Listener:
 
     answer: Callable[[Sent], Any] = lambda sent: {}
     sent: list[Sent] = field(default_factory=list)
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    drops: bool = False
+    """True to close each connection instead of an answer."""
 
     def __post_init__(self) -> None:
         listener = self
@@ -41,8 +46,14 @@ class Listener:
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 sent = Sent(self.path, headers, json.loads(content or b"null"))
                 listener.sent.append(sent)
+                if listener.drops:
+                    self.close_connection = True
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                    return
                 payload = json.dumps(listener.answer(sent)).encode()
-                self.send_response(200)
+                self.send_response(listener.status)
+                for name, value in listener.headers.items():
+                    self.send_header(name, value)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(payload)))
                 self.end_headers()
