@@ -12,6 +12,8 @@ def usage_of(block: Mapping[str, Any], cost_usd: float | None) -> Usage:
     LiteLLM and OpenRouter both count cache reads and writes as part of `prompt_tokens`, regardless
     of the provider behind them, so nothing is added up here.
     """
+    if not block.get("prompt_tokens"):  # LiteLLM fills in zeros where a server reports nothing
+        return Usage(None, None, None, None, None, cost_usd)
     prompt = block.get("prompt_tokens_details") or {}
     output = block.get("completion_tokens_details") or {}
     return Usage(
