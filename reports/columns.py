@@ -56,7 +56,7 @@ _CELL = (
 )
 
 _USAGE = tuple(
-    Column(name, INT, f"{meaning}; null where an import does not say", "tokens", False)
+    Column(name, INT, f"{meaning}; null if a call's are unknown", "tokens", False)
     for name, meaning in (
         ("input_tokens", "prompt tokens, cached ones included"),
         ("cache_read_tokens", "the part of the prompt read from a cache"),
@@ -125,12 +125,12 @@ ATTEMPTS = Table(
             "durable arm, JSON: plan, candidates, evidence, usage by role",
             required=False,
         ),
-        Column("started_at", TIME, "start, workspace included", required=False),
+        Column("started_at", TIME, "start of the first run", required=False),
         Column(
             "duration_s",
             FLOAT,
-            "wall time, and that of reused steps in their own attempt; null where an import does "
-            "not say",
+            "time in which a step was running, over all runs, and that of reused steps in their "
+            "own attempt; null where an import does not say",
             "s",
             False,
         ),
@@ -168,7 +168,7 @@ ATTEMPTS = Table(
             "billed_usd",
             FLOAT,
             "bill for all calls ever sent; calls lost in a crash count at an estimate; "
-            "null where an import does not say",
+            "null if nothing is known of the price of one, or where an import does not say",
             "USD",
             False,
         ),

@@ -128,16 +128,20 @@ class Spending:
     unbilled_attempts: int
     """Attempts with an unknown bill. If there are any, `billed_usd` is a lower bound."""
     unknown_attempts: int
-    """Attempts with neither bill nor cost known. If any, `spent_usd` is a lower bound."""
+    """Attempts without a bill and a fully known cost. If any, `spent_usd` is a lower bound."""
     billed_usd: float | None
     """Bill for everything ever sent. None if nothing is known."""
     credited_usd: float | None
     """Cost of the attempts that count, including the calls that a fork reused."""
+    incomplete_cells: int
+    """Those without a fully known cost. If there are any, `credited_usd` is a lower bound."""
     spent_usd: float | None
     """The bills, plus the cost of attempts with an unknown bill."""
     parts: Mapping[Purpose, float]
     """USD by purpose. The parts add up to `spent_usd`."""
+    unknown: Mapping[Purpose, int]
+    """Attempts of which a part is not fully known. If there are any, it is a lower bound."""
 
     def share(self, purpose: Purpose) -> float | None:
-        """Return a purpose's share of the spending, or None if that is zero or unknown."""
+        """Return a purpose's share of what is known of the spending; None if that is nothing."""
         return self.parts[purpose] / self.spent_usd if self.spent_usd else None

@@ -18,7 +18,11 @@ class Sharing:
     """Those of them that were bought for the attempts of the other arm."""
     credited_usd: float | None
     """Cost of all these calls: what the arm costs alone. None if it is unknown."""
-    reused_usd: float
-    """The known part of it that was bought for the other arm, and is saved."""
+    reused_usd: float | None
+    """The part of it that was bought for the other arm, and is saved. None if it is unknown."""
     billed_usd: float | None
     """Cost of what was bought for this arm. None if it is unknown."""
+    incomplete_cells: int
+    """Cells without a fully known cost. If there are any, the first two are lower bounds."""
+    unbilled_cells: int
+    """Cells with an unknown bill. If there are any, `billed_usd` is a lower bound."""

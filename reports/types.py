@@ -99,12 +99,20 @@ class Tokens:
     """Output tokens, including reasoning."""
     reasoning: int | None
     unknown_cells: int = 0
-    """Cells that ran with unknown tokens. If there are any, the sums are lower bounds."""
+    """Cells that ran with an unknown number of input or output tokens."""
+    lower_bounds: frozenset[str] = frozenset()
+    """Names of the sums that may be too low, because some cells with such tokens are unknown."""
 
     @property
     def is_lower_bound(self) -> bool:
-        """True if the true numbers of tokens may be higher than the sums."""
+        """True if the true `total` may be higher."""
         return self.unknown_cells > 0
+
+    @property
+    def sums(self) -> tuple[tuple[int | None, bool], ...]:
+        """Each sum, in the order of the fields, and whether it is a lower bound."""
+        kinds = ("input", "cache_read", "cache_write", "output", "reasoning")
+        return tuple((getattr(self, kind), kind in self.lower_bounds) for kind in kinds)
 
     @property
     def total(self) -> int | None:
@@ -171,6 +179,8 @@ class ArmSummary:
     """Attempts that do not count because a later attempt at the same cell does."""
     superseded_cost_usd: float | None
     """Known cost of superseded attempts, or None if none has a known cost."""
+    superseded_incomplete: int
+    """Superseded attempts without a fully known cost. The known cost is then a lower bound."""
     derived_from: str | None
     """The arm with whose attempts it shares steps of the same inputs; None for most arms."""
 

@@ -231,9 +231,7 @@ def _reported(response: Any, body: Any) -> Reported:
     if (dialect := dialect_of(body)) is not None:
         return read_answer(dialect, body).reported
     usage = getattr(response, "usage", None)
-    block = usage.model_dump() if usage else {}
-    # LiteLLM has zeros where nothing was reported.
-    return read_usage(block if block.get("prompt_tokens") or block.get("cost") else None)
+    return read_usage(usage.model_dump() if usage else None)
 
 
 def _set_by_program(parameters: Parameters) -> dict[str, Any]:

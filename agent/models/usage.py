@@ -45,7 +45,11 @@ def read_usage(block: Any, *, cache_is_beside: bool = False) -> Reported:
     if not isinstance(block, Mapping) or not block:
         return Reported(Usage(None, None, None, None, None, None))
     places = [_inner(block, _DETAILS_OF_INPUT), block]
-    given, output = _first([block], _INPUT), _first([block], _OUTPUT)
+    # No request has an input of 0 tokens: a server that says so has not counted.
+    given = _first([block], _INPUT) or None
+    output = _first([block], _OUTPUT)
+    if given is None:
+        output = output or None
     read, written = _part(given, places, _READ), _part(given, places, _WRITTEN)
     places = [_inner(block, _DETAILS_OF_OUTPUT), block]
     reasoning = _part(output, places, ("reasoning_tokens",))

@@ -249,6 +249,7 @@ def _arm(row: dict[str, Any], states: dict[State, int]) -> ArmSummary:
         cells_tried_again=row["cells_tried_again"],
         superseded_attempts=row["superseded_attempts"],
         superseded_cost_usd=row["superseded_cost_usd"],
+        superseded_incomplete=row["superseded_incomplete"],
         derived_from=row["derived_from"],
     )
 
@@ -261,6 +262,9 @@ def _tokens(row: dict[str, Any]) -> Tokens:
     return Tokens(
         **{kind: nothing if known is None else known for kind, known in sums.items()},
         unknown_cells=row["started"] - row["cells_with_tokens"],
+        lower_bounds=frozenset(
+            kind for kind in kinds if row[f"cells_with_{kind}"] < row["started"]
+        ),
     )
 
 

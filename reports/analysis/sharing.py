@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     *("arm", "derived_from", "origin", "attempts", "calls", "reused_calls"),
-    *("credited_usd", "reused_usd", "billed_usd"),
+    *("credited_usd", "reused_usd", "billed_usd", "incomplete_cells", "unbilled_cells"),
 )
 
 

@@ -31,7 +31,9 @@ def read_spending(connection: DuckDBPyConnection) -> tuple[Spending, ...]:
             unknown_attempts=row["unknown_attempts"],
             billed_usd=row["billed_usd"],
             credited_usd=row["credited_usd"],
+            incomplete_cells=row["incomplete_cells"],
             spent_usd=row["spent_usd"],
+            unknown={purpose: row[f"{purpose}_unknown"] for purpose in PURPOSES},
             parts={purpose: row[f"{purpose}_usd"] for purpose in PURPOSES},
         )
         for row in read_rows(connection, "from marts.spending")
@@ -54,21 +56,25 @@ def billed(spending: Spending) -> str:
     return usd(spending.billed_usd, at_least=spending.unbilled_attempts > 0)
 
 
-def part(spending: Spending, purpose: Purpose) -> str:
-    """Format the USD of one part. Without a bill, lost and unpriced calls are unknown."""
+def credited(spending: Spending) -> str:
+    """Format the cost of the attempts that count."""
     if not spending.attempts:
         return DASH
-    if spending.spent_usd is None or _is_untold(spending, purpose):
+    return usd(spending.credited_usd, at_least=spending.incomplete_cells > 0)
+
+
+def part(spending: Spending, purpose: Purpose) -> str:
+    """Format the USD of one part. What is known only in part is a lower bound, never $0."""
+    if not spending.attempts:
+        return DASH
+    if spending.spent_usd is None:
         return UNKNOWN
-    return usd(spending.parts[purpose])
+    amount, is_bound = spending.parts[purpose], spending.unknown[purpose] > 0
+    return UNKNOWN if is_bound and not amount else usd(amount, is_bound)
 
 
 def share(spending: Spending, purpose: Purpose) -> str:
     """Format the share of a part in the spending. Return `""` if the share is unknown."""
     known = spending.share(purpose)
-    return "" if known is None or _is_untold(spending, purpose) else percent(known)
-
-
-def _is_untold(spending: Spending, purpose: Purpose) -> bool:
-    """Return True if only a bill could tell the part and there is no bill."""
-    return purpose in ("lost", "unpriced") and spending.billed_usd is None
+    is_unknown = spending.unknown_attempts or spending.unknown[purpose]
+    return "" if known is None or is_unknown else percent(known)

@@ -158,7 +158,7 @@ def _spending(report: Report) -> Iterator[str]:
 def _spending_of(spending: Spending) -> str:
     if not spending.attempts:
         return f"{spending.arm} has not run."
-    if spending.spent_usd is None:
+    if not spending.spent_usd and (spending.spent_usd is None or spending.unknown_attempts):
         return f"The bill of {spending.arm} is unknown."
     if not spending.spent_usd:
         return f"{spending.arm} was billed nothing."

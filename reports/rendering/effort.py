@@ -94,7 +94,8 @@ def _quartiles(spread: Spread, show: Callable[[float], str]) -> tuple[str, str]:
 def _cache_hits(arm: ArmSummary) -> str:
     """Format the share of input tokens that came from a cache."""
     cached, given = arm.tokens.cache_read, arm.tokens.input
-    return DASH if cached is None or not given else percent(cached / given)
+    is_known = not arm.tokens.lower_bounds & {"cache_read", "input"}
+    return percent(cached / given) if is_known and given and cached is not None else DASH
 
 
 def _per_call(arm: ArmSummary, calls: Spread) -> str:

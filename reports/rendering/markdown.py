@@ -8,7 +8,6 @@ from reports.analysis.differences import read_sides
 from reports.analysis.failing import group_failures
 from reports.analysis.plans import in_words
 from reports.format import (
-    DASH,
     UNKNOWN,
     count,
     mean,
@@ -17,7 +16,6 @@ from reports.format import (
     percent,
     plural,
     total,
-    usd,
 )
 from reports.losses import PURPOSES, Purpose, Spending
 from reports.rendering import costs
@@ -137,16 +135,7 @@ def _tokens(arms: Sequence[ArmSummary]) -> str:
     rows = (
         (
             _text(arm.name),
-            *(
-                total(tokens, arm.tokens.is_lower_bound)
-                for tokens in (
-                    arm.tokens.input,
-                    arm.tokens.cache_read,
-                    arm.tokens.cache_write,
-                    arm.tokens.output,
-                    arm.tokens.reasoning,
-                )
-            ),
+            *(total(tokens, is_lower_bound) for tokens, is_lower_bound in arm.tokens.sums),
         )
         for arm in arms
     )
@@ -257,7 +246,7 @@ def _spending(report: Report) -> Iterable[str]:
         (
             _text(one.arm),
             spending.billed(one),
-            usd(one.credited_usd) if one.attempts else DASH,
+            spending.credited(one),
             *(_part(one, purpose) for purpose in PURPOSES),
         )
         for one in ranked_spending(report)

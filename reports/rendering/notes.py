@@ -148,7 +148,8 @@ def _about_costs(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
             "note",
             f"{plural(cells, 'cell')} tried more than once: the latest attempt that "
             f"infrastructure did not end counts; {plural(attempts, 'earlier attempt')} "
-            f"({usd(spent)}) only in what was billed.",
+            f"({usd(spent, any(arm.superseded_incomplete for arm in arms))}) only in what was "
+            "billed.",
         )
 
 

@@ -184,6 +184,7 @@ def template() -> Template:
         cost_per_resolved=costs.cost_per_resolved,
         in_words=in_words,
         billed=spending.billed,
+        credited=spending.credited,
         part=spending.part,
         share=spending.share,
     )

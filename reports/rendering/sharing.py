@@ -47,9 +47,12 @@ def roots(report: Report) -> Mapping[str, str]:
 
 def _told(sharing: Sequence[Sharing]) -> str:
     calls, reused = sum(one.calls for one in sharing), sum(one.reused_calls for one in sharing)
+    known = [one.reused_usd for one in sharing if one.reused_usd is not None]
+    is_bound = len(known) < len(sharing) or any(one.incomplete_cells for one in sharing)
+    saved = usd(sum(known), is_bound) if known else "an unknown amount"
     return (
         f"{count(reused)} of their {plural(calls, 'call')} were bought for another arm, which "
-        f"saved {usd(sum(one.reused_usd for one in sharing))}."
+        f"saved {saved}."
     )
 
 
@@ -61,9 +64,9 @@ def _row(one: Sharing) -> Row:
         count(one.calls),
         count(one.reused_calls),
         percent(one.reused_calls / one.calls) if one.calls else "",
-        usd(one.credited_usd),
-        usd(one.reused_usd),
-        usd(one.billed_usd),
+        usd(one.credited_usd, one.incomplete_cells > 0),
+        usd(one.reused_usd, one.incomplete_cells > 0),
+        usd(one.billed_usd, one.unbilled_cells > 0),
     )
 
 

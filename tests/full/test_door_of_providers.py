@@ -22,8 +22,8 @@ from agent.session.log import JournalLog
 from agent.session.session import Session
 from tests.agent.arms.conftest import make_repository
 from tests.agent.workspaces_on_host import HostWorkspaces
-from tests.servers.providers import Listener, answer_in
 from tests.servers.postgres import PostgresServer
+from tests.servers.providers import Listener, answer_in
 
 pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1200)]
 

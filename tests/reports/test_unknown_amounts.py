@@ -248,3 +248,40 @@ def test_an_arm_whose_costs_are_all_zero_is_unmetered(lake: LakeBuilder) -> None
     assert leading
     (cost,) = [each.text for each in answers(report, leading) if each.name == "cost"]
     assert "free was not metered (all its costs are 0)" in cost
+
+
+def test_a_bill_that_is_unknown_is_never_zero(lake: LakeBuilder) -> None:
+    """Bills, their parts and saved costs are unknown or lower bounds, if any price is unknown.
+
+    Files of earlier releases have a bill of 0 for calls of unknown price.
+    """
+    lake.declare(["none", "some", "old"], ["i1", "i2"])
+    unknown = {"cost_usd": None, "unpriced_calls": 2, "model_calls": 2}
+    for instance, outcome in (("i1", "resolved"), ("i2", "unresolved")):
+        lake.cell("none", instance, outcome, **unknown, billed_usd=None)
+        lake.cell("old", instance, outcome, **unknown, billed_usd=0.0)
+    lake.cell("some", "i1", "resolved", cost_usd=1.0, billed_usd=1.0)
+    lake.cell("some", "i2", "unresolved", **unknown, billed_usd=None)
+    report = build(lake.root, "trial")
+    text, html = markdown.render(report), page.render(report)
+    for arm in ("none", "old"):
+        assert f"| {arm} |{' unknown |' * 8}\n" in text
+    nothing = "$0 | $0 | unknown | unknown"
+    assert f"| some | ≥ $1.00 | ≥ $1.00 | $1.00 | unknown | {nothing} |" in text
+    for shown in (text, html):
+        assert "Nothing was spent" not in shown
+        assert "billed nothing" not in shown
+    assert "The bill of none is unknown." in " ".join(
+        each.text for each in answers(report, describe(report))
+    )
+
+
+def test_each_kind_of_tokens_is_unknown_by_itself(lake: LakeBuilder) -> None:
+    """A server that reports no cached tokens has known ones otherwise, and no share of hits."""
+    lake.declare(["a"], ["i1", "i2"])
+    lake.cell("a", "i1", input_tokens=7000, output_tokens=30, cache_read_tokens=None)
+    lake.cell("a", "i2", input_tokens=1000, output_tokens=20, cache_read_tokens=500)
+    [arm] = build(lake.root, "trial").arms
+    sums = dict(zip(("input", "cached", "written", "output"), arm.tokens.sums, strict=False))
+    assert (sums["input"], sums["cached"]) == ((8000, False), (500, True))
+    assert (sums["output"], arm.tokens.unknown_cells) == ((50, False), 0)

@@ -19,9 +19,15 @@ final as (
         sum(calls)::bigint as calls,
         sum(priced_calls)::bigint as priced_calls,
         sum(cost_usd) as cost_usd,
-        sum(input_tokens)::bigint as input_tokens,
-        sum(cache_read_tokens)::bigint as cache_read_tokens,
-        sum(output_tokens)::bigint as output_tokens
+        case
+            when count(input_tokens) = count(*) then sum(input_tokens)::bigint
+        end as input_tokens,
+        case
+            when count(cache_read_tokens) = count(*) then sum(cache_read_tokens)::bigint
+        end as cache_read_tokens,
+        case
+            when count(output_tokens) = count(*) then sum(output_tokens)::bigint
+        end as output_tokens
     from scopes
     inner join cells using (attempt_id)
     group by all

@@ -29,7 +29,8 @@ superseded as (
         instance_id,
         repeat,
         count(*) as superseded_attempts,
-        sum(cost_usd) as superseded_cost_usd
+        sum(cost_usd) as superseded_cost_usd,
+        count(*) filter (not is_cost_complete) as superseded_incomplete
     from ranked
     where rank > 1
     group by all
@@ -39,7 +40,8 @@ final as (
     select
         attempts.*,
         0 as superseded_attempts,
-        null::double as superseded_cost_usd
+        null::double as superseded_cost_usd,
+        0 as superseded_incomplete
     from attempts
     anti join tried_again using (arm, instance_id, repeat)
 
@@ -48,7 +50,8 @@ final as (
     select
         ranked.* exclude (rank),
         superseded_attempts,
-        superseded_cost_usd
+        superseded_cost_usd,
+        superseded_incomplete
     from ranked
     inner join superseded using (arm, instance_id, repeat)
     where rank = 1

@@ -15,16 +15,22 @@ counted as (
 
 -- A fork or a derived attempt is credited with calls that another one was billed for: it pays less
 -- than it cost. Files of earlier releases do not say how much less.
-known as (
+own as (
     select
         attempts.*,
-        coalesce(billed_usd, cost_usd) as spent_usd,
-        least(
-            coalesce(billed_usd, cost_usd),
-            greatest(coalesce(cost_usd, 0) - coalesce(reused_usd, 0), 0)
-        ) as paid_usd
+        case
+            when cost_usd is not null then greatest(cost_usd - coalesce(reused_usd, 0), 0)
+        end as own_usd
     from attempts
     semi join planned using (arm, instance_id, repeat)
+),
+
+known as (
+    select
+        *,
+        coalesce(billed_usd, own_usd) as spent_usd,
+        least(coalesce(billed_usd, own_usd), coalesce(own_usd, 0)) as paid_usd
+    from own
 ),
 
 -- Less than a millionth is what the ledger rounds, and floating point.
@@ -43,6 +49,7 @@ final as (
         attempt_id,
         billed_usd,
         spent_usd,
+        billed_usd is null and not is_cost_complete as is_spent_unknown,
         paid_usd,
         case when unpriced_calls = 0 then rest_usd end as lost_usd,
         case when unpriced_calls > 0 then rest_usd end as unpriced_usd,

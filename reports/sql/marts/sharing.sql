@@ -27,7 +27,9 @@ shared as (
         coalesce(sum(reused_calls), 0) as reused_calls,
         sum(cost_usd) as credited_usd,
         sum(billed_usd) as billed_usd,
-        coalesce(sum(reused_usd), 0) as reused_usd
+        case when count(attempt_id) > 0 then sum(reused_usd) else 0 end as reused_usd,
+        count(attempt_id) filter (not is_cost_complete) as incomplete_cells,
+        count(attempt_id) filter (billed_usd is null) as unbilled_cells
     from marts.cells
     group by arm
 ),

@@ -9,7 +9,12 @@ declared as (
 ),
 
 credited as (
-    select arm, sum(cost_usd) as credited_usd from marts.cells group by arm
+    select
+        arm,
+        sum(cost_usd) as credited_usd,
+        count(attempt_id) filter (not is_cost_complete) as incomplete_cells
+    from marts.cells
+    group by arm
 ),
 
 final as (
@@ -18,9 +23,16 @@ final as (
         any_value(position) as position,
         count(attempt_id) as attempts,
         count(attempt_id) filter (billed_usd is null) as unbilled_attempts,
-        count(attempt_id) filter (spent_usd is null) as unknown_attempts,
+        count(attempt_id) filter (is_spent_unknown) as unknown_attempts,
+        count(attempt_id) filter (is_spent_unknown and bought = 'resolved') as resolved_unknown,
+        count(attempt_id) filter (is_spent_unknown and bought = 'unresolved') as unresolved_unknown,
+        count(attempt_id) filter (is_spent_unknown and bought = 'no_verdict') as no_verdict_unknown,
+        count(attempt_id) filter (is_spent_unknown and bought = 'superseded') as superseded_unknown,
+        unbilled_attempts as lost_unknown,
+        unbilled_attempts as unpriced_unknown,
         sum(billed_usd) as billed_usd,
         any_value(credited_usd) as credited_usd,
+        any_value(incomplete_cells) as incomplete_cells,
         sum(spent_usd) as spent_usd,
         coalesce(sum(paid_usd) filter (bought = 'resolved'), 0) as resolved_usd,
         coalesce(sum(paid_usd) filter (bought = 'unresolved'), 0) as unresolved_usd,

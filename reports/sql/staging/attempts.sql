@@ -12,14 +12,20 @@ unmetered as (
     having max(cost_usd) = 0 and bool_or(coalesce(model_calls, 1) > 0 and cost_usd is not null)
 ),
 
+-- Earlier releases billed calls of unknown price at 0. A fork may indeed have bought nothing.
 metered as (
     select
-        * replace (
-            case when is_unmetered then null else cost_usd end as cost_usd,
-            case when is_unmetered and billed_usd = 0 then null else billed_usd end as billed_usd
+        * exclude (is_unbilled) replace (
+            case when not is_unmetered then cost_usd end as cost_usd,
+            case
+                when billed_usd > 0 or not (is_unmetered or is_unbilled) then billed_usd
+            end as billed_usd
         )
     from (
-        select *, arm in (from unmetered) as is_unmetered
+        select
+            *,
+            arm in (from unmetered) as is_unmetered,
+            base_attempt_id is null and (cost_usd is null or unpriced_calls > 0) as is_unbilled
         from attempts
     )
 ),
@@ -49,14 +55,8 @@ final as (
         order_in_instance,
         model_calls,
         unpriced_calls,
-        input_tokens,
-        cache_read_tokens,
-        cache_write_tokens,
-        output_tokens,
-        reasoning_tokens,
-        base_attempt_id,
-        reused_calls,
-        reused_usd,
+        input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens,
+        base_attempt_id, reused_calls, reused_usd,
         claimed_usd,
         refused_tools,
         versions,
