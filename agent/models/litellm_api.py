@@ -15,6 +15,7 @@ from agent.models.chat import CHARS_PER_TOKEN, essential, tokens
 from agent.models.litellm_loading import load, loaded, unlogged
 from agent.models.protocol import CostSource, Foreign, ModelInfo, ModelReply, ModelRequest
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
+from agent.models.sendable import sendable
 from agent.models.spec import LiteLLMSpec
 from agent.models.streaming import Tell, streamed, streamed_by_responses
 from agent.models.usage import usage_of
@@ -161,7 +162,7 @@ class LiteLLMModel:
             **{name: value for name, value in spec.extra.items() if name not in OUTPUT_LIMITS},
             **{name: value for name, value in optional.items() if value is not None},
             "model": _sent_name(spec),
-            "messages": request.messages,
+            "messages": sendable(request.messages),
             "timeout": spec.timeout_s,
             # Only our own retry policy applies: LiteLLM's would multiply with it.
             "num_retries": 0,
