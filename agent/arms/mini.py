@@ -32,6 +32,8 @@ from minisweagent.models.utils.actions_toolcall import (
 
 from agent.arms.options import MiniOptions
 from agent.conversation.calls import Asked, asked_in, text_of
+from agent.conversation.ends import ended
+from agent.conversation.limits import OutOfCalls, OutOfMoney
 from agent.errors import ContextWindowExceeded, OutOfTime, Undone
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.session.session import Session
@@ -65,9 +67,9 @@ async def solve(task: Task, session: Session, options: MiniOptions) -> Outcome:
         try:
             info = await asyncio.wrap_future(thread.submit(agent.run, task.statement))
         except ContextWindowExceeded as error:
-            return Outcome("gave_up", "", f"ContextWindowExceeded: {error}")
+            return Outcome(ended(error), "", f"ContextWindowExceeded: {error}")
         except OutOfTime as error:
-            return Outcome("out_of_time", "", str(error))
+            return Outcome(ended(error), "", str(error))
         finally:
             bridge.close()
     return Outcome(_status(info, agent), info.get("submission", ""), info["exit_status"])
@@ -78,10 +80,10 @@ def _status(info: Settings, agent: DefaultAgent) -> OutcomeStatus:
         case "Submitted":
             return "submitted"
         case "TimeExceeded":
-            return "out_of_time"
+            return ended(OutOfTime())
         case "LimitsExceeded":
-            out_of_steps = 0 < agent.config.step_limit <= agent.n_calls
-            return "out_of_steps" if out_of_steps else "out_of_budget"
+            out_of_calls = 0 < agent.config.step_limit <= agent.n_calls
+            return ended(OutOfCalls() if out_of_calls else OutOfMoney())
         case _:
             return "gave_up"
 
