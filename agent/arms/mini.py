@@ -18,13 +18,11 @@ from typing import Any, TypeVar
 
 os.environ.setdefault("MSWEA_SILENT_STARTUP", "1")  # the package prints a banner on import
 
-import jinja2
 import yaml
 from minisweagent.agents.default import DefaultAgent
 from minisweagent.config import builtin_config_dir
 from minisweagent.environments.docker import DockerEnvironment
 from minisweagent.exceptions import FormatError
-from minisweagent.models.utils import actions_text, actions_toolcall
 from minisweagent.models.utils.actions_text import format_observation_messages, parse_regex_actions
 from minisweagent.models.utils.actions_toolcall import (
     BASH_TOOL,
@@ -33,6 +31,9 @@ from minisweagent.models.utils.actions_toolcall import (
 )
 
 from agent.arms.options import MiniOptions
+from agent.conversation.calls import Asked, asked_in, text_of
+from agent.conversation.ends import ended
+from agent.conversation.limits import OutOfCalls, OutOfMoney
 from agent.errors import ContextWindowExceeded, OutOfTime, Undone
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.session.session import Session
@@ -41,11 +42,6 @@ from agent.workspaces.protocol import CommandResult
 
 T = TypeVar("T")
 Settings = dict[str, Any]
-
-# The package compiles the template of an observation for each one, which takes 1.6 ms.
-_compiled = functools.lru_cache(maxsize=64)(jinja2.Template)
-for _module in (actions_text, actions_toolcall):
-    setattr(_module, "Template", _compiled)  # noqa: B010 - it is not exported
 
 _TEXT_ACTION = r"```mswea_bash_command\s*\n(.*?)\n```"
 """Regex that extracts an action from a reply.
@@ -71,9 +67,9 @@ async def solve(task: Task, session: Session, options: MiniOptions) -> Outcome:
         try:
             info = await asyncio.wrap_future(thread.submit(agent.run, task.statement))
         except ContextWindowExceeded as error:
-            return Outcome("gave_up", "", f"ContextWindowExceeded: {error}")
+            return Outcome(ended(error), "", f"ContextWindowExceeded: {error}")
         except OutOfTime as error:
-            return Outcome("out_of_time", "", str(error))
+            return Outcome(ended(error), "", str(error))
         finally:
             bridge.close()
     return Outcome(_status(info, agent), info.get("submission", ""), info["exit_status"])
@@ -84,10 +80,10 @@ def _status(info: Settings, agent: DefaultAgent) -> OutcomeStatus:
         case "Submitted":
             return "submitted"
         case "TimeExceeded":
-            return "out_of_time"
+            return ended(OutOfTime())
         case "LimitsExceeded":
-            out_of_steps = 0 < agent.config.step_limit <= agent.n_calls
-            return "out_of_steps" if out_of_steps else "out_of_budget"
+            out_of_calls = 0 < agent.config.step_limit <= agent.n_calls
+            return ended(OutOfCalls() if out_of_calls else OutOfMoney())
         case _:
             return "gave_up"
 
@@ -175,14 +171,11 @@ class _SessionModel:
             "template_kwargs": {"finish_reason": reply.finish_reason},
         }
         if self._info.native_tools:
-            calls = [_tool_call(call) for call in reply.message.get("tool_calls") or []]
+            calls = [_tool_call(asked) for asked in asked_in(reply.message)]
             return list(parse_toolcall_actions(calls, **shared))
-        text = reply.message.get("content") or ""
-        return list(
-            parse_regex_actions(
-                text, action_regex=self._info.action_regex or _TEXT_ACTION, **shared
-            )
-        )
+        action_regex = self._info.action_regex or _TEXT_ACTION
+        text = text_of(reply.message)
+        return list(parse_regex_actions(text, action_regex=action_regex, **shared))
 
     def format_message(self, **kwargs: Any) -> Settings:
         return kwargs
@@ -225,6 +218,8 @@ class _SessionEnvironment:
 
     def execute(self, action: Settings, cwd: str = "") -> Settings:
         command, timeout = action["command"], self.config["timeout"]
+        if reason := _why_not(command):
+            return _failed("", reason)
         try:
             result = self._bridge.wait(self._session.run(command, timeout_s=timeout))
         except Undone as error:
@@ -240,18 +235,35 @@ class _SessionEnvironment:
         return {}
 
 
-def _tool_call(call: Settings) -> SimpleNamespace:
+def _tool_call(asked: Asked) -> SimpleNamespace:
     """Return a tool call with attributes, as expected by the package's parser."""
-    return SimpleNamespace(id=call["id"], function=SimpleNamespace(**call["function"]))
+    function = SimpleNamespace(name=asked.name, arguments=asked.arguments)
+    return SimpleNamespace(id=asked.entry.get("id"), function=function)
+
+
+def _why_not(command: Any) -> str:
+    """Return the reason why `subprocess`, by which the package runs commands, refuses one, or ''.
+
+    The package's parser takes a command of any type.
+    """
+    try:
+        encoded = os.fsencode(command)
+    except (TypeError, UnicodeError) as error:
+        return str(error)
+    return "embedded null byte" if b"\0" in encoded else ""
 
 
 def _output(command: str, result: CommandResult, timeout: float) -> Settings:
     """Convert a command's result to the package's own form."""
     if not result.timed_out:
         return {"output": result.output, "returncode": result.exit_code, "exception_info": ""}
-    error = subprocess.TimeoutExpired(command, timeout)
+    return _failed(result.output, str(subprocess.TimeoutExpired(command, timeout)))
+
+
+def _failed(output: str, error: str) -> Settings:
+    """Return what the package makes of an error of `subprocess`."""
     return {
-        "output": result.output,
+        "output": output,
         "returncode": -1,
         "exception_info": f"An error occurred while executing the command: {error}",
     }

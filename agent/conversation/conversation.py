@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from agent.conversation.answers import Answer
+from agent.conversation.calls import text_of
 from agent.conversation.exchanges import End, Exchange, Helper, Limits, ToolUse
 from agent.conversation.facts import as_markdown
 from agent.conversation.offering import Offer
@@ -22,7 +23,6 @@ from agent.conversation.protocols import (
     ToolProtocol,
     Turn,
     objects_in,
-    text_of,
 )
 from agent.conversation.transcript import UNKNOWN_WINDOW, Transcript
 from agent.errors import ContextWindowExceeded
@@ -252,10 +252,10 @@ class Conversation(Generic[A]):
         """Return the calls of a reply, and append what the next request repeats of it."""
         if self._is_chat and self._protocol.is_speech(reply):
             self._transcript.take(reply.message, reply)
-            return Turn([Call("", _ANSWER, {"text": text_of(reply)})], reply.message)
+            return Turn([Call("", _ANSWER, {"text": text_of(reply.message)})], reply.message)
         turn = self._protocol.read(reply, self._ids)
         if not turn.calls:
-            for found in objects_in(text_of(reply)):
+            for found in objects_in(text_of(reply.message)):
                 if answer := self._answer_as_text(found):
                     return Turn([answer], reply.message)
         self._ids.update(call.id for call in turn.calls)

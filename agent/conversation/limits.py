@@ -14,6 +14,14 @@ class LimitReached(AgentError):
     """A limit of the attempt was reached. The best change so far is submitted."""
 
 
+class OutOfCalls(LimitReached):
+    """The attempt has made all its model calls."""
+
+
+class OutOfMoney(LimitReached):
+    """The attempt has spent all its money."""
+
+
 @dataclass
 class Meter:
     """Checks the limits of one attempt against its recorded steps and its calls in flight."""
@@ -66,6 +74,6 @@ class Meter:
 
     def _compare(self, calls: int, usd: float) -> None:
         if self.calls is not None and calls >= self.calls:
-            raise LimitReached(f"the attempt has made its {self.calls} model calls")
+            raise OutOfCalls(f"the attempt has made its {self.calls} model calls")
         if self.usd is not None and usd >= self.usd:
-            raise LimitReached(f"the attempt has spent its {self.usd:g} US dollars")
+            raise OutOfMoney(f"the attempt has spent its {self.usd:g} US dollars")

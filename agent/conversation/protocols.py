@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from agent.conversation.calls import Asked, Malformed, asked_in, json_object, text, text_of
 from agent.models.protocol import Message, ModelReply
 from agent.tools.rendering import head_and_tail
 
@@ -31,10 +32,6 @@ _CUT_OFF = (
     "was cut off at the limit on the length of a reply. Do not repeat it: write less at once, and "
     "split a large edit into several smaller ones"
 )
-
-
-class Malformed(Exception):
-    """The reply does not have the required form. The message goes back to the model."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ class NativeTools:
         return schemas
 
     def read(self, reply: ModelReply, taken_ids: set[str]) -> Turn:
-        asked = reply.message.get("tool_calls") or []
+        asked = asked_in(reply.message)
         if not asked:
             return _without_calls(reply, "the reply calls no tool")
         ids = set(taken_ids)
@@ -118,7 +115,7 @@ class NativeTools:
         return Turn(calls, {**message, "tool_calls": repaired})
 
     def is_speech(self, reply: ModelReply) -> bool:
-        return not reply.message.get("tool_calls") and bool(text_of(reply).strip())
+        return not asked_in(reply.message) and bool(text_of(reply.message).strip())
 
     def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
         # Providers reject a conversation in which a tool call has no result.
@@ -148,11 +145,11 @@ class TextTools:
         return []
 
     def read(self, reply: ModelReply, taken_ids: set[str]) -> Turn:
-        blocks = _BLOCK.findall(text_of(reply))
+        blocks = _BLOCK.findall(text_of(reply.message))
         if len(blocks) != 1:
             return _without_calls(reply, f"the reply holds {len(blocks)} ```json blocks, not one")
         try:
-            asked = _json_object(blocks[0])
+            asked = json_object(blocks[0])
         except Malformed as error:
             return _without_calls(reply, str(error))
         name, arguments = asked.get("tool"), asked.get("arguments")
@@ -162,40 +159,35 @@ class TextTools:
         return Turn([Call("", name, arguments)], reply.message)
 
     def is_speech(self, reply: ModelReply) -> bool:
-        text = text_of(reply)
-        return bool(text.strip()) and not _BLOCK.search(text)
+        said = text_of(reply.message)
+        return bool(said.strip()) and not _BLOCK.search(said)
 
     def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
         shown = "\n\n".join(f"Result of {call.name}:\n{output}" for call, output in outputs)
         return [{"role": "user", "content": shown}]
 
 
-def text_of(reply: ModelReply) -> str:
-    """Return what the reply says, or ''."""
-    return str(reply.message.get("content") or "")
-
-
-def objects_in(text: str) -> list[dict[str, Any]]:
+def objects_in(said: str) -> list[dict[str, Any]]:
     """Return the JSON objects that a text is, or holds in fenced blocks."""
     found = []
-    for part in (text, *_ANY_BLOCK.findall(text)):
+    for part in (said, *_ANY_BLOCK.findall(said)):
         try:
-            found.append(_json_object(part))
+            found.append(json_object(part))
         except Malformed:
             continue
     return found
 
 
 def _without_calls(reply: ModelReply, problem: str) -> Turn:
-    text = text_of(reply)
+    said = text_of(reply.message)
     if reply.finish_reason == "length":
         problem = f"the reply {_CUT_OFF}"
-    elif not text.strip():
+    elif not said.strip():
         problem = "the reply is empty"
-    if not text.strip():
+    if not said.strip():
         return Turn([], None, problem)
     message = {name: value for name, value in reply.message.items() if name != "tool_calls"}
-    return Turn([], {**message, "content": head_and_tail(text, KEPT_OF_MALFORMED)}, problem)
+    return Turn([], {**message, "content": head_and_tail(said, KEPT_OF_MALFORMED)}, problem)
 
 
 def _content(reply: ModelReply) -> Any:
@@ -204,36 +196,25 @@ def _content(reply: ModelReply) -> Any:
     return None if isinstance(content, str) and content and not content.strip() else content
 
 
-def _native(call: dict[str, Any], ids: set[str]) -> Call:
+def _native(asked: Asked, ids: set[str]) -> Call:
     """Return a call with an id of its own, which is added to `ids`."""
-    function = call.get("function") or {}
-    name = str(function.get("name") or "")
-    wanted = str(call.get("id") or "call")
+    wanted = asked.id or "call"
     own, number = wanted, 1
     while own in ids:
         number += 1
         own = f"{wanted}_{number}"
     ids.add(own)
+    name = asked.name or ""
     try:
-        return Call(own, name, _json_object(str(function.get("arguments") or "{}")))
+        return Call(own, name, json_object(text(asked.arguments or "{}")))
     except Malformed as problem:
         return Call(own, name, {}, str(problem))
 
 
-def _as_sent(call: Call, asked: dict[str, Any]) -> dict[str, Any]:
+def _as_sent(call: Call, asked: Asked) -> dict[str, Any]:
     """Return a call in the form in which every provider accepts it back."""
-    function = asked.get("function") or {}
     name = _NOT_IN_A_NAME.sub("_", call.name)[:_NAME_CHARS] or "unnamed"
-    arguments = "{}" if call.problem else function.get("arguments") or "{}"
+    arguments = "{}" if call.problem else asked.arguments or "{}"
     sent = {"name": name, "arguments": arguments}
-    return {**asked, "id": call.id, "type": "function", "function": {**function, **sent}}
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise Malformed(f"the arguments are not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise Malformed("the arguments are not a JSON object")
-    return content
+    function = {**asked.function, **sent}
+    return {**asked.entry, "id": call.id, "type": "function", "function": function}

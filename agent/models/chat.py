@@ -18,13 +18,21 @@ def essential(message: Mapping[str, Any]) -> Message:
     """Return an assistant message reduced to the parts that the next request must repeat."""
     kept: Message = {"role": "assistant", "content": message.get("content")}
     if calls := message.get("tool_calls"):
-        kept["tool_calls"] = [_without_empty(call) for call in calls]
+        kept["tool_calls"] = _calls(calls)
     for name in _CONTINUATION:
         if message.get(name):
             kept[name] = message[name]
-    if fields := _without_empty(message.get("provider_specific_fields") or {}):
-        kept["provider_specific_fields"] = fields
+    fields = message.get("provider_specific_fields")
+    if isinstance(fields, Mapping) and (known := _without_empty(fields)):
+        kept["provider_specific_fields"] = known
     return kept
+
+
+def _calls(written: Any) -> Any:
+    """Return calls without their empty fields. What is no call stays as the model wrote it."""
+    if not isinstance(written, list):
+        return written
+    return [_without_empty(call) if isinstance(call, Mapping) else call for call in written]
 
 
 def tool_call(name: str, arguments: str, *, call_id: str, content: str | None = None) -> Message:

@@ -19,6 +19,7 @@ from agent.models.costs import cost_of
 from agent.models.litellm_loading import load, loaded, unlogged
 from agent.models.protocol import Foreign, ModelInfo, ModelReply, ModelRequest, Parameters
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
+from agent.models.sendable import sendable
 from agent.models.spec import LiteLLMSpec
 from agent.models.streaming import Tell, streamed, streamed_by_responses
 from agent.models.usage import Reported, read_usage
@@ -173,7 +174,7 @@ class LiteLLMModel:
             **{name: value for name, value in spec.extra.items() if name not in OUTPUT_LIMITS},
             **{name: value for name, value in optional.items() if value is not None},
             "model": _sent_name(spec),
-            "messages": request.messages,
+            "messages": sendable(request.messages),
             "timeout": spec.timeout_s,
             # Only our own retry policy applies: LiteLLM's would multiply with it.
             "num_retries": 0,

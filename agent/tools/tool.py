@@ -45,7 +45,7 @@ def _strings(given: Any) -> Iterator[str]:
     if isinstance(given, str):
         yield given
     elif isinstance(given, dict | list):
-        for value in given.values() if isinstance(given, dict) else given:
+        for value in (*given, *given.values()) if isinstance(given, dict) else given:
             yield from _strings(value)
 
 

@@ -7,16 +7,16 @@ import logging
 import os
 import secrets
 import socket
-import struct
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import sleep
 from typing import Any, Self
 
-from agent.errors import WorkspaceError, one_line
+from agent.errors import Destroyed, WorkspaceError, one_line
 from agent.workspaces import ownership
+from agent.workspaces.frames import Frames
 from agent.workspaces.lifetime import uninterrupted
 from agent.workspaces.protocol import Environment, Mount
 from agent.workspaces.repository import PAGERS_OFF, ShellWorkspace
@@ -67,6 +67,12 @@ ROOT = "/testbed"
 
 _SCRATCH = "/var/tmp/.durabench"  # noqa: S108 - inside a container of our own
 _PROCESS_MARK = "container"  # processes of other containers are invisible anyway
+_FIRST_PROCESS = 'trap "" HUP INT QUIT TERM; until sleep infinity; [ $? -le 128 ]; do :; done'
+"""Process 1. The kernel protects it from commands, but not the process that it waits for.
+
+It reaps the processes that commands leave behind. Docker's own init ends when its child is killed.
+"""
+_END_ALL = "kill -KILL -1"
 _CPU_PERIOD_US = 100_000
 _STREAM_BYTES = 2**20
 _CLIENT_LOCK = threading.Lock()
@@ -185,6 +191,14 @@ class DockerWorkspace(ShellWorkspace):
         await self._git("firmly settle", "snapshot", retryable=True)
         return await uninterrupted(asyncio.to_thread(self._container.commit))
 
+    async def _revived(self) -> Shell:
+        try:
+            return await self._container.connect(self._root, first=_END_ALL)
+        except WorkspaceError as error:
+            if await asyncio.to_thread(self._container.is_alive):
+                raise Destroyed(f"no shell can be started any more: {error}") from error
+            raise WorkspaceError(str(self._shell.gone)) from error
+
     async def close(self) -> None:
         """Kill and remove the container with its anonymous volumes."""
         await uninterrupted(self._container.close())
@@ -216,6 +230,7 @@ class _Container:
         self._stream: socket.socket | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._created = False
+        self._is_closed = False
 
     def start(self, options: dict[str, Any]) -> None:
         """Create and start the container; blocking."""
@@ -264,12 +279,27 @@ class _Container:
             ]
             return str(found.commit(changes="\n".join(lines)).id)
 
-    async def connect(self, root: str) -> Shell:
-        """Start the command server and wait until it responds."""
-        exec_id = await uninterrupted(asyncio.to_thread(self._open_exec, root))
+    def is_alive(self) -> bool:
+        """Return True if the container runs, and goes on doing so; blocking."""
+        for _ in range(20):  # its processes end a moment before Docker records its own end
+            with docker_errors(self._image):
+                if client().containers.get(self._name).status != "running":
+                    return False
+            sleep(0.05)
+        return True
+
+    async def connect(self, root: str, *, first: str = "") -> Shell:
+        """Start the command server and wait until it responds. It runs `first` before all else."""
+        if self._is_closed:
+            raise WorkspaceError(f"container {self._name} is closed")
+        if self._writer is not None:
+            self._writer.close()
+            with suppress(OSError):
+                await self._writer.wait_closed()
+        exec_id = await uninterrupted(asyncio.to_thread(self._open_exec, root, first))
         reader, writer = await asyncio.open_connection(sock=self._stream, limit=_STREAM_BYTES)
         self._writer = writer
-        shell = Shell(_Frames(reader), writer, name=f"container {self._name} of {self._image}")
+        shell = Shell(Frames(reader), writer, name=f"container {self._name} of {self._image}")
         try:
             await shell.greet()
         except WorkspaceError as error:
@@ -278,6 +308,7 @@ class _Container:
         return shell
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._writer is not None:
             self._writer.close()
         elif self._stream is not None:
@@ -286,11 +317,11 @@ class _Container:
             self._created = False
             await asyncio.to_thread(remove_container, self._name)
 
-    def _open_exec(self, root: str) -> str:
+    def _open_exec(self, root: str, first: str) -> str:
         """Start the server and set `_stream` to its socket. Return Docker's id of the exec."""
         with docker_errors(self._image):
             api = client().api
-            command = server_command(root, _PROCESS_MARK)
+            command = server_command(root, _PROCESS_MARK, first)
             # Set on the exec and not on the container, whose own environment a grading restores.
             created = api.exec_create(
                 self._name, command, stdin=True, stderr=False, environment=COMMAND_ENVIRONMENT
@@ -325,33 +356,14 @@ class _Container:
             )
 
 
-class _Frames:
-    """The output inside Docker's framing: 4 bytes of stream number, 4 of length, payload."""
-
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-        self._left = 0
-
-    async def read(self, limit: int) -> bytes:
-        try:
-            while not self._left:
-                (self._left,) = struct.unpack(">4xL", await self._reader.readexactly(8))
-        except asyncio.IncompleteReadError:
-            return b""
-        data = await self._reader.read(min(limit, self._left))
-        self._left -= len(data)
-        return data
-
-
 def _options(
     labels: dict[str, str], network: bool, limits: Limits, mounts: Sequence[Mount]
 ) -> dict[str, Any]:
     from docker import types
 
     return {
-        "entrypoint": ["sleep"],  # the image's own entrypoint might do anything
-        "command": ["infinity"],
-        "init": True,  # reaps processes that commands leave behind
+        "entrypoint": ["sh", "-c"],  # the image's own entrypoint might do anything
+        "command": [_FIRST_PROCESS],
         "labels": {"durabench": "workspace", **labels},
         "network_mode": _network_mode(network),
         # Set on the container, not on its commands: a grading restores the environment of process

@@ -7,9 +7,10 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import PurePosixPath
+from typing import Any
 
 from agent.workspaces.protocol import CommandResult, Found
-from agent.workspaces.shell import DEFAULT_OUTPUT_BYTES, Finished, Mode, Shell
+from agent.workspaces.shell import DEFAULT_OUTPUT_BYTES, Finished, Mode, Shell, ShellEnded
 
 MAX_FILE_BYTES = 64 * 2**20
 """Largest file that is read, and largest patch that `diff` returns."""
@@ -18,6 +19,10 @@ PIECE_BYTES = 3 * 2**20
 """Largest input of one exchange. A multiple of 3, so that pieces of base64 can be decoded alone."""
 
 _FILE_TIMEOUT_S = 60.0
+
+_KILLED = "\n[The shell was killed with all that ran in it. Another one was started.]"
+_NO_COMMAND = "[bash takes no command with NUL characters or lone surrogates]"
+_CANNOT_EXECUTE = 126
 
 _WRITE = """
 [[ -d {folder} ]] || mkdir -p -- {folder} && base64 -d {redirect} {path}
@@ -33,6 +38,7 @@ class ShellFiles(ABC):
 
     def __init__(self, shell: Shell, *, root: str) -> None:
         self._shell = shell
+        self._replacing = asyncio.Lock()
         self._root = root
         # The time in the workspace since which nothing in the root has changed; empty if something
         # has, or if that is unknown. Most commands only read, and checking for changes as part of
@@ -49,24 +55,46 @@ class ShellFiles(ABC):
     async def close(self) -> None:
         """End every process and remove all that was made. Never raises. May be called twice."""
 
+    @abstractmethod
+    async def _revived(self) -> Shell:
+        """End all processes, and return a new shell.
+
+        Raises:
+            Destroyed: the workspace lives, but no shell can be started in it.
+            WorkspaceError: it is gone.
+        """
+
     async def run(
         self, command: str, *, timeout_s: float, max_output_bytes: int | None = None
     ) -> CommandResult:
         """Run a command in a fresh `bash -lc` in the root, with standard input closed.
 
         Processes that it leaves in the background, including daemons, are killed when it ends. The
-        first and the last half of `max_output_bytes` (2 MiB) of the output are kept.
+        first and the last half of `max_output_bytes` (2 MiB) of the output are kept. If the command
+        kills the shell, that is its result, with exit code 137 (124 if the shell hangs).
 
         Raises:
-            WorkspaceError: the shell or the container is gone.
+            Destroyed: it left a workspace in which no shell can be started.
+            WorkspaceError: the workspace is gone.
         """
+        if not _is_command(command):
+            size = len(_NO_COMMAND)
+            return CommandResult(_CANNOT_EXECUTE, _NO_COMMAND, size, False, False, 0.0)
         keep = DEFAULT_OUTPUT_BYTES if max_output_bytes is None else max_output_bytes
-        done = await self._execute(
-            command, timeout_s=timeout_s, keep_bytes=keep, mode="login", may_change=True
-        )
+        told = ""
+        try:
+            done = await self._execute(
+                command, timeout_s=timeout_s, keep_bytes=keep, mode="login", may_change=True
+            )
+        except ShellEnded as ended:
+            if ended.so_far is None:
+                raise
+            self._unchanged_since = ""
+            await self._replace()
+            done, told = ended.so_far, _KILLED
         return CommandResult(
             exit_code=done.exit_code,
-            output=done.text,
+            output=done.text + told,
             output_bytes=done.output_bytes,
             truncated=done.left_out > 0,
             timed_out=done.timed_out,
@@ -170,9 +198,13 @@ class ShellFiles(ABC):
         stdin: str = "",
         may_change: bool = False,
     ) -> Finished:
-        """Run a command. If it may change the work tree, notice whether anything has changed."""
+        """Run a command. If it may change the work tree, notice whether anything has changed.
+
+        Raises:
+            ShellEnded: the command began, and ended the shell.
+        """
         try:
-            done = await self._shell.run(
+            done = await self._in_a_shell(
                 command,
                 timeout_s=timeout_s,
                 mode=mode,
@@ -188,12 +220,36 @@ class ShellFiles(ABC):
             self._unchanged_since = ""
         return done
 
+    async def _in_a_shell(self, command: str, **how: Any) -> Finished:
+        """Run a command. Something that an earlier one left behind may have killed the shell."""
+        try:
+            return await self._shell.run(command, **how)
+        except ShellEnded as ended:
+            if ended.so_far is not None:
+                raise
+        await self._replace()
+        return await self._shell.run(command, **how)
+
+    async def _replace(self) -> None:
+        """Put another shell in the place of one that has ended."""
+        async with self._replacing:
+            if self._shell.has_ended:
+                self._shell = await self._revived()
+
     def _absolute(self, path: str) -> str:
         return path if path.startswith("/") else f"{self._root}/{path}"
 
     def _expect_success(self, done: Finished, failure: str) -> None:
         if done.exit_code:
             raise OSError(f"{failure}: {done.text.strip() or f'exit {done.exit_code}'}")
+
+
+def _is_command(command: str) -> bool:
+    """Return True if bash can be given a command. Bytes that are no UTF-8 may be in it."""
+    try:
+        return b"\0" not in command.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return False
 
 
 def _inside(root: bytes, targets: Sequence[bytes]) -> list[str | None]:

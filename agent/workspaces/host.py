@@ -96,6 +96,9 @@ class HostWorkspace(ShellWorkspace):
     async def snapshot(self) -> None:
         """Do nothing, because a folder cannot be saved as an image."""
 
+    async def _revived(self) -> Shell:
+        return await self._folder.connect_again()
+
     async def close(self) -> None:
         """Kill every process that was started in the workspace, and remove the folder."""
         await uninterrupted(self._folder.close())
@@ -143,6 +146,13 @@ class _Folder:
         shell = Shell(server.stdout, server.stdin, name=f"folder {self.path}")
         await shell.greet()
         return shell
+
+    async def connect_again(self) -> Shell:
+        """End all processes that were started here, and start another command server."""
+        if self._closed or self._server is None:
+            raise WorkspaceError(f"folder {self.path} is closed")
+        await uninterrupted(self._end(self._server))
+        return await self.connect()
 
     async def close(self) -> None:
         if self._closed:

@@ -32,12 +32,13 @@ _LAST_WORDS_BYTES = 2000
 _SCRIPTS = ("files.sh", "work_tree.sh", "command_server.sh")
 
 
-def server_command(root: str, mark: str) -> list[str]:
+def server_command(root: str, mark: str, first: str = "") -> list[str]:
     """Return the arguments that start the server. `-p` keeps bash from reading BASH_ENV for it.
 
-    The server has the functions for files and the work tree, so that it parses them only once.
+    The server has the functions for files and the work tree, so that it parses them only once. It
+    runs `first` before anything else.
     """
-    return ["bash", "-p", "-c", _server_script(), "bash", root, mark]
+    return ["bash", "-p", "-c", f"{first}\n{_server_script()}", "bash", root, mark]
 
 
 @cache
@@ -85,6 +86,19 @@ class Finished:
         return self.head.decode(errors="replace") + gap + self.tail.decode(errors="replace")
 
 
+class ShellEnded(WorkspaceError):
+    """The server of a shell was killed, or does not answer. The workspace may live.
+
+    `so_far` is what is known of the command; None if it did not begin.
+    """
+
+    def __init__(
+        self, message: str, *, retryable: bool = True, so_far: Finished | None = None
+    ) -> None:
+        super().__init__(message, retryable=retryable)
+        self.so_far = so_far
+
+
 class _Kept:
     """The first and the last bytes of a stream, and its total length."""
 
@@ -116,16 +130,20 @@ class Shell:
     """Runs commands through one server, one at a time.
 
     After a `WorkspaceError` or a cancelled command, the state of the server is unknown. `gone` is
-    the reason, and every later command fails with it.
+    the reason, and every later command fails with it. `has_ended` is True if another shell may take
+    its place.
     """
 
     def __init__(self, reader: ByteReader, writer: ByteWriter, *, name: str) -> None:
         """`name` identifies the shell in error messages, such as `container 1f2e…`."""
         self.gone: str | None = None
+        self.has_ended = False
         self._reader = reader
         self._writer = writer
         self._name = name
         self._pending = b""
+        self._begun = False
+        """True if the server has begun to run the command that it was sent."""
         self._lock = asyncio.Lock()
 
     async def greet(self) -> None:
@@ -157,19 +175,23 @@ class Shell:
         time. Without one, the folder counts as changed.
 
         Raises:
-            WorkspaceError: the server does not respond in time, or has ended.
+            ShellEnded: the server does not respond in time, or has ended.
+            WorkspaceError: an earlier command was cancelled.
         """
         grace_s = timings().command_grace_s
         async with self._lock:
             if self.gone:
-                raise WorkspaceError(self.gone)
+                raise ShellEnded(self.gone) if self.has_ended else WorkspaceError(self.gone)
+            start, output = monotonic(), _Kept(keep_bytes)
             try:
                 async with asyncio.timeout(timeout_s + grace_s):
-                    return await self._exchange(command, stdin, mode, timeout_s, keep_bytes, stamp)
+                    return await self._exchange(command, stdin, mode, timeout_s, output, stamp)
             except TimeoutError:
-                self._give_up(f"did not end a command {grace_s:.0f} s after its timeout")
+                output.add(self._pending)
+                what = f"did not end a command {grace_s:.0f} s after its timeout"
+                self._give_up(what, self._begun and _cut_off(124, output, start))
             except (EOFError, OSError) as error:
-                self._give_up(f"ended: {error}")
+                self._give_up(f"ended: {error}", self._begun and _cut_off(137, output, start))
             except asyncio.CancelledError:
                 self.gone = f"the shell in {self._name} was closed when a command was cancelled"
                 raise
@@ -180,16 +202,16 @@ class Shell:
         stdin: str,
         mode: Mode,
         timeout_s: float,
-        keep_bytes: int,
+        output: _Kept,
         stamp: str,
     ) -> Finished:
-        start = monotonic()
+        start, self._begun = monotonic(), False
         token = secrets.token_hex(16).encode()
         with suppress(ConnectionError):  # a server that ended gave a reason, read below
             await self._send(token, command, stdin, mode, timeout_s, stamp)
         # A killed process may still have been writing when its command was over.
         await self._until(token + b" begin\n", _Kept(_LAST_WORDS_BYTES))
-        output = _Kept(keep_bytes)
+        self._begun = True
         await self._until(b"\n" + token + b" end ", output)
         ending = _Kept(_LAST_WORDS_BYTES)
         await self._until(b"\n", ending)
@@ -227,12 +249,26 @@ class Shell:
         sink.add(self._pending[:at])
         self._pending = self._pending[at + len(mark) :]
 
-    def _give_up(self, what: str) -> NoReturn:
+    def _give_up(self, what: str, so_far: Finished | Literal[False]) -> NoReturn:
+        self.has_ended = True
         self.gone = (
             f"the shell in {self._name} {what}. It may have been killed or run out of memory "
             "or disk; run this attempt again, with higher limits if it happens twice"
         )
-        raise WorkspaceError(self.gone) from None
+        raise ShellEnded(self.gone, so_far=so_far or None) from None
+
+
+def _cut_off(exit_code: int, output: _Kept, start: float) -> Finished:
+    """Return the end of a command whose server gave none. 124 stands for a timeout."""
+    return Finished(
+        exit_code=exit_code,
+        timed_out=exit_code == 124,
+        head=bytes(output.head),
+        tail=output.tail,
+        output_bytes=output.total,
+        duration_s=monotonic() - start,
+        changed=True,
+    )
 
 
 def _last_words(kept: _Kept) -> str:

@@ -9,11 +9,13 @@ from typing import Any
 from agent.arms.command import SCOPE, installed, launch
 from agent.arms.command.recipe import Recipe
 from agent.arms.options import CommandOptions
+from agent.conversation.ends import ended
 from agent.errors import (
     AgentError,
     Destroyed,
     InfrastructureError,
     NoProgram,
+    OutOfTime,
     Undone,
     WorkspaceError,
 )
@@ -236,7 +238,7 @@ async def _check_repository(workspace: Workspace, ran: Ran) -> None:
 
 def _status(ran: Ran) -> OutcomeStatus:
     if ran.timed_out:
-        return "out_of_time"
+        return ended(OutOfTime())
     return "submitted" if ran.exit_code == 0 and ran.calls else "gave_up"
 
 

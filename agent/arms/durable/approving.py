@@ -41,23 +41,23 @@ async def approved_change(state: LeanState, session: Session) -> Decision:
 
 
 async def approved_patch(
-    state: State, ended: tuple[WorkflowStatus, str], session: Session
-) -> tuple[tuple[WorkflowStatus, str], Decision]:
+    state: State, status: WorkflowStatus, session: Session
+) -> tuple[WorkflowStatus, Decision]:
     """Let a person decide about the patch of the full preset.
 
     Return how the work ended in the end, with the decision.
     """
 
-    async def make(_: object, scope: Session) -> tuple[WorkflowStatus, str]:
+    async def make(_: object, scope: Session) -> WorkflowStatus:
         again = await full.revise(state, scope)
-        if again[0] == "dismissed":
-            raise Dismissed(again[1])
+        if isinstance(state.ended, Dismissed):
+            raise state.ended
         return again
 
     def shown(_: object) -> str:
         return state.patch or "No file was changed."
 
-    return await until_decided(ended, make, shown, state.heard, session)
+    return await until_decided(status, make, shown, state.heard, session)
 
 
 def _plan(plan: Scouting | None) -> str:
@@ -107,7 +107,9 @@ def _change(state: LeanState) -> str:
     return "\n".join([chosen.summary, "", *failed, chosen.change.patch])
 
 
-def rejected(outcome: Outcome, decided: Decision) -> Outcome:
-    """Return the outcome without the patch that a person rejected."""
+def as_decided(outcome: Outcome, decided: Decision) -> Outcome:
+    """Return the outcome with the patch that a person approved, or without one."""
+    if decided.kind != "reject":
+        return replace(outcome, status="submitted") if outcome.patch else outcome
     report = None if outcome.report is None else {**outcome.report, "prediction_emitted": False}
     return replace(outcome, status="gave_up", patch="", detail=decided.why, report=report)

@@ -6,7 +6,7 @@ from agent.arms.durable.approving import (
     approved_contract,
     approved_patch,
     approved_plan,
-    rejected,
+    as_decided,
 )
 from agent.arms.durable.contract import write_contract
 from agent.arms.durable.indexing import look_around
@@ -16,6 +16,7 @@ from agent.arms.durable.profile import FullProfile, LeanProfile
 from agent.arms.durable.state import State
 from agent.arms.durable.verification import probed
 from agent.arms.options import DurableOptions
+from agent.conversation.ends import ended
 from agent.conversation.exchanges import Limits
 from agent.conversation.limits import LimitReached, Meter
 from agent.conversation.person import Dismissed
@@ -40,12 +41,8 @@ async def solve(task: Task, session: Session, options: DurableOptions) -> Outcom
                 return await _lean(task, session, options, profile)
             case FullProfile() as profile:
                 return await _full(task, session, options, profile)
-    except OutOfTime as error:  # before there was any work
-        return Outcome("out_of_time", "", str(error))
-    except Dismissed as error:
-        return Outcome("gave_up", "", str(error))
-    except LimitReached as error:
-        return Outcome("out_of_steps", "", str(error))
+    except (OutOfTime, LimitReached) as error:  # before there was any work
+        return Outcome(ended(error), "", str(error))
 
 
 async def _lean(
@@ -67,8 +64,7 @@ async def _lean(
     if isinstance(state.ended, Dismissed):
         raise state.ended
     decided = await approved_change(state, session.scope("approval"))
-    outcome = lean_outcome(state, session.steps)
-    return rejected(outcome, decided) if decided.kind == "reject" else outcome
+    return as_decided(lean_outcome(state, session.steps), decided)
 
 
 async def _full(
@@ -88,14 +84,13 @@ async def _full(
     tools = _tools(task, profile)
     probe = await probed(tools, repository.test_files, session.scope("probe"))
     state = State(task, profile, repository, tools, meter, probe, heard=heard, contract=contract)
-    ended = await full.work(state, session)
+    status = await full.work(state, session)
     if options.approval != "patch" or not state.patch:
-        return full_outcome(state, ended[0], session.steps, ended[1])
-    if ended[0] == "dismissed":
-        raise Dismissed(ended[1])
-    ended, decided = await approved_patch(state, ended, session.scope("approval"))
-    outcome = full_outcome(state, ended[0], session.steps, ended[1])
-    return rejected(outcome, decided) if decided.kind == "reject" else outcome
+        return full_outcome(state, status, session.steps)
+    if isinstance(state.ended, Dismissed):
+        raise state.ended
+    status, decided = await approved_patch(state, status, session.scope("approval"))
+    return as_decided(full_outcome(state, status, session.steps), decided)
 
 
 def _tools(task: Task, profile: LeanProfile | FullProfile) -> ToolSettings:

@@ -15,7 +15,7 @@ from agent.arms.durable.candidates import best_of
 from agent.arms.durable.context import gather, read_again
 from agent.arms.durable.final import verify_whole
 from agent.arms.durable.gates import Judgement, found
-from agent.arms.durable.outcome import WorkflowStatus
+from agent.arms.durable.outcome import WorkflowStatus, cut_off
 from agent.arms.durable.planning import adopt, is_done, plan
 from agent.arms.durable.reproduction import REPRODUCIBLE, reproduce
 from agent.arms.durable.review import review_step
@@ -30,37 +30,34 @@ from agent.arms.durable.submission import Change, change_of
 from agent.arms.durable.verification import reports_tests
 from agent.checks import debugging
 from agent.conversation.limits import LimitReached
-from agent.conversation.person import Dismissed
 from agent.errors import OutOfTime
 from agent.session.session import BASE, Session
 
 
-async def work(state: State, session: Session) -> tuple[WorkflowStatus, str]:
+async def work(state: State, session: Session) -> WorkflowStatus:
     """Work until the whole change is accepted, or turns, progress, limits or time end.
 
-    Return the way in which it ended and the reason.
+    Return the way in which it ended.
     """
-    ended = await _ended(_reproduce_then_work(state, session))
+    status = await _ended(state, _reproduce_then_work(state, session))
     if not (state.finals and state.finals[-1].patch):
         await _rescue(state, session.scope("rescue"))
-    return ended
+    return status
 
 
-async def revise(state: State, session: Session) -> tuple[WorkflowStatus, str]:
+async def revise(state: State, session: Session) -> WorkflowStatus:
     """Plan and make further steps, as people want the change otherwise. Return as `work` does."""
     state.backlog = [message.text for message in state.heard[-1:]]
-    return await _ended(_work(state, session))
+    return await _ended(state, _work(state, session))
 
 
-async def _ended(work: Awaitable[WorkflowStatus]) -> tuple[WorkflowStatus, str]:
+async def _ended(state: State, work: Awaitable[WorkflowStatus]) -> WorkflowStatus:
+    state.ended = None
     try:
-        return await work, ""
-    except OutOfTime as error:
-        return "out_of_time", str(error)
-    except Dismissed as error:
-        return "dismissed", str(error)
-    except LimitReached as error:
-        return "out_of_limits", str(error)
+        return await work
+    except (OutOfTime, LimitReached) as error:
+        state.ended = error
+        return cut_off(error)
 
 
 async def _rescue(state: State, session: Session) -> None:

@@ -36,8 +36,6 @@ class LeanState(Evidence):
     judged: list[Judgement] = field(default_factory=list)
     rulings: list[Ruling] = field(default_factory=list)
     plans: list[Scouting] = field(default_factory=list)
-    ended: OutOfTime | LimitReached | None = None
-    """The reason why the work was cut off."""
     is_reviewed: bool = False
     written: Callable[[], Collection[str]] = field(default=frozenset)
     """The files that the latest solver has written so far."""

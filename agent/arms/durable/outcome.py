@@ -8,6 +8,8 @@ from typing import Any, Literal
 from agent.arms.durable.gates import Judgement
 from agent.arms.durable.lean import LeanState
 from agent.arms.durable.state import Candidate, Evidence, FinalResult, State, StepResult
+from agent.conversation.ends import ended
+from agent.conversation.limits import LimitReached
 from agent.conversation.person import Dismissed
 from agent.errors import OutOfTime
 from agent.models.protocol import ModelReply, Usage
@@ -28,9 +30,7 @@ WorkflowStatus = Literal[
 person ended the work."""
 
 
-def full_outcome(
-    state: State, workflow_status: WorkflowStatus, steps: Iterable[Step], why: str = ""
-) -> Outcome:
+def full_outcome(state: State, workflow_status: WorkflowStatus, steps: Iterable[Step]) -> Outcome:
     """Return the outcome of an attempt of the full preset: separate statements and their evidence.
 
     A patch that the reviewer did not accept is submitted nevertheless, since an empty one resolves
@@ -55,10 +55,11 @@ def full_outcome(
         "backlog": state.backlog,
         "usage_by_role": usage_by_role(steps),
     }
+    why = str(state.ended or "")
     if workflow_status == "blocked":
         why = f"not reproduced: {state.reproduction.problem}"
     detail = why or f"{workflow_status}, {verdict}"
-    return Outcome(_status(workflow_status, patch), patch, detail, report)
+    return Outcome(_status(workflow_status, patch, state), patch, detail, report)
 
 
 def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
@@ -82,7 +83,8 @@ def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
         "usage_by_role": usage_by_role(steps),
     }
     reasons = [str(state.ended or ""), workflow_status, *closed[:1]]
-    return Outcome(_status(workflow_status, patch), patch, ", ".join(filter(None, reasons)), report)
+    status = _status(workflow_status, patch, state)
+    return Outcome(status, patch, ", ".join(filter(None, reasons)), report)
 
 
 def _lean_verdict(chosen: Judgement | None) -> str:
@@ -94,12 +96,17 @@ def _lean_verdict(chosen: Judgement | None) -> str:
 def _ended(state: LeanState, chosen: Judgement | None) -> WorkflowStatus:
     if chosen is not None and chosen.accepted:
         return "completed"
-    if isinstance(state.ended, Dismissed):
-        return "dismissed"
     if state.ended is not None:
-        return "out_of_time" if isinstance(state.ended, OutOfTime) else "out_of_limits"
+        return cut_off(state.ended)
     required = state.profile.reproduction == "required"
     return "blocked" if required and state.reproduction.anchor is None else "gates_closed"
+
+
+def cut_off(error: OutOfTime | LimitReached) -> WorkflowStatus:
+    """Return how work ended that an error has cut off."""
+    if isinstance(error, Dismissed):
+        return "dismissed"
+    return "out_of_time" if isinstance(error, OutOfTime) else "out_of_limits"
 
 
 def _tests(state: Evidence) -> dict[str, Any]:
@@ -135,16 +142,10 @@ def _judged(judged: Judgement, *, is_chosen: bool) -> dict[str, Any]:
     }
 
 
-def _status(workflow_status: WorkflowStatus, patch: str) -> OutcomeStatus:
-    if patch:
-        return "submitted"
-    match workflow_status:
-        case "out_of_time":
-            return "out_of_time"
-        case "out_of_limits":
-            return "out_of_steps"
-        case _:
-            return "gave_up"
+def _status(workflow_status: WorkflowStatus, patch: str, state: Evidence) -> OutcomeStatus:
+    if state.ended is not None and workflow_status != "completed":
+        return ended(state.ended)
+    return "submitted" if patch else "gave_up"
 
 
 def _verdict(final: FinalResult | None) -> str:

@@ -14,8 +14,9 @@ from agent.arms.durable.answers import (
 from agent.arms.durable.profile import CommonProfile, FullProfile
 from agent.checks import Baseline
 from agent.conversation.exchanges import Limits
-from agent.conversation.limits import Meter
+from agent.conversation.limits import LimitReached, Meter
 from agent.conversation.person import said_by
+from agent.errors import OutOfTime
 from agent.journal import InboxMessage, TreeRef
 from agent.tools import TestRun, ToolSettings
 from agent.tools.naming import known_test_files
@@ -179,6 +180,8 @@ class Evidence:
     """Ids of existing tests that were ruled to contradict the task."""
     heard: list[InboxMessage] = field(default_factory=list)
     """The messages of people that the main line has read."""
+    ended: OutOfTime | LimitReached | None = None
+    """The reason why the work was cut off."""
 
     @property
     def said(self) -> dict[str, Any]:

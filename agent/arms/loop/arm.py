@@ -10,6 +10,7 @@ from agent.capabilities.checking import FIRST
 from agent.capabilities.registry import load
 from agent.capabilities.working import Report, conversation
 from agent.conversation.conversation import Conversation, prompt_beside
+from agent.conversation.ends import ended
 from agent.conversation.limits import LimitReached, Meter
 from agent.conversation.person import Person
 from agent.errors import OutOfTime, ToolFailed
@@ -44,9 +45,9 @@ async def _ended(agent: Agent, session: Session, options: LoopOptions) -> Outcom
             return await chat(agent, session, session.scope("work", limit_s=limit_s))
         return await _solved(agent, session, options, limit_s)
     except (LimitReached, ToolFailed) as error:
-        return Outcome("gave_up", await session.diff(), str(error))
+        return Outcome(ended(error), await session.diff(), str(error))
     except OutOfTime as error:
-        return await _out_of_time(session, str(error))
+        return await _out_of_time(session, error)
 
 
 async def _solved(
@@ -70,7 +71,7 @@ async def _submitted(talk: Conversation[Report], session: Session, options: Loop
         patch = await session.diff()
         answer = exchange.answer
         if answer is None:
-            return Outcome("gave_up", patch, exchange.end)
+            return Outcome(ended(exchange.end), patch, exchange.end)
         if answer.status != "done":
             return Outcome("gave_up", patch, answer.summary)
         if options.approval != "patch":
@@ -97,10 +98,10 @@ def _agent(task: Task, session: Session, options: LoopOptions) -> Agent:
     return Agent(crew, FIRST, load(options.capabilities), options.rounds, prompt)
 
 
-async def _out_of_time(session: Session, why: str) -> Outcome:
+async def _out_of_time(session: Session, error: OutOfTime) -> Outcome:
     """Return the change so far, if there is time left to read it."""
     try:
         patch = await session.diff()
     except OutOfTime:
         patch = ""
-    return Outcome("out_of_time", patch, why)
+    return Outcome(ended(error), patch, str(error))

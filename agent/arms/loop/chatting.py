@@ -2,6 +2,7 @@
 
 from agent.capabilities.base import Agent
 from agent.capabilities.working import Spoken, conversation
+from agent.conversation.ends import ended
 from agent.conversation.exchanges import Exchange
 from agent.conversation.person import Dismissed, Person
 from agent.session.session import Session
@@ -32,7 +33,9 @@ async def chat(agent: Agent, session: Session, scope: Session) -> Outcome:
             except Dismissed as error:  # in answer to a question of the agent
                 return Outcome("submitted", await session.diff(), str(error))
             if exchange.end == "context_full":
-                return Outcome("gave_up", await session.diff(), "the context window is full")
+                return Outcome(
+                    ended(exchange.end), await session.diff(), "the context window is full"
+                )
             said = _said(exchange)
         messages = await talk.hear(said)
         if any(message.kind == "end" for message in messages):

@@ -9,6 +9,7 @@ from agent.capabilities.base import Agent
 from agent.capabilities.working import conversation
 from agent.conversation.answers import Answer
 from agent.conversation.conversation import prompt_beside
+from agent.conversation.ends import ended
 from agent.conversation.person import Person
 from agent.session.session import Session
 from agent.types import Outcome
@@ -44,7 +45,7 @@ async def approved_plan(agent: Agent, session: Session) -> Outcome | dict[str, A
         exchange = await talk.until_answer()
         plan = exchange.answer
         if plan is None:
-            return Outcome("gave_up", "", f"no plan: {exchange.end}")
+            return Outcome(ended(exchange.end), "", f"no plan: {exchange.end}")
         decision = await talk.decided(_shown(plan))
         if decision.kind == "approve":
             return {"plan": plan.model_dump(), "approved_with": decision.text}

@@ -13,6 +13,7 @@ from agent.capabilities.declared import Delegation
 from agent.capabilities.registry import load
 from agent.checks import debugging
 from agent.conversation.approving import until_decided
+from agent.conversation.ends import ended
 from agent.conversation.limits import LimitReached, Meter
 from agent.conversation.person import Dismissed
 from agent.errors import OutOfTime, ToolFailed
@@ -66,10 +67,8 @@ async def _ended(task: Task, session: Session, options: StagedOptions) -> Outcom
     work, staff = _Work(), Staff(_crew(task, session, options), options)
     try:
         await _carry_out(work, staff, session.scope("work", limit_s=limit_s))
-    except (LimitReached, ToolFailed) as error:
-        return await _outcome(work, session, "gave_up", str(error))
-    except OutOfTime as error:
-        return await _outcome(work, session, "out_of_time", str(error))
+    except (LimitReached, ToolFailed, OutOfTime) as error:
+        return await _outcome(work, session, ended(error), str(error))
     return await _outcome(work, session, "submitted", "")
 
 

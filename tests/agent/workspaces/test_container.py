@@ -3,12 +3,12 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from docker import DockerClient
 
-from agent.errors import WorkspaceError
+from agent.errors import Destroyed, WorkspaceError
 from agent.workspaces import DockerWorkspace, Limits, container, docker_available
 from tests.agent.commands import sh
 
@@ -188,6 +188,34 @@ async def test_a_killed_container_is_an_error(
         await running
     assert time.monotonic() - start < 5
     assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "kill -KILL -1",
+        "kill -TERM -1; kill -HUP -1; kill -INT -1; kill -QUIT -1; kill -KILL -1",
+        "kill -STOP -1",
+        "kill -KILL 1; pkill -KILL bash; pkill -KILL sleep; exec true",
+        "for each in /proc/[0-9]*; do kill -KILL ${each#/proc/}; done 2>/dev/null",
+    ],
+)
+async def test_killing_every_process_is_a_result(
+    workspace: DockerWorkspace, command: str, set_timings: Callable[..., None]
+) -> None:
+    """A command may kill all that runs in its container. The container lives, and so does work."""
+    set_timings(command_grace_s=1.0)
+    result = await workspace.run(f"echo new >new.txt; {command}", timeout_s=2)
+    assert result.exit_code in (0, 124, 137)
+    for _ in range(2):
+        assert await sh(workspace, "cat new.txt") == "new\n"
+        await workspace.run("kill -KILL -1", timeout_s=2)
+
+
+async def test_a_workspace_that_can_start_no_shell_is_destroyed(workspace: DockerWorkspace) -> None:
+    """Without bash, the container lives but no command can run, which the model is told."""
+    with pytest.raises(Destroyed, match="no shell can be started"):
+        await workspace.run("rm -f /bin/bash /usr/bin/bash; kill -KILL -1", timeout_s=2)
 
 
 async def test_an_unknown_image_says_how_to_get_it() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import resource
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -193,14 +194,39 @@ async def test_killing_the_parent_ends_only_the_command(workspace: Workspace) ->
     assert (await run(workspace, "echo fine")).output == "fine\n"
 
 
-async def test_killing_the_server_is_an_error_and_does_not_hang(workspace: Workspace) -> None:
-    """Once its server is killed, the shell fails every call, but the workspace can be closed."""
-    kill = "kill -KILL $(awk '/^PPid/ {print $2}' /proc/$PPID/status)"
-    with pytest.raises(WorkspaceError, match=r"the shell in .* ended"):
-        await run(workspace, kill, timeout_s=5)
-    with pytest.raises(WorkspaceError):
-        await workspace.read("text.txt")
-    await workspace.close()
+SERVER = "$(awk '/^PPid/ {print $2}' /proc/$PPID/status)"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"kill -KILL {SERVER}",
+        f"kill -KILL {SERVER}; sleep 6789",
+        f"kill -STOP {SERVER}",
+        f"setsid sleep 6789 & kill -KILL {SERVER} $PPID $$",
+    ],
+)
+async def test_killing_the_server_is_a_result(
+    workspace: Workspace, command: str, set_timings: Callable[..., None]
+) -> None:
+    """A command that kills or stops its shell has a result that says so, and the next one runs."""
+    set_timings(command_grace_s=1.0)
+    result = await run(workspace, f"echo new >new.txt; echo before; {command}", timeout_s=2)
+    assert result.exit_code == (124 if result.timed_out else 137)
+    assert result.output.startswith("before\n")
+    assert "The shell was killed" in result.output
+    assert (await run(workspace, "cat new.txt; pwd")).output == f"new\n{workspace.root}\n"
+    assert [change.path for change in await workspace.changes()] == ["new.txt"]
+    assert not await alive(workspace, "sleep.678[9]")
+
+
+@pytest.mark.parametrize("command", ["echo \0", "echo \ud800", "\0" * 70_000])
+async def test_what_is_no_command_has_a_result(workspace: Workspace, command: str) -> None:
+    """Text that bash cannot be given is refused as bash refuses a file that it cannot execute."""
+    result = await run(workspace, command)
+    assert (result.exit_code, result.timed_out) == (126, False)
+    assert "NUL characters" in result.output
+    assert (await run(workspace, "echo fine")).output == "fine\n"
 
 
 async def test_a_cancelled_command_ends_and_closes_the_workspace(workspace: Workspace) -> None:

@@ -52,7 +52,10 @@ async def test_calls_in_flight_count_for_the_limit_of_calls(attempts: Attempts) 
     scripts: dict[str, Any] = {"loop": [spawn(*["reader"] * 3), DONE], "reader": [LOOK, DONE]}
     options: dict[str, Any] = {"limits": {"calls": 3}, "subagents": {"kinds": KINDS}}
     outcome = await attempts.run(scripts, TOOLS, **options)
-    assert (outcome.status, outcome.detail) == ("gave_up", "the attempt has made its 3 model calls")
+    assert (outcome.status, outcome.detail) == (
+        "out_of_steps",
+        "the attempt has made its 3 model calls",
+    )
     assert len(attempts.model.asked) == 3
     again = await attempts.run({}, TOOLS, **options)
     assert (again, attempts.model.asked) == (outcome, [])

@@ -26,20 +26,25 @@ async def test_a_task_is_solved_with_direct_tools(attempts: Attempts) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "limits", "detail"),
+    ("script", "limits", "status", "detail"),
     [
-        ([[("read", {"path": "calc.py"})]], {"rounds": 2}, "out_of_rounds"),
-        ([[("read", {"path": "calc.py"})]], {"limits": {"calls": 1}}, "made its 1 model calls"),
-        ([[("broken", {})]], {}, "the tool is broken"),
+        ([[("read", {"path": "calc.py"})]], {"rounds": 2}, "out_of_steps", "out_of_rounds"),
+        (
+            [[("read", {"path": "calc.py"})]],
+            {"limits": {"calls": 1}},
+            "out_of_steps",
+            "made its 1 model calls",
+        ),
+        ([[("broken", {})]], {}, "gave_up", "the tool is broken"),
     ],
 )
-async def test_an_attempt_that_cannot_go_on_gives_up(
-    attempts: Attempts, script: list, limits: dict, detail: str
+async def test_an_attempt_that_cannot_go_on_ends(
+    attempts: Attempts, script: list, limits: dict, status: str, detail: str
 ) -> None:
     """Used-up rounds, used-up limits and a broken tool end the attempt without another call."""
     for _ in range(2):
         outcome = await attempts.run({"loop": script}, ["files", "faults"], **limits)
-        assert (outcome.status, detail in outcome.detail) == ("gave_up", True)
+        assert (outcome.status, detail in outcome.detail) == (status, True)
     assert attempts.model.asked == []
 
 

@@ -176,7 +176,7 @@ async def test_a_used_up_limit_submits_the_best_change(attempts: Attempts) -> No
     options = StagedOptions.model_validate({"limits": {"calls": 5}})
     run = partial(arm.solve, TASK, options=options)
     outcome = await attempts.carry_out(run, RoleModel(HONEST))
-    assert (outcome.status, "made its 5 model calls" in outcome.detail) == ("gave_up", True)
+    assert (outcome.status, "made its 5 model calls" in outcome.detail) == ("out_of_steps", True)
     assert "+    return a + b" in outcome.patch
 
 

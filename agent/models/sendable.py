@@ -1,0 +1,85 @@
+"""Messages in a form in which every provider takes them back.
+
+A model may have written text that is no Unicode, and ids that are missing, no text, or used twice.
+Its conversation is recorded as it was, so that recorded steps keep their digests. It is only sent
+otherwise.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agent.models.protocol import Message
+
+# A pair of escapes is a character. A lone one is no text.
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def sendable(messages: Sequence[Message]) -> list[Message]:
+    """Return messages whose texts can be encoded and whose calls have ids of their own."""
+    taken: set[str] = set()
+    open_calls: list[tuple[Any, str]] = []
+    sent = []
+    for message in messages:
+        calls = message.get("tool_calls")
+        if isinstance(calls, list):
+            named = [_named(call, taken) for call in calls]
+            open_calls = [
+                (call.get("id") if isinstance(call, Mapping) else None, own["id"])
+                for call, own in zip(calls, named, strict=True)
+            ]
+            message = {**message, "tool_calls": named}
+        elif message.get("role") == "tool":
+            message = {**message, "tool_call_id": _answered(message, open_calls)}
+        sent.append(_encodable(message))
+    return sent
+
+
+def _named(call: Any, taken: set[str]) -> dict[str, Any]:
+    """Return a call with an id of its own, which is added to `taken`."""
+    call = dict(call) if isinstance(call, Mapping) else {}
+    written = call.get("id")
+    wanted = written if isinstance(written, str) and written.isprintable() and written else "call"
+    own, number = wanted, 1
+    while own in taken:
+        number += 1
+        own = f"{wanted}_{number}"
+    taken.add(own)
+    function = call.get("function")
+    if isinstance(function, Mapping):
+        call["function"] = {**function, "arguments": _arguments(function.get("arguments"))}
+    return {**call, "id": own}
+
+
+def _answered(message: Message, open_calls: list[tuple[Any, str]]) -> Any:
+    """Return the id of the call whose result a message is. Results have the order of the calls."""
+    written = message.get("tool_call_id")
+    for at, (asked, own) in enumerate(open_calls):
+        if asked == written:
+            del open_calls[at]
+            return own
+    return written
+
+
+def _arguments(written: Any) -> Any:
+    """Return the JSON of arguments without lone surrogates that are written as escapes."""
+    if not isinstance(written, str) or not _SURROGATE_ESCAPE.search(written):
+        return written
+    try:
+        content = json.loads(written)
+    except (ValueError, RecursionError):
+        return written
+    known = _encodable(content)
+    return written if known == content else json.dumps(known)
+
+
+def _encodable(given: Any) -> Any:
+    """Return a value in which each lone surrogate is a question mark."""
+    if isinstance(given, str):
+        return given if given.isascii() else given.encode(errors="replace").decode()
+    if isinstance(given, Mapping):
+        return {_encodable(name): _encodable(each) for name, each in given.items()}
+    if isinstance(given, list | tuple):
+        return [_encodable(each) for each in given]
+    return given

@@ -1,0 +1,224 @@
+"""What a model wrote goes back to it as text, whatever it is, and every arm goes on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent import models
+from agent.arms import ARMS, ArmKind
+from agent.arms.options import DurableOptions, LoopOptions, MiniOptions, StagedOptions
+from agent.errors import ModelError
+from agent.journal import Attempt, Journal
+from agent.journal.blobs import Blobs
+from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
+from agent.session.log import JournalLog
+from agent.session.session import Session
+from agent.session.steps import Step
+from agent.types import Outcome
+from tests.agent.arms.conftest import SUBMISSION, TASK, Solver, make_repository
+from tests.agent.workspaces_on_host import HostWorkspaces
+from tests.servers import openai_server as api
+
+COMMAND = "the command"
+"""Stands for the name of the tool that takes one."""
+
+
+def call(arguments: Any, name: Any = COMMAND, **more: Any) -> dict[str, Any]:
+    """Return one call of a tool, as a model writes it."""
+    return {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+        **more,
+    }
+
+
+def run(command: Any) -> dict[str, Any]:
+    return call(json.dumps({"command": command}))
+
+
+VALUES: dict[str, Any] = {
+    "a list": ["bash", "-lc", "ls"],
+    "a number": 5,
+    "a fraction": 0.5,
+    "null": None,
+    "true": True,
+    "an object": {"a": "b"},
+    "no text": "echo \ud800",
+    "half of a character": "echo \udc80",
+    "NUL": "echo \0 here",
+    "control characters": "echo \x01\x1b[2J\x7f",
+    "a megabyte": f": {'x' * 1_000_000}",
+}
+
+REPLIES: dict[str, dict[str, Any]] = {
+    **{f"a command that is {name}": {"tool_calls": [run(each)]} for name, each in VALUES.items()},
+    "arguments that are no text": {"tool_calls": [call({"command": "ls"})]},
+    "arguments that are a number": {"tool_calls": [call(5)]},
+    "no arguments": {"tool_calls": [call(None)]},
+    "arguments that are null": {"tool_calls": [call("null")]},
+    "arguments that are a list": {"tool_calls": [call('["ls"]')]},
+    "arguments that are not JSON": {"tool_calls": [call('{"command": ')]},
+    "arguments in a deep nest": {"tool_calls": [call('{"command": ' + "[" * 100_000)]},
+    "arguments in a nest": {"tool_calls": [call('{"command": ' + "[" * 400 + "]" * 400 + "}")]},
+    "a number of 5000 digits": {"tool_calls": [call('{"command": ' + "1" * 5000 + "}")]},
+    "a key that is no text": {
+        "tool_calls": [call('{"command": "ls", "\\ud800": 1, "\\u0000": 2}')]
+    },
+    "no id": {"tool_calls": [{"function": {"name": COMMAND, "arguments": '{"command": "ls"}'}}]},
+    "an id that is a number": {"tool_calls": [{**run("ls"), "id": 7}]},
+    "an id that is no text": {"tool_calls": [{**run("ls"), "id": "\ud800\0"}]},
+    "the same id twice": {"tool_calls": [run("echo one"), run("echo two")]},
+    "no function": {"tool_calls": [{"id": "a", "type": "function"}]},
+    "a function that is text": {"tool_calls": [{**run("ls"), "function": "ls"}]},
+    "no name": {"tool_calls": [call('{"command": "ls"}', None)]},
+    "a name that is a list": {"tool_calls": [call('{"command": "ls"}', ["bash"])]},
+    "a name that is no text": {"tool_calls": [call('{"command": "ls"}', "\ud800\0")]},
+    "calls that are no list": {"tool_calls": "ls"},
+    "calls that are an object": {"tool_calls": run("ls")},
+    "calls that are a number": {"tool_calls": 5},
+    "calls that are no objects": {"tool_calls": ["ls", None, 5, []]},
+    "content that is a number": {"content": 5},
+    "content in parts": {"content": [{"type": "text", "text": "hm"}, {"type": "odd"}, None, 5]},
+    "content that is no text": {"content": "\ud800\0"},
+    "a block that is no text": {
+        "content": '```json\n{"tool": "run_command", "arguments": {"command": "\\ud800"}}\n```\n'
+        "```mswea_bash_command\necho \ud800\0\n```"
+    },
+    "a block in a deep nest": {"content": "```json\n" + "[" * 100_000 + "\n```"},
+    "nothing": {"content": None},
+}
+
+OPTIONS: dict[ArmKind, Any] = {
+    "mini": MiniOptions(step_limit=3),
+    "loop": LoopOptions(limits={"calls": 3}),
+    "staged": StagedOptions(limits={"calls": 3}),
+    "durable": DurableOptions(step_limit=3),
+}
+
+
+class Hostile:
+    """A model that gives one odd reply, and then asks for nothing but commands that do nothing."""
+
+    def __init__(self, reply: dict[str, Any], *, native_tools: bool) -> None:
+        self.info = ModelInfo("hostile", "scripted", native_tools)
+        self._reply = reply
+        self.asked: list[ModelRequest] = []
+
+    def ceiling_usd(self, request: ModelRequest) -> float:
+        return 0.0
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        names = [each["function"]["name"] for each in request.tools]
+        tool = next((name for name in ("bash", "run_command") if name in names), "read")
+        message = _named(self._reply, tool) if not self.asked else self._going_on(tool)
+        self.asked.append(request)
+        return ModelReply({"role": "assistant", "content": None, **message}, Usage(), "none", "it")
+
+    def _going_on(self, tool: str) -> dict[str, Any]:
+        if self.info.native_tools:
+            return {"tool_calls": [{**call('{"command": "true"}', tool), "id": "call_2"}]}
+        asked = '{"tool": "run_command", "arguments": {"command": "true"}}'
+        return {"content": f"```json\n{asked}\n```\n```mswea_bash_command\ntrue\n```"}
+
+
+def _named(written: Any, tool: str) -> Any:
+    """Return a reply with the name of the tool in the place of its stand-in."""
+    if isinstance(written, dict):
+        return {key: _named(each, tool) for key, each in written.items()}
+    if isinstance(written, list):
+        return [_named(each, tool) for each in written]
+    return tool if isinstance(written, str) and written == COMMAND else written
+
+
+@pytest.mark.parametrize("native_tools", [True, False])
+@pytest.mark.parametrize("arm", OPTIONS)
+@pytest.mark.parametrize("reply", REPLIES)
+@pytest.mark.sampled(24)
+async def test_an_odd_reply_is_answered_with_text(
+    solve: Solver, arm: ArmKind, reply: str, native_tools: bool
+) -> None:
+    """The next request answers the reply, and the attempt ends as one that is out of calls."""
+    model = Hostile(REPLIES[reply], native_tools=native_tools)
+    outcome, _ = await solve(model, arm=arm, options=OPTIONS[arm])
+    assert outcome.status == "out_of_steps"
+    assert len(model.asked) == 3
+    assert model.asked[1].messages[-1]["content"]
+    json.dumps(model.asked[1].messages)
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["ls"], "expected str, bytes or os.PathLike object, not list"),
+        (None, "expected str, bytes or os.PathLike object, not NoneType"),
+        ("echo \ud800", "'utf-8' codec can't encode character '\\ud800' in position 5"),
+        ("echo \0", "embedded null byte"),
+    ],
+)
+async def test_mini_says_what_mini_swe_agent_says(solve: Solver, command: Any, told: str) -> None:
+    """The package runs commands with `subprocess`, and shows the model why it refused one."""
+    from minisweagent.environments.local import LocalEnvironment
+
+    model = Hostile({"tool_calls": [run(command)]}, native_tools=True)
+    await solve(model, options=MiniOptions(step_limit=2))
+    shown = model.asked[1].messages[-1]["content"]
+    assert "An error occurred while executing the command" in shown
+    assert told in shown
+    if isinstance(command, str):  # without a container, `subprocess` does other things with a list
+        assert told in LocalEnvironment().execute({"command": command})["exception_info"]
+
+
+@pytest.mark.parametrize("reply", REPLIES)
+@pytest.mark.parametrize("arm", ["mini", "loop"])
+@pytest.mark.sampled(12)
+async def test_a_provider_can_read_every_conversation(
+    solve: Solver, arm: ArmKind, reply: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over HTTP, what follows an odd reply is text, and no call has the id of another one."""
+    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
+    tool = "bash" if arm == "mini" else "run_command"
+    message = {"role": "assistant", "content": None, **_named(REPLIES[reply], tool)}
+    then = {**message, "tool_calls": [call('{"command": "true"}', tool)], "content": None}
+    script = api.by_turn([api.completion(message), api.completion(then)])
+    with api.OpenAIServer(script) as server:
+        spec = {"name": "openai/anything", "api_base": server.url, "max_retries": 0}
+        try:
+            await solve(spec, arm=arm, options=OPTIONS[arm])
+        except ModelError:
+            pytest.skip("the client of the provider does not take this reply")
+        sent = server.requests[-1]["messages"]
+    json.dumps(sent, ensure_ascii=False).encode()
+    ids = [each["id"] for message in sent for each in message.get("tool_calls") or ()]
+    results = [message["tool_call_id"] for message in sent if message["role"] == "tool"]
+    assert len(set(ids)) == len(ids)
+    assert set(results) <= set(ids)
+
+
+@pytest.mark.parametrize("command", [["bash", "-lc", "ls"], 5, None, "echo \ud800"])
+async def test_an_old_journal_with_such_a_reply_continues(tmp_path: Path, command: Any) -> None:
+    """A reply on which an earlier release failed is replayed. Nothing is bought again."""
+    journal = Journal.open(f"sqlite:///{tmp_path / 'journal.sqlite'}")
+    journal.start(Attempt("a1", "e", "a", "i", 0, "{}"))
+    workspaces = HostWorkspaces(make_repository)
+    odd = {"role": "assistant", "content": None, **_named({"tool_calls": [run(command)]}, "bash")}
+
+    async def solved(replies: list[Any]) -> tuple[Outcome, list[Step]]:
+        lease = journal.acquire("a1", "w", 60)
+        log = JournalLog(journal, lease, Blobs(tmp_path), journal.steps("a1"))
+        spec = models.parse({"provider": "scripted", "replies": replies})
+        model = models.build(spec, TASK, 0)
+        async with Session.start(
+            attempt_id="a1", models={"": model}, workspaces=workspaces, log=log
+        ) as session:
+            return await ARMS["mini"].solve(TASK, session, MiniOptions()), session.steps
+
+    with pytest.raises(ModelError, match="the script ended"):
+        await solved([odd])
+    assert [step.kind for step in journal.steps("a1") if step.result] == ["model"]
+    outcome, steps = await solved(["never", *({"command": each} for each in SUBMISSION)])
+    assert outcome.status == "submitted"
+    assert [step.replayed for step in steps if step.kind == "model"] == [True, False, False, False]
+    journal.close()
