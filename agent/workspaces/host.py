@@ -148,11 +148,25 @@ class _Folder:
         return shell
 
     async def connect_again(self) -> Shell:
-        """End all processes that were started here, and start another command server."""
+        """End all processes that were started here, and start another command server.
+
+        Raises:
+            WorkspaceError: the folder is closed, or another workspace has replaced it.
+        """
         if self._closed or self._server is None:
             raise WorkspaceError(f"folder {self.path} is closed")
         await uninterrupted(self._end(self._server))
-        return await self.connect()
+        self._check_owned()
+        shell = await self.connect()
+        self._check_owned()
+        return shell
+
+    def _check_owned(self) -> None:
+        if not self._is_owned():
+            raise WorkspaceError(f"the workspace in {self.path} ended: another one has replaced it")
+
+    def _is_owned(self) -> bool:
+        return read_labels(self.path).get(MARK) == self._mark
 
     async def close(self) -> None:
         if self._closed:
@@ -160,7 +174,7 @@ class _Folder:
         self._closed = True
         if self._server is not None:
             await self._end(self._server)
-        if read_labels(self.path).get(MARK) == self._mark:  # otherwise a successor owns it now
+        if self._is_owned():  # otherwise a successor owns it now
             await asyncio.to_thread(_remove, self.path)
 
     async def _end(self, server: Process) -> None:
