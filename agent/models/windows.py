@@ -63,7 +63,9 @@ async def _ask(spec: LiteLLMSpec) -> int | None:
 def _window_in(listing: Any, name: str) -> int | None:
     """Return the window of a model in a server's list, or None if it does not say."""
     entries = listing.get("data") if isinstance(listing, dict) else None
-    models = [each for each in entries if isinstance(each, dict)] if entries else []
+    if not isinstance(entries, list):
+        return None
+    models = [each for each in entries if isinstance(each, dict)]
     named = [each for each in models if each.get("id") == name] or models
     if len(named) != 1:
         return None

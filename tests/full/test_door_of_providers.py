@@ -143,7 +143,7 @@ def journal(request: Any, tmp_path: Path) -> Iterator[Journal]:
         yield Journal.open(f"sqlite:///{tmp_path}/journal.sqlite")
         return
     server: PostgresServer = request.getfixturevalue("postgres")
-    yield Journal.open(server.url("door"))
+    yield Journal.open(server.create_database())
 
 
 async def _no_sleep(seconds: float) -> None:

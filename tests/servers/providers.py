@@ -30,6 +30,8 @@ class Listener:
     sent: list[Sent] = field(default_factory=list)
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
+    models: Any = None
+    """The answer to a request for the list of models; None if there is no such list."""
     drops: bool = False
     """True to close each connection instead of an answer."""
 
@@ -63,9 +65,12 @@ class Listener:
             def do_GET(self) -> None:
                 if not self.path.endswith("/models"):
                     listener.sent.append(Sent(self.path, dict(self.headers), None))
-                self.send_response(404)
-                self.send_header("Content-Length", "0")
+                payload = json.dumps(listener.models).encode()
+                self.send_response(404 if listener.models is None else 200)
+                self.send_header("Content-Length", str(len(payload)))
                 self.end_headers()
+                self.wfile.write(payload)
+                self.wfile.flush()
 
             def log_message(self, *args: object) -> None:
                 """Print nothing."""

@@ -105,17 +105,24 @@ def parse(
     """
     if tools := _provider_tools(dialect, body):
         raise ProviderTools(tools)
-    whole = _encodable(body)
-    request = _validated(_KINDS[dialect], whole, may_fetch=may_fetch)
+    check_depth(body)
+    try:
+        return _asked(dialect, body, headers, may_fetch=may_fetch)
+    except UnicodeEncodeError:
+        return _asked(dialect, _encodable(body), headers, may_fetch=may_fetch)
+
+
+def _asked(dialect: Dialect, body: Body, headers: Mapping[str, str], *, may_fetch: bool) -> Asked:
+    request = _validated(_KINDS[dialect], body, may_fetch=may_fetch)
     sent = request.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
     sent = _corrected(dialect, sent)
     measured = _Measured()
-    text = json.dumps(measured.without_content(sent), ensure_ascii=False)
+    text = _text(measured.without_content(sent))
     return Asked(
         request,
         sent,
         _known_headers(headers),
-        tuple(sorted(set(_dropped(whole, sent)))),
+        tuple(sorted(set(_dropped(body, sent)))),
         text,
         measured.images,
         measured.files,
@@ -130,7 +137,7 @@ def parse_chat(body: Body) -> ChatRequest:
         RequestRefused: it has no such form.
     """
     # What the provider may fetch was decided at the door of its own dialect.
-    request = _validated(ChatRequest, _encodable(body), may_fetch=True)
+    request = _validated(ChatRequest, body, may_fetch=True)
     assert isinstance(request, ChatRequest)
     return request
 
@@ -139,6 +146,7 @@ def _validated(kind: type[Request], body: Body, *, may_fetch: bool) -> Request:
     try:
         return kind.model_validate(body, context={FETCHES: may_fetch})
     except ValidationError as error:
+        _text(body)  # a lone surrogate is no fault of the program
         raise RequestRefused(_one_line(error, body)) from None
 
 
@@ -166,18 +174,25 @@ def _names(body: Body | list[Any]) -> Body | range:
     return body if isinstance(body, dict) else range(len(body))
 
 
-def _encodable(body: Body) -> Body:
-    """Return a body without lone surrogates, which no request can carry."""
-    check_depth(body)
+def _text(body: Any) -> str:
+    """Return a body as JSON.
+
+    Raises:
+        RequestRefused: it has a number that JSON does not have.
+        UnicodeEncodeError: it has a lone surrogate.
+    """
     try:
         text = json.dumps(body, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise RequestRefused(f"the request is not JSON: {error}") from None
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        body = json.loads(text.encode("utf-8", "replace"))
-    return body
+    text.encode()
+    return text
+
+
+def _encodable(body: Body) -> Body:
+    """Return a body without lone surrogates, which no request can carry."""
+    text = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+    return dict(json.loads(text))
 
 
 def check_depth(body: Body) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from agent.models.requests.parts import (
+    Base64,
     CacheMark,
     Fraction,
     Json,
@@ -30,7 +31,7 @@ class Text(Part):
 class Bytes(Part):
     type: Literal["base64"]
     media_type: MediaType
-    data: str
+    data: Base64
 
 
 class Remote(Part):

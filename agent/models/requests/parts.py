@@ -39,12 +39,18 @@ def _check_fetch(url: str, info: ValidationInfo) -> None:
 def _check_content_url(url: str, info: ValidationInfo) -> str:
     if not _DATA_URL.match(url):
         _check_fetch(url, info)
-    return url
+    return _check_ascii(url)
+
+
+def _check_ascii(content: str) -> str:
+    if not content.isascii():
+        raise ValueError("the content is not base64")
+    return content
 
 
 def _check_remote_url(url: str, info: ValidationInfo) -> str:
     _check_fetch(url, info)
-    return url
+    return _check_ascii(url)
 
 
 def _check_media_type(text: str) -> str:
@@ -82,6 +88,8 @@ Level = Annotated[str, Field(max_length=20, pattern=r"^[a-z]+$")]
 """A level such as `low`, in the provider's terms."""
 
 MediaType = Annotated[str, AfterValidator(_check_media_type)]
+
+Base64 = Annotated[str, AfterValidator(_check_ascii)]
 
 ContentUrl = Annotated[str, AfterValidator(_check_content_url)]
 """Content in a `data:` URL; or a place, if the provider may fetch."""

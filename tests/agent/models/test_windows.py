@@ -1,0 +1,120 @@
+"""The context window: where it is known from, and which refusals it explains."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agent.errors import ContextWindowExceeded, RequestRefused
+from agent.models.ceilings import estimated_tokens
+from agent.models.litellm_api import LiteLLMModel
+from agent.models.protocol import Foreign, ModelRequest
+from agent.models.spec import LiteLLMSpec
+from tests.servers import openai_server as api
+from tests.servers.providers import Listener, answer_in
+
+WINDOW = 8192
+SHORT = [{"role": "user", "content": "Hello."}]
+LONG = [{"role": "user", "content": "word " * 5_000}]
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
+
+
+async def ask(server: Any, messages: list[Any], *, program: bool = False, **fields: Any) -> Any:
+    spec = {"name": "openai/local", "api_base": server.url, "max_retries": 0, **fields}
+    model = LiteLLMModel(LiteLLMSpec.model_validate(spec))
+    foreign = Foreign("chat", {"messages": messages}, {}) if program else None
+    return await model.complete(ModelRequest([] if program else messages, foreign=foreign))
+
+
+@pytest.mark.parametrize("program", [False, True])
+@pytest.mark.parametrize("words", ["Bad request", "prompt rejected", "", "Überlauf"])
+async def test_a_refusal_near_a_known_window_is_an_overflow(program: bool, words: str) -> None:
+    """The words of the server do not matter, since every server has its own."""
+    with (
+        api.OpenAIServer([api.error(400, words)]) as server,
+        pytest.raises(ContextWindowExceeded),
+    ):
+        await ask(server, LONG, program=program, context_tokens=WINDOW)
+
+
+@pytest.mark.parametrize("program", [False, True])
+async def test_a_refusal_far_from_the_window_is_what_the_server_says(program: bool) -> None:
+    """It is one request that is wrong, and no long conversation."""
+    with (
+        api.OpenAIServer([api.error(400, "System role not supported")]) as server,
+        pytest.raises(RequestRefused, match="System role not supported"),
+    ):
+        await ask(server, SHORT, program=program, context_tokens=WINDOW)
+
+
+@pytest.mark.parametrize("program", [False, True])
+async def test_an_output_limit_that_does_not_fit_is_no_long_conversation(program: bool) -> None:
+    """The operator is told which setting to declare."""
+    words = f"'max_tokens' is too large: 16384. The maximum context length is {WINDOW} tokens"
+    with (
+        api.OpenAIServer([api.error(400, words)]) as server,
+        pytest.raises(RequestRefused, match="declare the model's context_tokens"),
+    ):
+        await ask(server, SHORT, program=program)
+
+
+@pytest.mark.parametrize("content", ["a", "a" * 6_000, "a" * 15_000, "a" * 60_000, "語" * 3_000])
+@pytest.mark.parametrize("program", [False, True])
+async def test_the_output_limit_is_what_the_window_leaves(program: bool, content: str) -> None:
+    """A limit is always sent, and with the input it fits as long as there is room for an answer."""
+    messages = [{"role": "user", "content": content}]
+    with api.OpenAIServer([api.text("Hello.")]) as server:
+        await ask(server, messages, program=program, context_tokens=WINDOW, max_tokens=6_000)
+        sent = server.requests[0]
+    foreign = Foreign("chat", {"messages": messages}, {}) if program else None
+    size = estimated_tokens(ModelRequest(messages, foreign=foreign))
+    assert sent["max_tokens"] == min(6_000, max(WINDOW - size, 256))
+
+
+LISTS: list[dict[str, Any]] = [
+    {"data": [{"id": "local", "max_model_len": WINDOW}]},
+    {"data": [{"id": "local", "meta": {"n_ctx": WINDOW, "n_ctx_train": 2**17}}]},
+    {"data": [{"id": "other", "max_model_len": 99}, {"id": "local", "context_length": WINDOW}]},
+    {"data": [{"id": "/models/x.gguf", "meta": {"n_ctx": WINDOW}}]},
+]
+
+
+@pytest.fixture
+def listing() -> Iterator[Listener]:
+    usage = {"prompt_tokens": 9, "completion_tokens": 2}
+    listener = Listener(lambda sent: answer_in("chat", usage))
+    yield listener
+    listener.close()
+
+
+@pytest.mark.parametrize("models", LISTS)
+async def test_a_server_is_asked_for_its_window(listing: Listener, models: dict[str, Any]) -> None:
+    """vLLM, llama.cpp and others list it, so nobody has to declare it."""
+    listing.models = models
+    spec = {"name": "openai/local", "api_base": f"{listing.address}/v1"}
+    model = LiteLLMModel(LiteLLMSpec.model_validate(spec))
+    await model.complete(ModelRequest(LONG))
+    size = estimated_tokens(ModelRequest(LONG))
+    assert listing.sent[0].body["max_tokens"] == max(WINDOW - size, 256)
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        None,
+        [],
+        {"data": 5},
+        {"data": [{"id": "local", "max_model_len": "many"}]},
+        {"data": [{}] * 2},
+    ],
+)
+async def test_a_server_that_does_not_say_is_taken_as_it_is(listing: Listener, models: Any) -> None:
+    """Then the default limit is sent."""
+    listing.models = models
+    spec = {"name": "openai/local", "api_base": f"{listing.address}/v1"}
+    await LiteLLMModel(LiteLLMSpec.model_validate(spec)).complete(ModelRequest(LONG))
+    assert listing.sent[0].body["max_tokens"] == 16_384
