@@ -12,7 +12,7 @@ from prefect.states import Completed, Failed
 
 from agent import models
 from agent.arms import ARMS
-from agent.errors import InfrastructureError, Waiting
+from agent.errors import InfrastructureError, Waiting, one_line
 from agent.journal import Journal, Lease, Limit
 from agent.journal.holding import free, held
 from agent.journal.pacing import Pace, Sending
@@ -137,6 +137,10 @@ class _LeasedAttempt:
         except InfrastructureError:
             stop.check()  # the signal that stops a worker also ends the programs of its cells
             raise
+        except _OF_THE_PROGRAM as error:
+            if not await asyncio.to_thread(self._comes_again, error, answered):
+                raise
+            outcome = Outcome("gave_up", "", f"failed twice in the same way: {one_line(error)}")
         await asyncio.to_thread(self.journal.end, self.lease, endings.to_text(outcome))
         return outcome
 
@@ -174,6 +178,21 @@ class _LeasedAttempt:
         run_log().info("%s: %s", self.cell.label, attempt_line(row, len(steps)))
         return row
 
+    def _comes_again(self, error: Exception, answered: int) -> bool:
+        """Return True if the last run ended by the same error, and this one got no further.
+
+        The record leads there, so that every later run would end by it, too.
+        """
+        steps = self.journal.steps(self.lease.attempt_id)
+        where = (*self.cell.partition, self.lease.attempt_id)
+        if sum(step.result is not None for step in steps) > answered:
+            return False
+        if not answered or not self.lake.has("attempts", *where):
+            return False
+        [row] = self.lake.read("attempts", *where)
+        before = endings.Interruption.of(error)
+        return (row["outcome"], row["detail"]) == (before.status, records.text(before.detail))
+
     def _is_filed(self) -> bool:
         ended = self.journal.outcome(self.lease.attempt_id)
         if ended is None or self._missing():
@@ -195,6 +214,18 @@ class _LeasedAttempt:
         where = (*self.cell.partition, self.lease.attempt_id)
         tables = ("attempts", "predictions")
         return [table for table in tables if not self.lake.has(table, *where)]
+
+
+_OF_THE_PROGRAM = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""Errors that depend on nothing outside the program."""
 
 
 def _begun(cell: Cell, attempt_id: str, recorded_steps: int) -> str:

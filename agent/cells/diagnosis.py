@@ -90,7 +90,7 @@ def _user(notebook: Notebook, cell: NotebookCell, name: str) -> NotebookCell | N
 def _names(code: str) -> list[ast.Name]:
     try:
         return [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)]
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
 
 

@@ -25,9 +25,14 @@ class Reader:
         """Return the names of the next piece.
 
         Raises:
-            SyntaxError: it is not Python.
+            SyntaxError: it is not Python, or nested too deeply to be read.
         """
-        statements = ast.parse(source).body
+        try:
+            return self._read(ast.parse(source).body)
+        except (ValueError, RecursionError, MemoryError) as error:
+            raise SyntaxError(str(error) or type(error).__name__) from None
+
+    def _read(self, statements: list[ast.stmt]) -> Names:
         walk = self._walk
         names = walk.names = Names()
         walk.bound = set()

@@ -51,7 +51,7 @@ def annotated(node: ast.expr | None) -> Chain | None:
         case ast.Constant(value=str(text)):
             try:
                 return annotated(_expression(text))
-            except (SyntaxError, ValueError):
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
                 return None
         case ast.Name() | ast.Attribute():
             return (*chain(node), CALL)

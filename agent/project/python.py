@@ -149,7 +149,7 @@ def _extras_of_setup(files: Files) -> dict[str, None]:
         return {}
     try:
         tree = ast.parse(files.text("setup.py"))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     declared = (
         node.value

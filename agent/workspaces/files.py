@@ -24,6 +24,9 @@ _KILLED = "\n[The shell was killed with all that ran in it. Another one was star
 _NO_COMMAND = "[bash takes no command with NUL characters or lone surrogates]"
 _CANNOT_EXECUTE = 126
 
+_MAX_PATH_CHARS = 4096
+_SHOWN_CHARS = 200
+
 _WRITE = """
 [[ -d {folder} ]] || mkdir -p -- {folder} && base64 -d {redirect} {path}
 """
@@ -182,7 +185,13 @@ class ShellFiles(ABC):
         return found.path == path and found.content == content
 
     async def _read(self, function: str, paths: Sequence[str]) -> Finished:
-        """Run a function of `files.sh`."""
+        """Run a function of `files.sh`.
+
+        Raises:
+            OSError: no system has a path that long. The script would take minutes to look for it.
+        """
+        if too_long := [path for path in paths if len(path) > _MAX_PATH_CHARS]:
+            raise OSError(f"{too_long[0][:_SHOWN_CHARS]}...: File name too long")
         script = (
             f"root={shlex.quote(self._root)}\nmost={MAX_FILE_BYTES}\n{function} {shlex.join(paths)}"
         )

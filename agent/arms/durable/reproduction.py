@@ -231,7 +231,7 @@ def asserts_something(source: str) -> bool:
     """
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # nested too deeply
         return False
     return any(_is_assertion(node) for node in ast.walk(tree))
 
