@@ -28,7 +28,7 @@ from flows.experiments import endings, records, workspaces
 from flows.experiments.ancestry import alone_in_folder, origin_of, reuse_of
 from flows.experiments.cell_state import CellStates, is_solved, submission
 from flows.experiments.cells import Cell
-from flows.experiments.keys import attempt_key, is_cached, origins
+from flows.experiments.keys import attempt_id_of, attempt_key, is_cached, origins
 from flows.experiments.messages import check_answered
 from flows.experiments.stop import Stop
 from flows.images.preflight import Gate
@@ -65,7 +65,7 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> State[str
     stop = stop or Stop()
     stop.check()
     journal = await asyncio.to_thread(open_journal, lake)
-    attempt_id = attempt_key(cell)[:32]
+    attempt_id = attempt_id_of(cell)
     await asyncio.to_thread(journal.start, records.journaled(cell, attempt_id))
     while True:
         try:
@@ -304,14 +304,13 @@ async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:
         LeaseHeld: another run is working on the cell.
         Waiting: a person has not answered yet.
     """
-    key = attempt_key(cell)
     async with AsyncExitStack() as alone:
-        if not await asyncio.to_thread(is_cached, "attempt", key, lake):
+        if not await asyncio.to_thread(is_cached, "attempt", attempt_key(cell), lake):
             if cell.base is not None and not await asyncio.to_thread(is_solved, cell.base, lake):
                 await solve_only(cell.base, lake, stop=stop)
             journal = await asyncio.to_thread(open_journal, lake)
             # The task would raise LeaseHeld as well, but count as failed.
-            await free(journal, key[:32])
+            await free(journal, attempt_id_of(cell))
             await alone.enter_async_context(alone_in_folder(cell, journal))
         kept = await filed(attempt, lake)
         attempt_id = await result_of(kept, cell, lake, stop)
