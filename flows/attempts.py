@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from prefect.states import Completed, Failed
 from agent import models
 from agent.arms import ARMS
 from agent.errors import InfrastructureError, Waiting
-from agent.journal import Journal, Lease, Limit
+from agent.journal import Journal, Lease, Limit, RecordedStep
 from agent.journal.holding import free, held
 from agent.journal.pacing import Pace, Sending
 from agent.models.spec import ModelSpec
@@ -152,7 +152,7 @@ class _LeasedAttempt:
             self.journal, self.lease, blobs(self.lake), recorded, limits, stop.sleep, reuse
         )
         try:
-            outcome = await _solve(self.cell, log, stop)
+            outcome = await _solve(self.cell, log, recorded, stop)
         except InfrastructureError:
             stop.check()  # the signal that stops a worker also ends the programs of its cells
             raise
@@ -237,11 +237,16 @@ def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
     )
 
 
-async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
+async def _solve(
+    cell: Cell, log: JournalLog, recorded: Sequence[RecordedStep], stop: Stop
+) -> Outcome:
     show, note, attempt_id = on_step.get(), step_log(), log.lease.attempt_id
     spec = cell.experiment.model_of(cell.arm)
     built = _models(cell, spec, log.journal, stop) if spec else {}
     origin = await asyncio.to_thread(origin_of, log.journal, attempt_id)
+    place = workspaces.AttemptWorkspaces(
+        cell.instance, cell.place, attempt_id, log.journal.id, origin
+    )
 
     def tell(step: Step) -> None:
         note(step)
@@ -250,9 +255,7 @@ async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
     async with Session.start(
         attempt_id=attempt_id,
         models=built,
-        workspaces=workspaces.AttemptWorkspaces(
-            cell.instance, cell.place, attempt_id, log.journal.id, origin
-        ),
+        workspaces=place.as_recorded(recorded),
         log=log,
         on_step=tell,
         may_go_on=stop.check,
