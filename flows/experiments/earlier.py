@@ -7,7 +7,7 @@ models were reached is compared no more, so keys of earlier releases are found a
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Self
@@ -41,17 +41,24 @@ class Match:
         """Order of the attempts at one cell: one that has ended before others, then by steps."""
         return self.found.has_ended, self.found.steps, self.found.attempt.attempt_id
 
+    @property
+    def earlier(self) -> Earlier:
+        """What the cell needs to continue it."""
+        return Earlier(self.key, self.found.attempt.spec)
+
 
 class EarlierAttempts:
-    """The attempts of one experiment in the journal of a lake, for the cells of one plan."""
+    """The attempts of one experiment in a lake and its journal, for the cells of one plan."""
 
-    def __init__(self, attempts: Sequence[Watched]) -> None:
+    def __init__(self, attempts: Sequence[Watched], filed: Collection[str] = ()) -> None:
+        """Use `read`. `filed` are the ids of the attempts that have rows in the lake."""
         self.by_arm = defaultdict[str, list[Watched]](list)
         self._at = defaultdict[tuple[str, str, int], list[Watched]](list)
         for each in attempts:
             one = each.attempt
             self.by_arm[one.arm].append(each)
             self._at[one.arm, one.instance_id, one.repeat].append(each)
+        self._only_filed = {*filed} - {each.attempt.attempt_id for each in attempts}
         self._matches: dict[tuple[str, str, int], list[Match]] = {}
         self._asked: dict[tuple[str, str], bool] = {}
 
@@ -64,7 +71,8 @@ class EarlierAttempts:
             JournalError: the journal cannot be opened.
         """
         journal = existing_journal(lake)
-        return cls(journal.watching.attempts([experiment]) if journal else [])
+        attempts = journal.watching.attempts([experiment]) if journal else []
+        return cls(attempts, lake.units("attempts", "*", experiment))
 
     def at(self, cell: Cell) -> Sequence[Watched]:
         """Return all attempts of the cell's arm at its instance and repeat."""
@@ -75,16 +83,27 @@ class EarlierAttempts:
 
         Every worker chooses the same ones: only the chosen attempt of a cell gets further steps.
         """
-        if not self._at:
+        if not self._at and not self._only_filed:
             return cell
         earlier: dict[str, Earlier] = {}
         one: Cell | None = cell
         while one is not None:
             chosen = max(self.matches(one), key=lambda match: match.rank, default=None)
-            if chosen is not None:
-                earlier[one.arm.name] = Earlier(chosen.key, chosen.found.attempt.spec)
+            found = self._filed(one) if chosen is None else chosen.earlier
+            if found is not None:
+                earlier[one.arm.name] = found
             one = one.base
         return replace(cell, earlier=earlier)
+
+    def _filed(self, cell: Cell) -> Earlier | None:
+        """Return an attempt of an earlier release that only the lake knows: its journal is lost.
+
+        It is found only while its model is reached as then.
+        """
+        key = declared_key(cell, as_in_0_1=True) if self._only_filed else ""
+        if id_of_key(key) not in self._only_filed:
+            return None
+        return Earlier(key, json.dumps(agent_spec(cell, as_in_0_1=True), sort_keys=True))
 
     def matches(self, cell: Cell) -> list[Match]:
         """Return the attempts that are those of a cell."""

@@ -82,10 +82,24 @@ EXTRA_IGNORED = {
     **dict.fromkeys(("api_base", "base_url"), "as `api_base`"),
     **dict.fromkeys(("timeout", "request_timeout", "stream_timeout"), "as `timeout_s`"),
     **dict.fromkeys(("ssl_verify", "ssl_certificate"), "how the connection is checked"),
-    **dict.fromkeys(("organization", "user"), "who is billed"),
-    **dict.fromkeys(("vertex_project", "vertex_location"), "where the same model is served"),
-    **dict.fromkeys(("aws_region_name", "aws_profile_name"), "where the same model is served"),
+    **dict.fromkeys(("organization", "user", "safety_identifier"), "who asks"),
+    **dict.fromkeys(
+        (
+            *("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
+            *("aws_session_name", "aws_role_name", "aws_profile_name", "aws_web_identity_token"),
+            *("azure_ad_token", "vertex_credentials"),
+        ),
+        "with whose right the model is asked",
+    ),
+    **dict.fromkeys(
+        (
+            *("vertex_project", "vertex_location", "aws_region_name"),
+            *("aws_bedrock_runtime_endpoint", "aws_sts_endpoint"),
+        ),
+        "where the same model is served",
+    ),
     "service_tier": "what the answer costs, and how soon it comes",
+    "prompt_cache_key": "what the answer costs",
     **dict.fromkeys(
         (
             *("input_cost_per_token", "output_cost_per_token"),
@@ -168,15 +182,17 @@ def id_of_key(key: str) -> str:
     return key[:32]
 
 
-def declared_key(cell: Cell) -> str:
+def declared_key(cell: Cell, *, as_in_0_1: bool = False) -> str:
     """Return the key that a declaration gives to a new attempt.
+
+    With `as_in_0_1`, return the one that it had when keys contained how models are reached.
 
     The image digest and the package versions are left out on purpose: after an upgrade or a rebuild
     of the image, paid work must not be bought again. Both are recorded with the attempt. That of a
     derived arm has its base's, because it shares the draws of just that attempt.
     """
-    base = None if cell.base is None else declared_key(cell.base)
-    return key_of(cell, agent_spec(cell), base)
+    base = None if cell.base is None else declared_key(cell.base, as_in_0_1=as_in_0_1)
+    return key_of(cell, agent_spec(cell, as_in_0_1=as_in_0_1), base)
 
 
 def key_of(
@@ -199,13 +215,14 @@ def key_of(
     )
 
 
-def agent_spec(cell: Cell) -> dict[str, Any]:
+def agent_spec(cell: Cell, *, as_in_0_1: bool = False) -> dict[str, Any]:
     """Return the agent and environment as JSON values; the journal compares them on resuming."""
-    model = cell.experiment.model_of(cell.arm)
+    model, options = cell.experiment.model_of(cell.arm), cell.arm.options
+    written = in_key(options, as_in_0_1=as_in_0_1)
     return {
         "agent": cell.arm.agent,
-        "model": in_key(model) if model else None,
-        **_options(cell.arm.options, ARMS[cell.arm.agent].version),
+        "model": in_key(model, as_in_0_1=as_in_0_1) if model else None,
+        **_options(written, ARMS[cell.arm.agent].version),
         "environment": cell.place.environment,
     }
 
@@ -268,33 +285,36 @@ def model_origins(experiment: Experiment, arm: ArmSpec) -> dict[str, str]:
     return {role: fingerprint(in_key(spec)) for role, spec in specs.items()}
 
 
-def _options(options: ArmOptions, version: int) -> dict[str, Any]:
+def _options(written: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the options of an arm for its key.
 
     The keys of an agent's first version equal those of release 0.1, so that its attempts are found.
     """
     if version > 1:
-        return {"options": in_key(options), "agent_version": version}
-    return {"options": _ONE_MODEL_FOR_ALL | in_key(options)}
+        return {"options": written, "agent_version": version}
+    return {"options": _ONE_MODEL_FOR_ALL | written}
 
 
-def in_key(declared: BaseModel) -> dict[str, Any]:
+def in_key(declared: BaseModel, *, as_in_0_1: bool = False) -> dict[str, Any]:
     """Return the fields of a declared model that belong in a key, as JSON values."""
     written = declared.model_dump(mode="json")
     always = ALWAYS_IN_KEY.get(type(declared), frozenset())
+    is_reached = isinstance(declared, LiteLLMSpec)
+    if is_reached and as_in_0_1:
+        always |= MODEL_KEY_IGNORED.keys()
     content = {
-        name: _in_key(getattr(declared, name), written[name])
+        name: _in_key(getattr(declared, name), written[name], as_in_0_1)
         for name, field in type(declared).model_fields.items()
         if name in always or getattr(declared, name) != field.get_default(call_default_factory=True)
     }
-    return asked_model(content) if isinstance(declared, LiteLLMSpec) else content
+    return asked_model(content) if is_reached and not as_in_0_1 else content
 
 
-def _in_key(value: Any, written: Any) -> Any:
+def _in_key(value: Any, written: Any, as_in_0_1: bool) -> Any:
     if isinstance(value, BaseModel):
-        return in_key(value)
+        return in_key(value, as_in_0_1=as_in_0_1)
     if isinstance(value, dict):
-        return {name: _in_key(each, written[name]) for name, each in value.items()}
+        return {name: _in_key(each, written[name], as_in_0_1) for name, each in value.items()}
     return written
 
 

@@ -58,6 +58,15 @@ def test_attempts_of_release_0_1_are_found(known: dict[str, Any]) -> None:
         assert json.loads(journaled(found, "1").spec) == old_spec(old)
 
 
+@pytest.mark.parametrize("known", OF_0_1, ids=[json.dumps(each["arm"]) for each in OF_0_1])
+def test_attempts_whose_journal_is_lost_are_found_in_the_lake(known: dict[str, Any]) -> None:
+    """A lake that was bound to another journal has the rows of its attempts."""
+    old = of_arm(known["arm"])
+    found = EarlierAttempts([], [known["key"][:32]]).continued_by(old)
+    assert attempt_key(found) == known["key"]
+    assert json.loads(journaled(found, "1").spec) == old_spec(old)
+
+
 def test_an_attempt_of_another_cell_is_not_continued() -> None:
     """Another seed, network or row is no part of what is recorded of the agent, and yet another
     attempt; so is an attempt whose id is not that of its record."""
