@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from prefect.states import Completed, Failed
 from agent import models
 from agent.arms import ARMS
 from agent.errors import InfrastructureError, Waiting, one_line
-from agent.journal import Journal, Lease, Limit
+from agent.journal import Journal, Lease, Limit, RecordedStep
 from agent.journal.holding import free, held
 from agent.journal.pacing import Pace, Sending
 from agent.models.spec import ModelSpec
@@ -26,7 +26,7 @@ from flows.experiments import endings, records, workspaces
 from flows.experiments.ancestry import alone_in_folder, origin_of, reuse_of
 from flows.experiments.cell_state import CellStates, is_solved, submission
 from flows.experiments.cells import Cell
-from flows.experiments.keys import attempt_key, is_cached, origins
+from flows.experiments.keys import attempt_id_of, attempt_key, is_cached, origins
 from flows.experiments.messages import check_answered
 from flows.experiments.stop import Stop
 from flows.images.preflight import Gate
@@ -63,7 +63,7 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> State[str
     stop = stop or Stop()
     stop.check()
     journal = await asyncio.to_thread(open_journal, lake)
-    attempt_id = attempt_key(cell)[:32]
+    attempt_id = attempt_id_of(cell)
     await asyncio.to_thread(journal.start, records.journaled(cell, attempt_id))
     while True:
         try:
@@ -133,7 +133,7 @@ class _LeasedAttempt:
             self.journal, self.lease, blobs(self.lake), recorded, limits, stop.sleep, reuse
         )
         try:
-            outcome = await _solve(self.cell, log, stop)
+            outcome = await _solve(self.cell, log, recorded, stop)
         except InfrastructureError:
             stop.check()  # the signal that stops a worker also ends the programs of its cells
             raise
@@ -250,11 +250,16 @@ def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
     )
 
 
-async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
+async def _solve(
+    cell: Cell, log: JournalLog, recorded: Sequence[RecordedStep], stop: Stop
+) -> Outcome:
     show, note, attempt_id = on_step.get(), step_log(), log.lease.attempt_id
     spec = cell.experiment.model_of(cell.arm)
     built = _models(cell, spec, log.journal, stop) if spec else {}
     origin = await asyncio.to_thread(origin_of, log.journal, attempt_id)
+    place = workspaces.AttemptWorkspaces(
+        cell.instance, cell.place, attempt_id, log.journal.id, origin
+    )
 
     def tell(step: Step) -> None:
         note(step)
@@ -263,9 +268,7 @@ async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
     async with Session.start(
         attempt_id=attempt_id,
         models=built,
-        workspaces=workspaces.AttemptWorkspaces(
-            cell.instance, cell.place, attempt_id, log.journal.id, origin
-        ),
+        workspaces=place.as_recorded(recorded),
         log=log,
         on_step=tell,
         may_go_on=stop.check,
@@ -317,14 +320,13 @@ async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:
         LeaseHeld: another run is working on the cell.
         Waiting: a person has not answered yet.
     """
-    key = attempt_key(cell)
     async with AsyncExitStack() as alone:
-        if not await asyncio.to_thread(is_cached, "attempt", key, lake):
+        if not await asyncio.to_thread(is_cached, "attempt", attempt_key(cell), lake):
             if cell.base is not None and not await asyncio.to_thread(is_solved, cell.base, lake):
                 await solve_only(cell.base, lake, stop=stop)
             journal = await asyncio.to_thread(open_journal, lake)
             # The task would raise LeaseHeld as well, but count as failed.
-            await free(journal, key[:32])
+            await free(journal, attempt_id_of(cell))
             await alone.enter_async_context(alone_in_folder(cell, journal))
         kept = await filed(attempt, lake)
         attempt_id = await result_of(kept, cell, lake, stop)

@@ -77,6 +77,8 @@ async def benchmark(
     await name_run(experiment.name)
     distributed = experiment.execution == "distributed"
     plan = await prepare(experiment, lake, distributed=distributed)
+    for rebuy in plan.rebuys:
+        say(str(rebuy))
     news = await Announcements.of(plan)
     preparing = asyncio.create_task(asyncio.to_thread(report_files.prepare, *_LATE))
     with RunProgress(experiment.name, len(plan.cells), plan.lake) as progress:

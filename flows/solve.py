@@ -9,10 +9,11 @@ from prefect.states import Completed
 
 from agent.errors import BudgetExhausted, InfrastructureError, Waiting
 from flows.attempts import check_image, on_step, solve_and_grade, solve_only
+from flows.display.terminal import say
 from flows.errors import IncompleteRun
 from flows.experiments.cell_state import CellStates
 from flows.experiments.declaration import Experiment
-from flows.experiments.keys import attempt_key
+from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import prepare
 from flows.images.preflight import Gate, PreflightFailed
 from flows.images.schedule import scheduled
@@ -59,6 +60,8 @@ async def solve(
     await name_run(f"{experiment.name}: {arm} · {instance_id}")
     plan = await prepare(experiment, lake)
     cell = plan.cell(arm, instance_id, repeat)
+    for rebuy in plan.rebuys:
+        say(str(rebuy))
     states = CellStates(plan.lake)
     known = partial(states.cell_at, grade=grade)
     async with graceful_stop() as stop:
@@ -83,7 +86,7 @@ async def solve(
             return Completed(name="Waiting", message=str(error), data="waiting")  # type: ignore[return-value]
         except (InfrastructureError, BudgetExhausted, PreflightFailed) as error:
             raise IncompleteRun(f"{cell.label}: {error}") from error
-    [row] = plan.lake.read("attempts", *cell.partition, attempt_key(cell)[:32])
+    [row] = plan.lake.read("attempts", *cell.partition, attempt_id_of(cell))
     outcome = brief(result if grade else "solved", row)
     run_log().info("%s: %s", cell.label, outcome)
     return Completed(message=outcome, data=result)  # type: ignore[return-value]  # Prefect unwraps it

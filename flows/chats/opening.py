@@ -8,7 +8,8 @@ from flows.chats.talk import Talk
 from flows.errors import UsageError
 from flows.experiments import forking, records
 from flows.experiments.cells import Cell, Place
-from flows.experiments.keys import attempt_key
+from flows.experiments.earlier import continued
+from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import declare
 from flows.experiments.plan import prepare as planned
 from flows.jobs import preparing, rows
@@ -29,7 +30,7 @@ class Opened:
 
     @property
     def attempt_id(self) -> str:
-        return attempt_key(self.cell)[:32]
+        return attempt_id_of(self.cell)
 
 
 async def begun(talk: Talk, lake: Lake) -> str:
@@ -83,4 +84,6 @@ async def _of_job(request: Request, arm: str, lake: Lake) -> Opened:
     place = Place(request.environment, network=request.network)
     await asyncio.to_thread(journals.claim, lake, experiment.name)
     declare(experiment, [instance], place.environment, lake)
-    return Opened(Cell(experiment, experiment.arm(arm), instance, 0, place), prepared)
+    cell = Cell(experiment, experiment.arm(arm), instance, 0, place)
+    [found] = await asyncio.to_thread(continued, [cell], lake)
+    return Opened(found, prepared)

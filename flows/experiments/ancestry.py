@@ -1,15 +1,19 @@
 """Steps, paths and the folder that an attempt has from those that it was forked or derived from."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
 
+from agent.arms.durable.profile import RoleModel
 from agent.errors import InfrastructureError
-from agent.journal import Journal
+from agent.journal import Journal, RecordedStep
 from agent.journal.holding import held
-from agent.session.reuse import Reuse, Rules
+from agent.session.reuse import Reuse, Rules, fingerprint
 from flows.experiments.cells import Cell
-from flows.experiments.keys import attempt_key
+from flows.experiments.keys import asked_model, attempt_id_of
 
 
 def origin_of(journal: Journal, attempt_id: str) -> str:
@@ -38,8 +42,45 @@ def reuse_of(journal: Journal, attempt_id: str) -> Reuse | None:
             "meanwhile: fork another attempt; for a derived arm, run under another --name",
             retryable=False,
         )
-    steps = journal.steps(attempt.parent_id)
+    steps = steps_to_reuse(journal, attempt.parent_id)
     return Reuse(attempt.parent_id, steps, Rules.from_text(attempt.reuse))
+
+
+def steps_to_reuse(journal: Journal, attempt_id: str) -> list[RecordedStep]:
+    """Return the steps of an attempt with the inputs that they would be recorded with now.
+
+    Earlier releases recorded how a model was reached among the inputs of its calls.
+    """
+    now = dict[str, str]()
+    ancestor: str | None = attempt_id
+    while ancestor is not None and (attempt := journal.attempt(ancestor)) is not None:
+        for model in _litellm_models(json.loads(attempt.spec)):
+            now[fingerprint(model)] = fingerprint(asked_model(model))
+        ancestor = attempt.parent_id
+    return [
+        replace(step, inputs=replace(step.inputs, digest=now[step.inputs.digest]))
+        if step.inputs.digest in now
+        else step
+        for step in journal.steps(attempt_id)
+    ]
+
+
+def _litellm_models(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the models of all roles of a recorded agent, as JSON values."""
+    own = spec.get("model") or {}
+
+    def within(value: Any) -> Iterator[Mapping[str, Any]]:
+        if not isinstance(value, dict):
+            return
+        if value.get("provider") == "litellm":
+            yield value
+        if value.keys() == RoleModel.model_fields.keys():
+            changed = {name: each for name, each in value.items() if each is not None}
+            yield {**changed.pop("model", own), **changed}
+        for each in value.values():
+            yield from within(each)
+
+    yield from within(dict(spec))
 
 
 @asynccontextmanager
@@ -51,8 +92,8 @@ async def alone_in_folder(cell: Cell, journal: Journal) -> AsyncIterator[None]:
     Raises:
         LeaseHeld: another one is using it.
     """
-    attempt_id = attempt_key(cell)[:32]
-    start = attempt_id if cell.base is None else attempt_key(cell.base)[:32]
+    attempt_id = attempt_id_of(cell)
+    start = attempt_id if cell.base is None else attempt_id_of(cell.base)
     is_on_host = cell.place.environment == "host"
     origin = await asyncio.to_thread(origin_of, journal, start) if is_on_host else attempt_id
     if origin == attempt_id:

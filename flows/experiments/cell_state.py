@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from flows.experiments.cells import Cell, Place, Submission
-from flows.experiments.keys import attempt_key, audit_key, is_cached, verdict_key
+from flows.experiments.keys import attempt_id_of, attempt_key, audit_key, is_cached, verdict_key
 from flows.storage.lake import Lake, Row
 
 End = Literal["done", "interrupted", "infrastructure", "misplaced", "budget", "refused", "waiting"]
@@ -47,10 +47,9 @@ def submission(cell: Cell, attempt_id: str, lake: Lake) -> Submission:
 
 def is_solved(cell: Cell, lake: Lake) -> bool:
     """Return True if the attempt at a cell has ended and all of it is in the lake."""
-    key = attempt_key(cell)
-    tables = ("attempts", "predictions")
-    is_written = all(lake.has(table, *cell.partition, key[:32]) for table in tables)
-    return is_written and is_cached("attempt", key, lake)
+    tables, attempt_id = ("attempts", "predictions"), attempt_id_of(cell)
+    is_written = all(lake.has(table, *cell.partition, attempt_id) for table in tables)
+    return is_written and is_cached("attempt", attempt_key(cell), lake)
 
 
 class CellStates:
@@ -112,7 +111,7 @@ class CellStates:
     def _cell(self, cell: Cell, here: str | None, *, grade: bool) -> Finished | None:
         if not is_solved(cell, self.lake):
             return None
-        attempt_id = attempt_key(cell)[:32]
+        attempt_id = attempt_id_of(cell)
         if grade:
             patch = submission(cell, attempt_id, self.lake)
             return self._verdict(patch, here, twice=cell.experiment.audit)

@@ -1,6 +1,7 @@
 """A cell: experiment × arm × instance × repeat, the unit that is cached and retried."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from agent.types import Task
 from agent.workspaces.protocol import Environment
@@ -25,6 +26,15 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Earlier:
+    """An attempt that an earlier run began at a cell."""
+
+    key: str
+    spec: str
+    """Its agent and environment as the journal has them, JSON text."""
+
+
+@dataclass(frozen=True)
 class Cell:
     """One cell of a plan."""
 
@@ -33,6 +43,8 @@ class Cell:
     instance: Instance
     repeat: int
     place: Place
+    earlier: Mapping[str, Earlier] = field(default_factory=dict)
+    """By arm, the attempts that the cell and its bases continue (`flows.experiments.earlier`)."""
 
     @property
     def label(self) -> str:

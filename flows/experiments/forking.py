@@ -12,7 +12,7 @@ from eval.selection import Selection
 from flows.errors import UsageError
 from flows.experiments import records
 from flows.experiments.declaration import Experiment, from_record, parse
-from flows.experiments.keys import attempt_key
+from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import prepare
 from flows.storage.journals import existing_journal, open_journal
 from flows.storage.lake import Lake
@@ -124,7 +124,7 @@ def child_attempt(lake: Lake, parent: Attempt, child: Experiment) -> Attempt:
     """
     plan = asyncio.run(prepare(child, str(lake.root)))
     cell = plan.cell(parent.arm, parent.instance_id, 0)
-    return records.journaled(cell, attempt_key(cell)[:32])
+    return records.journaled(cell, attempt_id_of(cell))
 
 
 def declared(lake: Lake, parent: Attempt) -> Experiment:

@@ -4,6 +4,7 @@ Prefect's default key contains the run id and the task's source, and would buy a
 after any edit. These keys contain only what determines the result.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -52,6 +53,64 @@ CELL_KEY_IGNORED = {
 }
 """Fields that are not part of it, with the reason. A test fails if a field is in neither list."""
 
+MODEL_KEY_FIELDS = {
+    "provider": "tells the kinds of models apart",
+    "name": "another model answers otherwise, and so may the same one at another provider",
+    "temperature": "changes the answer",
+    "api": "the two APIs hold a conversation in different forms",
+    "max_tokens": "an answer ends there, and is then another one",
+    "context_tokens": "agents shorten their conversations to it, so the model is asked otherwise",
+    "reasoning_effort": "changes the answer",
+    "native_tools": "changes the request and the answer",
+    "extra": "parameters of the request, except those in `EXTRA_IGNORED`",
+}
+"""Fields of a LiteLLM model that are part of a key: those that decide what it answers."""
+
+MODEL_KEY_IGNORED = {
+    "api_base": "an address: the server moves, and the model stays the same",
+    "timeout_s": "how long an answer is waited for",
+    "max_retries": "how often a request that failed is repeated",
+    "input_cost_per_token": "what the answer costs",
+    "output_cost_per_token": "what the answer costs",
+}
+"""Fields that are not part of it, because they only say how the model is reached or what it costs.
+
+A test fails if a field is in neither list.
+"""
+
+EXTRA_IGNORED = {
+    **dict.fromkeys(("api_base", "base_url"), "as `api_base`"),
+    **dict.fromkeys(("timeout", "request_timeout", "stream_timeout"), "as `timeout_s`"),
+    **dict.fromkeys(("ssl_verify", "ssl_certificate"), "how the connection is checked"),
+    **dict.fromkeys(("organization", "user", "safety_identifier"), "who asks"),
+    **dict.fromkeys(
+        (
+            *("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
+            *("aws_session_name", "aws_role_name", "aws_profile_name", "aws_web_identity_token"),
+            *("azure_ad_token", "vertex_credentials"),
+        ),
+        "with whose right the model is asked",
+    ),
+    **dict.fromkeys(
+        (
+            *("vertex_project", "vertex_location", "aws_region_name"),
+            *("aws_bedrock_runtime_endpoint", "aws_sts_endpoint"),
+        ),
+        "where the same model is served",
+    ),
+    "service_tier": "what the answer costs, and how soon it comes",
+    "prompt_cache_key": "what the answer costs",
+    **dict.fromkeys(
+        (
+            *("input_cost_per_token", "output_cost_per_token"),
+            *("input_cost_per_second", "output_cost_per_second"),
+            *("cache_creation_input_token_cost", "cache_read_input_token_cost"),
+        ),
+        "what the answer costs",
+    ),
+}
+"""Parameters in `extra` that are not part of a key. Any other one may change the answer, and is."""
+
 ALWAYS_IN_KEY: dict[type[BaseModel], frozenset[str]] = {
     ArmOptions: frozenset({"time_limit_s"}),
     MiniOptions: frozenset({"time_limit_s", "step_limit", "cost_limit_usd", "command_timeout_s"}),
@@ -64,9 +123,8 @@ ALWAYS_IN_KEY: dict[type[BaseModel], frozenset[str]] = {
     RoleModel: frozenset({"model", "temperature", "reasoning_effort"}),
     LiteLLMSpec: frozenset(
         {
-            *("provider", "name", "api_base", "temperature", "max_tokens", "reasoning_effort"),
-            *("timeout_s", "max_retries", "native_tools"),
-            *("input_cost_per_token", "output_cost_per_token", "extra"),
+            *("provider", "name", "temperature", "max_tokens", "reasoning_effort"),
+            *("native_tools", "extra"),
         }
     ),
     SimulatedSpec: frozenset(
@@ -107,19 +165,49 @@ _ONE_MODEL_FOR_ALL: dict[str, Any] = {
 """The option defaults in release 0.1, shared by all agents."""
 
 
-def attempt_key(cell: Cell, version: int | None = None) -> str:
-    """Return the key of an attempt, by default of the agent's current version.
+def attempt_key(cell: Cell) -> str:
+    """Return the key of the attempt at a cell: that of an earlier one which it continues, or its
+    own."""
+    earlier = cell.earlier.get(cell.arm.name)
+    return declared_key(cell) if earlier is None else earlier.key
+
+
+def attempt_id_of(cell: Cell) -> str:
+    """Return the id of the attempt at a cell, in the journal and in the lake."""
+    return id_of_key(attempt_key(cell))
+
+
+def id_of_key(key: str) -> str:
+    """Return the id of the attempt with a key."""
+    return key[:32]
+
+
+def declared_key(cell: Cell, *, as_in_0_1: bool = False) -> str:
+    """Return the key that a declaration gives to a new attempt.
+
+    With `as_in_0_1`, return the one that it had when keys contained how models are reached.
 
     The image digest and the package versions are left out on purpose: after an upgrade or a rebuild
     of the image, paid work must not be bought again. Both are recorded with the attempt. That of a
     derived arm has its base's, because it shares the draws of just that attempt.
     """
-    shares = {} if cell.base is None else {"from": attempt_key(cell.base, version)}
+    base = None if cell.base is None else declared_key(cell.base, as_in_0_1=as_in_0_1)
+    return key_of(cell, agent_spec(cell, as_in_0_1=as_in_0_1), base)
+
+
+def key_of(
+    cell: Cell, spec: Mapping[str, Any], base: str | None, of_experiment: Mapping[str, Any] = {}
+) -> str:
+    """Return the key of an attempt at a cell by an agent, whose base's attempt has the key `base`.
+
+    `of_experiment` replaces fields of the experiment.
+    """
     return canonical_digest(
         {
             **{field: getattr(cell.experiment, field) for field in CELL_KEY_FIELDS},
-            **agent_spec(cell, version),
-            **shares,
+            **of_experiment,
+            **spec,
+            **({} if base is None else {"from": base}),
             "arm": cell.arm.name,
             "instance": cell.instance.digest,
             "repeat": cell.repeat,
@@ -127,15 +215,51 @@ def attempt_key(cell: Cell, version: int | None = None) -> str:
     )
 
 
-def agent_spec(cell: Cell, version: int | None = None) -> dict[str, Any]:
+def agent_spec(cell: Cell, *, as_in_0_1: bool = False) -> dict[str, Any]:
     """Return the agent and environment as JSON values; the journal compares them on resuming."""
-    model = cell.experiment.model_of(cell.arm)
+    model, options = cell.experiment.model_of(cell.arm), cell.arm.options
+    written = in_key(options, as_in_0_1=as_in_0_1)
     return {
         "agent": cell.arm.agent,
-        "model": in_key(model) if model else None,
-        **_options(cell, version or ARMS[cell.arm.agent].version),
+        "model": in_key(model, as_in_0_1=as_in_0_1) if model else None,
+        **_options(written, ARMS[cell.arm.agent].version),
         "environment": cell.place.environment,
     }
+
+
+def agent_version(spec: Mapping[str, Any]) -> int:
+    """Return the version of the agent that an attempt was recorded with.
+
+    The first version is not recorded.
+    """
+    return int(spec.get("agent_version", 1))
+
+
+def asked_spec(spec: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
+    """Return the recorded agent of an attempt without the fields that are part of no key now.
+
+    Earlier releases recorded how its models were reached. The cell tells where models are.
+    """
+    declared = {"model": cell.experiment.model_of(cell.arm), "options": cell.arm.options}
+    return {name: _asked(value, declared.get(name)) for name, value in spec.items()}
+
+
+def _asked(recorded: Any, declared: Any) -> Any:
+    if not isinstance(recorded, dict):
+        return recorded
+    if isinstance(declared, LiteLLMSpec):
+        return asked_model(recorded)
+    inner = declared if isinstance(declared, dict) else getattr(declared, "__dict__", {})
+    return {name: _asked(value, inner.get(name)) for name, value in recorded.items()}
+
+
+def asked_model(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a LiteLLM model, as JSON values, that are part of a key."""
+    asked = {name: value for name, value in written.items() if name not in MODEL_KEY_IGNORED}
+    if isinstance(asked.get("extra"), dict):
+        extra = asked["extra"].items()
+        asked["extra"] = {name: value for name, value in extra if name not in EXTRA_IGNORED}
+    return asked
 
 
 def origins(cell: Cell) -> Origins:
@@ -161,46 +285,36 @@ def model_origins(experiment: Experiment, arm: ArmSpec) -> dict[str, str]:
     return {role: fingerprint(in_key(spec)) for role, spec in specs.items()}
 
 
-def _options(cell: Cell, version: int) -> dict[str, Any]:
+def _options(written: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the options of an arm for its key.
 
     The keys of an agent's first version equal those of release 0.1, so that its attempts are found.
     """
-    options = cell.arm.options
     if version > 1:
-        return {"options": in_key(options), "agent_version": version}
-    if isinstance(options, DurableOptions):
-        return {"options": _ONE_MODEL_FOR_ALL | _durable_of_0_1(options)}
-    return {"options": _ONE_MODEL_FOR_ALL | in_key(options)}
+        return {"options": written, "agent_version": version}
+    return {"options": _ONE_MODEL_FOR_ALL | written}
 
 
-def _durable_of_0_1(options: DurableOptions) -> dict[str, Any]:
-    """Return the options of the durable agent's first version that a declaration sets."""
-    profile, first = options.profile, _ONE_MODEL_FOR_ALL["profile"]
-    written = profile.model_dump(mode="json")
-    declared = {
-        name: _in_key(getattr(profile, name), written[name])
-        for name in profile.model_fields_set & first.keys()
-    }
-    return {"time_limit_s": options.time_limit_s, "profile": first | declared}
-
-
-def in_key(declared: BaseModel) -> dict[str, Any]:
+def in_key(declared: BaseModel, *, as_in_0_1: bool = False) -> dict[str, Any]:
     """Return the fields of a declared model that belong in a key, as JSON values."""
     written = declared.model_dump(mode="json")
     always = ALWAYS_IN_KEY.get(type(declared), frozenset())
-    return {
-        name: _in_key(getattr(declared, name), written[name])
+    is_reached = isinstance(declared, LiteLLMSpec)
+    if is_reached and as_in_0_1:
+        always |= MODEL_KEY_IGNORED.keys()
+    content = {
+        name: _in_key(getattr(declared, name), written[name], as_in_0_1)
         for name, field in type(declared).model_fields.items()
         if name in always or getattr(declared, name) != field.get_default(call_default_factory=True)
     }
+    return asked_model(content) if is_reached and not as_in_0_1 else content
 
 
-def _in_key(value: Any, written: Any) -> Any:
+def _in_key(value: Any, written: Any, as_in_0_1: bool) -> Any:
     if isinstance(value, BaseModel):
-        return in_key(value)
+        return in_key(value, as_in_0_1=as_in_0_1)
     if isinstance(value, dict):
-        return {name: _in_key(each, written[name]) for name, each in value.items()}
+        return {name: _in_key(each, written[name], as_in_0_1) for name, each in value.items()}
     return written
 
 

@@ -1,6 +1,7 @@
 """Turn a declared experiment into runnable cells, before anything is paid for."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -17,7 +18,8 @@ from flows.experiments import records, workspaces
 from flows.experiments.arms import PythonArm
 from flows.experiments.cells import Cell, Place, plan
 from flows.experiments.declaration import Experiment, from_record
-from flows.experiments.versions import refuse_outdated
+from flows.experiments.earlier import EarlierAttempts, refuse_outdated
+from flows.experiments.rebuys import Rebuy, rebuys
 from flows.storage import journals
 from flows.storage.lake import Lake
 
@@ -33,6 +35,8 @@ class Plan:
     environment: Environment
     cells: list[Cell]
     lake: Lake
+    rebuys: Sequence[Rebuy] = ()
+    """Cells that have attempts, and are bought again because the declaration has changed."""
 
     def cell(self, arm: str, instance_id: str, repeat: int) -> Cell:
         """Return the cell of an arm, an instance and a repeat.
@@ -70,10 +74,13 @@ async def prepare(
     chosen, environment, lake = await check(experiment, lake_path, distributed=distributed)
     place = Place(environment, network=experiment.network)
     cells = plan(experiment, chosen, place)
-    await asyncio.to_thread(refuse_outdated, cells, lake)
+    known = await asyncio.to_thread(EarlierAttempts.read, lake, experiment.name)
+    refuse_outdated(cells, known)
+    cells = [known.continued_by(cell) for cell in cells]
     await asyncio.to_thread(journals.claim, lake, experiment.name)
+    again = await asyncio.to_thread(rebuys, cells, known, lake)
     declare(experiment, chosen, environment, lake)
-    return Plan(experiment, environment, cells, lake)
+    return Plan(experiment, environment, cells, lake, again)
 
 
 async def check(

@@ -27,7 +27,7 @@ from eval.types import Evaluation, Instance
 from flows.experiments.cells import Cell, Submission
 from flows.experiments.declaration import Experiment
 from flows.experiments.endings import Interruption
-from flows.experiments.keys import agent_spec, attempt_key
+from flows.experiments.keys import agent_spec, attempt_id_of
 from flows.experiments.programs import credited, program_columns
 from flows.experiments.sharing import known_usd, sharing_columns
 from flows.storage.lake import Lake, Row
@@ -384,13 +384,13 @@ def write(lake: Lake, finished: AttemptRecord) -> None:
 
 def journaled(cell: Cell, attempt_id: str) -> Attempt:
     """Return the journal's record of the attempt at a cell."""
-    base = cell.base
+    base, earlier = cell.base, cell.earlier.get(cell.arm.name)
     return Attempt(
         attempt_id,
         *cell.partition,
         cell.instance.instance_id,
         cell.repeat,
-        json.dumps(agent_spec(cell), sort_keys=True),
-        parent_id=None if base is None else attempt_key(base)[:32],
+        json.dumps(agent_spec(cell), sort_keys=True) if earlier is None else earlier.spec,
+        parent_id=None if base is None else attempt_id_of(base),
         reuse=None if base is None else Rules().to_text(),
     )

@@ -20,7 +20,7 @@ from flows.errors import UsageError
 from flows.experiments import declaration, records
 from flows.experiments.cells import Cell
 from flows.experiments.directly import solved
-from flows.experiments.keys import attempt_key
+from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import prepare
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
@@ -83,7 +83,7 @@ async def run(name: str, lake_path: str | None, environment: str | None) -> Show
     scenario = load(name)
     plan = await prepare(_declared(name, scenario, environment).afresh(), lake_path)
     cell = plan.cells[0]
-    attempt_id = attempt_key(cell)[:32]
+    attempt_id = attempt_id_of(cell)
     journal = open_journal(plan.lake)
     journal.start(records.journaled(cell, attempt_id))
     stopped_after = None

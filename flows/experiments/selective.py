@@ -15,10 +15,12 @@ from agent.session.steps import canonical
 from eval.errors import ImageError
 from eval.image_store import ImageStore
 from flows.errors import UsageError
+from flows.experiments.ancestry import steps_to_reuse
 from flows.experiments.arms import ArmSpec
 from flows.experiments.cells import Cell, Place
 from flows.experiments.declaration import Experiment
 from flows.experiments.derived import merged
+from flows.experiments.earlier import EarlierAttempts
 from flows.experiments.forking import (
     Fork,
     changed_child,
@@ -27,7 +29,7 @@ from flows.experiments.forking import (
     declared_options,
     parent_of,
 )
-from flows.experiments.keys import attempt_key, in_key, model_origins
+from flows.experiments.keys import in_key, model_origins
 from flows.experiments.plan import load
 from flows.experiments.workspaces import cache_folder
 from flows.storage.journals import open_journal
@@ -110,7 +112,7 @@ def check(prefix: str, lake_path: str | None, changes: Changes) -> Selective:
             file is no result of its step, or nothing would change.
     """
     lake, journal, parent = parent_of(prefix, lake_path)
-    steps = sorted(journal.steps(parent.attempt_id), key=lambda step: step.ordinal)
+    steps = sorted(steps_to_reuse(journal, parent.attempt_id), key=lambda step: step.ordinal)
     rules = Rules(_edits(parent, steps, changes.edits), _patterns(changes.never))
     original = declared(lake, parent)
     before = original.arm(parent.arm)
@@ -139,7 +141,8 @@ def _is_elsewhere(lake: Lake, parent: Attempt, original: Experiment) -> bool:
         return True
     place = Place(rows[0]["environment"], rows[0]["image_digest"], original.network)
     cell = Cell(original, original.arm(parent.arm), instance, parent.repeat, place)
-    if attempt_key(cell)[:32] != parent.attempt_id:
+    matches = EarlierAttempts.read(lake, original.name).matches(cell)
+    if all(match.found.attempt.attempt_id != parent.attempt_id for match in matches):
         return True
     return place.environment == "docker" and _local_image(instance.image) != place.image_digest
 

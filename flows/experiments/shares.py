@@ -18,7 +18,7 @@ from agent.timings import timings
 from flows.errors import UsageError
 from flows.experiments.cell_state import End
 from flows.experiments.cells import Cell
-from flows.experiments.keys import attempt_key
+from flows.experiments.keys import attempt_id_of
 from flows.experiments.stop import Stop
 
 OnEnd = Callable[[Cell, End, str], Awaitable[None]]
@@ -201,7 +201,7 @@ def claimable(queue: Queue) -> int:
 
 def cell_name(cell: Cell) -> str:
     """Return the name of a cell in a queue: the id of its attempt."""
-    return attempt_key(cell)[:32]
+    return attempt_id_of(cell)
 
 
 def _known(known: dict[str, Cell], name: str) -> Cell:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.errors import WorkspaceError
+from agent.journal import RecordedStep
 from agent.workspaces import (
     DockerWorkspace,
     HostWorkspace,
@@ -67,6 +68,8 @@ class AttemptWorkspaces:
     """The original attempt of a chain of forks; its paths appear in the conversation."""
     mounts: tuple[Mount, ...] = ()
     """Folders of this machine that containers may read. Commands on the host read everything."""
+    names_journal: bool = True
+    """False for an attempt of release 0.1, whose folders on the host had its id alone."""
 
     @property
     def root(self) -> str:
@@ -88,6 +91,13 @@ class AttemptWorkspaces:
     def mounting(self, mounts: Sequence[Mount]) -> "AttemptWorkspaces":
         """Return these workspaces, with other mounts in every container."""
         return replace(self, mounts=tuple(mounts))
+
+    def as_recorded(self, steps: Sequence[RecordedStep]) -> "AttemptWorkspaces":
+        """Return these workspaces at the paths that the recorded steps name."""
+        of_0_1 = replace(self, names_journal=False)
+        root = of_0_1.root.encode()
+        is_named = self.environment == "host" and any(root in step.request for step in steps)
+        return of_0_1 if is_named else self
 
     @asynccontextmanager
     async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[Workspace]:
@@ -115,7 +125,8 @@ class AttemptWorkspaces:
     def _folder(self, name: str) -> str:
         """Return the name of a host workspace, the same in every process that resumes it."""
         branch = name.split("/") if name else []
-        return "-".join([self.journal_id[:8], self.origin_id, *branch])
+        journal = [self.journal_id[:8]] if self.names_journal else []
+        return "-".join([*journal, self.origin_id, *branch])
 
 
 @asynccontextmanager

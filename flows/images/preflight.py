@@ -19,7 +19,7 @@ from flows.experiments import records, workspaces
 from flows.experiments.cells import Cell, Place
 from flows.experiments.declaration import Experiment
 from flows.experiments.endings import Interruption
-from flows.experiments.keys import attempt_key
+from flows.experiments.keys import attempt_id_of
 from flows.images.cache import last_digest
 from flows.images.schedule import scheduled
 from flows.storage.lake import Lake, Row
@@ -170,7 +170,7 @@ def _row(found: Preflight, instance: Instance, place: Place, duration_s: float) 
 
 def _record(cell: Cell, reason: str, lake: Lake) -> None:
     """Record an attempt row for a refused cell, unless an earlier run left one."""
-    attempt_id = attempt_key(cell)[:32]
+    attempt_id = attempt_id_of(cell)
     if lake.has("attempts", *cell.partition, attempt_id):
         return
     ended = Interruption("refused", reason)

@@ -28,7 +28,7 @@ from flows.experiments.cell_state import End
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Budget
 from flows.experiments.gates import FailedGate
-from flows.experiments.keys import attempt_key
+from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import Plan
 from flows.storage.journals import open_journal
 
@@ -163,14 +163,14 @@ def _of_cell(cell: Cell, result: str) -> dict[str, Any]:
         "arm": cell.arm.name,
         "instance_id": cell.instance.instance_id,
         "repeat": cell.repeat,
-        "attempt_id": attempt_key(cell)[:32],
+        "attempt_id": attempt_id_of(cell),
         "detail": result[:_DETAIL_CHARACTERS],
     }
 
 
 def _related(cell: Cell) -> dict[str, str]:
     return {
-        "prefect.resource.id": f"durabench.cell.{attempt_key(cell)[:32]}",
+        "prefect.resource.id": f"durabench.cell.{attempt_id_of(cell)}",
         "prefect.resource.name": cell.label,
         "prefect.resource.role": "cell",
     }

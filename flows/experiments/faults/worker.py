@@ -6,7 +6,7 @@ from pathlib import Path
 
 from flows.experiments import declaration, records
 from flows.experiments.directly import solved
-from flows.experiments.keys import attempt_key
+from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import prepare
 from flows.storage.journals import open_journal
 
@@ -18,7 +18,7 @@ async def work(experiment: Path, lake_path: str) -> None:
     """Work on the only cell of an experiment, and end its attempt."""
     plan = await prepare(declaration.load(experiment), lake_path)
     cell = plan.cells[0]
-    attempt_id = attempt_key(cell)[:32]
+    attempt_id = attempt_id_of(cell)
     journal = open_journal(plan.lake)
     journal.start(records.journaled(cell, attempt_id))
     await solved(cell, plan.lake, journal, attempt_id)

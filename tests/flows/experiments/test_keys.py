@@ -1,8 +1,6 @@
 """The content of cache keys, and the rule that every field is considered."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +8,7 @@ from pydantic import BaseModel
 
 from agent.arms import ARMS
 from agent.arms.options import MiniOptions
+from agent.models.spec import LiteLLMSpec
 from eval.types import Instance
 from flows.experiments import declaration
 from flows.experiments.cells import Cell, Place, Submission
@@ -18,13 +17,14 @@ from flows.experiments.keys import (
     ALWAYS_IN_KEY,
     CELL_KEY_FIELDS,
     CELL_KEY_IGNORED,
+    EXTRA_IGNORED,
+    MODEL_KEY_FIELDS,
+    MODEL_KEY_IGNORED,
     attempt_key,
     in_key,
+    model_origins,
     verdict_key,
 )
-
-OF_0_1 = json.loads(Path(__file__).with_name("keys_of_0_1.json").read_text())
-"""Arms, and the keys of their attempts in release 0.1."""
 
 INSTANCE = Instance(
     instance_id="a__b-1",
@@ -68,6 +68,69 @@ def test_every_field_of_an_experiment_is_in_the_key_or_ignored_for_a_reason() ->
     assert CELL_KEY_FIELDS.keys() | CELL_KEY_IGNORED.keys() == Experiment.model_fields.keys()
 
 
+def test_every_field_of_a_model_is_in_the_key_or_ignored_for_a_reason() -> None:
+    """Every field of a LiteLLM model is either in the key or ignored for a stated reason."""
+    assert not MODEL_KEY_FIELDS.keys() & MODEL_KEY_IGNORED.keys()
+    assert MODEL_KEY_FIELDS.keys() | MODEL_KEY_IGNORED.keys() == LiteLLMSpec.model_fields.keys()
+
+
+MODEL = {"name": "openai/gpt-5", "temperature": 0.5, "extra": {"top_p": 0.5}}
+
+REACH = {
+    "api_base": "http://localhost:2/v1",
+    "timeout_s": 5,
+    "max_retries": 0,
+    "input_cost_per_token": 1.0,
+    "output_cost_per_token": 2.0,
+    "extra": {"top_p": 0.5, **dict.fromkeys(EXTRA_IGNORED, 1)},
+}
+"""Other values of every field that says how a model is reached, or what it costs."""
+
+ANSWER: list[dict[str, Any]] = [
+    {"name": "openai/gpt-6"},
+    {"temperature": 0.6},
+    {"api": "responses"},
+    {"max_tokens": 100},
+    {"context_tokens": 9000},
+    {"reasoning_effort": "low"},
+    {"native_tools": False},
+    {"extra": {"top_p": 0.6}},
+]
+"""Other values of each field that decides what a model answers."""
+
+
+def places_of_a_model(model: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return declarations with a model at every kind of place."""
+    roles = {"solver": {"model": model, "temperature": 0.1}}
+    kinds = {"reader": {"model": model}}
+    durable = {"agent": "durable", "options": {"profile": {"roles": roles}}}
+    loop = {
+        "agent": "loop",
+        "options": {
+            "capabilities": ["look", "subagents"],
+            "subagents": {"kinds": kinds},
+            "roles": {"loop": model},
+        },
+    }
+    staged = {"agent": "staged", "options": {"roles": {"plan": model}}}
+    arms = [{"agent": "mini"}, {"agent": "mini", "model": model}, durable, loop, staged]
+    return [{"arms": [{"name": "a", **arm}], "primary": None, "model": model} for arm in arms]
+
+
+@pytest.mark.parametrize("place", range(len(places_of_a_model(MODEL))))
+def test_how_a_model_is_reached_is_no_part_of_a_key(place: int) -> None:
+    """Address, timeout, retries and prices change neither the key of an attempt nor what decides
+    the answers of its calls, whatever role the model has; each other field changes both."""
+    assert {*REACH} == {*MODEL_KEY_IGNORED, "extra"}
+    assert {name for change in ANSWER for name in change} == {*MODEL_KEY_FIELDS} - {"provider"}
+    asked, moved, *others = [
+        cell(**places_of_a_model({**MODEL, **change})[place]) for change in ({}, REACH, *ANSWER)
+    ]
+    assert attempt_key(moved) == attempt_key(asked)
+    assert model_origins(moved.experiment, moved.arm) == model_origins(asked.experiment, asked.arm)
+    assert len({attempt_key(each) for each in [asked, *others]}) == len(others) + 1
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -105,15 +168,6 @@ def test_the_key_of_an_attempt_changes_with_what_defines_it(changes: dict[str, A
 def test_the_key_of_an_attempt_ignores_everything_else(changes: dict[str, Any]) -> None:
     """A rebuilt image, more repeats, more workers or another comparison reuse the attempt."""
     assert attempt_key(cell(**changes)) == attempt_key(cell())
-
-
-@pytest.mark.parametrize("known", OF_0_1, ids=[json.dumps(each["arm"]) for each in OF_0_1])
-def test_attempts_of_release_0_1_keep_their_keys(known: dict[str, Any]) -> None:
-    """Attempts of release 0.1 keep their keys, whatever options and models their arms have."""
-    assert (
-        attempt_key(cell(arms=[{"name": "a", **known["arm"]}], primary=None, model=None), version=1)
-        == (known["key"])
-    )
 
 
 class LaterOptions(MiniOptions):
