@@ -191,7 +191,14 @@ class NoProgram(InfrastructureError):
 
 
 class ModelError(InfrastructureError):
-    """The model gave no usable answer after all retries that its error class allows."""
+    """The model gave no usable answer after all retries that its error class allows.
+
+    `is_free` is True if the last request is known to have cost nothing.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = True, is_free: bool = False) -> None:
+        super().__init__(message, retryable=retryable)
+        self.is_free = is_free
 
 
 class RequestRefused(ModelError):
@@ -201,8 +208,8 @@ class RequestRefused(ModelError):
     send a different request.
     """
 
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message, retryable=retryable)
+    def __init__(self, message: str, *, retryable: bool = False, is_free: bool = True) -> None:
+        super().__init__(message, retryable=retryable, is_free=is_free)
 
 
 class JournalError(InfrastructureError):

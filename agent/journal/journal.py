@@ -213,8 +213,7 @@ class Journal:
         """Acquire the right to write the attempt, for `ttl_s` seconds unless it is renewed.
 
         A worker may acquire its own lease again, so worker names must be unique. Calls of earlier
-        epochs that have no result are lost. Each is billed at twice the dearest settled call of the
-        arm, once ten are settled, and at most at its reservation.
+        epochs that have no result are lost. Each is billed at its reservation.
 
         Raises:
             LeaseHeld: another worker's lease has not expired.
@@ -411,8 +410,25 @@ class Journal:
 
         self._database.write(work)
 
+    def resend(self, lease: Lease, scope: str, seq: int, reservation: Reservation) -> None:
+        """Reserve the cost of a call once more, whose first request was lost and is billed.
+
+        Raises:
+            BudgetExhausted: a limit does not allow the call again; nothing is written.
+            BudgetReserved: the same, until calls in flight have settled.
+            FencedError: another worker has acquired the attempt.
+        """
+
+        def work(connection: Connection) -> None:
+            leases.check(connection, lease)
+            counted_in = self._names(connection, lease)
+            ledger.lose(connection, lease, scope, seq)
+            ledger.reserve(connection, lease, scope, seq, reservation, counted_in)
+
+        self._database.write(work)
+
     def cancel(self, lease: Lease, scope: str, seq: int) -> None:
-        """Cancel an intent whose call did not reach a provider, and its reservation.
+        """Cancel an intent whose call cost nothing, and its reservation.
 
         Raises:
             FencedError: another worker has acquired the attempt.

@@ -1,8 +1,8 @@
 """Calls and their costs: reservations, their settlement, and the limits on both.
 
 Every call is one row. It is `reserved` before it is sent, `settled` at its cost when its result
-arrives, and `lost` at an estimate when its worker died in between. Limited amounts are kept as
-totals per attempt, arm and experiment. A transaction always locks those rows in the same order.
+arrives, and `lost` at its reservation when its answer will never be known. Limited amounts are kept
+as totals per attempt, arm and experiment. A transaction always locks those rows in the same order.
 """
 
 import math
@@ -26,7 +26,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-from sqlalchemy.sql.elements import ColumnElement
 
 from agent.errors import BudgetExhausted, BudgetReserved, JournalError
 from agent.journal.database import clock
@@ -36,12 +35,6 @@ from agent.journal.types import Account, Attempt, Lease, Limit, Reservation
 
 NUSD = 1_000_000_000
 """Billionths of a dollar in one dollar."""
-
-LOST_KNOWN_FROM = 10
-"""Settled calls of an arm from which the cost of its lost calls is estimated."""
-
-LOST_FACTOR = 2
-"""A lost call is billed at this many times the dearest settled call, at most its reservation."""
 
 _COUNTED_IN = or_(
     *(
@@ -190,43 +183,39 @@ def withdraw(connection: Connection, lease: Lease, scope: str, seq: int, counted
         _count(connection, counted_in, -reserved, -1)
 
 
-def forfeit(connection: Connection, attempt: Attempt) -> None:
-    """Mark every open reservation as lost, and bill it at what it can be expected to have cost.
+def lose(connection: Connection, lease: Lease, scope: str, seq: int) -> None:
+    """Mark the open reservation of a call as lost, so that its request may be sent again.
 
-    Such a call was perhaps sent, and its answer will never be known. A reservation is many times
-    what most calls cost, so a few crashes would bill a whole budget that was never spent.
+    The first request was perhaps charged for, and is billed at its reservation. Its row gets a
+    negative epoch, -1 for the first request of a call that was lost.
     """
-    open_calls = (ledger.c.attempt_id == attempt.attempt_id, ledger.c.state == "reserved")
-    reserved = connection.execute(
-        select(func.sum(ledger.c.reserved_nusd)).where(*open_calls)
-    ).scalar_one()
-    if reserved is None:
-        return
-    lost_nusd: ColumnElement[int] = ledger.c.reserved_nusd
-    if (expected := _expected_of_lost(connection, attempt)) is not None:
-        lost_nusd = case((lost_nusd > expected, expected), else_=lost_nusd)
-    lost = connection.execute(
-        update(ledger)
-        .where(*open_calls)
-        .values(state="lost", billed_nusd=lost_nusd)
-        .returning(ledger.c.billed_nusd)
-    )
-    _count(connection, names(attempt), sum(lost.scalars()) - int(reserved), 0)
-
-
-def _expected_of_lost(connection: Connection, attempt: Attempt) -> int | None:
-    """Return the most that a lost call is billed at, or None while too little is known."""
-    settled = connection.execute(
-        select(func.count().label("calls"), func.max(ledger.c.billed_nusd).label("dearest"))
-        .select_from(attempts)
-        .join(ledger, ledger.c.attempt_id == attempts.c.attempt_id)
+    lost_before = (
+        select(func.count())
+        .select_from(ledger)
         .where(
-            attempts.c.experiment == attempt.experiment,
-            attempts.c.arm == attempt.arm,
-            ledger.c.state == "settled",
+            ledger.c.attempt_id == lease.attempt_id,
+            ledger.c.scope == scope,
+            ledger.c.seq == seq,
+            ledger.c.epoch < 0,
         )
-    ).one()
-    return LOST_FACTOR * int(settled.dearest) if settled.calls >= LOST_KNOWN_FROM else None
+    )
+    number = connection.execute(lost_before).scalar_one() + 1
+    connection.execute(
+        update(ledger).where(*_CALL).values(state="lost", epoch=-number), _key(lease, scope, seq)
+    )
+
+
+def forfeit(connection: Connection, attempt: Attempt) -> None:
+    """Mark every open reservation as lost. It stays billed at what the call can have cost.
+
+    Such a call was perhaps sent, and its answer will never be known. A lower estimate would let a
+    program that crashes on purpose spend more than its budget.
+    """
+    connection.execute(
+        update(ledger)
+        .where(ledger.c.attempt_id == attempt.attempt_id, ledger.c.state == "reserved")
+        .values(state="lost")
+    )
 
 
 def forget(connection: Connection, attempt: Attempt) -> None:

@@ -34,6 +34,8 @@ _MARKED_BY = {"anthropic", "azure_ai", "bedrock", "databricks", "openrouter", "v
 """Providers that accept cache markers for Claude models, according to LiteLLM's documentation."""
 
 
+Resend = Callable[[], Awaitable[None]]
+
 T = TypeVar("T")
 
 _NO_OUTPUT = "Unknown items in responses API response"
@@ -91,7 +93,7 @@ class LiteLLMModel:
         limit = self._ceilings.max_tokens_within(request, window)
         try:
             if request.foreign is not None and request.parameters is None:
-                return await self._passed_on(request.foreign, limit)
+                return await self._passed_on(request.foreign, limit, request.before_resend)
             return await self._translated(litellm, request, limit)
         except (ContextWindowExceeded, RequestRefused) as error:
             raise windows.judged(error, estimated_tokens(request), window) from error
@@ -110,7 +112,8 @@ class LiteLLMModel:
                 raise EmptyAnswer("the answer has no choices")
             return response, _reported(response, noted.body)
 
-        answer, latency_s, retries = await self._sent(send, tokens(request.messages))
+        size, resend = tokens(request.messages), request.before_resend
+        answer, latency_s, retries = await self._sent(send, size, resend)
         return self._reply(*answer, latency_s, retries)
 
     async def _completed(self, litellm: ModuleType, arguments: dict[str, Any]) -> Any:
@@ -120,7 +123,9 @@ class LiteLLMModel:
             return await _streamed_by_responses(litellm, arguments, self._tell)
         return await streamed(litellm, arguments, self._tell)
 
-    async def _sent(self, send: Callable[[], Awaitable[T]], size: int) -> tuple[T, float, int]:
+    async def _sent(
+        self, send: Callable[[], Awaitable[T]], size: int, before_resend: Resend | None
+    ) -> tuple[T, float, int]:
         """Return the answer to a request of `size` tokens, its latency, and the failures before."""
 
         async def attempt() -> tuple[T, float]:
@@ -133,16 +138,23 @@ class LiteLLMModel:
             return response, time.perf_counter() - started
 
         (response, latency_s), retries = await call_with_retries(
-            attempt, self._policy, sleep=self._sleep, uniform=self._uniform
+            attempt,
+            self._policy,
+            sleep=self._sleep,
+            uniform=self._uniform,
+            before_resend=before_resend,
         )
         return response, latency_s, retries
 
-    async def _passed_on(self, foreign: Foreign, limit: int) -> ModelReply:
+    async def _passed_on(
+        self, foreign: Foreign, limit: int, before_resend: Resend | None
+    ) -> ModelReply:
         """Send a request of another program in its dialect, under the declared model."""
         body = native.body(self._spec, foreign, limit)
         answer, latency_s, retries = await self._sent(
             lambda: native.post(self._spec, foreign, body),
             len(foreign.asked.text) // CHARS_PER_TOKEN,
+            before_resend,
         )
         cost_usd, source = cost_of(answer.reported, self._ceilings)
         return ModelReply(

@@ -1,7 +1,7 @@
 """The model interface of an arm: messages in, one assistant message and its usage out."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -124,9 +124,12 @@ class ModelRequest:
     parameters: Parameters | None = None
     """What another program set, in a translated request. The model's own settings come first."""
     foreign: Foreign | None = None
-    """The request as another program made it, for a model that takes its dialect.
+    """The request as another program made it, from which messages and tools are translated for a
+    model that does not take its dialect."""
+    before_resend: Callable[[], Awaitable[None]] | None = field(default=None, compare=False)
+    """Reserves the cost of a request once more, after one that was perhaps charged for.
 
-    Messages and tools are then empty.
+    Raises BudgetExhausted if it must not be sent again.
     """
 
 

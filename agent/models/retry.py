@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Literal, TypeVar
 
+import httpx
+
 from agent.errors import (
     AgentError,
     ContextWindowExceeded,
@@ -16,20 +18,45 @@ from agent.errors import (
     ModelError,
     NotSent,
     RequestRefused,
+    one_line,
 )
 
 T = TypeVar("T")
 
 Kind = Literal[
-    "rate limit", "server error", "timeout", "connection", "malformed answer", "context", "refused"
+    "rate limit",
+    "server error",
+    "timeout",
+    "connection",
+    "not sent",
+    "malformed answer",
+    "context",
+    "refused",
 ]
 """`context` and `refused` are final: the same request would get the same answer."""
 
-_REFUSALS: frozenset[Kind] = frozenset({"rate limit", "server error"})
-"""Failures that the provider itself reports, and does not charge for.
+_FREE: frozenset[Kind] = frozenset({"rate limit", "server error", "refused", "context", "not sent"})
+"""Failures that are known to cost nothing: the provider reports them itself, or was never asked.
 
-After any other failure, the provider may have done the work.
+After any other, the provider may have done the work.
 """
+
+_NOT_SENT = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.PoolTimeout,
+    httpx.ProxyError,
+    httpx.UnsupportedProtocol,
+    httpx.LocalProtocolError,
+    httpx.InvalidURL,
+)
+"""Errors before a request was sent."""
+
+_OURS = (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.InvalidURL)
+"""Errors of a request that cannot be sent at all."""
+
+_TIMEOUTS = frozenset({408, 504, 524})
+"""Statuses of a provider, or of what is before it, that waited too long for an answer."""
 
 _MALFORMED = ("'choices'", "invalid response", "json response", "json_invalid")
 """LiteLLM's wording for an answer that it cannot read. Such an error has no other mark."""
@@ -42,6 +69,7 @@ _HINTS = {
     402: "the account has no credit left",
     403: "the key may not use this model",
     404: "check the model's name and api_base",
+    **dict.fromkeys((301, 302, 303, 307, 308), "the server redirects, so correct api_base"),
 }
 
 
@@ -60,11 +88,13 @@ class Failure:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Exponential backoff with full jitter, or the provider's Retry-After if given."""
+    """Exponential backoff with full jitter, or the provider's Retry-After if that is longer."""
 
     max_retries: int = 8
     malformed_retries: int = 3
     """A model that answers garbage three times will continue to do so."""
+    timeout_retries: int = 1
+    """A model that still generates at the end of its time will do so again, and is paid for it."""
     first_wait_s: float = 1.0
     longest_wait_s: float = 60.0
     longest_retry_after_s: float = 600.0
@@ -74,10 +104,8 @@ class RetryPolicy:
         """Return True if a call that was retried `retries` times may be retried again."""
         if failure.kind in ("context", "refused") or self.asks_too_much(failure):
             return False
-        malformed = failure.kind == "malformed answer"
-        return retries < (
-            min(self.malformed_retries, self.max_retries) if malformed else self.max_retries
-        )
+        own = {"malformed answer": self.malformed_retries, "timeout": self.timeout_retries}
+        return retries < min(self.max_retries, own.get(failure.kind, self.max_retries))
 
     def asks_too_much(self, failure: Failure) -> bool:
         return (failure.retry_after_s or 0) > self.longest_retry_after_s
@@ -85,10 +113,12 @@ class RetryPolicy:
     def wait_s(
         self, failure: Failure, retries: int, uniform: Callable[[float, float], float]
     ) -> float:
-        """Return the seconds before the next request. Jitter spreads simultaneous failures."""
-        if failure.retry_after_s is not None:
-            return failure.retry_after_s * (1 + uniform(0, 0.25))
-        return uniform(0, min(self.longest_wait_s, self.first_wait_s * 2**retries))
+        """Return the seconds before the next request. Jitter spreads simultaneous failures.
+
+        A hint of the provider makes it longer, and never shorter.
+        """
+        own = uniform(0, min(self.longest_wait_s, self.first_wait_s * 2**retries))
+        return max(own, (failure.retry_after_s or 0.0) * (1 + uniform(0, 0.25)))
 
 
 class EmptyAnswer(Exception):
@@ -101,10 +131,14 @@ async def call_with_retries(
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     uniform: Callable[[float, float], float] = random.uniform,
+    before_resend: Callable[[], Awaitable[None]] | None = None,
 ) -> tuple[T, int]:
     """Return the result of `call`, and the number of failed calls before it.
 
+    `before_resend` is awaited before each request that follows one that was perhaps charged for.
+
     Raises:
+        BudgetExhausted: `before_resend` does not allow another request.
         ContextWindowExceeded: the conversation is longer than the model can read.
         ModelError: an error that cannot be retried, or the last error when no retry is left.
         NotSent: `call` or `sleep` raised Interrupted, and no earlier call can have cost anything.
@@ -119,28 +153,34 @@ async def call_with_retries(
                 failure = classify(error)
                 if failure is None:
                     raise
+                is_free = is_free and failure.kind in _FREE
                 if not policy.allows(failure, retries):
-                    raise _final(failure, retries, policy) from error
-            is_free = is_free and failure.kind in _REFUSALS
+                    raise _final(failure, retries, policy, is_free=is_free) from error
             await sleep(policy.wait_s(failure, retries, uniform))
             retries += 1
+            if not is_free and before_resend is not None:
+                await before_resend()
+                is_free = True
     except Interrupted as error:
         if is_free:
             raise NotSent(str(error)) from None
         raise
 
 
-def _final(failure: Failure, retries: int, policy: RetryPolicy) -> AgentError:
+def _final(failure: Failure, retries: int, policy: RetryPolicy, *, is_free: bool) -> AgentError:
     if failure.kind == "context":
         return ContextWindowExceeded(failure.message)
     if policy.asks_too_much(failure):
         wait = f"asks to wait {failure.retry_after_s:.0f} s"
-        return ModelError(f"{failure.kind}: {failure.message} ({wait})", retryable=False)
+        message = f"{failure.kind}: {failure.message} ({wait})"
+        return ModelError(message, retryable=False, is_free=is_free)
     if failure.is_invalid:
-        return RequestRefused(f"{failure.kind}: {failure.message}")
-    tried = f" (after {retries} retries)" if retries else ""
+        return RequestRefused(f"{failure.kind}: {failure.message}", is_free=is_free)
+    tried = f" (after {retries} {'retry' if retries == 1 else 'retries'})" if retries else ""
     return ModelError(
-        f"{failure.kind}: {failure.message}{tried}", retryable=failure.kind != "refused"
+        f"{failure.kind}: {failure.message}{tried}",
+        retryable=failure.kind not in ("refused", "timeout"),
+        is_free=is_free,
     )
 
 
@@ -150,6 +190,9 @@ def classify(error: Exception) -> Failure | None:
         return Failure("malformed answer", str(error))
     if isinstance(error, TimeoutError):
         return Failure("timeout", "the request took longer than timeout_s")
+    if (unsent := _unsent(error)) is not None:
+        kind: Kind = "refused" if isinstance(unsent, _OURS) else "not sent"
+        return Failure(kind, one_line(unsent))
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
         return None
@@ -168,8 +211,10 @@ def classify(error: Exception) -> Failure | None:
 def _kind(status: int, message: str, text: str, *, answered: bool) -> Kind:
     if status == 429:
         return "refused" if "insufficient_quota" in text else "rate limit"
-    if status == 408:
+    if status in _TIMEOUTS:
         return "timeout"
+    if 300 <= status < 400:
+        return "refused"
     # LiteLLM reports a body that it cannot parse under the response's own status, 200. It reports
     # errors without a response as 500 without headers.
     if status < 400 or (not answered and any(mark in text.lower() for mark in _MALFORMED)):
@@ -190,16 +235,33 @@ def _headers(error: Exception) -> Mapping[str, str]:
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Return the seconds in `retry-after-ms` or `Retry-After`. The latter may be a date."""
+    """Return the seconds in `retry-after-ms` or `Retry-After`, which may be a date. None if there
+    is no wait in them.
+    """
+    for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        if (seconds := _seconds(headers.get(name, ""), unit_s, now)) is not None:
+            return seconds
+    return None
+
+
+def _seconds(value: str, unit_s: float, now: datetime | None) -> float | None:
+    if re.fullmatch(r"\s*\d{1,12}(\.\d*)?\s*", value, re.ASCII):
+        return float(value) * unit_s
     try:
-        if "retry-after-ms" in headers:
-            return max(0.0, float(headers["retry-after-ms"]) / 1000)
-        value = headers["retry-after"]
-        if re.fullmatch(r"\s*\d+(\.\d*)?\s*", value):
-            return float(value)
-        return max(0.0, (parsedate_to_datetime(value) - (now or datetime.now(UTC))).total_seconds())
-    except (KeyError, TypeError, ValueError):
+        wait_s = (parsedate_to_datetime(value) - (now or datetime.now(UTC))).total_seconds()
+    except (TypeError, ValueError, OverflowError):
         return None
+    return wait_s if wait_s > 0 else None
+
+
+def _unsent(error: BaseException | None) -> Exception | None:
+    """Return the error before a request was sent that led to an error, or None."""
+    seen = 0
+    while error is not None and seen < 20:
+        if isinstance(error, _NOT_SENT):
+            return error
+        error, seen = error.__cause__ or error.__context__, seen + 1
+    return None
 
 
 def _provider_words(error: Exception) -> str:

@@ -15,6 +15,9 @@ With them, a budget is used up to a few cents. Below the last, most replies woul
 """
 
 
+Resend = Callable[[], Awaitable[None]]
+
+
 @dataclass(frozen=True)
 class Contact:
     """One contact with the outside world, before it happens."""
@@ -26,6 +29,8 @@ class Contact:
     """The part of the request that is recorded."""
     run: Callable[[float], Awaitable[Result]]
     """Executes the request. Takes the remaining seconds."""
+    with_resend: Callable[[Resend], "Contact"] | None = None
+    """Returns the same model call with what it has to await before it sends its request again."""
     ceiling_usd: Callable[[], float | None] = lambda: 0.0
     inputs: str | None = None
     """Digest of what else decides the result; None if that is unknown."""
@@ -75,8 +80,8 @@ def contact(
 ) -> Contact:
     """Return a model call. The limit on its output is no part of the record."""
 
-    def limited(max_tokens: int | None) -> Contact:
-        sent = replace(request, max_tokens=max_tokens)
+    def limited(max_tokens: int | None, before_resend: Resend | None = None) -> Contact:
+        sent = replace(request, max_tokens=max_tokens, before_resend=before_resend)
 
         async def answer(left_s: float) -> Result:
             async with asyncio.timeout(left_s if left_s < float("inf") else None):
@@ -87,6 +92,7 @@ def contact(
             whole,
             kept,
             answer,
+            lambda resend: limited(max_tokens, resend),
             lambda: model.ceiling_usd(sent),
             inputs,
             lambda: [limited(tokens) for tokens in _LOWER_OUTPUT_LIMITS],

@@ -87,6 +87,15 @@ class StepLog(Protocol):
         """
         ...
 
+    async def resend(self, call: Entry, ceiling_usd: float | None) -> None:
+        """Reserve the cost of an intended call once more. Its first request is billed as lost.
+
+        Raises:
+            BudgetExhausted: the call could cost more than is left; nothing is written.
+            Interrupted: a stop was requested while it waited for calls in flight.
+        """
+        ...
+
     async def record(
         self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
     ) -> None:
@@ -94,7 +103,7 @@ class StepLog(Protocol):
         ...
 
     async def cancel(self, call: Entry) -> None:
-        """Cancel an intent whose call did not reach a provider."""
+        """Cancel an intent whose call cost nothing."""
         ...
 
     async def append(
@@ -153,6 +162,9 @@ class NoLog:
         return self._trees[tree.tree]
 
     async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
+        return
+
+    async def resend(self, call: Entry, ceiling_usd: float | None) -> None:
         return
 
     async def record(
@@ -227,16 +239,31 @@ class JournalLog:
                 "input_cost_per_token and output_cost_per_token, or limit calls instead"
             )
         reservation = Reservation(ceiling_usd, self.limits)
+
+        async def intend() -> None:
+            async with self._unwritten.handed_over() as steps:
+                await self._write(call, partial(self._intend, call, reservation, steps))
+
+        await self._patiently(intend)
+
+    async def resend(self, call: Entry, ceiling_usd: float | None) -> None:
+        reservation = Reservation(ceiling_usd, self.limits)
+        resend = partial(self.journal.resend, self.lease, call.scope, call.seq, reservation)
+        await self._patiently(lambda: asyncio.to_thread(resend))
+
+    async def _patiently(self, reserve: Callable[[], Awaitable[None]]) -> None:
+        """Reserve something, and wait while calls in flight have reserved what it needs.
+
+        Raises:
+            BudgetExhausted: a limit does not allow it.
+        """
         until = time.monotonic() + timings().budget_patience_s
         while True:
             try:
-                async with self._unwritten.handed_over() as steps:
-                    await self._write(call, partial(self._intend, call, reservation, steps))
+                return await reserve()
             except BudgetReserved:
                 if time.monotonic() >= until:
                     raise
-            else:
-                return
             await self.sleep(timings().budget_poll_s)
 
     async def _write(self, call: Entry, write: Callable[..., None]) -> None:

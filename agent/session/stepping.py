@@ -18,6 +18,7 @@ from agent.errors import (
     Destroyed,
     DivergenceError,
     Interrupted,
+    ModelError,
     NotSent,
     OutOfTime,
     RequestRefused,
@@ -273,10 +274,11 @@ class Line:
         except NotSent:
             await log.cancel(entry)
             raise
-        except RequestRefused as error:
-            if not request.is_foreign:
+        except ModelError as error:
+            if error.is_free:
+                await log.cancel(entry)
+            if not (request.is_foreign and isinstance(error, RequestRefused)):
                 raise
-            await log.cancel(entry)
             entry = replace(entry, kind="limit")
             result = CutOff(str(error), "refused")
         except OutOfTime as error:  # from a recorded model, which timed out
@@ -353,7 +355,13 @@ class Line:
         except (CalledOff, Interrupted):
             await self.attempt.log.cancel(entry)
             raise
-        return request
+        if request.with_resend is None:
+            return request
+
+        async def resend() -> None:
+            await self.attempt.log.resend(entry, request.ceiling_usd())
+
+        return request.with_resend(resend)
 
     async def _reserved(self, entry: Entry, request: Contact) -> Contact:
         """Reserve the cost of a call, or of the dearest cheaper one that is allowed."""

@@ -3,9 +3,12 @@
 import asyncio
 from datetime import UTC, datetime
 
+import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agent.errors import AgentError, ContextWindowExceeded, ModelError
+from agent.errors import AgentError, BudgetExhausted, ContextWindowExceeded, ModelError
 from agent.models.retry import (
     EmptyAnswer,
     Failure,
@@ -31,6 +34,19 @@ class ProviderError(Exception):
 
 class ContextWindowExceededError(ProviderError):
     """An error with the same name as LiteLLM's."""
+
+
+FREE = {"busy", "down", "refused", "no key"}
+FAILURES: dict[str, Exception] = {
+    "busy": ProviderError(429),
+    "down": httpx.ConnectError("refused"),
+    "refused": ProviderError(400),
+    "no key": ProviderError(401),
+    "cut": ProviderError(500, "Server disconnected", None),
+    "late": TimeoutError(),
+    "gateway timeout": ProviderError(504),
+    "garbage": EmptyAnswer("no choices"),
+}
 
 
 class Calls:
@@ -103,11 +119,48 @@ async def test_retries_are_counted() -> None:
     assert calls.waits == [1, 2]
 
 
-async def test_retry_after_takes_the_place_of_the_backoff() -> None:
-    """The provider's Retry-After replaces the backoff and is never undercut."""
-    calls = Calls(ProviderError(429, headers={"Retry-After": "20"}))
+@pytest.mark.parametrize("hint", ["0", "-1", "Sat, 01 Mar 2025 11:00:00 GMT", "nan", "1", "20"])
+async def test_a_hint_makes_the_backoff_longer_and_never_shorter(hint: str) -> None:
+    """A provider that is busy for a minute and says "now" is not asked nine times in a second."""
+    errors = [ProviderError(429, headers={"Retry-After": hint})] * 4
+    calls = Calls(*errors)
     await calls.run()
-    assert calls.waits == [25]
+    longer = {"20": [25] * 4, "1": [1.25, 2, 4, 8]}
+    assert calls.waits == longer.get(hint, [1, 2, 4, 8])
+
+
+async def test_a_request_that_timed_out_is_repeated_once() -> None:
+    """A model that generates for the whole time would do so again, and no run repeats it."""
+    calls = Calls(*[TimeoutError()] * 9)
+    with pytest.raises(ModelError, match="after 1 retry") as caught:
+        await calls.run()
+    assert (calls.made, caught.value.retryable, caught.value.is_free) == (2, False, False)
+
+
+@given(st.lists(st.sampled_from(sorted(FAILURES)), max_size=9), st.booleans())
+async def test_each_request_that_may_be_paid_has_a_reservation(
+    failures: list[str], allowed: bool
+) -> None:
+    """Before a request is sent again, that of one that may be paid is reserved once more, and an
+    error says whether the last reservation can be given back."""
+    calls = Calls(*(FAILURES[name] for name in failures))
+    reserved, given_back = 1, 0
+
+    async def reserve() -> None:
+        nonlocal reserved
+        if not allowed:
+            raise BudgetExhausted("no more")
+        reserved += 1
+
+    try:
+        await call_with_retries(calls, RetryPolicy(), sleep=calls.sleep, before_resend=reserve)
+    except ModelError as error:
+        given_back = error.is_free
+    except BudgetExhausted:
+        assert not allowed
+    made = failures[: calls.made]
+    paid = sum(name not in FREE for name in made) + (calls.made > len(failures))
+    assert reserved - given_back == paid
 
 
 async def test_a_wait_that_is_too_long_fails_at_once() -> None:
@@ -161,7 +214,11 @@ async def test_cancellation_passes_through() -> None:
         ({"retry-after": "2"}, 2.0),
         ({"retry-after": "0.5"}, 0.5),
         ({"retry-after": "Sat, 01 Mar 2025 12:00:30 GMT"}, 30.0),
-        ({"retry-after": "Sat, 01 Mar 2025 11:00:00 GMT"}, 0.0),
+        ({"retry-after": "Sat, 01 Mar 2025 11:00:00 GMT"}, None),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after-ms": "soon", "retry-after": "1"}, 1.0),
+        *(({"retry-after": odd}, None) for odd in ("-5", "nan", "inf", "1e9", "9" * 400, "\u0661")),
+        *(({"retry-after-ms": odd}, None) for odd in ("-5", "nan", "inf", "", "Mon, 99 Foo")),
         ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
         ({"retry-after": "soon"}, None),
         ({}, None),

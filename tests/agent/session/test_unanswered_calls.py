@@ -1,0 +1,97 @@
+"""What a call without an answer costs, from the provider's status to the ledger, over HTTP."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.errors import AgentError
+from agent.journal import Account, Attempt, Journal
+from agent.journal.blobs import Blobs
+from agent.journal.holding import held
+from agent.models.litellm_api import LiteLLMModel
+from agent.models.protocol import Foreign, ModelRequest
+from agent.models.spec import LiteLLMSpec
+from agent.session.calls import Calls
+from agent.session.log import JournalLog
+from agent.session.session import Session
+from tests.agent.arms.conftest import make_repository
+from tests.agent.workspaces_on_host import HostWorkspaces
+from tests.servers import openai_server as api
+
+HELLO = [{"role": "user", "content": "Hello."}]
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
+
+
+async def _no_sleep(seconds: float) -> None:
+    return None
+
+
+async def bill(folder: Path, address: str, asks: str, **spec: Any) -> tuple[Account, float]:
+    """Make one call that fails. Return the bill of its attempt, and the reservation of a call."""
+    declared = {"name": "openai/gpt-4o", "api_base": address, "max_retries": 2, **spec}
+    model = LiteLLMModel(LiteLLMSpec.model_validate(declared), sleep=_no_sleep)
+    foreign = Foreign("chat", {"messages": HELLO}, {}) if asks == "program" else None
+    journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
+    journal.start(Attempt("a", "experiment", "arm", "instance", 0, "{}"))
+    async with held(journal, "a") as lease:
+        log = JournalLog(journal, lease, Blobs(folder / "blobs"), (), ())
+        async with Session.start(
+            attempt_id="a", models={"": model}, workspaces=HostWorkspaces(make_repository), log=log
+        ) as session:
+            if foreign is None:
+                asked = session.call(ModelRequest(HELLO))
+            else:
+                asked = Calls(session.scope("agent")).call(foreign, "", "m")
+            with pytest.raises(AgentError):
+                await asked
+    reserved = model.ceiling_usd(ModelRequest([] if foreign else HELLO, foreign=foreign))
+    assert reserved is not None
+    return journal.account("a"), reserved
+
+
+@pytest.mark.parametrize("asks", ["arm", "program"])
+@pytest.mark.parametrize("status", [302, 400, 401, 402, 403, 404, 413, 422, 429, 500, 503, 529])
+async def test_a_refusal_costs_nothing(tmp_path: Path, status: int, asks: str) -> None:
+    """It gives its reservation back, also after the last retry, so refusals fill no budget."""
+    with api.OpenAIServer(lambda body: api.error(status, "no")) as server:
+        account, _ = await bill(tmp_path, server.url, asks)
+        assert len(server.requests) == (3 if status in (429, 500, 503, 529) else 1)
+    assert (account.billed_usd, account.calls_billed) == (0.0, 0)
+
+
+@pytest.mark.parametrize("asks", ["arm", "program"])
+async def test_a_request_that_was_never_sent_costs_nothing(tmp_path: Path, asks: str) -> None:
+    """Nobody listens at that port."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    account, _ = await bill(tmp_path, f"http://127.0.0.1:{port}/v1", asks)
+    assert (account.billed_usd, account.calls_billed) == (0.0, 0)
+
+
+@pytest.mark.parametrize("asks", ["arm", "program"])
+@pytest.mark.parametrize(
+    ("reply", "sent"),
+    [
+        (api.dropped(), 3),
+        (api.empty_choices(), 3),
+        (api.Reply("<html>login</html>"), 3),
+        (api.slow(2, api.text("late")), 2),
+        (api.error(504, "upstream timed out"), 2),
+    ],
+    ids=["cut", "no choices", "no JSON", "late", "gateway timeout"],
+)
+async def test_each_request_that_may_be_paid_is_billed(
+    tmp_path: Path, reply: api.Reply, sent: int, asks: str
+) -> None:
+    """Every repetition has a reservation of its own, which nothing gives back."""
+    with api.OpenAIServer(lambda body: reply) as server:
+        account, reserved = await bill(tmp_path, server.url, asks, timeout_s=0.5)
+        assert len(server.requests) == sent
+    assert account.calls_billed == sent
+    assert account.billed_usd == pytest.approx(sent * reserved)
