@@ -94,7 +94,8 @@ ATTEMPTS = Table(
         Column(
             "outcome",
             TEXT,
-            "submitted, gave_up, out_of_steps, out_of_budget or out_of_time; infrastructure, "
+            "submitted, gave_up, out_of_steps (calls or rounds), out_of_budget (its own limit in "
+            "dollars) or out_of_time, in the same words for every arm; infrastructure, "
             "refused (the image failed its preflight), budget_stop, interrupted and waiting (for "
             "a person) are not final: a later run resumes the attempt",
         ),

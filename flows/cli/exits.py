@@ -1,5 +1,8 @@
 """Exit codes, and errors as one line."""
 
+import io
+import sys
+
 import typer
 from typer.core import TyperGroup
 
@@ -21,6 +24,7 @@ class OneLineErrors(TyperGroup):
     """Print operator errors as one line. All other errors are bugs and print a traceback."""
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # of its own click
+        _take_any_text()
         try:
             return super().invoke(ctx)
         except GateFailed as error:
@@ -32,6 +36,13 @@ class OneLineErrors(TyperGroup):
         except KeyboardInterrupt as error:
             stopped = Interrupted("stopped; run the same command again to continue")
             raise _exit(stopped, EXIT_INFRASTRUCTURE) from error
+
+
+def _take_any_text() -> None:
+    """Let the output show what models wrote, of which not everything can be encoded."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _exit(error: Exception, code: int) -> typer.Exit:

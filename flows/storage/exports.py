@@ -90,7 +90,7 @@ def trajectories(
             model=replies[0].reply.model if replies else "none",
             native_tools=any("tool_calls" in each.reply.message for each in replies),
         )
-        write_whole(path, recording.encode())
+        write_whole(path, recording.encode(errors="backslashreplace"))
         yield path, len(replies)
 
 

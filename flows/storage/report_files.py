@@ -134,8 +134,8 @@ def write_history(lake: Lake, history: "History") -> str:
 
     text = render_markdown(history)
     path = history_path(lake, history.name)
-    write_whole(path.with_suffix(".md"), text.encode())
-    write_whole(path, render_page(history).encode())
+    write_whole(path.with_suffix(".md"), text.encode(errors="backslashreplace"))
+    write_whole(path, render_page(history).encode(errors="backslashreplace"))
     return text
 
 
@@ -168,11 +168,11 @@ def write(
     linked = set()
     with lake.reading():
         for name, content in trajectories.render_trajectories(lake.root, built, insight_of):
-            write_whole(folder / name, content.encode())
+            write_whole(folder / name, content.encode(errors="backslashreplace"))
             linked.add(name)
         before = matching(folder, "*.html")
-    write_whole(path.with_name("report.md"), text.encode())
-    write_whole(path, page.render(built, figures).encode())
+    write_whole(path.with_name("report.md"), text.encode(errors="backslashreplace"))
+    write_whole(path, page.render(built, figures).encode(errors="backslashreplace"))
     for left in before:
         if left.name not in linked:
             remove(left)

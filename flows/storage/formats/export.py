@@ -36,7 +36,7 @@ def trajectories(name: str, output: Path, lake_path: str | None) -> Iterator[Pat
         elif output.is_dir():
             path = output / file_name(attempt)
         content = atif.trajectory(attempt).model_dump_json(exclude_none=True, indent=1)
-        write_whole(path, content.encode())
+        write_whole(path, content.encode(errors="backslashreplace"))
         yield path
 
 

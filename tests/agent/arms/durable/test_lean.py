@@ -205,6 +205,7 @@ async def test_limits_end_the_attempt_and_keep_its_work(lean: Solver) -> None:
     solved = await lean([FIX], [WRITE], work(), limits={"step_limit": 2})
     assert len(solved.model.asked) == 2
     assert "return a + b" in solved.outcome.patch
+    assert solved.outcome.status == "out_of_steps"
     assert solved.report["workflow_status"] == "out_of_limits"
     assert solved.report["closed_gates"] == ["unverified"]
 
@@ -212,7 +213,7 @@ async def test_limits_end_the_attempt_and_keep_its_work(lean: Solver) -> None:
 async def test_the_cost_limit_ends_the_attempt(lean: Solver) -> None:
     """An attempt ends at its cost limit and submits its change."""
     solved = await lean([FIX], [("read", {"path": "calc.py"})], limits={"cost_limit_usd": 0.05})
-    assert len(solved.model.asked) == 5
+    assert (solved.outcome.status, len(solved.model.asked)) == ("out_of_budget", 5)
     assert "return a + b" in solved.outcome.patch
 
 
