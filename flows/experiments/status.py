@@ -242,7 +242,7 @@ def _cell(row: Row, attempts: Sequence[Progress]) -> CellStatus:
     if running:
         return _unfinished(row, running[-1], "running", "")
     begun = [each for each in attempts if each.worker is not None]
-    latest = own or max(begun, key=_last_sign, default=None)
+    latest = own or max(begun, key=lambda each: _last_sign(each) or _NEVER, default=None)
     if is_open and latest is not None and not (own and own.has_ended):
         killed = latest.lease_left_s is not None
         stopped = _filed_state(row) if own else "interrupted"
@@ -299,13 +299,17 @@ def _is_running(attempt: Progress) -> bool:
     return not is_dead(attempt.worker)
 
 
-def _last_sign(attempt: Progress) -> datetime:
+def _last_sign(attempt: Progress) -> datetime | None:
+    """Return the time of the last sign of life, or None if there is none: nothing was recorded."""
     signs = [time for time in (attempt.first_step_at, attempt.last_step_at) if time is not None]
     if attempt.lease_left_s is not None:
         # A worker's lease may be longer than this program's; a sign of life is never in the future.
         renewed_s = min(0.0, attempt.lease_left_s - timings().lease_s)
         signs.append(attempt.now + timedelta(seconds=renewed_s))
-    return max(signs, default=datetime.fromtimestamp(0, UTC))
+    return max(signs, default=None)
+
+
+_NEVER = datetime.fromtimestamp(0, UTC)
 
 
 def _filed_state(row: Row) -> State:
