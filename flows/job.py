@@ -21,7 +21,7 @@ from flows.attempts import solve_only
 from flows.chats.asking import asking, in_a_line
 from flows.errors import GateFailed, IncompleteRun
 from flows.experiments.cells import Cell, Place
-from flows.experiments.earlier import continued
+from flows.experiments.earlier import resume_attempts
 from flows.experiments.plan import declare
 from flows.experiments.records import patch_sha256
 from flows.experiments.stop import Stop
@@ -225,7 +225,7 @@ async def _candidates(prepared: Prepared, place: Place, store: Lake, stop: Stop)
     await asyncio.to_thread(journals.claim, store, experiment.name)
     declare(experiment, [instance], place.environment, store)
     planned = [Cell(experiment, arm, instance, 0, place) for arm in experiment.arms]
-    cells = await asyncio.to_thread(continued, planned, store)
+    cells = await asyncio.to_thread(resume_attempts, planned, store)
     if prepared.checks is not None and not prepared.follows:  # before anything is bought
         await _base(prepared, place, store)
     works: list[Awaitable[Any]] = [_candidate(prepared, cell, store, stop) for cell in cells]

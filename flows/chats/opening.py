@@ -8,7 +8,7 @@ from flows.chats.talk import Talk
 from flows.errors import UsageError
 from flows.experiments import forking, records
 from flows.experiments.cells import Cell, Place
-from flows.experiments.earlier import continued
+from flows.experiments.earlier import resume_attempts
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import declare
 from flows.experiments.plan import prepare as planned
@@ -85,5 +85,5 @@ async def _of_job(request: Request, arm: str, lake: Lake) -> Opened:
     await asyncio.to_thread(journals.claim, lake, experiment.name)
     declare(experiment, [instance], place.environment, lake)
     cell = Cell(experiment, experiment.arm(arm), instance, 0, place)
-    [found] = await asyncio.to_thread(continued, [cell], lake)
+    [found] = await asyncio.to_thread(resume_attempts, [cell], lake)
     return Opened(found, prepared)

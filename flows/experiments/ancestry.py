@@ -13,7 +13,7 @@ from agent.journal import Journal, RecordedStep
 from agent.journal.holding import held
 from agent.session.reuse import Reuse, Rules, fingerprint
 from flows.experiments.cells import Cell
-from flows.experiments.keys import asked_model, attempt_id_of
+from flows.experiments.keys import attempt_id_of, model_in_key
 
 
 def origin_of(journal: Journal, attempt_id: str) -> str:
@@ -55,7 +55,7 @@ def steps_to_reuse(journal: Journal, attempt_id: str) -> list[RecordedStep]:
     ancestor: str | None = attempt_id
     while ancestor is not None and (attempt := journal.attempt(ancestor)) is not None:
         for model in _litellm_models(json.loads(attempt.spec)):
-            now[fingerprint(model)] = fingerprint(asked_model(model))
+            now[fingerprint(model)] = fingerprint(model_in_key(model))
         ancestor = attempt.parent_id
     return [
         replace(step, inputs=replace(step.inputs, digest=now[step.inputs.digest]))

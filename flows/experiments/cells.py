@@ -26,7 +26,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierAttempt:
     """An attempt that an earlier run began at a cell."""
 
     key: str
@@ -43,7 +43,7 @@ class Cell:
     instance: Instance
     repeat: int
     place: Place
-    earlier: Mapping[str, Earlier] = field(default_factory=dict)
+    earlier: Mapping[str, EarlierAttempt] = field(default_factory=dict)
     """By arm, the attempts that the cell and its bases continue (`flows.experiments.earlier`)."""
 
     @property

@@ -16,14 +16,14 @@ from agent.arms import ARMS
 from agent.journal import Attempt
 from agent.journal.watching import Watched
 from flows.errors import UsageError
-from flows.experiments.cells import Cell, Earlier
+from flows.experiments.cells import Cell, EarlierAttempt
 from flows.experiments.keys import (
     agent_spec,
     agent_version,
-    asked_spec,
     declared_key,
     id_of_key,
     key_of,
+    spec_in_key,
 )
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
@@ -42,9 +42,9 @@ class Match:
         return self.found.has_ended, self.found.steps, self.found.attempt.attempt_id
 
     @property
-    def earlier(self) -> Earlier:
+    def earlier(self) -> EarlierAttempt:
         """What the cell needs to continue it."""
-        return Earlier(self.key, self.found.attempt.spec)
+        return EarlierAttempt(self.key, self.found.attempt.spec)
 
 
 class EarlierAttempts:
@@ -58,9 +58,9 @@ class EarlierAttempts:
             one = each.attempt
             self.by_arm[one.arm].append(each)
             self._at[one.arm, one.instance_id, one.repeat].append(each)
-        self._only_filed = {*filed} - {each.attempt.attempt_id for each in attempts}
+        self._lake_only = {*filed} - {each.attempt.attempt_id for each in attempts}
         self._matches: dict[tuple[str, str, int], list[Match]] = {}
-        self._asked: dict[tuple[str, str], bool] = {}
+        self._agrees: dict[tuple[str, str], bool] = {}
 
     @classmethod
     def read(cls, lake: Lake, experiment: str) -> Self:
@@ -78,32 +78,32 @@ class EarlierAttempts:
         """Return all attempts of the cell's arm at its instance and repeat."""
         return self._at.get((cell.arm.name, cell.instance.instance_id, cell.repeat), ())
 
-    def continued_by(self, cell: Cell) -> Cell:
+    def resume(self, cell: Cell) -> Cell:
         """Return the cell with the attempts that it and its bases continue.
 
         Every worker chooses the same ones: only the chosen attempt of a cell gets further steps.
         """
-        if not self._at and not self._only_filed:
+        if not self._at and not self._lake_only:
             return cell
-        earlier: dict[str, Earlier] = {}
+        earlier: dict[str, EarlierAttempt] = {}
         one: Cell | None = cell
         while one is not None:
             chosen = max(self.matches(one), key=lambda match: match.rank, default=None)
-            found = self._filed(one) if chosen is None else chosen.earlier
+            found = self._in_lake(one) if chosen is None else chosen.earlier
             if found is not None:
                 earlier[one.arm.name] = found
             one = one.base
         return replace(cell, earlier=earlier)
 
-    def _filed(self, cell: Cell) -> Earlier | None:
+    def _in_lake(self, cell: Cell) -> EarlierAttempt | None:
         """Return an attempt of an earlier release that only the lake knows: its journal is lost.
 
         It is found only while its model is reached as then.
         """
-        key = declared_key(cell, as_in_0_1=True) if self._only_filed else ""
-        if id_of_key(key) not in self._only_filed:
+        key = declared_key(cell, as_in_0_1=True) if self._lake_only else ""
+        if id_of_key(key) not in self._lake_only:
             return None
-        return Earlier(key, json.dumps(agent_spec(cell, as_in_0_1=True), sort_keys=True))
+        return EarlierAttempt(key, json.dumps(agent_spec(cell, as_in_0_1=True), sort_keys=True))
 
     def matches(self, cell: Cell) -> list[Match]:
         """Return the attempts that are those of a cell."""
@@ -137,20 +137,20 @@ class EarlierAttempts:
     ) -> str | None:
         """Return the key of an attempt if it is one of the cell, otherwise None."""
         base = None if bases is None else bases.get(attempt.parent_id or "")
-        if (bases is not None and base is None) or not self._is_asked(cell, attempt.spec):
+        if (bases is not None and base is None) or not self._is_declared(cell, attempt.spec):
             return None
-        key = key_of(cell, parsed(attempt.spec), base)
+        key = key_of(cell, read_spec(attempt.spec), base)
         return key if id_of_key(key) == attempt.attempt_id else None
 
-    def _is_asked(self, cell: Cell, spec: str) -> bool:
+    def _is_declared(self, cell: Cell, spec: str) -> bool:
         """Return True if an agent is the one that a cell declares. Most cells share theirs."""
         known = (cell.arm.name, spec)
-        if known not in self._asked:
-            self._asked[known] = asked_spec(parsed(spec), cell) == agent_spec(cell)
-        return self._asked[known]
+        if known not in self._agrees:
+            self._agrees[known] = spec_in_key(read_spec(spec), cell) == agent_spec(cell)
+        return self._agrees[known]
 
 
-def continued(cells: Sequence[Cell], lake: Lake) -> list[Cell]:
+def resume_attempts(cells: Sequence[Cell], lake: Lake) -> list[Cell]:
     """Return cells of one experiment with the attempts that they continue.
 
     Raises:
@@ -158,7 +158,7 @@ def continued(cells: Sequence[Cell], lake: Lake) -> list[Cell]:
         JournalError: the journal cannot be opened.
     """
     known = EarlierAttempts.read(lake, cells[0].experiment.name)
-    return [known.continued_by(cell) for cell in cells]
+    return [known.resume(cell) for cell in cells]
 
 
 def refuse_outdated(cells: Sequence[Cell], known: EarlierAttempts) -> None:
@@ -175,7 +175,7 @@ def refuse_outdated(cells: Sequence[Cell], known: EarlierAttempts) -> None:
         mine = [
             (each.attempt, agent_version(spec))
             for each in known.by_arm.get(name, ())
-            if (spec := parsed(each.attempt.spec)).get("agent") == arm.agent
+            if (spec := read_spec(each.attempt.spec)).get("agent") == arm.agent
         ]
         done = {_place(attempt) for attempt, made_by in mine if made_by >= version}
         old = [number for one, number in mine if number < version and _place(one) not in done]
@@ -194,7 +194,7 @@ def _place(attempt: Attempt) -> tuple[str, int]:
 
 
 @lru_cache(maxsize=256)
-def parsed(spec: str) -> Mapping[str, Any]:
+def read_spec(spec: str) -> Mapping[str, Any]:
     """Return agent and environment of an attempt as the journal has them."""
     found: Mapping[str, Any] = json.loads(spec)
     return found

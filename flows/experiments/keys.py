@@ -235,31 +235,31 @@ def agent_version(spec: Mapping[str, Any]) -> int:
     return int(spec.get("agent_version", 1))
 
 
-def asked_spec(spec: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
+def spec_in_key(spec: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
     """Return the recorded agent of an attempt without the fields that are part of no key now.
 
     Earlier releases recorded how its models were reached. The cell tells where models are.
     """
     declared = {"model": cell.experiment.model_of(cell.arm), "options": cell.arm.options}
-    return {name: _asked(value, declared.get(name)) for name, value in spec.items()}
+    return {name: _spec_in_key(value, declared.get(name)) for name, value in spec.items()}
 
 
-def _asked(recorded: Any, declared: Any) -> Any:
+def _spec_in_key(recorded: Any, declared: Any) -> Any:
     if not isinstance(recorded, dict):
         return recorded
     if isinstance(declared, LiteLLMSpec):
-        return asked_model(recorded)
+        return model_in_key(recorded)
     inner = declared if isinstance(declared, dict) else getattr(declared, "__dict__", {})
-    return {name: _asked(value, inner.get(name)) for name, value in recorded.items()}
+    return {name: _spec_in_key(value, inner.get(name)) for name, value in recorded.items()}
 
 
-def asked_model(written: Mapping[str, Any]) -> dict[str, Any]:
+def model_in_key(written: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a LiteLLM model, as JSON values, that are part of a key."""
-    asked = {name: value for name, value in written.items() if name not in MODEL_KEY_IGNORED}
-    if isinstance(asked.get("extra"), dict):
-        extra = asked["extra"].items()
-        asked["extra"] = {name: value for name, value in extra if name not in EXTRA_IGNORED}
-    return asked
+    fields = {name: value for name, value in written.items() if name not in MODEL_KEY_IGNORED}
+    if isinstance(fields.get("extra"), dict):
+        extra = fields["extra"].items()
+        fields["extra"] = {name: value for name, value in extra if name not in EXTRA_IGNORED}
+    return fields
 
 
 def origins(cell: Cell) -> Origins:
@@ -307,7 +307,7 @@ def in_key(declared: BaseModel, *, as_in_0_1: bool = False) -> dict[str, Any]:
         for name, field in type(declared).model_fields.items()
         if name in always or getattr(declared, name) != field.get_default(call_default_factory=True)
     }
-    return asked_model(content) if is_reached and not as_in_0_1 else content
+    return model_in_key(content) if is_reached and not as_in_0_1 else content
 
 
 def _in_key(value: Any, written: Any, as_in_0_1: bool) -> Any:

@@ -76,7 +76,7 @@ async def prepare(
     cells = plan(experiment, chosen, place)
     known = await asyncio.to_thread(EarlierAttempts.read, lake, experiment.name)
     refuse_outdated(cells, known)
-    cells = [known.continued_by(cell) for cell in cells]
+    cells = [known.resume(cell) for cell in cells]
     await asyncio.to_thread(journals.claim, lake, experiment.name)
     again = await asyncio.to_thread(rebuys, cells, known, lake)
     declare(experiment, chosen, environment, lake)

@@ -8,8 +8,8 @@ from typing import Any
 
 from agent.journal import Attempt
 from flows.experiments.cells import Cell
-from flows.experiments.earlier import EarlierAttempts, parsed
-from flows.experiments.keys import CELL_KEY_FIELDS, agent_spec, asked_spec, id_of_key, key_of
+from flows.experiments.earlier import EarlierAttempts, read_spec
+from flows.experiments.keys import CELL_KEY_FIELDS, agent_spec, id_of_key, key_of, spec_in_key
 from flows.storage.lake import Lake
 from reports.format import plural
 
@@ -68,8 +68,8 @@ def _changes(
 def _changes_since(
     attempt: Attempt, cell: Cell, before: Sequence[Mapping[str, Any]]
 ) -> tuple[str, ...]:
-    recorded = parsed(attempt.spec)
-    changes = [*_differences(asked_spec(recorded, cell), agent_spec(cell))]
+    recorded = read_spec(attempt.spec)
+    changes = [*_differences(spec_in_key(recorded, cell), agent_spec(cell))]
     for fields in before:
         if id_of_key(key_of(cell, recorded, None, fields)) == attempt.attempt_id:
             now = {name: getattr(cell.experiment, name) for name in fields}

@@ -53,7 +53,7 @@ def test_attempts_of_release_0_1_are_found(known: dict[str, Any]) -> None:
         changed = model.model_copy(update=changes).model_dump(mode="json")
         moved = of_arm({**known["arm"], "model": changed})
     for now in (old, moved):
-        found = there.continued_by(now)
+        found = there.resume(now)
         assert attempt_key(found) == known["key"]
         assert json.loads(journaled(found, "1").spec) == old_spec(old)
 
@@ -62,7 +62,7 @@ def test_attempts_of_release_0_1_are_found(known: dict[str, Any]) -> None:
 def test_attempts_whose_journal_is_lost_are_found_in_the_lake(known: dict[str, Any]) -> None:
     """A lake that was bound to another journal has the rows of its attempts."""
     old = of_arm(known["arm"])
-    found = EarlierAttempts([], [known["key"][:32]]).continued_by(old)
+    found = EarlierAttempts([], [known["key"][:32]]).resume(old)
     assert attempt_key(found) == known["key"]
     assert json.loads(journaled(found, "1").spec) == old_spec(old)
 
@@ -73,13 +73,13 @@ def test_an_attempt_of_another_cell_is_not_continued() -> None:
     was = of_arm({"agent": "mini", "model": "openai/gpt-5"})
     key = key_of(was, old_spec(was), None)
     here = attempt(was, key, old_spec(was))
-    assert attempt_key(EarlierAttempts([here]).continued_by(was)) == key
+    assert attempt_key(EarlierAttempts([here]).resume(was)) == key
     arms = {"arms": [was.arm.model_dump(mode="json")], "primary": None, "model": None}
     edited = replace(was, instance=replace(was.instance, digest="edited"))
     for other in (cell(**arms, seed=1), cell(**arms, network=True), edited):
-        assert attempt_key(EarlierAttempts([here]).continued_by(other)) == declared_key(other)
+        assert attempt_key(EarlierAttempts([here]).resume(other)) == declared_key(other)
     wrong = EarlierAttempts([attempt(was, "0" * 64, old_spec(was))])
-    assert attempt_key(wrong.continued_by(was)) == declared_key(was)
+    assert attempt_key(wrong.resume(was)) == declared_key(was)
 
 
 def test_of_several_attempts_the_one_closest_to_its_end_is_continued() -> None:
@@ -101,7 +101,7 @@ def test_of_several_attempts_the_one_closest_to_its_end_is_continued() -> None:
         ([most, ended, few, own], ended),
     ]:
         for order in (there, there[::-1]):
-            key = attempt_key(EarlierAttempts(order).continued_by(was))
+            key = attempt_key(EarlierAttempts(order).resume(was))
             assert key[:32] == wanted.attempt.attempt_id
 
 
