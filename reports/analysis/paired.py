@@ -13,6 +13,7 @@ from reports.statistics import (
     sign_flip,
     wilson_interval,
 )
+from reports.tokens import KINDS
 from reports.types import (
     CONTROLS,
     ArmSummary,
@@ -255,15 +256,14 @@ def _arm(row: dict[str, Any], states: dict[State, int]) -> ArmSummary:
 
 
 def _tokens(row: dict[str, Any]) -> Tokens:
-    kinds = ("input", "cache_read", "cache_write", "output", "reasoning")
     # An arm that never ran used no tokens, which is a known number.
     nothing = None if row["started"] else 0
-    sums = {kind: row[f"{kind}_tokens"] for kind in kinds}
+    sums = {kind: row[f"{kind}_tokens"] for kind in KINDS}
     return Tokens(
         **{kind: nothing if known is None else known for kind, known in sums.items()},
         unknown_cells=row["started"] - row["cells_with_tokens"],
         lower_bounds=frozenset(
-            kind for kind in kinds if row[f"cells_with_{kind}"] < row["started"]
+            kind for kind in KINDS if row[f"cells_with_{kind}"] < row["started"]
         ),
     )
 
