@@ -138,6 +138,8 @@ class _Folder:
                 preexec_fn=heed_interrupts(),
             )
         except FileNotFoundError as error:
+            if not self.path.exists():
+                raise WorkspaceError(f"folder {self.path} is gone") from error
             raise WorkspaceError(
                 "host workspaces need bash; install it", retryable=False
             ) from error

@@ -23,10 +23,11 @@ from tests.servers.strict import Anthropic, Asked, Called, Chat, Said
 pytestmark = [pytest.mark.slow, pytest.mark.sampled(4)]
 
 LOSE = """\
+[[ $HOME == */durabench-*/home ]] && rm -rf -- "${HOME%/home}"
 kill -KILL $(grep -lszxF -- "$WORKSPACE_MARK" /proc/[0-9]*/cmdline | cut -d/ -f3) 2>/dev/null
 kill -KILL 0
 """
-"""A command that ends the shell of its workspace, and itself.
+"""A command that removes its workspace, and ends its shell and itself.
 
 One command ends the shell and its forks: if a fork is lost first, the shell ends this command.
 """
