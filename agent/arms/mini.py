@@ -123,7 +123,8 @@ def _moved(value: Any, root: str) -> Any:
 
 @functools.cache
 def _compiled(template: str) -> jinja2.Template:
-    return jinja2.Template(template, undefined=jinja2.StrictUndefined)
+    compiled: jinja2.Template = jinja2.Template(template, undefined=jinja2.StrictUndefined)
+    return compiled
 
 
 class _LoopBridge:

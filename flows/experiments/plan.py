@@ -19,6 +19,7 @@ from flows.experiments.arms import PythonArm
 from flows.experiments.cells import Cell, Place, plan
 from flows.experiments.declaration import Experiment, from_record
 from flows.experiments.earlier import EarlierAttempts, refuse_outdated
+from flows.experiments.models import refuse_unusable_models
 from flows.experiments.rebuys import Rebuy, rebuys
 from flows.storage import journals
 from flows.storage.lake import Lake
@@ -68,7 +69,7 @@ async def prepare(
 
     Raises:
         DatasetError, UsageError: the operator's input is invalid, for example a lake and a journal
-            that do not belong together.
+            that do not belong together, or a model without its key.
         JournalError: the journal cannot be opened.
     """
     chosen, environment, lake = await check(experiment, lake_path, distributed=distributed)
@@ -77,6 +78,8 @@ async def prepare(
     known = await asyncio.to_thread(EarlierAttempts.read, lake, experiment.name)
     refuse_outdated(cells, known)
     cells = [known.resume(cell) for cell in cells]
+    if not distributed:  # the keys of workers are theirs
+        await asyncio.to_thread(refuse_unusable_models, experiment, cells, lake)
     await asyncio.to_thread(journals.claim, lake, experiment.name)
     again = await asyncio.to_thread(rebuys, cells, known, lake)
     declare(experiment, chosen, environment, lake)

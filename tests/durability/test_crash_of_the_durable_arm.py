@@ -53,7 +53,6 @@ def result(lake: Path, environment: str) -> dict[str, Any]:
     account, outcome = journal.account(attempt_id), journal.outcome(attempt_id)
     assert outcome is not None
     ended = json.loads(_same_for_all(outcome))
-    del ended["run"]  # start and duration
     return {
         "outcome": ended,
         "steps": {
