@@ -292,7 +292,7 @@ def _arguments(given: Any) -> str:
 
 
 def _text(content: Any) -> str | None:
-    """Return content as a text. Some servers give it in parts, of which others are no text."""
+    """Return the text of content. Some servers give it in parts, and not each has a text."""
     if isinstance(content, str):
         return content
     if not isinstance(content, Sequence):

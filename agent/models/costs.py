@@ -27,7 +27,7 @@ def cost_of(reported: Reported, ceilings: Ceilings) -> tuple[float | None, CostS
 
 
 def _whole(usage: Usage) -> Usage | None:
-    """Return the tokens of a call, or None if those that have a price are unknown."""
+    """Return the tokens of a call, or None if the input or the output is unknown."""
     if not usage.input_tokens or usage.output_tokens is None:
         return None  # no request has an input of 0 tokens
     return Usage(

@@ -1,8 +1,7 @@
 """The only HTTP client on the way to a provider: for programs, and for LiteLLM.
 
-It follows no redirect, since the key of one host is nothing for another. It sends each request
-once, since only the retry policy knows what may be paid twice. Proxies are those that the
-environment names.
+It follows no redirect, since another host must not get the key. It sends each request once, since
+only the retry policy decides about a second payment. The environment names the proxies.
 """
 
 import asyncio
@@ -32,7 +31,7 @@ def client() -> httpx.AsyncClient:
         known = _CLIENTS[loop] = httpx.AsyncClient(
             verify=_certificates(),
             follow_redirects=False,
-            # A connection of an ended attempt would be left open: nobody closes the client.
+            # The client is never closed, so an idle connection would stay open.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             timeout=None,  # noqa: S113
             event_hooks={"request": [_leave_out_empty_keys]},
@@ -41,7 +40,7 @@ def client() -> httpx.AsyncClient:
 
 
 NO_KEY = "no-key"
-"""Stands for the key of a server that needs none, for which LiteLLM asks all the same."""
+"""Stands for a key. LiteLLM asks for one, although a server may need none."""
 
 _KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
@@ -61,7 +60,7 @@ def _certificates() -> ssl.SSLContext:
 
 @dataclass
 class Response:
-    """What a provider sent in a call of LiteLLM."""
+    """The response of a provider to a call of LiteLLM."""
 
     body: Any = None
     """The last answer as it came; None before there is one."""
@@ -88,13 +87,13 @@ def note(body: Any) -> None:
 
 
 def use_in(litellm: ModuleType) -> None:
-    """Let LiteLLM send everything through this client, in place of those that it would make."""
+    """Let LiteLLM send everything through this client."""
     from litellm.caching.llm_caching_handler import LLMClientCache
 
     transport = _kind_of_transport()()
 
     class Clients(LLMClientCache):
-        """LiteLLM's cache, from which it takes the client of each provider."""
+        """LiteLLM's cache of the clients of providers."""
 
         def get_cache(self, key: str, **options: Any) -> Any:
             if key.startswith("async_httpx_client"):

@@ -26,12 +26,12 @@ _DETAILS_OF_OUTPUT = ("completion_tokens_details", "output_tokens_details")
 
 @dataclass(frozen=True)
 class Reported:
-    """What a provider says of one call, as far as it can be used."""
+    """The usable figures that a provider reports of one call."""
 
     usage: Usage
-    """Its tokens. Its cost is that of the provider, or None."""
+    """The tokens of the call, and the cost that the provider states, or None."""
     written_for_an_hour: int = 0
-    """The part of the cache writes that is kept for an hour, at a price of its own."""
+    """The part of the cache writes that is kept for an hour, which has another price."""
     has_own_key: bool = False
     """True if a router says that another account is charged, whose cost it does not state."""
 
@@ -75,8 +75,7 @@ def read_usage(block: Any, *, cache_is_beside: bool = False) -> Reported:
 def _cost(block: Mapping[str, Any]) -> tuple[float | None, bool]:
     """Return US dollars, and True if an unknown part of them is charged elsewhere.
 
-    A router with the user's own key states its fee as `cost`, and what the provider charges beside
-    it.
+    A router with the user's own key states its fee as `cost`, and the provider's charge separately.
     """
     cost = block.get("cost")
     own = _dollars(cost.get("total_cost") if isinstance(cost, Mapping) else cost)

@@ -1,4 +1,4 @@
-"""The context window of a model, and whether a refused request was longer than it."""
+"""The context window of a model, and the refused requests that were longer."""
 
 import re
 from typing import Any
@@ -27,7 +27,7 @@ _ABOUT_LIMIT = re.compile(r"max_(completion_|output_)?tokens\W.{0,60}too large",
 """A server's words for a limit on the output that its window does not hold."""
 
 _FIELDS = ("max_model_len", "context_length", "max_context_length", "context_window", "n_ctx")
-"""What servers call their window: vLLM and SGLang the first, llama.cpp the last."""
+"""Names that servers give to their window: vLLM and SGLang the first, llama.cpp the last."""
 
 _ASKED: dict[tuple[str, str], int | None] = {}
 
@@ -35,7 +35,7 @@ _ASKED: dict[tuple[str, str], int | None] = {}
 async def window_of(spec: LiteLLMSpec, ceilings: Ceilings) -> int | None:
     """Return the context window, tokens: declared, listed or asked from the server, or None.
 
-    A server of one's own is asked once in each process.
+    A server with an `api_base` is asked once in each process.
     """
     if (known := ceilings.context_tokens) is not None or spec.api_base is None:
         return known

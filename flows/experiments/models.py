@@ -57,9 +57,9 @@ def _problem(spec: LiteLLMSpec, *, has_budget: bool) -> str | None:
 
 
 def _missing_key(spec: LiteLLMSpec) -> str | None:
-    """Return the variable that a provider's key is missing from, or None.
+    """Return the variable in which a provider's key is missing, or None.
 
-    A server of one's own may need none, and what is no plain key may be found elsewhere.
+    A server with an `api_base` may need no key, and other credentials may be found elsewhere.
     """
     if spec.api_base is not None or any(name.startswith(_OTHER_KEYS) for name in spec.extra):
         return None

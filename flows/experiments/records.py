@@ -67,7 +67,7 @@ class AttemptRecord:
     outcome: Outcome | Interruption
     steps: list[Step]
     billed_usd: float | None
-    """Cost of everything ever sent; calls lost in a crash count at an estimate of their cost.
+    """Cost of everything ever sent; calls whose answer was lost count at their reservation.
 
     None if nothing is known of the price of a call.
     """

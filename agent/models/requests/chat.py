@@ -65,7 +65,7 @@ Content = str | list[Annotated[Text | Image | File | Refusal, Field(discriminato
 
 
 class Signatures(Part):
-    """What Gemini's models need again to continue from their own thoughts."""
+    """Signatures with which Gemini's models continue from their own thoughts."""
 
     thought_signature: str | None = None
     thought_signatures: list[str] | None = None

@@ -94,7 +94,7 @@ class Asked:
 def parse(
     dialect: Dialect, body: Body, headers: Mapping[str, str], *, may_fetch: bool = False
 ) -> Asked:
-    """Return a request with what its model names, and nothing else of what a program sent.
+    """Return a request of which only the fields are left that its model names.
 
     `may_fetch` allows URLs whose content the provider would fetch.
 
@@ -136,7 +136,7 @@ def parse_chat(body: Body) -> ChatRequest:
     Raises:
         RequestRefused: it has no such form.
     """
-    # What the provider may fetch was decided at the door of its own dialect.
+    # The door of the program's dialect has decided about URLs.
     request = _validated(ChatRequest, body, may_fetch=True)
     assert isinstance(request, ChatRequest)
     return request
@@ -146,7 +146,7 @@ def _validated(kind: type[Request], body: Body, *, may_fetch: bool) -> Request:
     try:
         return kind.model_validate(body, context={FETCHES: may_fetch})
     except ValidationError as error:
-        _text(body)  # a lone surrogate is no fault of the program
+        _text(body)  # raises for a lone surrogate, which is replaced
         raise RequestRefused(_one_line(error, body)) from None
 
 
@@ -228,7 +228,7 @@ def _known_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _dropped(asked: Any, sent: Any, place: str = "") -> Iterator[str]:
-    """Yield the places of what was asked and is not sent. A null says nothing."""
+    """Yield the places of fields that are not sent. A null counts as absent."""
     if isinstance(asked, dict) and isinstance(sent, dict):
         for name, value in asked.items():
             inner = f"{place}.{name}" if place else name

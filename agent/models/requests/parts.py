@@ -55,7 +55,7 @@ def _check_remote_url(url: str, info: ValidationInfo) -> str:
 
 def _check_media_type(text: str) -> str:
     if not _MEDIA_TYPE.fullmatch(text):
-        raise ValueError("this is no media type")
+        raise ValueError("not a media type")
     return text
 
 
@@ -79,7 +79,7 @@ MOST_TOKENS = 10_000_000
 """More output than any model has."""
 
 Limit = Annotated[int | None, BeforeValidator(_read_limit)]
-"""Most tokens of the output; None for a value that is no limit, so that the request gets one."""
+"""Most tokens of the output. Any value that cannot be a limit is None, so the request gets one."""
 
 Word = Annotated[str, Field(max_length=1_000)]
 """A name or an identifier."""
@@ -113,7 +113,7 @@ class CacheMark(Part):
 
 
 class Thinking(Part):
-    """How much a model may think before it answers."""
+    """The amount that a model may think before it answers."""
 
     type: Literal["enabled", "disabled", "adaptive"]
     budget_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] | None = None
