@@ -13,11 +13,14 @@ from typing import Any
 from agent.models.protocol import Message
 
 # A pair of escapes is a character. A lone one is no text.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def sendable(messages: Sequence[Message]) -> list[Message]:
     """Return messages whose texts can be encoded and whose calls have ids of their own."""
+    if _is_sendable(messages):
+        return list(messages)
     taken: set[str] = set()
     open_calls: list[tuple[Any, str]] = []
     sent = []
@@ -36,11 +39,25 @@ def sendable(messages: Sequence[Message]) -> list[Message]:
     return sent
 
 
+def _is_sendable(messages: Sequence[Message]) -> bool:
+    """Return True if nothing has to be changed, as for nearly all conversations."""
+    text = json.dumps(messages, ensure_ascii=False)
+    if _SURROGATE.search(text) or _SURROGATE_ESCAPE.search(text):
+        return False
+    calls = [call for message in messages for call in message.get("tool_calls") or ()]
+    ids = {call.get("id") for call in calls if _is_id(call.get("id"))}
+    return len(ids) == len(calls)
+
+
+def _is_id(written: Any) -> bool:
+    return isinstance(written, str) and written.isprintable() and bool(written)
+
+
 def _named(call: Any, taken: set[str]) -> dict[str, Any]:
     """Return a call with an id of its own, which is added to `taken`."""
     call = dict(call) if isinstance(call, Mapping) else {}
     written = call.get("id")
-    wanted = written if isinstance(written, str) and written.isprintable() and written else "call"
+    wanted = str(written) if _is_id(written) else "call"
     own, number = wanted, 1
     while own in taken:
         number += 1
