@@ -411,18 +411,12 @@ class Journal:
         self._database.write(work)
 
     def resend(self, lease: Lease, scope: str, seq: int, reservation: Reservation) -> None:
-        """Reserve the cost of a call once more, whose first request was lost and is billed.
-
-        Raises:
-            BudgetExhausted: a limit does not allow the call again; nothing is written.
-            BudgetReserved: the same, until calls in flight have settled.
-            FencedError: another worker has acquired the attempt.
-        """
+        """Reserve the cost of a call whose first request was lost. Errors are those of `intend`."""
 
         def work(connection: Connection) -> None:
             leases.check(connection, lease)
-            counted_in = self._names(connection, lease)
             ledger.lose(connection, lease, scope, seq)
+            counted_in = self._names(connection, lease)
             ledger.reserve(connection, lease, scope, seq, reservation, counted_in)
 
         self._database.write(work)

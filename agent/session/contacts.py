@@ -29,8 +29,8 @@ class Contact:
     """The part of the request that is recorded."""
     run: Callable[[float], Awaitable[Result]]
     """Executes the request. Takes the remaining seconds."""
-    with_resend: Callable[[Resend], "Contact"] | None = None
-    """Returns the same model call with what it has to await before it sends its request again."""
+    resending: Callable[[Resend], "Contact"] | None = None
+    """Returns the same model call with a reservation before it sends its request again."""
     ceiling_usd: Callable[[], float | None] = lambda: 0.0
     inputs: str | None = None
     """Digest of what else decides the result; None if that is unknown."""
@@ -44,6 +44,10 @@ class Contact:
     """True if it is cut off when a person ends the turn, and the arm handles that."""
     is_foreign: bool = False
     """True if another program made the request, and decides what to do if it is refused."""
+
+    def with_resend(self, reserve: Resend) -> "Contact":
+        """Return the same contact. A model call awaits `reserve` before it sends again."""
+        return self if self.resending is None else self.resending(reserve)
 
     def dearest_first(self) -> Iterator["Contact"]:
         """Yield this request, and then the cheaper ones, which most calls do not need."""

@@ -355,13 +355,7 @@ class Line:
         except (CalledOff, Interrupted):
             await self.attempt.log.cancel(entry)
             raise
-        if request.with_resend is None:
-            return request
-
-        async def resend() -> None:
-            await self.attempt.log.resend(entry, request.ceiling_usd())
-
-        return request.with_resend(resend)
+        return request.with_resend(lambda: self.attempt.log.resend(entry, request.ceiling_usd()))
 
     async def _reserved(self, entry: Entry, request: Contact) -> Contact:
         """Reserve the cost of a call, or of the dearest cheaper one that is allowed."""
