@@ -30,6 +30,7 @@ _FINISH_REASONS = {
 _HOLDER: dict[Dialect, str] = {"chat": "choices", "messages": "content", "responses": "output"}
 """The field that holds the answer."""
 
+_SHOWN_CHARACTERS = 100
 _TEXTS = ("text", "output_text")
 
 
@@ -285,10 +286,19 @@ def _call(call_id: str, name: str, given: Any) -> Body:
 
 
 def _arguments(given: Any) -> str:
-    """Return arguments as text. Some servers give them as an object."""
-    if isinstance(given, str):
+    """Return arguments as text. Some servers give them as an object.
+
+    A text that no parser survives is cut off, so that it counts as invalid JSON.
+    """
+    if not isinstance(given, str):
+        return "{}" if given is None else json.dumps(given)
+    try:
+        json.loads(given)
+    except json.JSONDecodeError:
         return given
-    return "{}" if given is None else json.dumps(given)
+    except (ValueError, RecursionError):  # a number too long, a nest too deep
+        return given[:_SHOWN_CHARACTERS]
+    return given
 
 
 def _text(content: Any) -> str | None:
