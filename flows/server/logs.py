@@ -56,7 +56,7 @@ def step_log() -> Callable[[Step], None]:
 
     def told(step: Step) -> None:
         if not step.replayed and log.isEnabledFor(logging.INFO):
-            log.info("%s", steps.entry(steps.of_step(step), WIDTH))
+            log.info("%s", _encodable(steps.entry(steps.of_step(step), WIDTH)))
 
     return told
 
@@ -100,4 +100,9 @@ def verdict_line(evaluation: Evaluation, audited: AuditedVerdict, doubts: Iterab
 
 
 def _brief(text: str) -> str:
-    return fitted(in_line(text), WIDTH)
+    return _encodable(fitted(in_line(text), WIDTH))
+
+
+def _encodable(text: str) -> str:
+    """Return a text with lone surrogates as escapes, since Prefect sends logs as JSON."""
+    return text.encode(errors="backslashreplace").decode()
