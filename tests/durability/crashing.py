@@ -210,7 +210,19 @@ def cell(environment: str, arm: ArmKind = "mini") -> Cell:
     content = {
         "name": "crash",
         "environment": environment,
-        "arms": [{"name": arm, "agent": arm, "model": "openai/counted", "options": options}],
+        "arms": [
+            {
+                "name": arm,
+                "agent": arm,
+                "model": {
+                    "name": "openai/counted",
+                    "api_base": "http://stand-in.invalid/v1",
+                    "input_cost_per_token": 1e-6,
+                    "output_cost_per_token": 1e-6,
+                },
+                "options": options,
+            }
+        ],
     }
     declared = declaration.parse(content, "test")
     [instance] = (i for i in instances.load("bundled") if i.instance_id == INSTANCES[arm])

@@ -67,7 +67,18 @@ def cells(count: int) -> list[Cell]:
         "environment": "host",
         "repeats": count,
         "budgets": {"experiment": {"usd": BUDGET_USD}},
-        "arms": [{"name": "mini", "agent": "mini", "model": "openai/priced"}],
+        "arms": [
+            {
+                "name": "mini",
+                "agent": "mini",
+                "model": {
+                    "name": "openai/priced",
+                    "api_base": "http://stand-in.invalid/v1",
+                    "input_cost_per_token": 1e-6,
+                    "output_cost_per_token": 1e-6,
+                },
+            }
+        ],
     }
     declared = declaration.parse(content, "test")
     instance = instances.load("bundled")[0]

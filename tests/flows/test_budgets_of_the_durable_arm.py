@@ -114,7 +114,8 @@ def meter() -> Iterator[Meter]:
 def declared(**budget: Any) -> Experiment:
     """Return an experiment with one attempt, with a budget if one is given."""
     options = {"profile": {"preset": "full"}}
-    arms = [{"name": "d", "agent": "durable", "model": "openai/metered", "options": options}]
+    model = {"name": "openai/metered", "api_base": "http://stand-in.invalid/v1"}  # needs no key
+    arms = [{"name": "d", "agent": "durable", "model": model, "options": options}]
     budgets = {"budgets": {"attempt": budget}} if budget else {}
     ids = ["durabench__slotwise-2"]
     return trial(arms=arms, select={"ids": ids}, primary=None, **budgets)
