@@ -168,9 +168,8 @@ ATTEMPTS = Table(
         Column(
             "billed_usd",
             FLOAT,
-            "bill for all calls ever sent; calls whose answer was lost count at what they could have "
-            "cost; "
-            "null if nothing is known of the price of one, or where an import does not say",
+            "bill for all calls ever sent; calls whose answer was lost count at what they could "
+            "have cost; null if nothing is known of the price of one, or where an import does not say",
             "USD",
             False,
         ),
