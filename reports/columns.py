@@ -169,7 +169,8 @@ ATTEMPTS = Table(
             "billed_usd",
             FLOAT,
             "bill for all calls ever sent; calls whose answer was lost count at what they could "
-            "have cost; null if nothing is known of the price of one, or where an import does not say",
+            "have cost; null if nothing is known of the price of one, or where an import does not "
+            "say",
             "USD",
             False,
         ),
