@@ -16,6 +16,7 @@ from flows.display.terminal import say
 from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
+from flows.experiments.models import refuse_unusable_models
 from flows.experiments.plan import Plan, prepare
 from flows.experiments.shares import Part, Share, Source, opened
 from flows.experiments.stop import Stop
@@ -60,10 +61,14 @@ async def run_shard(
 
     Raises:
         ImageError: no Docker daemon answers.
-        UsageError: this worker's dataset differs from that of the benchmark.
+        UsageError: this worker's dataset differs from that of the benchmark, or it has no key of a
+            model.
     """
     try:
         plan = await prepare(experiment, lake, distributed=True)
+        await asyncio.to_thread(
+            refuse_unusable_models, experiment, plan.cells, plan.lake, with_keys=True
+        )
         journal = await asyncio.to_thread(open_journal, plan.lake)
         async with (
             opened(journal, part, lease_name(run), plan.cells, stop) as source,

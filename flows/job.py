@@ -22,6 +22,7 @@ from flows.chats.asking import asking, in_a_line
 from flows.errors import GateFailed, IncompleteRun
 from flows.experiments.cells import Cell, Place
 from flows.experiments.earlier import resume_attempts
+from flows.experiments.models import refuse_unusable_models
 from flows.experiments.plan import declare
 from flows.experiments.records import patch_sha256
 from flows.experiments.stop import Stop
@@ -174,7 +175,7 @@ async def solved(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Row:
     """Solve and verify a job. Return its row with the best patch, or waiting for a person.
 
     Raises:
-        GateFailed, IncompleteRun, Interrupted: as in `job`. The row says why.
+        GateFailed, IncompleteRun, Interrupted, UsageError: as in `job`. The row says why.
     """
     try:
         async with placed(prepared, store) as place:
@@ -219,6 +220,7 @@ async def _candidates(prepared: Prepared, place: Place, store: Lake, stop: Stop)
 
     Raises:
         IncompleteRun: every arm has exhausted a budget.
+        UsageError: a model has no key, provider or price.
         Waiting: an arm waits for a person, and nothing else is wrong with any.
     """
     experiment, instance = prepared.experiment, prepared.instance
@@ -226,6 +228,7 @@ async def _candidates(prepared: Prepared, place: Place, store: Lake, stop: Stop)
     declare(experiment, [instance], place.environment, store)
     planned = [Cell(experiment, arm, instance, 0, place) for arm in experiment.arms]
     cells = await asyncio.to_thread(resume_attempts, planned, store)
+    await asyncio.to_thread(refuse_unusable_models, experiment, cells, store, with_keys=True)
     if prepared.checks is not None and not prepared.follows:  # before anything is bought
         await _base(prepared, place, store)
     works: list[Awaitable[Any]] = [_candidate(prepared, cell, store, stop) for cell in cells]

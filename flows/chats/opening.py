@@ -10,6 +10,7 @@ from flows.experiments import forking, records
 from flows.experiments.cells import Cell, Place
 from flows.experiments.earlier import resume_attempts
 from flows.experiments.keys import attempt_id_of
+from flows.experiments.models import refuse_unusable_models
 from flows.experiments.plan import declare
 from flows.experiments.plan import prepare as planned
 from flows.jobs import preparing, rows
@@ -86,4 +87,5 @@ async def _of_job(request: Request, arm: str, lake: Lake) -> Opened:
     declare(experiment, [instance], place.environment, lake)
     cell = Cell(experiment, experiment.arm(arm), instance, 0, place)
     [found] = await asyncio.to_thread(resume_attempts, [cell], lake)
+    await asyncio.to_thread(refuse_unusable_models, experiment, [found], lake, with_keys=True)
     return Opened(found, prepared)

@@ -14,12 +14,50 @@ from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.storage.lake import Lake
 
-_OTHER_KEYS = ("extra_headers", "headers", "aws_", "azure_", "vertex_")
-"""Beginnings of names in `extra` that authenticate by other means than a key."""
+KEYS = {
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "cerebras": ("CEREBRAS_API_KEY",),
+    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
+    "dashscope": ("DASHSCOPE_API_KEY",),
+    "deepinfra": ("DEEPINFRA_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "fireworks_ai": (
+        *("FIREWORKS_AI_API_KEY", "FIREWORKS_API_KEY"),
+        *("FIREWORKSAI_API_KEY", "FIREWORKS_AI_TOKEN"),
+    ),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "groq": ("GROQ_API_KEY",),
+    "huggingface": ("HUGGINGFACE_API_KEY", "HF_TOKEN"),
+    "mistral": ("MISTRAL_API_KEY", "MISTRAL_AZURE_API_KEY"),
+    "moonshot": ("MOONSHOT_API_KEY",),
+    "nvidia_nim": ("NVIDIA_NIM_API_KEY",),
+    "openai": ("OPENAI_API_KEY", "OPENAI_IDENTITY_PROVIDER_ID"),
+    "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
+    "perplexity": ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY"),
+    "replicate": ("REPLICATE_API_KEY", "REPLICATE_API_TOKEN"),
+    "together_ai": (
+        *("TOGETHERAI_API_KEY", "TOGETHER_API_KEY"),
+        *("TOGETHER_AI_API_KEY", "TOGETHER_AI_TOKEN"),
+    ),
+    "xai": ("XAI_API_KEY",),
+}
+"""Variables of which LiteLLM needs one, by provider. Its own check knows only the first of most,
+and takes a blank one for a key. Providers that are not listed may have other credentials or none.
+"""
+
+_NO_KEYS = {"extra_body", "top_k"}
+"""Names in `extra` that do not authenticate, besides LiteLLM's parameters of a chat completion."""
+
+_MAY_BE_KEYS = {"extra_headers"}
+"""Those of LiteLLM's parameters that may authenticate."""
 
 
-def refuse_unusable_models(experiment: Experiment, cells: Sequence[Cell], lake: Lake) -> None:
-    """Check the models of the arms that have cells to solve: place, key and price.
+def refuse_unusable_models(
+    experiment: Experiment, cells: Sequence[Cell], lake: Lake, *, with_keys: bool
+) -> None:
+    """Check the models of the arms that have cells to solve: provider, price, and key if wanted.
+
+    Keys are those of the machine that calls the models, so another one cannot check them.
 
     Raises:
         UsageError: no call of a model could be made, or none under the budget.
@@ -30,7 +68,7 @@ def refuse_unusable_models(experiment: Experiment, cells: Sequence[Cell], lake: 
         if not specs or all(is_solved(cell, lake) for cell in cells if cell.arm == arm):
             continue
         for spec in specs:
-            if (problem := _problem(spec, has_budget=has_budget)) is not None:
+            if (problem := _problem(spec, has_budget, with_keys)) is not None:
                 raise UsageError(f"arm {arm.name}: {problem}")
 
 
@@ -40,15 +78,13 @@ def _specs(experiment: Experiment, arm: ArmSpec) -> Iterator[LiteLLMSpec]:
     yield from (spec for spec in specs if isinstance(spec, LiteLLMSpec))
 
 
-def _problem(spec: LiteLLMSpec, *, has_budget: bool) -> str | None:
-    litellm = load()
-    try:
-        litellm.get_llm_provider(listed_name(spec.name))
-    except Exception:  # LiteLLM has several classes for that
+def _problem(spec: LiteLLMSpec, has_budget: bool, with_keys: bool) -> str | None:
+    provider = _provider(spec)
+    if provider is None:
         return f"the model {spec.name} names no provider; for a server of your own, openai/NAME"
-    if (key := _missing_key(spec)) is not None:
+    if with_keys and (key := _missing_key(spec, provider)) is not None:
         return f"{spec.name} needs {key} in the environment"
-    if has_budget and Ceilings(litellm, spec).usd(ModelRequest([])) is None:
+    if has_budget and Ceilings(load(), spec).usd(ModelRequest([])) is None:
         return (
             f"a budget in USD cannot be kept for {spec.name}, whose price is unknown: declare its "
             "input_cost_per_token and output_cost_per_token, or limit calls instead"
@@ -56,17 +92,34 @@ def _problem(spec: LiteLLMSpec, *, has_budget: bool) -> str | None:
     return None
 
 
-def _missing_key(spec: LiteLLMSpec) -> str | None:
-    """Return the variable in which a provider's key is missing, or None.
-
-    A server with an `api_base` may need no key, and other credentials may be found elsewhere.
-    """
-    if spec.api_base is not None or any(name.startswith(_OTHER_KEYS) for name in spec.extra):
+def _provider(spec: LiteLLMSpec) -> str | None:
+    """Return the provider that LiteLLM finds for a model, or None."""
+    litellm, name = load(), listed_name(spec.name)
+    declared = spec.extra.get("custom_llm_provider") or name.partition("/")[0]
+    if declared in litellm.provider_list:
+        # LiteLLM would log in to some providers, on the network, to name them.
+        return str(declared)
+    address = spec.api_base or spec.extra.get("base_url")
+    try:
+        return str(litellm.get_llm_provider(name, api_base=address)[1])
+    except Exception:  # LiteLLM has several classes for that
         return None
-    provider = str(load().get_llm_provider(listed_name(spec.name))[1])
-    variable = f"{provider.upper()}_API_KEY"
-    if variable in os.environ and not os.environ[variable].strip():
-        return variable
-    missing = load().validate_environment(listed_name(spec.name)).get("missing_keys") or []
-    plain = missing and all(name.endswith("_API_KEY") for name in missing)
-    return " or ".join(missing) if plain else None
+
+
+def _missing_key(spec: LiteLLMSpec, provider: str) -> str | None:
+    """Return the variables that may hold a provider's key, or None if it needs none of them.
+
+    A server of one's own may need no key, and `extra` may hold other credentials.
+    """
+    addresses = (f"{provider.upper()}_{what}" for what in ("API_BASE", "BASE_URL"))
+    variables = KEYS.get(provider, ())
+    if spec.api_base is not None or any(map(_is_set, (*addresses, *variables))):
+        return None
+    parameters = load().constants.DEFAULT_CHAT_COMPLETION_PARAM_VALUES.keys() | _NO_KEYS
+    if spec.extra.keys() - (parameters - _MAY_BE_KEYS):
+        return None
+    return " or ".join(name for name in variables if name.endswith("_API_KEY")) or None
+
+
+def _is_set(variable: str) -> bool:
+    return bool(os.environ.get(variable, "").strip())

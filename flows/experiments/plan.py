@@ -78,8 +78,10 @@ async def prepare(
     known = await asyncio.to_thread(EarlierAttempts.read, lake, experiment.name)
     refuse_outdated(cells, known)
     cells = [known.resume(cell) for cell in cells]
-    if not distributed:  # the keys of workers are theirs
-        await asyncio.to_thread(refuse_unusable_models, experiment, cells, lake)
+    # The keys of workers are theirs: `run_shard` checks them.
+    await asyncio.to_thread(
+        refuse_unusable_models, experiment, cells, lake, with_keys=not distributed
+    )
     await asyncio.to_thread(journals.claim, lake, experiment.name)
     again = await asyncio.to_thread(rebuys, cells, known, lake)
     declare(experiment, chosen, environment, lake)

@@ -23,6 +23,7 @@ def durabench(
         env={**inherited, "COLUMNS": "200", **environment},
         capture_output=True,
         text=True,
+        stdin=subprocess.DEVNULL,
         timeout=240,
         check=False,
     )
@@ -80,3 +81,24 @@ def test_a_finished_experiment_needs_no_key(tmp_path: Path) -> None:
         second = durabench(tmp_path, "run", declare(tmp_path, {"name": "openai/gpt-4o"}))
         assert len(server.requests) == asked > 0
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["job"], ["chat", "--repo"]], ids=["job", "chat"])
+def test_jobs_and_chats_begin_with_no_call_either(tmp_path: Path, command: list[str]) -> None:
+    """One line names the key, with exit code 2, before the first turn of an arm."""
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    (repository / "a.py").write_text("x = 1\n")
+    as_somebody = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for action in (["init", "-q"], ["add", "."], [*as_somebody, "commit", "-qm", "Begin"]):
+        subprocess.run(["git", *action], cwd=repository, check=True)
+    said = {
+        "chat": ["--message", "Hello"],
+        "job": ["Change x", "--arm", "mini", "--verify", "none"],
+    }
+    options = ["--model", "openai/gpt-4o", "--environment", "host"]
+    done = durabench(tmp_path, *command, str(repository), *said[command[0]], *options)
+    assert done.returncode == 2, done.stderr
+    [line] = [each for each in done.stderr.splitlines() if each.startswith("durabench: ")]
+    assert line.endswith("openai/gpt-4o needs OPENAI_API_KEY in the environment")

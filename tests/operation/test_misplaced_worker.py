@@ -44,3 +44,13 @@ def test_a_worker_with_another_journal_refuses_and_nothing_is_paid_twice(
         expect(server, begin(server, **changes))
     assert resolved(server, "misplaced") == {"mini": 1}
     assert set(simulation.calls.values()) == {1}
+
+
+def test_a_worker_without_the_key_of_a_model_names_it(server: PrefectServer, crew: Workers) -> None:
+    """The benchmark needs no key to submit. The worker names the variable."""
+    arm = {"name": "mini", "agent": "mini", "model": "openai/gpt-4o"}
+    changes = {"name": "keyless", "arms": [arm], "select": {"sample": 1}}
+    with server.worker(OPENAI_API_KEY=" "):
+        running = begin(server, **changes)
+        expect(server, running, 3)
+    assert "openai/gpt-4o needs OPENAI_API_KEY in the environment" in server.printed(running)
