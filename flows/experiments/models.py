@@ -94,8 +94,11 @@ def _problem(spec: LiteLLMSpec, has_budget: bool, with_keys: bool) -> str | None
 
 def _provider(spec: LiteLLMSpec) -> str | None:
     """Return the provider that LiteLLM finds for a model, or None."""
-    litellm, name = load(), listed_name(spec.name)
+    name = listed_name(spec.name)
     declared = spec.extra.get("custom_llm_provider") or name.partition("/")[0]
+    if declared in KEYS:
+        return str(declared)  # without LiteLLM, which this process may not need
+    litellm = load()
     if declared in litellm.provider_list:
         # LiteLLM would log in to some providers, on the network, to name them.
         return str(declared)
@@ -115,9 +118,10 @@ def _missing_key(spec: LiteLLMSpec, provider: str) -> str | None:
     variables = KEYS.get(provider, ())
     if spec.api_base is not None or any(map(_is_set, (*addresses, *variables))):
         return None
-    parameters = load().constants.DEFAULT_CHAT_COMPLETION_PARAM_VALUES.keys() | _NO_KEYS
-    if spec.extra.keys() - (parameters - _MAY_BE_KEYS):
-        return None
+    if spec.extra:
+        parameters = load().constants.DEFAULT_CHAT_COMPLETION_PARAM_VALUES.keys() | _NO_KEYS
+        if spec.extra.keys() - (parameters - _MAY_BE_KEYS):
+            return None
     return " or ".join(name for name in variables if name.endswith("_API_KEY")) or None
 
 
