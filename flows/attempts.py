@@ -22,6 +22,7 @@ from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.session.steps import Step, from_record
 from agent.types import Outcome
+from flows.display.terminal import say
 from flows.experiments import endings, records, workspaces
 from flows.experiments.ancestry import alone_in_folder, origin_of, reuse_of
 from flows.experiments.cell_state import CellStates, is_solved, submission
@@ -283,7 +284,11 @@ def _models(cell: Cell, own: ModelSpec, journal: Journal, stop: Stop) -> dict[st
     """Return the model of each role. Roles without a model of their own share one."""
     limits = cell.experiment.rate_limits
     pace = Pace(journal, limits, stop.sleep) if limits else None
-    sending = Sending(stop.check, stop.sleep, pace, on_text.get())
+
+    def waits(line: str) -> None:
+        say(f"{cell.label}: the model {line}")
+
+    sending = Sending(stop.check, stop.sleep, pace, on_text.get(), waits)
     specs = cell.arm.options.models(own)
     return {role: models.build(spec, cell.task, cell.seed, sending) for role, spec in specs.items()}
 

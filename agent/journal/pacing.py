@@ -82,6 +82,8 @@ class Sending:
     pace: Pace | None = None
     tell: Callable[[str], None] | None = None
     """Receives the texts of answers while they are generated; None if they are not streamed."""
+    say: Callable[[str], None] | None = None
+    """Receives one line about each longer wait for a model that does not answer."""
 
     async def admit(self, names: Collection[str], tokens: int) -> None:
         """Wait until a request may be sent; see `Pace.admit`.

@@ -70,7 +70,13 @@ def build(spec: ModelSpec, task: Task, seed: int, sending: Sending | None = None
         case LiteLLMSpec():
             if sending is None:
                 return LiteLLMModel(spec)
-            return LiteLLMModel(spec, admit=sending.admit, sleep=sending.sleep, tell=sending.tell)
+            return LiteLLMModel(
+                spec,
+                admit=sending.admit,
+                sleep=sending.sleep,
+                tell=sending.tell,
+                say=sending.say,
+            )
         case SimulatedSpec():
             return SimulatedModel(spec, task, seed)
         case RecordedSpec():

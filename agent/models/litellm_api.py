@@ -53,8 +53,12 @@ class LiteLLMModel:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         uniform: Callable[[float, float], float] = random.uniform,
         tell: Tell | None = None,
+        say: Tell | None = None,
     ) -> None:
-        """Use a model. With `tell`, texts are passed on while they are generated."""
+        """Use a model. With `tell`, texts are passed on while they are generated.
+
+        `say` receives one line about each longer wait for a model that does not answer.
+        """
         self.info = ModelInfo(
             spec.name,
             "litellm",
@@ -68,6 +72,7 @@ class LiteLLMModel:
         self._sleep = sleep
         self._uniform = uniform
         self._tell = tell
+        self._say = say
 
     def ceiling_usd(self, request: ModelRequest) -> float | None:
         """Return the highest possible cost, or None for a model whose price is unknown.
@@ -143,6 +148,7 @@ class LiteLLMModel:
             sleep=self._sleep,
             uniform=self._uniform,
             before_resend=before_resend,
+            tell=self._say,
         )
         return response, latency_s, retries
 

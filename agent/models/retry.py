@@ -35,10 +35,14 @@ Kind = Literal[
 ]
 """`context` and `refused` are final: the same request would get the same answer."""
 
-_FREE: frozenset[Kind] = frozenset({"rate limit", "server error", "refused", "context", "not sent"})
-"""Failures that are known to cost nothing: the provider reports them itself, or was never asked.
+_FREE_STATUSES = frozenset(
+    {300, 301, 302, 303, 304, 307, 308}  # another address is named
+    | {400, 401, 402, 403, 404, 405, 409, 410, 413, 414, 415, 422, 429, 431}  # the request is bad
+    | {500, 501, 503, 529}  # the provider has failed or is busy, and bills answers only
+)
+"""Statuses with which a provider itself says that it gives no answer.
 
-After any other, the provider may have done the work.
+Any other may come after the work was done: 502 and 520 are those of a gateway that lost it.
 """
 
 _NOT_SENT = (
@@ -64,6 +68,9 @@ _MALFORMED = ("'choices'", "invalid response", "json response", "json_invalid")
 _INVALID_REQUEST = frozenset({400, 413, 422})
 """Statuses that speak of the content of the request."""
 
+_SILENT_WAITS = 2
+"""Waits of a call that nobody is told about: most failures are over by then."""
+
 _HINTS = {
     401: "set the provider's key in the environment ({provider}_API_KEY, mostly)",
     402: "the account has no credit left",
@@ -84,11 +91,13 @@ class Failure:
     """Seconds that the provider asks to wait."""
     is_invalid: bool = False
     """True if the provider rejects the content of the request."""
+    is_free: bool = False
+    """True if it is known that the request costs nothing."""
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Exponential backoff with full jitter, or the provider's Retry-After if that is longer."""
+    """Exponential backoff with jitter, or the provider's Retry-After if that is longer."""
 
     max_retries: int = 8
     malformed_retries: int = 3
@@ -97,6 +106,8 @@ class RetryPolicy:
     """A model that still generates at the end of its time will do so again, and is paid for it."""
     first_wait_s: float = 1.0
     longest_wait_s: float = 60.0
+    least_part: float = 0.1
+    """Least wait, as a part of the longest one. Without it, eight waits may be none at all."""
     longest_retry_after_s: float = 600.0
     """A provider that asks for more is out of quota for the day: fail at once."""
 
@@ -117,7 +128,8 @@ class RetryPolicy:
 
         A hint of the provider makes it longer, and never shorter.
         """
-        own = uniform(0, min(self.longest_wait_s, self.first_wait_s * 2**retries))
+        longest = min(self.longest_wait_s, self.first_wait_s * 2**retries)
+        own = uniform(longest * self.least_part, longest)
         return max(own, (failure.retry_after_s or 0.0) * (1 + uniform(0, 0.25)))
 
 
@@ -132,10 +144,12 @@ async def call_with_retries(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     uniform: Callable[[float, float], float] = random.uniform,
     before_resend: Callable[[], Awaitable[None]] | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> tuple[T, int]:
     """Return the result of `call`, and the number of failed calls before it.
 
     `before_resend` is awaited before each request that follows one that was perhaps charged for.
+    `tell` receives one line about each longer wait for a model that does not answer.
 
     Raises:
         BudgetExhausted: `before_resend` does not allow another request.
@@ -153,10 +167,14 @@ async def call_with_retries(
                 failure = classify(error)
                 if failure is None:
                     raise
-                is_free = is_free and failure.kind in _FREE
+                is_free = is_free and failure.is_free
                 if not policy.allows(failure, retries):
                     raise _final(failure, retries, policy, is_free=is_free) from error
-            await sleep(policy.wait_s(failure, retries, uniform))
+            wait_s = policy.wait_s(failure, retries, uniform)
+            if tell is not None and retries >= _SILENT_WAITS and failure.kind != "rate limit":
+                reason = f"{failure.kind}: {failure.message}"
+                tell(f"does not answer ({reason}); asked again in {wait_s:.0f} s")
+            await sleep(wait_s)
             retries += 1
             if not is_free and before_resend is not None:
                 await before_resend()
@@ -192,20 +210,21 @@ def classify(error: Exception) -> Failure | None:
         return Failure("timeout", "the request took longer than timeout_s")
     if (unsent := _unsent(error)) is not None:
         kind: Kind = "refused" if isinstance(unsent, _OURS) else "not sent"
-        return Failure(kind, one_line(unsent))
+        return Failure(kind, one_line(unsent), is_free=True)
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
         return None
     headers = _headers(error)
     message = _provider_words(error)
     if type(error).__name__ == "ContextWindowExceededError":
-        return Failure("context", message)
+        return Failure("context", message, is_free=True)
     kind = _kind(status, message, str(error), answered=bool(headers))
     if kind == "refused" and status in _HINTS:
         provider = str(getattr(error, "llm_provider", "") or "PROVIDER").upper()
         message = f"{message} ({_HINTS[status].format(provider=provider)})"
     is_invalid = kind == "refused" and status in _INVALID_REQUEST
-    return Failure(kind, message, retry_after_s(headers), is_invalid)
+    is_free = status in _FREE_STATUSES and kind not in ("connection", "malformed answer")
+    return Failure(kind, message, retry_after_s(headers), is_invalid, is_free)
 
 
 def _kind(status: int, message: str, text: str, *, answered: bool) -> Kind:

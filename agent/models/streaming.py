@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Any
 
 from agent.models import http
-from agent.models.retry import EmptyAnswer
+from agent.models.retry import EmptyAnswer, classify
 
 Tell = Callable[[str], None]
 """Receives each part of a text as it is generated."""
@@ -73,12 +73,18 @@ async def _told(
     stream = await litellm.acompletion(
         **arguments, stream=True, stream_options={"include_usage": True}
     )
-    chunks = []
-    async for chunk in stream:
-        chunks.append(chunk)
-        for choice in chunk.choices[:1]:
-            if choice.delta.content:
-                tell(choice.delta.content)
+    chunks: list[Any] = []
+    try:
+        async for chunk in stream:
+            chunks.append(chunk)
+            for choice in chunk.choices[:1]:
+                if choice.delta.content:
+                    tell(choice.delta.content)
+    except Exception as error:
+        failure = classify(error)
+        if chunks and failure is not None and failure.is_free:  # what it has generated is not
+            raise EmptyAnswer(f"the answer broke off: {failure.message}") from error
+        raise
     if stream.received_finish_reason is None:  # LiteLLM adds one to the last chunk
         raise EmptyAnswer("the answer broke off")
     return stream, chunks

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
+from random import Random
 
 import httpx
 import pytest
@@ -99,6 +100,32 @@ def test_every_error_has_its_class(error: Exception, kind: str) -> None:
     assert failure.kind == kind
 
 
+FREE_STATUSES = {300, 301, 302, 303, 304, 307, 308, 400, 401, 402, 403, 404, 405, 409, 410, 413}
+FREE_STATUSES |= {414, 415, 422, 429, 431, 500, 501, 503, 529}
+
+
+@given(st.integers(-1, 1000))
+def test_only_listed_statuses_are_known_to_cost_nothing(status: int) -> None:
+    """A gateway that lost its provider (502, 520) and a status that nobody defined may be paid."""
+    failure = classify(ProviderError(status))
+    assert failure is not None
+    assert failure.is_free == (status in FREE_STATUSES)
+
+
+@pytest.mark.parametrize("status", [499, 502, 520, 522, 599])
+async def test_an_unknown_outcome_is_reserved_again(status: int) -> None:
+    """Such a request is repeated, if at all, with another reservation, and keeps its own."""
+    calls, reserved = Calls(*[ProviderError(status)] * 9), []
+
+    async def reserve() -> None:
+        reserved.append(status)
+
+    with pytest.raises(ModelError) as caught:
+        await call_with_retries(calls, RetryPolicy(), sleep=calls.sleep, before_resend=reserve)
+    assert not caught.value.is_free
+    assert len(reserved) == calls.made - 1
+
+
 def test_other_errors_are_not_classified() -> None:
     """An error in our own code is not retried like a provider's."""
     assert classify(KeyError("x")) is None
@@ -109,7 +136,28 @@ def test_waits_grow_and_stop_growing() -> None:
     policy = RetryPolicy(longest_wait_s=5)
     failure = Failure("rate limit", "")
     assert [policy.wait_s(failure, n, lambda low, high: high) for n in range(4)] == [1, 2, 4, 5]
-    assert policy.wait_s(failure, 3, lambda low, high: low) == 0
+    assert policy.wait_s(failure, 3, lambda low, high: low) == 0.5
+
+
+@given(st.one_of(st.none(), st.floats(0, 600)), st.randoms())
+def test_no_run_of_luck_and_no_hint_removes_the_backoff(
+    hint_s: float | None, random: Random
+) -> None:
+    """Eight retries wait at least 18 s, and 90 to 110 s on average without a hint."""
+    policy = RetryPolicy()
+    failure = Failure("rate limit", "", hint_s)
+    waits = [policy.wait_s(failure, n, random.uniform) for n in range(policy.max_retries)]
+    assert sum(waits) >= 18
+    assert max(waits) <= policy.longest_retry_after_s * 1.25
+
+
+async def test_waits_for_a_model_that_does_not_answer_are_told() -> None:
+    """From the third wait on, a person reads why nothing happens, and when it is tried again."""
+    calls, lines = Calls(*[httpx.ConnectError("refused")] * 4), list[str]()
+    await call_with_retries(
+        calls, RetryPolicy(), sleep=calls.sleep, uniform=lambda low, high: high, tell=lines.append
+    )
+    assert lines == [f"does not answer (not sent: refused); asked again in {s} s" for s in (4, 8)]
 
 
 async def test_retries_are_counted() -> None:

@@ -1,5 +1,6 @@
 """What a call without an answer costs, from the provider's status to the ledger, over HTTP."""
 
+import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from agent.journal.holding import held
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.protocol import Foreign, ModelRequest
 from agent.models.spec import LiteLLMSpec
+from agent.models.streaming import Tell
 from agent.session.calls import Calls
 from agent.session.log import JournalLog
 from agent.session.session import Session
@@ -32,10 +34,12 @@ async def _no_sleep(seconds: float) -> None:
     return None
 
 
-async def bill(folder: Path, address: str, asks: str, **spec: Any) -> tuple[Account, float]:
+async def bill(
+    folder: Path, address: str, asks: str, tell: Tell | None = None, **spec: Any
+) -> tuple[Account, float]:
     """Make one call that fails. Return the bill of its attempt, and the reservation of a call."""
     declared = {"name": "openai/gpt-4o", "api_base": address, "max_retries": 2, **spec}
-    model = LiteLLMModel(LiteLLMSpec.model_validate(declared), sleep=_no_sleep)
+    model = LiteLLMModel(LiteLLMSpec.model_validate(declared), sleep=_no_sleep, tell=tell)
     foreign = Foreign("chat", {"messages": HELLO}, {}) if asks == "program" else None
     journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
     journal.start(Attempt("a", "experiment", "arm", "instance", 0, "{}"))
@@ -94,4 +98,20 @@ async def test_each_request_that_may_be_paid_is_billed(
         account, reserved = await bill(tmp_path, server.url, asks, timeout_s=0.5)
         assert len(server.requests) == sent
     assert account.calls_billed == sent
+    assert account.billed_usd == pytest.approx(sent * reserved)
+
+
+@pytest.mark.parametrize("status", [400, 402, 429, 500, 503])
+async def test_an_error_after_the_first_words_is_billed(tmp_path: Path, status: int) -> None:
+    """The words before it were generated, whatever status the provider then gives."""
+    delta = {"index": 0, "delta": {"role": "assistant", "content": "Hel"}, "finish_reason": None}
+    chunk = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o"}
+    error = {"error": {"message": "no", "code": status}}
+    lines = [f"data: {json.dumps(each)}\n\n" for each in ({**chunk, "choices": [delta]}, error)]
+    reply = api.Reply("".join(lines), headers={"Content-Type": "text/event-stream"})
+    words: list[str] = []
+    with api.OpenAIServer(lambda body: reply) as server:
+        account, reserved = await bill(tmp_path, server.url, "arm", words.append)
+        sent = len(server.requests)
+    assert set(words) == {"Hel"}
     assert account.billed_usd == pytest.approx(sent * reserved)
