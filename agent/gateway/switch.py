@@ -75,20 +75,19 @@ class Switch:
             {name: headers[name] for name in _HEADERS if name in headers},
             may_fetch=self._calls.network,
         )
-        key = digest(canonical({"asked": [dialect, foreign.body, foreign.headers, asked]}))
-        if self._left[key]:
-            return Call(self, key, self._left[key].pop(0))
+        if self._left and (left := self._left.get(_key(foreign, asked))):
+            return Call(self, foreign, asked, left.pop(0))
         _count(self.seen.requested_models, asked)
         task = asyncio.create_task(self._answered(foreign, asked))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return Call(self, key, task)
+        return Call(self, foreign, asked, task)
 
-    def leave(self, key: str, task: asyncio.Task[Answered]) -> None:
+    def leave(self, foreign: Foreign, asked: str, task: asyncio.Task[Answered]) -> None:
         """Keep an answer that was not delivered for a repetition of its request."""
         self.seen.cut_streams += 1
         if not (task.done() and (task.cancelled() or task.result().is_error)):
-            self._left[key].append(task)
+            self._left[_key(foreign, asked)].append(task)
 
     async def settle(self) -> None:
         """Wait for the calls in flight, which are recorded."""
@@ -145,7 +144,9 @@ class Call:
     """One request of a program while it is answered."""
 
     switch: Switch
-    key: str
+    foreign: Foreign
+    asked: str
+    """The name of the requested model."""
     task: asyncio.Task[Answered]
 
     async def within(self, seconds: float) -> Answered | None:
@@ -155,7 +156,13 @@ class Call:
 
     def undelivered(self) -> None:
         """Note that the program no longer waits."""
-        self.switch.leave(self.key, self.task)
+        self.switch.leave(self.foreign, self.asked, self.task)
+
+
+def _key(foreign: Foreign, asked: str) -> str:
+    """Return a name by which a repetition of a request is known."""
+    whole = [asked, foreign.dialect, foreign.headers, foreign.body]
+    return digest(canonical({"asked": whole}))
 
 
 def _count(counter: Counter[str], name: str) -> None:

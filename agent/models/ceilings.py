@@ -51,8 +51,10 @@ def estimated_tokens(request: ModelRequest) -> int:
     else:
         body, images = [request.messages, request.tools], 0
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
-    plain = len(text.encode("ascii", "ignore"))
-    other = len(text.encode("utf-8", "replace")) - plain
+    plain, other = len(text), 0
+    if not text.isascii():  # which most texts are, and to encode them takes longer
+        plain = len(text.encode("ascii", "ignore"))
+        other = len(text.encode("utf-8", "replace")) - plain
     tokens = plain // _BYTES_PER_TOKEN + other + images + _TOKENS_PER_CALL
     return -(-tokens // _TOKENS_PER_STEP) * _TOKENS_PER_STEP
 
