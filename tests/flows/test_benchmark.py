@@ -17,6 +17,7 @@ from flows.experiments.cells import Cell
 from flows.experiments.stop import Stop
 from flows.solve import solve
 from flows.storage import report_files
+from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import Finished, trial
 
@@ -213,13 +214,12 @@ async def test_a_missing_image_is_infrastructure(lake_path: str, tmp_path: Path)
         arms=[{"name": "gold", "agent": "gold"}],
         primary=None,
     )
-    begun = []
-    for _ in (1, 2):
+    for runs in (1, 2):
         with pytest.raises(IncompleteRun):
             await benchmark(declared, lake_path)
         [attempt] = rows(lake_path, "attempts")
         assert attempt["outcome"] == "infrastructure"
         assert "durabench/absent:latest" in attempt["detail"]
-        begun.append(attempt["started_at"])
-    assert begun[0] < begun[1]
+        tenures = open_journal(Lake.existing(lake_path)).tenures(attempt["attempt_id"])
+        assert len(tenures) == runs
     assert rows(lake_path, "predictions") == []
