@@ -39,12 +39,12 @@ class Mount:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A work tree, as its difference from the base commit."""
+    """A work tree, as its difference from that at the opening."""
 
     tree: str
     """The id of its git tree: 40 hexadecimal digits."""
     delta: bytes
-    """A binary patch from the base commit; empty if the tree is the base commit's."""
+    """A binary patch from the tree at the opening; empty if it is that tree."""
 
 
 @dataclass(frozen=True)
@@ -141,14 +141,14 @@ class Workspace(Protocol):
         ...
 
     async def original(self, path: str) -> bytes | None:
-        """Return the content that a file had at the opening, in the base commit, or None.
+        """Return the content that a file had at the opening, or None.
 
         The path is relative to the root. For a symbolic link, return its target.
         """
         ...
 
     async def changes(self, since: str | None = None) -> list[Change]:
-        """Return the differences from the base commit as it was checked out at the opening.
+        """Return the differences from the work tree at the opening.
 
         Later changes to git do not matter. Ignored files count too, if they did not exist at the
         opening. With `since`, a tree id of this workspace, return the differences from that tree;
@@ -174,13 +174,15 @@ class Workspace(Protocol):
     async def apply(self, patch: str) -> None:
         """Apply a unified diff to the work tree: all of it, or nothing.
 
+        A diff against the base commit that contains the image's own changes applies, too.
+
         Raises:
             ValueError: git's reason why the diff does not apply.
         """
         ...
 
     async def diff(self, without: Sequence[str] = ()) -> str:
-        """Return all differences from the base commit, including untracked files.
+        """Return all differences from the opening, including untracked files.
 
         Differences in the paths `without` are left out.
 
@@ -225,7 +227,7 @@ class Workspace(Protocol):
     async def restore(self, checkpoint: Checkpoint | None) -> None:
         """Restore the work tree of the checkpoint (None: that of the opening), and verify its id.
 
-        The current state of the work tree does not matter. The base commit is checked out.
+        The current state of the work tree does not matter.
 
         Raises:
             WorkspaceError: the result is another tree; a fresh workspace can help.

@@ -46,8 +46,7 @@ class _Opening(NamedTuple):
 
     base: str
     tree: str
-    is_base: str
-    """`1` if the tree is that of the base commit, else `0`."""
+    """The reference of every difference. In many images it is not the tree of the base commit."""
     files: Collection[str]
 
 
@@ -141,7 +140,7 @@ class ShellWorkspace(ShellFiles):
             raise ValueError(done.text.strip())
 
     async def diff(self, without: Sequence[str] = ()) -> str:
-        """Return all differences from the base commit, except for those in the paths `without`.
+        """Return all differences from the opening, except for those in the paths `without`.
 
         Bytes that are not UTF-8 are surrogate escapes, so encode the diff with
         `errors="surrogateescape"`.
@@ -199,7 +198,7 @@ class ShellWorkspace(ShellFiles):
         return survey
 
     async def checkpoint(self) -> Checkpoint:
-        """Return the tree and its difference from the base commit.
+        """Return the tree and its difference from the opening.
 
         Raises:
             Destroyed: there is no repository any more, or the delta is larger than
@@ -261,13 +260,12 @@ class ShellWorkspace(ShellFiles):
         head, _, files = known.partition(b"\n")
         if not head:
             return False
-        base, tree, is_base, *stamp = head.decode().split()
-        if len(is_base) == 1:
-            self._opening = _Opening(base, tree, is_base, parse_files(files))
-        else:  # of an image or container from before: a digest, and files without their kinds
-            self._opening = _Opening(base, tree, "0", parse_paths(files))
-        if stamp:
-            self._know(Survey(stamp[0], tree, changes=()))
+        base, tree, *more = head.decode().split()
+        # An image or container from before may have a digest, and files without their kinds.
+        has_kinds = not more or len(more[0]) < len(tree)
+        self._opening = _Opening(base, tree, (parse_files if has_kinds else parse_paths)(files))
+        if more and "." in more[0]:
+            self._know(Survey(more[0], tree, changes=()))
         return True
 
     async def _git(
@@ -297,13 +295,12 @@ class ShellWorkspace(ShellFiles):
         elif given is not None:
             stdin = base64.b64encode(given).decode()
             work = f"receive {len(stdin)}\n{work}"
-        opening = self._opening or _Opening(self._base_commit, "", "0", ())
+        opening = self._opening or _Opening(self._base_commit, "", ())
         settings = {
             "root": self._root,
             "scratch": self._scratch,
             "base": opening.base,
             "opening": opening.tree,
-            "is_base": opening.is_base,
         }
         lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
         script = "\n".join([*lines, "enter", work])

@@ -1,13 +1,16 @@
 # Functions that read and write the work tree regardless of anything that its user may have done to
 # git: the index, settings, hooks and branches of the repository are ignored. The command server
-# has them from its start. `agent.workspaces.repository` sets root, scratch, base, opening, is_base
-# and others, and calls `enter` and one other function. Needs bash, git 2.20, coreutils, find.
+# has them from its start. `agent.workspaces.repository` sets root, scratch, base, opening and others,
+# and calls `enter` and one other function. Needs bash, git 2.20, coreutils, find.
+#
+# The reference of every difference is the tree at the opening, and not the base commit: official
+# images change files of it, or commit on top of it.
 #
 # In $scratch  start    .git without its objects, as it was when the workspace was opened
 #              present  untracked files at the opening, ignored or not
 #              files    all files at the opening, each with its kind
 #              opening  the patch from the base commit to the tree at the opening
-#              known    the ids of the base commit and of that tree, and 1 if both are the same
+#              known    the ids of the base commit and of that tree
 #              bytes    a git folder for checkpoints, which takes files byte by byte
 #              patch    one for patches, with the line endings that .gitattributes sets
 #              now      a file whose time of change is that of the last look
@@ -32,15 +35,16 @@ begin() {
   local id
   id=$(git -c safe.directory='*' rev-parse -q --verify "$base^{commit}" 2>/dev/null) || return 0
   [[ -d .git/objects ]] || return 0
-  base=$id
+  base=$id opening=$id
   need_scratch && copy_repository .git "$scratch/start" || return
   look bytes && new_index && git ls-files -zo --directory >"$scratch/present" &&
-    mark && files >"$scratch/files" && collect 2>"$scratch/log" && opening=$tree &&
+    mark && files >"$scratch/files" && collect 2>"$scratch/log" &&
     difference >"$scratch/opening" || return
-  [[ -s $scratch/opening ]] && is_base=0 || is_base=1
-  echo "$base $opening $is_base" >"$scratch/known"
+  opening=$tree
+  : >"$GIT_DIR/changed"
+  echo "$base $opening" >"$scratch/known"
   stamp "$(stat -c %.9Z -- "$scratch/now")"
-  echo "$base $opening $is_base $stamped"
+  echo "$base $opening $stamped"
   cat -- "$scratch/files"
 }
 
@@ -62,7 +66,7 @@ copy_repository() {
     -exec cp -a -t "$2" -- {} +
 }
 
-# Makes git read the work tree through the git folder of that name.
+# Makes git read the work tree through the git folder of that name, and know the tree at the opening.
 look() {
   if [[ ! -d .git/objects ]]; then
     echo "this is not a git repository any more: .git was removed" >&2
@@ -80,41 +84,39 @@ look() {
   [[ $1 == patch ]] || echo '* -text -ident -filter !eol !working-tree-encoding !diff' \
     >"$GIT_DIR/info/attributes"
   echo "$base" >"$GIT_DIR/HEAD"
+  make_tree "$opening" "$scratch/opening" "$base" || { rm -f -- "$GIT_DIR/HEAD" && return 1; }
 }
 
-# Updates the index: the current files of the base commit, all new files that are not ignored,
-# and ignored files that were added by force to the user's own index. Sets tree to the id of its
-# tree.
+# Updates the index: the current files of the opening, all new files that are not ignored, and
+# ignored files that were added by force to the user's own index. Sets tree to the id of its tree.
 #
 # The index is reused, because git then reads only changed files. It has to be corrected if the
-# rules changed: an entry that is now ignored, or a file of the base that was restored.
+# rules changed: an entry that is now ignored, or a file of the opening that was restored.
 collect() {
   [[ ! -e $GIT_DIR/index.lock ]] || rm -f -- "$GIT_DIR/index.lock"
   [[ -f $GIT_DIR/index ]] || new_index || return
   add_all && read_index || return
   ! rules_changed && ! came_back && return
-  git read-tree -m -i "$base" && add_all || return
+  git read-tree -m -i "$opening" && add_all || return
   readable <"$GIT_DIR/forced" | git update-index -z --add --replace --stdin || return
   read_index && exceptions >"$GIT_DIR/settled"
 }
 
-# Makes the index of the base commit and compares it with the files. `git add` alone would touch
+# Makes the index of the opening and compares it with the files. `git add` alone would touch
 # each object that it finds in the repository, and a container first copies a file of its image
 # that is touched: all objects, or the whole pack.
-new_index() { git read-tree "$base" && { git update-index -q --refresh || :; }; }
+new_index() { git read-tree "$opening" && { git update-index -q --refresh || :; }; }
 
 # Leaves out unreadable files and repositories without a commit, and then sets left_out.
 add_all() { git add -A --ignore-errors || { (($? == 1)) && left_out=1; }; }
 
-# Lists ignored files in the index, those in the user's index, and the changes since the base, whose
-# tree may be that of the opening. Sets tree.
+# Lists ignored files in the index, those in the user's index, and the changes since the opening.
+# Sets tree.
 read_index() {
-  local known=$base
-  ((!is_base)) || known=$opening
   git ls-files -zci --exclude-standard >"$GIT_DIR/ignored" &
   GIT_INDEX_FILE=$root/.git/index git ls-files -zci --exclude-standard >"$GIT_DIR/forced" &
   git write-tree >"$GIT_DIR/tree" &
-  compare "$known" >"$GIT_DIR/changed"
+  compare "$opening" >"$GIT_DIR/changed"
   wait
   read -r tree <"$GIT_DIR/tree"
 }
@@ -129,7 +131,7 @@ rules_changed() {
     ! exceptions | cmp -s -- - "$GIT_DIR/settled"
 }
 
-# Returns 0 if a missing file of the base exists.
+# Returns 0 if a missing file of the opening exists.
 came_back() {
   local kind path
   while IFS= read -rd '' kind && IFS= read -rd '' path; do
@@ -160,10 +162,10 @@ stamp() {
 }
 
 # Prints the work tree: see `report`. After the changes since the opening come, unless it is the tree
-# $want, the changes since that tree and the difference from the base commit.
+# $want, the changes since that tree and the difference from the opening.
 survey() {
-  local tree changed since='' delta=''
-  mark && look bytes && files >"$scratch/present_now" && collect && list_changes || return
+  local tree since='' delta=''
+  mark && look bytes && files >"$scratch/present_now" && collect || return
   if [[ $tree != "$want" ]]; then
     delta=$scratch/delta
     difference >"$delta" &
@@ -171,18 +173,18 @@ survey() {
     [[ $want ]] && compare "$want" >"$scratch/since" && since=$scratch/since
     wait $! || return
   fi
-  report "$tree" "$changed" "$since" "$delta"
+  report "$tree" "$since" "$delta"
 }
 
 # Prints the time, the id of the tree $1, 1 if git left out a file, and the sizes of what follows: all
-# files there are, $2, git's list of the changes since the opening, and the files ${@:3}. A name that
-# is empty, and a difference that is larger than $most, are left out with the size -1.
+# files there are, git's list of the changes since the opening, and the files ${@:2}. A name that is
+# empty, and a difference that is larger than $most, are left out with the size -1.
 report() {
   local tree=$1
   local -A size=()
   local -a sizes=() shown=()
   local bytes time name
-  set -- "$scratch/present_now" "${@:2}"
+  set -- "$scratch/present_now" "$GIT_DIR/changed" "${@:2}"
   while read -r bytes time name; do
     size[$name]=$bytes
     [[ $name != "$scratch/now" ]] || stamp "$time"
@@ -204,14 +206,36 @@ checkpoint() {
     cat -- "$scratch/delta"
 }
 
-# Prints the difference from the base commit. $scratch/given has pathspecs, each ending in NUL. If
-# $unchanged, the index of `bytes` and the list of present files are those of the last survey.
+# Prints the difference from the opening. $scratch/given has pathspecs, each ending in NUL.
 patch() {
   local -a specs
   mapfile -d '' specs <"$scratch/given"
-  if has_attributes; then look patch; else look bytes; fi &&
-    { [[ $unchanged && $GIT_DIR == "$scratch/bytes" && -f $GIT_DIR/index ]] || collect; } &&
-    difference "${specs[@]}" >"$scratch/delta" && cat -- "$scratch/delta"
+  look_with_attributes && difference "${specs[@]}" >"$scratch/delta" && cat -- "$scratch/delta"
+}
+
+# Makes git read the work tree and the opening as it does for a user, if a file sets attributes. If
+# $unchanged, the index of `bytes` and the list of present files are those of the last survey.
+look_with_attributes() {
+  look bytes && { [[ $unchanged && -f $GIT_DIR/index ]] || collect; } || return
+  ! has_attributes || { look patch && collect && normalize_opening; }
+}
+
+# Sets opening to a tree whose files have line endings as .gitattributes sets them, now. Files that
+# did not change since are those of the index.
+normalize_opening() {
+  local -x GIT_INDEX_FILE=$scratch/target
+  local entry path mode id status
+  cp -- "$GIT_DIR/index" "$scratch/target" || return
+  while IFS= read -rd '' entry && IFS= read -rd '' path; do
+    read -r mode _ id _ status <<<"${entry#:}"
+    case $status in
+      A) mode=0 ;;
+      *) [[ $mode != 100* ]] ||
+        id=$(git cat-file blob "$id" | git hash-object -w --stdin --path="$path") || return ;;
+    esac
+    printf '%s %s\t%s\0' "$mode" "$id" "$path"
+  done <"$scratch/bytes/changed" >"$scratch/entries" &&
+    git update-index -z --index-info <"$scratch/entries" && opening=$(git write-tree)
 }
 
 # Returns 1 if no file sets attributes, now or at the opening. Patches are then those of `bytes`,
@@ -224,30 +248,20 @@ has_attributes() {
 
 # Prints the patch from the tree $want, which a checkpoint or a restored tree left among the objects.
 patch_since() {
-  look bytes && git cat-file -e "$want" && collect && base=$want difference >"$scratch/delta" &&
+  look bytes && git cat-file -e "$want" && collect && opening=$want difference >"$scratch/delta" &&
     cat -- "$scratch/delta"
 }
 
 difference() {
   git diff --cached --binary --full-index --no-color --no-renames --no-ext-diff --no-textconv \
-    "$base" -- "$@"
-}
-
-# Sets changed, git's list of the changes since the opening.
-list_changes() {
-  changed=$GIT_DIR/changed
-  ((is_base)) && return
-  changed=$scratch/changes
-  compare "$opening" >"$changed" || { know_opening && compare "$opening" >"$changed"; }
+    "$opening" -- "$@"
 }
 
 # Prints the differences from the tree $want among tracked and unignored files. The tree is
 # unknown if $scratch was destroyed since.
 changes_since() {
   look bytes || return
-  if ! git cat-file -e "$want" 2>/dev/null; then
-    know_opening && want=$opening || return
-  fi
+  git cat-file -e "$want" 2>/dev/null || want=$opening
   collect && compare "$want" >"$scratch/delta" && cat -- "$scratch/delta"
 }
 
@@ -256,12 +270,9 @@ compare() {
   git diff-index --cached -z --raw --no-abbrev --no-renames --ignore-submodules=all "$1" --
 }
 
-# The objects of the opening's tree may be lost with those of $scratch.
-know_opening() { aim "$opening" "$scratch/opening"; }
-
 # Restores the paths in $scratch/given, each ending in NUL, to their state at the opening.
 put_back() {
-  look bytes && know_opening || return
+  look bytes || return
   local -x GIT_INDEX_FILE=$scratch/target GIT_LITERAL_PATHSPECS=1
   local path obstacle=
   git read-tree "$opening" || return
@@ -291,31 +302,46 @@ find_obstacle() {
 }
 
 # Applies the patch in $scratch/given to the work tree, all of it or nothing: to its files byte
-# by byte, or as in our own patches if .gitattributes sets other line endings.
+# by byte, or as in our own patches if .gitattributes sets other line endings, or as one that git
+# made against the base commit.
 apply() {
   local -a command=(git apply --whitespace=nowarn)
   look bytes && { "${command[@]}" -- "$scratch/given" ||
     "${command[@]}" --recount -- "$scratch/given" 2>/dev/null; } && return
-  look patch && "${command[@]}" -- "$scratch/given" 2>/dev/null
+  look patch && "${command[@]}" -- "$scratch/given" 2>/dev/null && return
+  look_with_attributes && move_from_base 2>/dev/null && "${command[@]}" -- "$scratch/moved" 2>/dev/null
+}
+
+# Makes the patch in $scratch/moved of the one in $scratch/given, which also has the changes of the
+# image: the files that it changes become those of the base commit with the patch.
+move_from_base() {
+  local -x GIT_INDEX_FILE=$scratch/target
+  local mode old path
+  git read-tree "$base" && git apply --cached --whitespace=nowarn -- "$scratch/given" &&
+    compare "$base" >"$scratch/delta" && git read-tree "$opening" || return
+  # The raw form is `:MODE MODE OLD NEW STATUS`, and the path after it.
+  while IFS= read -rd '' old && IFS= read -rd '' path; do
+    read -r _ mode _ old _ <<<"$old"
+    printf '%s %s\t%s\0' "$mode" "$old" "$path"
+  done <"$scratch/delta" | git update-index -z --index-info && difference >"$scratch/moved"
 }
 
 # Prints the content of the path $name at the opening. Exits with 44 if there is no such file.
 original() {
-  look bytes && know_opening || return
+  look bytes || return
   git cat-file -e "$opening:$name" 2>/dev/null || exit 44
   git cat-file blob "$opening:$name"
 }
 
-# Restores the work tree $want, which is the base commit with the patch in $scratch/given. Prints
-# it: see `report`.
+# Restores the work tree $want, which is the opening with the patch in $scratch/given. Prints it: see
+# `report`. Checkpoints of earlier releases begin at the base commit.
 restore() {
-  local changed
   look bytes || return
   if [[ ! -d $scratch/start ]]; then
     echo "$scratch was removed, and with it how the repository was at first" >&2
     return 1
   fi
-  aim "$want" "$scratch/given" && reset_repository || return
+  make_tree "$want" "$scratch/given" "$opening" "$base" && reset_repository || return
   # Makes each folder accessible before it is entered, and removes what git does not know.
   find . -path ./.git -prune -o -type d ! -perm -u=rwx -exec chmod u+rwx -- {} \; -o \
     \( -type p -o -type s \) -exec rm -f -- {} +
@@ -324,25 +350,26 @@ restore() {
   git read-tree --reset -u "$want" && git clean -ffdq && drop_ignored && force_ignored || return
   mark && files >"$scratch/present_now" || return
   if collect && [[ $tree == "$want" ]]; then
-    list_changes && report "$want" "$changed"
+    report "$want"
     return
   fi
   git diff-index --cached --name-status "$want" >&2
   return 1
 }
 
-restore_opening() {
-  cp -- "$scratch/opening" "$scratch/given" && want=$opening && restore
-}
+restore_opening() { want=$opening && restore; }
 
-# Creates the objects of the tree $1, which is the base commit with the patch $2.
-aim() {
+# Creates the objects of the tree $1, which is one of the trees ${@:3} with the patch $2.
+make_tree() {
   ! git cat-file -e "$1" 2>/dev/null || return 0
   local -x GIT_INDEX_FILE=$scratch/target
-  git read-tree "$base" || return
-  [[ ! -s $2 ]] || git apply --cached --binary --whitespace=nowarn -- "$2" || return
-  [[ $(git write-tree) == "$1" ]] && return
-  echo "the base commit with the delta is not tree $1" >&2
+  local from
+  for from in "${@:3}"; do
+    git read-tree "$from" || continue
+    [[ ! -s $2 ]] || git apply --cached --binary --whitespace=nowarn -- "$2" || continue
+    [[ $(git write-tree) != "$1" ]] || return 0
+  done
+  echo "the opening with the delta is not tree $1" >&2
   return 1
 }
 
@@ -374,7 +401,7 @@ force_ignored() {
   git ls-files -zci --exclude-standard >"$scratch/forced" || return
   [[ -s $scratch/forced ]] || return 0
   comm -z -12 <(sort -z -- "$scratch/forced") \
-    <(git diff-index --cached -z --name-only --diff-filter=A "$base" | sort -z) |
+    <(git diff-index --cached -z --name-only --diff-filter=A "$opening" | sort -z) |
     GIT_INDEX_FILE=$root/.git/index GIT_OBJECT_DIRECTORY=$root/.git/objects \
       git update-index -z --add --replace --stdin
 }
