@@ -314,7 +314,8 @@ async def solve_and_grade(cell: Cell, lake: Lake, *, stop: Stop) -> str:
     """
     attempt_id = await solve_only(cell, lake, stop=stop)
     stop.check()
-    return await graded(submission(cell, attempt_id, lake), lake, twice=cell.experiment.audit)
+    there = submission(cell, attempt_id, lake)
+    return (await graded(there, lake, twice=cell.experiment.audit)).outcome
 
 
 async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:

@@ -17,7 +17,7 @@ from flows.images.schedule import scheduled
 from flows.imports import predictions as predictions_files
 from flows.server.progress import RunProgress
 from flows.server.turns import Slot, in_turn
-from flows.verdicts import described, graded
+from flows.verdicts import graded
 
 
 @flow(name="grade", flow_run_name="{name}")
@@ -67,13 +67,12 @@ async def grade(
                 try:
                     async with placed(submission) as there:
                         do = partial(graded, there, store, twice=audit)
-                        outcome: str = await in_turn(do, submission.label, store, Stop(), slot)
+                        verdict = await in_turn(do, submission.label, store, Stop(), slot)
                 except InfrastructureError as error:
-                    outcome = "infrastructure"
-                    await progress.advance(submission.label, f"{outcome}: {error}")
-                else:
-                    await progress.advance(submission.label, described(submission, outcome, store))
-                return outcome
+                    await progress.advance(submission.label, f"infrastructure: {error}")
+                    return "infrastructure"
+                await progress.advance(submission.label, str(verdict))
+                return verdict.outcome
 
         async with images as placed:
             outcomes = await asyncio.gather(*(one(submission) for submission in submissions))

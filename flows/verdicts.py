@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from weakref import WeakValueDictionary
 
@@ -96,8 +97,19 @@ async def grade_again(
     return Completed(message=again, data=verdict)
 
 
-async def graded(submission: Submission, lake: Lake, *, twice: bool) -> EvaluationOutcome:
-    """Return the recorded outcome for a submission. With `twice`, confirm it by a second grading.
+@dataclass(frozen=True)
+class Verdict:
+    """What the official tests say of a patch, as recorded."""
+
+    outcome: EvaluationOutcome
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.outcome}: {self.reason}" if self.reason else self.outcome
+
+
+async def graded(submission: Submission, lake: Lake, *, twice: bool) -> Verdict:
+    """Return the recorded verdict for a submission. With `twice`, confirm it by a second grading.
 
     Raises:
         InfrastructureError: the patch could not be graded.
@@ -116,12 +128,6 @@ async def graded(submission: Submission, lake: Lake, *, twice: bool) -> Evaluati
             second = second.with_options(refresh_cache=True) if is_gone else second
             await result_of(second, submission, where, lake)
         return _taken_over(submission, where, lake)
-
-
-def described(submission: Submission, outcome: str, lake: Lake) -> str:
-    """Return the recorded outcome, with its reason if there is one."""
-    [row] = lake.read("evaluations", *_where(submission))
-    return f"{outcome}: {row['reason']}" if row["reason"] else outcome
 
 
 @asynccontextmanager
@@ -165,14 +171,13 @@ def _journal(lake: Lake) -> Journal | None:
         return None
 
 
-def _taken_over(submission: Submission, where: list[str], lake: Lake) -> EvaluationOutcome:
-    """Copy the row at `where` to this submission's own row. Return its outcome."""
+def _taken_over(submission: Submission, where: list[str], lake: Lake) -> Verdict:
+    """Copy the row at `where` to this submission's own row. Return its verdict."""
     [row] = lake.read("evaluations", *where)
     own = row | {"attempt_id": submission.attempt_id, "repeat": submission.repeat}
     if lake.read("evaluations", *_where(submission)) != [own]:
         lake.write("evaluations", *_where(submission), [own])
-    outcome: EvaluationOutcome = row["outcome"]
-    return outcome
+    return Verdict(row["outcome"], row["reason"])
 
 
 async def _in_fresh_workspace(submission: Submission, purpose: str) -> tuple[Evaluation, Audit]:

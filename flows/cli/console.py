@@ -180,13 +180,12 @@ def imported_arms(arms: "list[Summary]", name: str) -> None:
     out().print(f"durabench report {name}", markup=False)
 
 
-def doubts(lake: Lake, experiment: str) -> None:
-    """Print the resolved patches that the audit found suspect, each with its reasons."""
-    graded = lake.rows("evaluations", experiment)
-    in_doubt = [row for row in graded if row.get("audited_verdict") == "suspect"]
-    for row in in_doubt:
-        show(f"suspect  {row['instance_id']}  {'; '.join(row['audit_reasons'])}", "yellow")
-    resolved = sum(row["resolved"] for row in graded)
+def print_suspects(report: "Report") -> None:
+    """Print the resolved cells that the audit doubts, each with its reasons."""
+    in_doubt = [cell for cell in report.cells if cell.is_suspect]
+    for cell in in_doubt:
+        show(f"suspect  {cell.instance_id}  {'; '.join(cell.audit_reasons)}", "yellow")
+    resolved = sum(cell.state == "resolved" for cell in report.cells)
     show(f"{len(in_doubt)} of {resolved} resolved patches are suspect")
 
 

@@ -179,7 +179,7 @@ def grade(
     built = report_files.read(store, name)
     report_files.write(store, built)
     console.report(store, built)
-    console.doubts(store, name)
+    console.print_suspects(built)
 
 
 def run_flow(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False) -> T:

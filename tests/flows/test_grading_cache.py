@@ -56,8 +56,8 @@ async def test_every_ingredient_of_a_verdict_grades_again(
         replace(SUBMISSION, timeout_s=61.0),
     ]
     for made, submission in enumerate(changed, 1):
-        outcome = await graded(submission, lake, twice=False)
-        assert outcome == ("resolved" if submission.patch else "unresolved")
+        verdict = await graded(submission, lake, twice=False)
+        assert verdict.outcome == ("resolved" if submission.patch else "unresolved")
         assert len(gradings) == made
     monkeypatch.setattr(harness, "version", lambda: "6.0.0")
     await graded(SUBMISSION, lake, twice=False)
@@ -76,8 +76,8 @@ async def test_the_same_patch_is_graded_once(lake: Lake, gradings: list[Evaluati
     ]
     together = await asyncio.gather(*(graded(each, lake, twice=False) for each in others))
     for submission in reversed([*others, SUBMISSION]):
-        assert await graded(submission, lake, twice=False) == "resolved"
-    assert (together, len(gradings)) == (["resolved"] * 4, 1)
+        assert (await graded(submission, lake, twice=False)).outcome == "resolved"
+    assert ([each.outcome for each in together], len(gradings)) == (["resolved"] * 4, 1)
     for submission in [*others, SUBMISSION]:
         units = lake.units(
             "evaluations", f"{submission.attempt_id}-*", submission.experiment, submission.arm
