@@ -1,0 +1,57 @@
+"""The commands as a user types them."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flows.storage.lake import Lake, Row
+
+LIMIT_S = 240
+PROGRAM = (sys.executable, "-c", "from flows.cli.app import app; app()")
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """A folder in which somebody types commands, with a lake in it and no keys of models."""
+
+    folder: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        inherited = {name: text for name, text in os.environ.items() if "API_KEY" not in name}
+        return {**inherited, "COLUMNS": "200", **self.variables}
+
+    def durabench(self, *arguments: str, code: int = 0, typed: str | None = None) -> str:
+        """Run a command. Return what it prints, after its exit code was checked."""
+        done = self.attempt(*arguments, typed=typed)
+        assert done.returncode == code, (
+            f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.stdout + done.stderr
+
+    def attempt(
+        self, *arguments: str, typed: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command. Return what it prints, with its exit code."""
+        return subprocess.run(
+            [*PROGRAM, *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            input=typed or "",
+            timeout=LIMIT_S,
+            check=False,
+        )
+
+    @property
+    def lake(self) -> Lake:
+        return Lake.existing(self.folder / "lake")
+
+    def rows(self, table: str) -> list[Row]:
+        """Return all rows of a table of the lake."""
+        return [row for unit in self.lake.units(table, "*") for row in self.lake.find(table, unit)]

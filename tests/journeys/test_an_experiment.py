@@ -1,0 +1,108 @@
+"""An experiment from its file to its report, and everything that looks at it."""
+
+import json
+import re
+
+import pytest
+
+from eval import instances
+from flows.storage.lake import Row
+from tests.journeys.command_line import Terminal
+
+pytestmark = pytest.mark.slow
+
+FIRST, SECOND = [instance.instance_id for instance in instances.load("bundled")[:2]]
+
+EXPERIMENT = """\
+name: trial
+environment: {environment}
+select: {{ids: [{ids}]}}
+arms:
+  - {{name: able, agent: mini, model: {{provider: simulated, skill: 1}}}}
+  - {{name: unable, agent: mini, model: {{provider: simulated, skill: 0}}}}
+  - {{name: gold, agent: gold}}
+  - {{name: "null", agent: "null"}}
+primary: {{baseline: unable, candidate: able}}
+"""
+
+
+def run(terminal: Terminal, environment: str) -> dict[tuple[str, str], Row]:
+    """Run the experiment on two instances. Return its attempts by arm and instance."""
+    text = EXPERIMENT.format(environment=environment, ids=f"{FIRST}, {SECOND}")
+    (terminal.folder / "trial.yaml").write_text(text)
+    printed = terminal.durabench("run", "trial.yaml")
+    assert "[8/8]" in printed
+    assert "able against unable (primary)" in printed
+    return {
+        (arm, row["instance_id"]): row
+        for arm in ("able", "unable", "gold", "null")
+        for unit in terminal.lake.units("attempts", "*", "trial", arm)
+        for row in terminal.lake.read("attempts", "trial", arm, unit)
+    }
+
+
+def test_it_runs_once_and_can_be_looked_at(terminal: Terminal, environment: str) -> None:
+    """A second run does nothing. Every command shows the same attempts, verdicts and costs."""
+    attempts = run(terminal, environment)
+    assert {row["environment"] for row in attempts.values()} == {environment}
+    verdicts = {row["attempt_id"]: row["outcome"] for row in terminal.rows("evaluations")}
+    of_cell = {cell: verdicts[row["attempt_id"]] for cell, row in attempts.items()}
+    assert {of_cell["gold", each] for each in (FIRST, SECOND)} == {"resolved"}
+    assert {of_cell["null", each] for each in (FIRST, SECOND)} == {"unresolved"}
+    assert "[8/8] done by an earlier run" in terminal.durabench("run", "trial.yaml")
+    assert len(terminal.rows("evaluations")) == 8
+
+    resolved = list(verdicts.values()).count("resolved")
+    assert "trial" in terminal.durabench("status")
+    assert f"8 of 8 cells done ({resolved} resolved)" in terminal.durabench("status", "trial")
+    status = json.loads(terminal.durabench("status", "trial", "--json"))
+    assert (status["planned"], status["resolved"]) == (8, resolved)
+    assert status["calls"] == sum(row["model_calls"] for row in attempts.values())
+
+    solved, failed = attempts["able", FIRST], attempts["unable", SECOND]
+    assert of_cell["unable", SECOND] == "unresolved"
+    trace = terminal.durabench("trace", solved["attempt_id"][:8], "--full")
+    assert trace.count(" model ") >= solved["model_calls"]
+    assert json.loads(terminal.durabench("graph", solved["attempt_id"], "--format", "json"))
+    assert "durabench fork" in terminal.durabench("diagnose", failed["attempt_id"])
+
+    (terminal.folder / "able.yaml").write_text("model: {provider: simulated, skill: 1}\n")
+    fork = ("fork", failed["attempt_id"])
+    planned = terminal.durabench(*fork, "--change", "able.yaml", "--dry-run")
+    assert f"of {failed['model_calls']} calls are bought again" in planned
+    assert f"unable on {SECOND}: " in terminal.durabench(*fork, "--at", "2")
+    assert len(terminal.rows("attempts")) == 9
+
+    report = terminal.durabench("report", "trial", "--compare", "unable", "able")
+    page = re.search(r"Report: (\S+)", report)
+    assert page is not None
+    assert "able" in (terminal.folder / page[1]).read_text()
+    assert "able" in terminal.durabench("history", "trial")
+
+
+def test_it_is_exchanged_with_other_programs(terminal: Terminal) -> None:
+    """What is exported can be imported, with the same verdicts and costs, and is graded equally."""
+    run(terminal, "host")
+    first = terminal.durabench("status", "trial", "--json")
+    resolved = {arm["arm"]: arm["resolved"] for arm in json.loads(first)["arms"]}
+    terminal.durabench("export", "trial", "-o", "out", "--trajectories")
+    terminal.durabench("export", "trial", "--duckdb", "all.duckdb")
+    terminal.durabench("export", "trial", "--atif", "atif")
+    terminal.durabench("export", "trial", "--inspect", "log.eval")
+    assert (terminal.folder / "all.duckdb").stat().st_size
+    terminal.durabench("import", "atif", "atif", "--name", "from-atif")
+    terminal.durabench("import", "inspect", "log.eval", "--name", "from-inspect")
+    for name in ("from-atif", "from-inspect"):
+        report = terminal.durabench("report", name)
+        assert f"able   │ {resolved['able']} of 2" in report, report
+    graded = terminal.durabench(
+        "grade", "out/able/all_preds.jsonl", "--name", "again", "-e", "host"
+    )
+    assert f"able resolves {resolved['able']} of 2" in graded
+    (terminal.folder / "table.csv").write_text(
+        f"arm,instance_id,resolved,cost_usd\nx,{FIRST},1,0.5\ny,{FIRST},0,\n"
+    )
+    assert "cost unknown" in terminal.durabench("import", "table", "table.csv", "--name", "table")
+    both = terminal.durabench("report", "trial", "table")
+    assert "x@table" in both
+    assert "able@trial" in both

@@ -1,0 +1,49 @@
+"""`durabench grade` on the predictions of somebody else."""
+
+import json
+
+import pytest
+
+from eval import instances
+from tests.journeys.command_line import Terminal
+
+pytestmark = pytest.mark.slow
+
+FIRST, SECOND = instances.load("bundled")[:2]
+
+
+def test_they_are_graded_once_with_their_reasons(terminal: Terminal, environment: str) -> None:
+    """Each verdict is printed with its reason. Grading again runs no test and says the same."""
+    patches = {FIRST.instance_id: FIRST.patch, SECOND.instance_id: "no patch at all"}
+    predictions = [
+        {"instance_id": each, "model_name_or_path": "somebody", "model_patch": patch}
+        for each, patch in patches.items()
+    ]
+    (terminal.folder / "all_preds.jsonl").write_text(
+        "".join(f"{json.dumps(each)}\n" for each in predictions)
+    )
+    grade = ("grade", "all_preds.jsonl", "--name", "foreign", "-e", environment)
+    printed = terminal.durabench(*grade)
+    assert f"grade somebody · {FIRST.instance_id}: resolved\n" in printed
+    assert f"grade somebody · {SECOND.instance_id}: patch_failed: " in printed
+    assert "somebody resolves 1 of 2" in printed
+    assert "0 of 1 resolved patches are suspect" in printed
+    first = sorted(terminal.rows("evaluations"), key=lambda row: row["instance_id"])
+    assert [row["outcome"] for row in first] == ["resolved", "patch_failed"]
+    assert "0 of 1 resolved patches are suspect" in terminal.durabench(*grade)
+    again = sorted(terminal.rows("evaluations"), key=lambda row: row["instance_id"])
+    assert again == first
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [("", "no prediction"), ("{", "JSON"), ('{"instance_id": "a__b-1"}', "model_name_or_path")],
+    ids=["empty", "no JSON", "no arm"],
+)
+def test_an_unusable_file_is_one_line(terminal: Terminal, content: str, problem: str) -> None:
+    """The line names the file and what is wrong, with exit code 2, and nothing is recorded."""
+    (terminal.folder / "preds.jsonl").write_text(content)
+    printed = terminal.durabench("grade", "preds.jsonl", "--name", "x", "-e", "host", code=2)
+    [line] = printed.splitlines()
+    assert problem in line
+    assert not (terminal.folder / "lake").exists()
