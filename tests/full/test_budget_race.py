@@ -19,6 +19,7 @@ from agent.models.litellm_loading import load
 from agent.models.protocol import Usage
 from agent.models.spec import LiteLLMSpec
 from tests.servers import openai_server as api
+from tests.servers.postgres import PostgresServer
 
 pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -61,13 +62,21 @@ def provider() -> Iterator[tuple[Provider, str]]:
         yield billing, server.url
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_what_is_charged_never_exceeds_the_budget(
-    tmp_path: Path, provider: tuple[Provider, str]
+    tmp_path: Path,
+    provider: tuple[Provider, str],
+    database: str,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Killed with calls in flight, again and again, the programs are charged at most the budget,
     and the ledger knows of at least that much."""
     billing, address = provider
-    url = f"sqlite:///{tmp_path}/journal.sqlite"
+    if database == "sqlite":
+        url = f"sqlite:///{tmp_path}/journal.sqlite"
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        url = server.create_database()
     journal = Journal.open(url)
     for number in range(PROCESSES):
         journal.start(Attempt(f"a{number}", "experiment", "arm", f"i{number}", 0, "{}"))
