@@ -11,7 +11,7 @@ from agent.workspaces.protocol import Environment
 from eval import instances, predictions, selection
 from eval.types import Instance, Prediction
 from flows.errors import UsageError
-from flows.experiments import records, workspaces
+from flows.experiments import workspaces
 from flows.experiments.cells import Place, Submission
 from flows.imports import common
 from flows.imports.common import ImportedArm
@@ -49,7 +49,7 @@ async def submissions(
         for prediction in found:
             instance = chosen[prediction.instance_id]
             arm = arms[prediction.model_name_or_path]
-            patch = records.text(prediction.model_patch)
+            patch = prediction.model_patch
             attempt_id = common.file_prediction(
                 lake,
                 source.experiment,

@@ -29,6 +29,7 @@ from agent.stores import (
     replace_file,
 )
 from flows.errors import UsageError
+from flows.storage.exact import copy_exactly, make_readable, restore
 from reports.columns import SHARED_TABLES, TABLES, Table
 from reports.lake import location, matching, unit_file
 
@@ -47,6 +48,9 @@ _SMALL_BYTES = 8 * 2**10
 @dataclass(frozen=True)
 class Lake:
     """A folder, or a prefix on an object store, with one Parquet dataset per table.
+
+    A patch is read as it was written, also one that is not UTF-8: its exact copy, another column,
+    is written and read with it.
 
     Every reading method raises InfrastructureError if a disk or object-store operation fails.
     """
@@ -171,7 +175,9 @@ class Lake:
 
         Return an empty list if it does not exist.
         """
-        return self._rows(unit_file(self.root, table, experiment, arm, unit), columns)
+        return self._rows(
+            TABLES[table], unit_file(self.root, table, experiment, arm, unit), columns
+        )
 
     def write_shared(self, table: str, unit: str, row: Row) -> None:
         """Write the row of one unit of work that belongs to no experiment.
@@ -188,7 +194,8 @@ class Lake:
     ) -> Row | None:
         """Return the row of one unit of work that belongs to no experiment, with these columns or
         all of them; None if it is missing."""
-        rows = self._rows(self.root / table / f"{unit}.parquet", columns)
+        path = self.root / table / f"{unit}.parquet"
+        rows = self._rows(SHARED_TABLES[table], path, columns)
         return rows[0] if rows else None
 
     def all_shared(self, table: str) -> list[Row]:
@@ -257,19 +264,21 @@ class Lake:
         with self.reading():
             return path.exists()
 
-    def _rows(self, path: "Path | UPath", columns: Sequence[str] | None = None) -> list[Row]:
+    def _rows(
+        self, table: Table, path: "Path | UPath", columns: Sequence[str] | None = None
+    ) -> list[Row]:
         with self.reading():
             try:
                 content = path.read_bytes()
             except FileNotFoundError:
                 return []
-        return _parsed(content, columns)
+        return _parsed(table, content, columns)
 
     def _all_rows(self, table: str, pattern: str) -> list[Row]:
-        files = self._files(table, pattern)
+        files, declared = self._files(table, pattern), (TABLES | SHARED_TABLES)[table]
         with self.reading():
             contents = self._contents(files)
-        return [row for content in contents for row in _parsed(content)]
+        return [row for content in contents for row in _parsed(declared, content)]
 
     def _files(self, table: str, pattern: str) -> "Sequence[Path | UPath]":
         with self.reading():
@@ -381,15 +390,23 @@ def _parquet(rows: pa.Table) -> bytes:
     return written
 
 
-def _parsed(content: bytes, columns: Sequence[str] | None = None) -> list[Row]:
+def _parsed(table: Table, content: bytes, columns: Sequence[str] | None = None) -> list[Row]:
     file = pq.ParquetFile(pa.BufferReader(content))
+    if columns is not None:
+        copies = (table.exact_copies[name] for name in columns if name in table.exact_copies)
+        columns = [*columns, *copies]
     # A file is small, so other threads cost more than they save.
     rows: list[Row] = file.read(columns=columns, use_threads=False).to_pylist()
+    for row in rows:
+        for name, copy in table.exact_copies.items():
+            if name in row:  # an earlier release wrote no copies
+                row[name] = restore(row[name], row.pop(copy, None))
     return rows
 
 
 def _arrow(table: Table, rows: list[Row]) -> pa.Table:
     schema = table.schema
+    rows = [_with_copies(table, row) for row in rows]
     names = set(schema.names)
     unknown = {key for row in rows for key in row} - names
     missing = {name for row in rows for name in names - row.keys()}
@@ -398,3 +415,14 @@ def _arrow(table: Table, rows: list[Row]) -> pa.Table:
     arrow = pa.Table.from_pylist(rows, schema=schema)
     arrow.validate(full=True)
     return arrow
+
+
+def _with_copies(table: Table, row: Row) -> Row:
+    """Return a row with its exact copies, and with texts that Parquet accepts."""
+    written = dict(row)
+    for name, copy in table.exact_copies.items():
+        if name in row:
+            written[copy] = None
+        if isinstance(text := row.get(name), str):
+            written |= {name: make_readable(text), copy: copy_exactly(text)}
+    return written
