@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from agent.errors import InfrastructureError
 from agent.stores import (
@@ -29,28 +28,22 @@ from agent.stores import (
     replace_file,
 )
 from flows.errors import UsageError
-from flows.storage.exact import copy_exactly, make_readable, restore
+from flows.storage import parquet
 from reports.columns import SHARED_TABLES, TABLES, Table
 from reports.lake import location, matching, unit_file
 
 if TYPE_CHECKING:
     from upath import UPath
 
-Row = dict[str, Any]
+Row = parquet.Row
 
 DEFAULT = "lake"
 VARIABLE = "DURABENCH_LAKE"
-
-_SMALL_BYTES = 8 * 2**10
-"""Below it, a dictionary and a codec for each column take more time than they save space."""
 
 
 @dataclass(frozen=True)
 class Lake:
     """A folder, or a prefix on an object store, with one Parquet dataset per table.
-
-    A patch is read as it was written, also one that is not UTF-8: its exact copy, another column,
-    is written and read with it.
 
     Every reading method raises InfrastructureError if a disk or object-store operation fails.
     """
@@ -107,7 +100,7 @@ class Lake:
         if not content:
             return None
         final = unit_file(self.root, table, experiment, arm, unit)
-        write_whole(final, _parquet(_arrow(TABLES[table], content)))
+        write_whole(final, parquet.encode(TABLES[table], content))
         return final
 
     def write_columns(
@@ -136,7 +129,7 @@ class Lake:
         }
         arrow = pa.table(arrays, schema=TABLES[table].schema)
         arrow.validate(full=True)
-        write_whole(unit_file(self.root, table, experiment, arm, unit), _parquet(arrow))
+        write_whole(unit_file(self.root, table, experiment, arm, unit), parquet.encode_table(arrow))
 
     def has(self, table: str, experiment: str, arm: str, unit: str) -> bool:
         """Return True if a table contains a unit of work."""
@@ -186,7 +179,7 @@ class Lake:
             pyarrow.ArrowInvalid, InfrastructureError: see `write`.
         """
         write_whole(
-            self.root / table / f"{unit}.parquet", _parquet(_arrow(SHARED_TABLES[table], [row]))
+            self.root / table / f"{unit}.parquet", parquet.encode(SHARED_TABLES[table], [row])
         )
 
     def read_shared(
@@ -272,13 +265,13 @@ class Lake:
                 content = path.read_bytes()
             except FileNotFoundError:
                 return []
-        return _parsed(table, content, columns)
+        return parquet.decode(table, content, columns)
 
     def _all_rows(self, table: str, pattern: str) -> list[Row]:
         files, declared = self._files(table, pattern), (TABLES | SHARED_TABLES)[table]
         with self.reading():
             contents = self._contents(files)
-        return [row for content in contents for row in _parsed(declared, content)]
+        return [row for content in contents for row in parquet.decode(declared, content)]
 
     def _files(self, table: str, pattern: str) -> "Sequence[Path | UPath]":
         with self.reading():
@@ -379,50 +372,3 @@ def _remove(path: "Path | UPath") -> None:
         path.unlink(missing_ok=True)
     else:
         path.fs.rm_file(path.path)  # `unlink` would treat the name as a pattern
-
-
-def _parquet(rows: pa.Table) -> bytes:
-    content = pa.BufferOutputStream()
-    small = rows.nbytes < _SMALL_BYTES
-    codec = "none" if small else "zstd"
-    pq.write_table(rows, content, compression=codec, use_dictionary=not small)
-    written: bytes = content.getvalue().to_pybytes()
-    return written
-
-
-def _parsed(table: Table, content: bytes, columns: Sequence[str] | None = None) -> list[Row]:
-    file = pq.ParquetFile(pa.BufferReader(content))
-    if columns is not None:
-        copies = (table.exact_copies[name] for name in columns if name in table.exact_copies)
-        columns = [*columns, *copies]
-    # A file is small, so other threads cost more than they save.
-    rows: list[Row] = file.read(columns=columns, use_threads=False).to_pylist()
-    for row in rows:
-        for name, copy in table.exact_copies.items():
-            if name in row:  # an earlier release wrote no copies
-                row[name] = restore(row[name], row.pop(copy, None))
-    return rows
-
-
-def _arrow(table: Table, rows: list[Row]) -> pa.Table:
-    schema = table.schema
-    rows = [_with_copies(table, row) for row in rows]
-    names = set(schema.names)
-    unknown = {key for row in rows for key in row} - names
-    missing = {name for row in rows for name in names - row.keys()}
-    if unknown or missing:
-        raise ValueError(f"{table.name}: unknown columns {unknown}, missing columns {missing}")
-    arrow = pa.Table.from_pylist(rows, schema=schema)
-    arrow.validate(full=True)
-    return arrow
-
-
-def _with_copies(table: Table, row: Row) -> Row:
-    """Return a row with its exact copies, and with texts that Parquet accepts."""
-    written = dict(row)
-    for name, copy in table.exact_copies.items():
-        if name in row:
-            written[copy] = None
-        if isinstance(text := row.get(name), str):
-            written |= {name: make_readable(text), copy: copy_exactly(text)}
-    return written

@@ -1,7 +1,6 @@
 """A patch is graded, recorded, exported and published byte by byte, also if it is not UTF-8."""
 
 import hashlib
-import json
 import subprocess
 import sys
 from pathlib import Path
