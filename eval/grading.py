@@ -47,18 +47,28 @@ class _Verdict:
 
 
 async def grade(
-    instance: Instance, patch: str, shell: Shell, *, timeout_s: float = 1800.0
+    instance: Instance,
+    patch: str,
+    shell: Shell,
+    *,
+    timeout_s: float = 1800.0,
+    is_reference_resolved: bool = False,
 ) -> Evaluation:
     """Grade `patch` in a freshly opened workspace, which the caller closes.
 
     `timeout_s` limits the eval script alone, as in the official runner. An outcome of
     `infrastructure` says nothing about the patch. Errors of the shell propagate.
+
+    With `is_reference_resolved`, the reference patch is known to be resolved under the same
+    conditions, so that no failure is attributed to a missing network.
     """
     script = await asyncio.to_thread(harness.eval_script, instance.row)
     started_at, clock = datetime.now(UTC), time.perf_counter()
     official = OfficialShell(shell)
     verdict = await _verdict(instance, patch, official, script, timeout_s)
-    hint = await _network_hint(instance, patch, verdict, official)
+    hint = ""
+    if not is_reference_resolved:
+        hint = await _network_hint(instance, patch, verdict, official)
     report = verdict.report or Report(resolved=False, results_found=False)
     return Evaluation(
         instance_id=instance.instance_id,
@@ -210,14 +220,14 @@ async def _network_hint(
     """Return advice to give the container a network if its absence may be the cause, or `""`.
 
     Many scripts try to install packages and work without them. So for an ordinary patch the
-    hint is given only if no test has a result.
+    hint is given only if no test has a result, and not for the lines of an installer alone.
     """
     if verdict.outcome not in ("unresolved", "timeout"):
         return ""
     is_gold = patch.strip() == instance.patch.strip()
     if not is_gold and verdict.report is not None and verdict.report.results_found:
         return ""
-    line = network.failure(verdict.log)
+    line = network.failure(verdict.log, of_pip=is_gold)
     if not line or not await official.is_offline():
         return ""
     wanted = f"the container has no network and the log shows a use of it ({line})"

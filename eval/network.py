@@ -40,14 +40,21 @@ _FAILURES = re.compile(
 _SHOWN_CHARACTERS = 160
 
 
-def failure(log: str) -> str:
-    """Return the first line of a log that shows a network failure, shortened, or `""`."""
-    found = _FAILURES.search(log)
-    if found is None:
-        return ""
-    begin = log.rfind("\n", 0, found.start()) + 1
-    end = log.find("\n", found.end())
-    line = " ".join(log[begin : end if end >= 0 else None].split())
-    if len(line) <= _SHOWN_CHARACTERS:
-        return line
-    return " ".join(found[0].split())[:_SHOWN_CHARACTERS]
+# pip's lines about one package, of which most logs of a container without network have some.
+_OF_PIP = re.compile(r"\(from versions: none\)|WARNING: Retrying \(Retry\(")
+
+
+def failure(log: str, *, of_pip: bool = True) -> str:
+    """Return the first line of a log that shows a network failure, shortened, or `""`.
+
+    Without `of_pip`, lines of pip do not count.
+    """
+    for found in _FAILURES.finditer(log):
+        begin = log.rfind("\n", 0, found.start()) + 1
+        end = log.find("\n", found.end())
+        whole = log[begin : end if end >= 0 else None]
+        if of_pip or _OF_PIP.search(whole) is None:
+            line = " ".join(whole.split())
+            is_short = len(line) <= _SHOWN_CHARACTERS
+            return line if is_short else " ".join(found[0].split())[:_SHOWN_CHARACTERS]
+    return ""

@@ -12,7 +12,7 @@ _TEST_FOLDERS = frozenset({"test", "tests", "testing", "e2e", "__tests__", "__sn
 _TEST_NAME = re.compile(r"tests?[_.].*|.*_tests?\.\w+|.*\.(test|spec)\.\w+", re.DOTALL)
 
 _CONFIGURATION_NAME = re.compile(
-    r"conftest\.py|\.?pytest\.(ini|toml)|tox\.(ini|toml)|setup\.cfg|pyproject\.toml"
+    r"conftest\.py|\.?pytest\.(ini|toml)|tox\.(ini|toml)|setup\.cfg|pyproject\.toml|package\.json"
     r"|\.coveragerc|noxfile\.py|(site|user)customize\.py|.*\.pth|runtests\.py"
     r"|\.?(jest|vitest|karma|mocharc|playwright|cypress)(\.[\w-]+)*"
 )

@@ -31,19 +31,25 @@ _INSTANCE_ID = re.compile(r"\w[\w.-]*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
-def parse(row: Mapping[str, Any], *, where: str) -> Instance:
+def parse(row: Any, *, where: str = "") -> Instance:
     """Parse one row into an `Instance`. `where` names the row in messages.
 
     Raises:
         DatasetError: a column is missing or has a value that swebench 5 cannot use.
     """
+    try:
+        return _parse(row)
+    except DatasetError as error:
+        raise DatasetError(f"{where}: {error}" if where else str(error)) from None
+
+
+def _parse(row: Any) -> Instance:
     if not isinstance(row, Mapping):
-        raise DatasetError(f"{where}: a row must be an object with columns, not {_kind(row)}")
-    _check_columns(row, where)
-    where = f"{where} ({row['instance_id']})"
-    _check_values(row, where)
-    _check_assets(row.get("image_assets"), where)
-    tests = {column: _tests(row[column], column, where) for column in _TEST_COLUMNS}
+        raise DatasetError(f"a row must be an object with columns, not {_kind(row)}")
+    _check_columns(row)
+    _check_values(row)
+    _check_assets(row.get("image_assets"))
+    tests = {column: _tests(row[column], column) for column in _TEST_COLUMNS}
     return Instance(
         **{column: row[column] for column in _TEXT_COLUMNS},
         version=str(row["version"]),
@@ -59,7 +65,7 @@ def row_digest(row: Mapping[str, Any]) -> str:
     return canonical_digest(dict(row), compact=True)
 
 
-def _check_columns(row: Mapping[str, Any], where: str) -> None:
+def _check_columns(row: Mapping[str, Any]) -> None:
     missing = [
         column
         for column in _REQUIRED
@@ -73,46 +79,44 @@ def _check_columns(row: Mapping[str, Any], where: str) -> None:
             "use a swebench 5 dataset such as SWE-bench/SWE-bench_Verified, "
             "or add the columns that grading needs"
         )
-    raise DatasetError(f"{where}: no value for {', '.join(missing)}; {advice}")
+    raise DatasetError(f"no value for {', '.join(missing)}; {advice}")
 
 
-def _check_values(row: Mapping[str, Any], where: str) -> None:
+def _check_values(row: Mapping[str, Any]) -> None:
     for column in _TEXT_COLUMNS:
         if not isinstance(row[column], str):
-            raise DatasetError(f"{where}: {column} must be text, not {_kind(row[column])}")
+            raise DatasetError(f"{column} must be text, not {_kind(row[column])}")
     if not _INSTANCE_ID.fullmatch(row["instance_id"]):
-        raise DatasetError(f"{where}: instance_id may hold letters, digits, '_', '.' and '-' only")
+        raise DatasetError("instance_id may hold letters, digits, '_', '.' and '-' only")
     if not _COMMIT.fullmatch(row["base_commit"]):
-        raise DatasetError(f"{where}: base_commit must be a commit id in hexadecimal")
+        raise DatasetError("base_commit must be a commit id in hexadecimal")
     if row["eval_type"] not in harness.EVAL_TYPES:
         known = " or ".join(sorted(harness.EVAL_TYPES))
-        raise DatasetError(f"{where}: eval_type {row['eval_type']!r} must be {known}")
+        raise DatasetError(f"eval_type {row['eval_type']!r} must be {known}")
     if not harness.knows_log_parser(row["log_parser"]):
         raise DatasetError(
-            f"{where}: swebench {harness.version()} has no log parser {row['log_parser']!r}; "
+            f"swebench {harness.version()} has no log parser {row['log_parser']!r}; "
             "correct the name or install the swebench release that has it"
         )
 
 
-def _check_assets(raw: Any, where: str) -> None:
+def _check_assets(raw: Any) -> None:
     """Reject rows whose tests need binary files, which no text patch can carry."""
     try:
         declared = json.loads(raw) if isinstance(raw, str) and raw else raw or {}
     except ValueError:
-        raise DatasetError(f"{where}: image_assets is not JSON") from None
+        raise DatasetError("image_assets is not JSON") from None
     if isinstance(declared, Mapping) and (declared.get("test_patch") or declared.get("patch")):
-        raise DatasetError(
-            f"{where}: image_assets are not supported; leave multimodal instances out"
-        )
+        raise DatasetError("image_assets are not supported; leave multimodal instances out")
 
 
-def _tests(value: Any, column: str, where: str) -> tuple[str, ...]:
+def _tests(value: Any, column: str) -> tuple[str, ...]:
     try:
         names = json.loads(value) if isinstance(value, str) else value
     except ValueError:
         names = None
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise DatasetError(f"{where}: {column} must be a list of test names, or one as JSON")
+        raise DatasetError(f"{column} must be a list of test names, or one as JSON")
     return tuple(names)
 
 

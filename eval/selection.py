@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from eval.errors import DatasetError
-from eval.types import Instance
+from eval.types import Instance, UnusableRow
 
 _SLICE = re.compile(r"(-?\d+)?:(-?\d+)?(?::(\d+))?")
 
@@ -58,27 +58,38 @@ class Selection(BaseModel):
         return value
 
 
-def select(instances: Sequence[Instance], selection: Selection) -> list[Instance]:
+def select(
+    instances: Sequence[Instance], selection: Selection, unusable: Sequence[UnusableRow] = ()
+) -> list[Instance]:
     """Return the selected instances, in the order of the dataset. The result is deterministic.
 
+    Rows that cannot be used are left out before anything is counted or drawn.
+
     Raises:
-        DatasetError: an id is unknown, the sample is larger than the number of remaining
-            instances, or no instance is left.
+        DatasetError: an id is unknown or that of an unusable row, the sample is larger than the
+            number of remaining instances, or no instance is left.
     """
-    chosen = _by_id(instances, selection.ids) if selection.ids else list(instances)
+    chosen = _by_id(instances, selection.ids, unusable) if selection.ids else list(instances)
     if selection.regex:
         pattern = re.compile(selection.regex)
         chosen = [instance for instance in chosen if pattern.search(instance.instance_id)]
     if selection.slice:
         chosen = chosen[_parse_slice(selection.slice)]
     if not chosen:
-        raise DatasetError(f"the selection ({_described(selection)}) leaves no instance")
+        skipped = f"; {len(unusable)} rows cannot be used: {unusable[0]}" if unusable else ""
+        raise DatasetError(f"the selection ({_described(selection)}) leaves no instance{skipped}")
     if selection.sample is not None:
         chosen = _sample(chosen, selection.sample, selection.seed)
     return chosen
 
 
-def _by_id(instances: Sequence[Instance], ids: Sequence[str]) -> list[Instance]:
+def _by_id(
+    instances: Sequence[Instance], ids: Sequence[str], unusable: Sequence[UnusableRow]
+) -> list[Instance]:
+    selected = {row.instance_id: row for row in unusable if row.instance_id in ids}
+    if selected:
+        others = f"; {len(selected) - 1} more of the ids" if len(selected) > 1 else ""
+        raise DatasetError(f"{next(iter(selected.values()))}{others}")
     known = [instance.instance_id for instance in instances]
     unknown = sorted(set(ids) - set(known))
     if unknown:

@@ -32,6 +32,21 @@ class Instance:
 
 
 @dataclass(frozen=True)
+class UnusableRow:
+    """A row of a dataset that is no instance."""
+
+    where: str
+    """Dataset and position, and the instance id if it is known."""
+    instance_id: str
+    """Empty if it is unknown."""
+    reason: str
+    """Why it cannot be used, in one line."""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+@dataclass(frozen=True)
 class Prediction:
     """One patch for one instance, in the official harness's three fields."""
 

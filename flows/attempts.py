@@ -34,6 +34,7 @@ from flows.images.preflight import Gate
 from flows.server.caching import filed, kept, result_of
 from flows.server.events import tell_waiting
 from flows.server.logs import attempt_line, brief, run_log, step_log
+from flows.storage.exact import make_readable
 from flows.storage.journals import blobs, open_journal
 from flows.storage.lake import Lake, Row
 from flows.verdicts import graded
@@ -192,7 +193,7 @@ class _LeasedAttempt:
             return False
         [row] = self.lake.read("attempts", *where)
         before = endings.Interruption.of(error)
-        return (row["outcome"], row["detail"]) == (before.status, records.text(before.detail))
+        return (row["outcome"], row["detail"]) == (before.status, make_readable(before.detail))
 
     def _is_filed(self) -> bool:
         ended = self.journal.outcome(self.lease.attempt_id)

@@ -14,7 +14,6 @@ from agent.errors import Interrupted
 from eval import git
 from flows.errors import GateFailed, IncompleteRun
 from flows.experiments.cells import Place
-from flows.experiments.records import text
 from flows.experiments.stop import Stop
 from flows.job import (
     decided_on,
@@ -167,7 +166,7 @@ async def _whole(work: "_Run", row: Row, place: Place) -> Row:
         verification=json.dumps(evidence),
         arm=", ".join(dict.fromkeys(step["arm"] for step in steps)),
         attempt_id=steps[-1]["attempt_id"],
-        patch=text(patch),
+        patch=patch,
         commit=head,
     )
     if judged.verdict == "regressed":

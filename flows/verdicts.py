@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from weakref import WeakValueDictionary
 
@@ -13,6 +13,7 @@ from prefect.states import Completed
 from agent.errors import InfrastructureError, one_line
 from agent.journal import Journal
 from agent.journal.holding import held
+from agent.runner_settings import differ
 from eval import grading
 from eval.audit import (
     Audit,
@@ -24,6 +25,7 @@ from eval.audit import (
     image_changes,
     results,
 )
+from eval.settings import other_settings
 from eval.types import Evaluation, EvaluationOutcome
 from flows.errors import UsageError
 from flows.experiments import records, workspaces
@@ -48,7 +50,7 @@ async def evaluate(submission: Submission, lake: Lake) -> State[list[str]]:
     """
     started_at = datetime.now(UTC)
     try:
-        evaluation, audited = await _in_fresh_workspace(submission, "grade")
+        evaluation, audited = await _in_fresh_workspace(submission, "grade", lake)
     except InfrastructureError as error:
         evaluation = grading.broken(
             submission.instance,
@@ -79,7 +81,7 @@ async def grade_again(
     Raises:
         InfrastructureError: the second grading failed; never cached.
     """
-    evaluation, audited = await _in_fresh_workspace(submission, "audit")
+    evaluation, audited = await _in_fresh_workspace(submission, "audit", lake)
     _raise_if_broken(evaluation)
     experiment, arm, unit = where
     [row] = lake.read("evaluations", experiment, arm, unit)
@@ -163,6 +165,13 @@ def _known(submission: Submission, lake: Lake, *, twice: bool) -> list[str] | No
     return where if is_there else None
 
 
+def _is_reference_resolved(submission: Submission, lake: Lake) -> bool:
+    """Return True if the lake has such a verdict on the reference patch at the same place."""
+    reference = replace(submission, patch=submission.instance.patch)
+    where = _known(reference, lake, twice=False)
+    return where is not None and lake.read("evaluations", *where)[0]["resolved"]
+
+
 def _journal(lake: Lake) -> Journal | None:
     """Return the journal for leases on verdicts; None for an object store without a database."""
     try:
@@ -180,13 +189,23 @@ def _taken_over(submission: Submission, where: list[str], lake: Lake) -> Verdict
     return Verdict(row["outcome"], row["reason"])
 
 
-async def _in_fresh_workspace(submission: Submission, purpose: str) -> tuple[Evaluation, Audit]:
+async def _in_fresh_workspace(
+    submission: Submission, purpose: str, lake: Lake
+) -> tuple[Evaluation, Audit]:
     instance, patch = submission.instance, submission.patch
+    is_reference_resolved = await asyncio.to_thread(_is_reference_resolved, submission, lake)
     unit = f"{purpose}-{submission.attempt_id[:12]}-{verdict_key(submission)[:12]}"
     async with workspaces.workspace(instance, submission.place, unit) as workspace:
         of_image = await image_changes(instance, workspace)
-        evaluation = await grading.grade(instance, patch, workspace, timeout_s=submission.timeout_s)
-    audited = await asyncio.to_thread(audit, instance, patch, evaluation, of_image)
+        harmless = await other_settings(patch, workspace, differ)
+        evaluation = await grading.grade(
+            instance,
+            patch,
+            workspace,
+            timeout_s=submission.timeout_s,
+            is_reference_resolved=is_reference_resolved,
+        )
+    audited = await asyncio.to_thread(audit, instance, patch, evaluation, of_image, harmless)
     return evaluation, audited
 
 

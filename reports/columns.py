@@ -23,6 +23,8 @@ class Column:
     unit: str = ""
     required: bool = True
     """False if `null` has a meaning of its own, which `meaning` states."""
+    exact_copy: str = ""
+    """The column with the whole value as a JSON string, where UTF-8 cannot hold it."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Table:
     def schema(self) -> pa.Schema:
         """Arrow schema of one file."""
         return pa.schema([pa.field(c.name, c.type, nullable=not c.required) for c in self.columns])
+
+    @cached_property
+    def exact_copies(self) -> dict[str, str]:
+        """Columns that are kept byte by byte, each with the one of its exact copy."""
+        return {c.name: c.exact_copy for c in self.columns if c.exact_copy}
 
 
 PARTITION = ("experiment", "arm")
@@ -298,8 +305,20 @@ PREDICTIONS = Table(
     (
         *_CELL,
         Column("model_name_or_path", TEXT, "the official field; holds the arm's name"),
-        Column("model_patch", TEXT, "unified diff; empty when the arm ended without one"),
-        Column("patch_sha256", TEXT, "of the patch's UTF-8 bytes"),
+        Column(
+            "model_patch",
+            TEXT,
+            "unified diff; empty when the arm ended without one",
+            exact_copy="model_patch_json",
+        ),
+        Column(
+            "model_patch_json",
+            TEXT,
+            "a patch that is not UTF-8, as a JSON string with escapes such as `\\udce9` for the "
+            "byte E9; null if `model_patch` is the whole patch",
+            required=False,
+        ),
+        Column("patch_sha256", TEXT, "of the patch's bytes"),
     ),
 )
 
@@ -490,7 +509,19 @@ JOBS = Table(
         ),
         Column("arm", TEXT, "arm whose patch was chosen; null if none", required=False),
         Column("attempt_id", TEXT, "attempt that made it; null if none", required=False),
-        Column("patch", TEXT, "the chosen patch; null if none", required=False),
+        Column(
+            "patch",
+            TEXT,
+            "the chosen patch; null if none",
+            required=False,
+            exact_copy="patch_json",
+        ),
+        Column(
+            "patch_json",
+            TEXT,
+            "a patch that is not UTF-8, as in `predictions`; else null",
+            required=False,
+        ),
         Column("branch", TEXT, "branch of the commit; null if none was pushed", required=False),
         Column("commit", TEXT, "commit of the patch; null if none", required=False),
         Column("pull_request", TEXT, "its address; null if there is none", required=False),

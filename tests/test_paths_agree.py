@@ -5,6 +5,7 @@ The two packages may not import each other. `agent.paths` decides what an agent 
 """
 
 import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from agent.paths import is_test_file, is_test_support
+from agent.runner_settings import differ, has_settings
 from eval import patches
 from eval.paths import is_test, is_test_configuration
+from eval.settings import other_settings
+from tests.eval.conftest import HostShell
 
 Classify = Callable[[str], bool]
 
@@ -202,3 +206,103 @@ def test_an_agent_may_edit_what_a_repair_edits(rows: list[dict[str, str]]) -> No
 def test_the_audit_counts_every_file_of_a_test_patch(rows: list[dict[str, str]]) -> None:
     """The audit counts every path of a SWE-bench test patch as a test."""
     assert [path for path in paths(rows, "test_patch") if not is_test(path)] == []
+
+
+INI = """\
+[metadata]
+name = x
+[options]
+install_requires =
+    astroid
+[tool:pytest]
+addopts = -q
+"""
+TOML = '[project]\nname = "x"\n[tool.pytest.ini_options]\naddopts = "-q"\n'
+JSON = '{"name": "x", "scripts": {"test": "jest"}, "dependencies": {}}\n'
+OTHER = {
+    "a dependency of pylint-4661": ("setup.cfg", INI, INI.replace("astroid", "appdirs>=1.4")),
+    "a section": ("tox.ini", INI, INI + "[flake8]\nignore = E1\n"),
+    "a name": ("pyproject.toml", TOML, TOML.replace('"x"', '"y"')),
+    "a new file": ("pkg/setup.cfg", "", "[metadata]\nname = x\n"),
+    "a version": ("package.json", JSON, JSON.replace('"x"', '"x", "version": "1"')),
+}
+"""Changes of other settings: path, content before and content after."""
+
+OF_RUNNERS = {
+    "options": ("setup.cfg", INI, INI.replace("-q", "-k none")),
+    "no section": ("setup.cfg", INI, INI.partition("[tool")[0]),
+    "a new section": ("tox.ini", "[flake8]\na = 1\n", "[flake8]\na = 1\n[pytest]\nb = 1\n"),
+    "a hidden section": ("tox.ini", "[x]\na = 1\n", "[x]\na = 1\f[pytest]\faddopts = --co\n"),
+    "an alias": ("setup.cfg", INI, INI + "[aliases]\ntest = build\n"),
+    "a plugin": ("setup.cfg", INI, INI + "[options.entry_points]\npytest11 =\n  a = b\n"),
+    "a table": ("pyproject.toml", TOML, TOML.replace("-q", "--co")),
+    "a plugin's table": (
+        "pyproject.toml", TOML, TOML + "[project.entry-points.pytest11]\na = 'b'\n",
+    ),
+    "coverage": ("pyproject.toml", TOML, TOML + "[tool.coverage.run]\nplugins = ['x']\n"),
+    "a script": ("package.json", JSON, JSON.replace('"jest"', '"true"')),
+    "a runner": ("package.json", JSON, JSON.replace("{}", '{}, "jest": {"bail": 1}')),
+    "broken before": ("setup.cfg", "[x\na = 1\n", "[x]\na = 1\n"),
+    "broken now": ("package.json", JSON, JSON + "}\n"),
+    "twice": ("setup.cfg", INI, INI + "[metadata]\nname = y\n"),
+    "a list": ("package.json", JSON, "[]\n"),
+    "another file": ("conftest.py", "a = 1\n", "a = 2\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("counts", [False, True], ids=["other settings", "settings of runners"])
+async def test_both_look_at_the_same_settings(tmp_path: Path, counts: bool) -> None:
+    """A file with other settings too may be changed in these, and only in these. The audit reads
+    the file before the patch, and the patch."""
+    for number, (name, (path, before, now)) in enumerate((OF_RUNNERS if counts else OTHER).items()):
+        assert differ(path, before.encode(), now.encode()) == counts, name
+        folder = tmp_path / str(number)
+        file = folder / path
+        file.parent.mkdir(parents=True)
+        git = ["git", "-C", str(folder)]
+        subprocess.run([*git, "init", "-q"], check=True)
+        file.write_text(before)
+        subprocess.run([*git, "add", "-A" if before else "-N", "."], check=True)
+        if not before:
+            subprocess.run([*git, "rm", "-q", "--cached", path], check=True)
+            file.write_text(now)
+            subprocess.run([*git, "add", "-N", path], check=True)
+        file.write_text(now)
+        patch = subprocess.check_output([*git, "diff"], text=True)
+        assert patch, name
+        file.write_text(before) if before else file.unlink()
+        found = await other_settings(patch, HostShell(folder), differ)
+        assert found == (frozenset() if counts else {path}), name
+
+
+async def test_the_audit_does_not_trust_a_change_that_fits_elsewhere(tmp_path: Path) -> None:
+    """A hunk that fits only with an offset or fuzz, a link, a rename or a second change of the same
+    file counts as a change of settings."""
+    (tmp_path / "setup.cfg").write_text(f"# moved\n{INI}")
+    head = "diff --git a/setup.cfg b/setup.cfg\n--- a/setup.cfg\n+++ b/setup.cfg\n"
+    shifted = f"{head}@@ -1,2 +1,2 @@\n [metadata]\n-name = x\n+name = y\n"
+    exact = shifted.replace("-1,2 +1,2", "-2,2 +2,2")
+    assert await other_settings(exact, HostShell(tmp_path), differ) == {"setup.cfg"}
+    for patch in (
+        shifted,
+        exact + exact,
+        exact.replace("--- a", "old mode 100644\nnew mode 120000\n--- a"),
+        "diff --git a/x b/setup.cfg\nsimilarity index 100%\nrename from x\nrename to setup.cfg\n",
+    ):
+        assert await other_settings(patch, HostShell(tmp_path), differ) == frozenset()
+
+
+def test_files_with_settings_are_configuration() -> None:
+    """Both packages count each file that can hold settings of runners as test configuration."""
+    for name in ("setup.cfg", "tox.ini", "pyproject.toml", "package.json"):
+        assert has_settings(name)
+        assert is_test_support(name)
+        assert is_test_configuration(name)
+
+
+def test_the_reference_patches_change_no_setting_of_a_runner(
+    rows: list[dict[str, str]],
+) -> None:
+    """Of the reference patches of real rows, the ones that touch such a file are few and known."""
+    touched = {path for path in paths(rows, "patch") if is_test_configuration(path)}
+    assert touched <= {"setup.cfg"}

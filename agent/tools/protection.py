@@ -2,23 +2,18 @@
 
 After every tool that may have changed files, the files that decide whether the task is solved are
 compared with the base commit and restored, whatever was done to git. In files that contain other
-settings too, such as `pyproject.toml`, only the sections of test runners count. New modules that
+settings too, such as `pyproject.toml`, only those of test runners count. New modules that
 Python could import in place of pytest or of the standard library are removed.
 """
 
-import configparser
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
 
 from agent.errors import WorkspaceError
 from agent.paths import is_test_file, is_test_support, shadows_a_module
+from agent.runner_settings import differ, has_settings
 from agent.workspaces import Change, Workspace
-
-_INI_SECTIONS = ("pytest", "tool:pytest", "testenv", "tox")
-_TOML_TOOLS = ("pytest", "tox")
 
 
 @dataclass(frozen=True)
@@ -61,9 +56,8 @@ class Protection:
         path = _source(change.path)
         if change.path in self.allowed:
             return False
-        sections = _SECTIONS.get(PurePosixPath(path).name)
-        if sections is not None and not is_test_file(path):
-            return change.status == "typechange" or await _sections_differ(workspace, path)
+        if has_settings(path) and not is_test_file(path):
+            return change.status == "typechange" or await _settings_differ(workspace, path)
         if is_test_support(path) or (change.status == "added" and shadows_a_module(path)):
             return True
         return _is_of_tests(path) and not (self.new_tests and change.status == "added")
@@ -110,9 +104,8 @@ async def _keep(workspace: Workspace, path: str, content: bytes) -> bool:
     return True
 
 
-async def _sections_differ(workspace: Workspace, path: str) -> bool:
-    """Return True if the test runners' sections of a file changed, or the file cannot be read."""
-    sections = _SECTIONS[PurePosixPath(path).name]
+async def _settings_differ(workspace: Workspace, path: str) -> bool:
+    """Return True if the test runners' settings in a file changed, or it cannot be read."""
     before = await workspace.original(path)
     try:
         now = await workspace.read(path)
@@ -120,36 +113,4 @@ async def _sections_differ(workspace: Workspace, path: str) -> bool:
         now = b""
     except OSError:
         return True
-    try:
-        return sections((before or b"").decode()) != sections(now.decode())
-    except (ValueError, configparser.Error):
-        return True
-
-
-def _toml_sections(text: str) -> dict[str, Any]:
-    """Return the tables `[tool.pytest...]` and `[tool.tox...]` of a `pyproject.toml`."""
-    tools = tomllib.loads(text).get("tool", {})
-    return {name: table for name, table in tools.items() if name.startswith(_TOML_TOOLS)}
-
-
-def _ini_sections(text: str) -> dict[str, dict[str, str]]:
-    """Return the sections of pytest and tox of a `setup.cfg` or `tox.ini`.
-
-    Lines are split by Python's `splitlines`, as by pytest's own parser, so that a form feed cannot
-    hide a section.
-    """
-    parser = configparser.RawConfigParser(default_section="")
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
-    parser.read_string("\n".join(text.splitlines()))
-    return {
-        name: dict(parser[name])
-        for name in parser.sections()
-        if name.strip().startswith(_INI_SECTIONS)
-    }
-
-
-_SECTIONS = {
-    "pyproject.toml": _toml_sections,
-    "setup.cfg": _ini_sections,
-    "tox.ini": _ini_sections,
-}
+    return differ(path, before or b"", now)

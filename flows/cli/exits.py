@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 
 from agent.errors import InfrastructureError, Interrupted, InvalidSpec, LeaseHeld, MessageRefused
 from eval.errors import DatasetError, ImageError, PredictionsError
+from flows.display import terminal
 from flows.errors import GateFailed, IncompleteRun, UsageError
 from reports.errors import ReportError
 
@@ -25,6 +26,7 @@ class OneLineErrors(TyperGroup):
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # of its own click
         _take_any_text()
+        terminal.begin()
         try:
             return super().invoke(ctx)
         except GateFailed as error:

@@ -21,6 +21,7 @@ from flows.experiments import declaration
 from flows.jobs import body, rows
 from flows.jobs.request import Request
 from flows.server.api import prefect_api
+from flows.storage.exact import encode
 from flows.storage.lake import Lake, Row
 
 _IN_A_FILE = ("command", "python")
@@ -92,7 +93,7 @@ def show(job: str, lake: str | None, *, patch: bool) -> None:
     if patch:
         if row["patch"] is None:
             raise UsageError(f"job {row['job_id']} has no patch so far")
-        typer.echo(row["patch"], nl=False)
+        typer.echo(encode(row["patch"]), nl=False)
         return
     for name in ("job_id", "state", "detail", "source", "title", "base_commit", "branch", "commit",
                  "pull_request", "attempt_id"):  # fmt: skip
@@ -206,7 +207,7 @@ def _ended(row: Row, asked: Request, asks: list[Asking]) -> None:
         terminal.show(f"`durabench job approve {row['job_id']}` publishes it")
         return
     if asked.publish == "patch":
-        typer.echo(row["patch"], nl=False)
+        typer.echo(encode(row["patch"]), nl=False)
     else:
         terminal.show(row["pull_request"] or f"branch {row['branch']}")
 

@@ -29,6 +29,21 @@ def say(line: str) -> None:
         hear(line)
 
 
+_once: set[str] = set()
+
+
+def say_once(line: str) -> None:
+    """Print a line as `say` does, unless the current command has."""
+    if line not in _once:
+        _once.add(line)
+        say(line)
+
+
+def begin() -> None:
+    """Begin a command: every line is new."""
+    _once.clear()
+
+
 def listen(hear: Callable[[str], None]) -> None:
     """Pass each line of `say` to a function from now on."""
     _listeners.append(hear)

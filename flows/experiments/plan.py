@@ -14,7 +14,7 @@ from eval.digests import canonical_digest
 from eval.selection import Selection
 from eval.types import Instance
 from flows.errors import UsageError
-from flows.experiments import records, workspaces
+from flows.experiments import datasets, records, workspaces
 from flows.experiments.arms import PythonArm
 from flows.experiments.cells import Cell, Place, plan
 from flows.experiments.declaration import Experiment, from_record
@@ -122,8 +122,7 @@ def load(experiment: Experiment) -> list[Instance]:
     Raises:
         DatasetError: the dataset, a row or the selection cannot be used.
     """
-    available = instances.load(experiment.dataset, experiment.split)
-    return selection.select(available, experiment.select)
+    return datasets.select(experiment.dataset, experiment.split, experiment.select)
 
 
 def only(experiment: Experiment, arm: str, instance_id: str) -> Experiment:
@@ -136,10 +135,11 @@ def only(experiment: Experiment, arm: str, instance_id: str) -> Experiment:
         UsageError: the experiment has no such arm, or does not select the instance.
     """
     chosen = experiment.arm(arm)
-    available = instances.load(experiment.dataset, experiment.split)
     wanted = Selection(ids=[instance_id])
-    selection.select(available, wanted)  # raises if the dataset has no such instance
-    selected = [each.instance_id for each in selection.select(available, experiment.select)]
+    found = instances.read(experiment.dataset, experiment.split)
+    selection.select(found.instances, wanted, found.unusable)  # raises if there is none
+    selectable = selection.select(found.instances, experiment.select, found.unusable)
+    selected = [each.instance_id for each in selectable]
     if instance_id not in selected:
         more = f" or {len(selected) - _NAMED} others" if len(selected) > _NAMED else ""
         raise UsageError(

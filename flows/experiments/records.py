@@ -30,6 +30,7 @@ from flows.experiments.endings import Interruption
 from flows.experiments.keys import agent_spec, attempt_id_of
 from flows.experiments.programs import credited, program_columns
 from flows.experiments.sharing import known_usd, sharing_columns
+from flows.storage.exact import encode, make_readable
 from flows.storage.lake import Lake, Row
 
 SHOWN_CHARACTERS = 64_000
@@ -95,7 +96,7 @@ def attempt_row(record: AttemptRecord) -> Row:
         "provider": model.provider if model else "none",
         "environment": cell.place.environment,
         "outcome": record.outcome.status,
-        "detail": text(record.outcome.detail),
+        "detail": make_readable(record.outcome.detail),
         **_report_columns(record.outcome),
         "started_at": record.started_at,
         "duration_s": record.duration_s,
@@ -121,7 +122,7 @@ def _report_columns(outcome: Outcome | Interruption) -> Row:
     if report is None:
         return NO_REPORT
     stated = {name: report.get(name) for name in NO_REPORT}
-    return {**stated, "report": text(json.dumps(report, ensure_ascii=False))}
+    return {**stated, "report": make_readable(json.dumps(report, ensure_ascii=False))}
 
 
 def _is_unmetered(record: AttemptRecord) -> bool:
@@ -152,7 +153,7 @@ def step_rows(record: AttemptRecord) -> Iterable[Row]:
         yield {
             **_step_columns(record, step),
             "kind": step.kind,
-            "request": text(json.dumps(step.request, ensure_ascii=False)),
+            "request": make_readable(json.dumps(step.request, ensure_ascii=False)),
             "request_digest": step.request_digest,
             "duration_s": step.duration_s,
             **_result_columns(step.result),
@@ -184,13 +185,13 @@ def evaluation_row(evaluation: Evaluation, submission: Submission, audited: Audi
         "environment": evaluation.environment,
         "outcome": evaluation.outcome,
         "resolved": evaluation.resolved,
-        "reason": text(evaluation.reason),
+        "reason": make_readable(evaluation.reason),
         **audit_columns(audited.verdict, map(str, audited.reasons), gradings=1),
         "fail_to_pass_success": list(evaluation.fail_to_pass_success),
         "fail_to_pass_failure": list(evaluation.fail_to_pass_failure),
         "pass_to_pass_success": list(evaluation.pass_to_pass_success),
         "pass_to_pass_failure": list(evaluation.pass_to_pass_failure),
-        "log_tail": text(evaluation.log[-LOG_TAIL_CHARACTERS:]),
+        "log_tail": make_readable(evaluation.log[-LOG_TAIL_CHARACTERS:]),
         "image_digest": submission.place.image_digest,
         "harness_version": evaluation.harness_version,
         "timeout_s": evaluation.timeout_s,
@@ -203,7 +204,7 @@ def audit_columns(verdict: AuditedVerdict | None, reasons: Iterable[str], gradin
     """Return the columns of `evaluations` that hold the result of an audit."""
     return {
         "audited_verdict": verdict,
-        "audit_reasons": [text(reason) for reason in reasons],
+        "audit_reasons": [make_readable(reason) for reason in reasons],
         "gradings": gradings,
     }
 
@@ -283,12 +284,7 @@ def usage_totals(usages: list[Usage]) -> Row:
 
 def patch_sha256(patch: str) -> str:
     """Return the SHA-256 of the bytes of a patch."""
-    return hashlib.sha256(patch.encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def text(value: str) -> str:
-    """Return text that Parquet accepts: invalid UTF-8 becomes a replacement character."""
-    return value.encode("utf-8", "replace").decode("utf-8")
+    return hashlib.sha256(encode(patch)).hexdigest()
 
 
 @cache
@@ -326,7 +322,7 @@ def _result_columns(result: Result) -> dict[str, Any]:
             "timed_out": result.timed_out,
         }
     return {
-        "result": text(_json_result(result)),
+        "result": make_readable(_json_result(result)),
         "exit_code": None,
         "output_bytes": None,
         "timed_out": isinstance(result, CutOff) and result.why == "time",
@@ -345,7 +341,7 @@ def _json_result(result: ModelReply | ActionResult | CutOff) -> str:
 
 def content_json(content: Any) -> str:
     """Return what an action returned for `steps`, with the middle of long texts removed."""
-    return text(json.dumps(_shortened(content), ensure_ascii=False))
+    return make_readable(json.dumps(_shortened(content), ensure_ascii=False))
 
 
 def _shortened(content: Any) -> Any:
@@ -364,7 +360,7 @@ def _shortened(content: Any) -> Any:
 def output_json(output: str) -> str:
     """Return a command's output for `steps`, with the middle removed if it is long."""
     return json.dumps(
-        {"output": text(shorten_middle(output, SHOWN_CHARACTERS))}, ensure_ascii=False
+        {"output": make_readable(shorten_middle(output, SHOWN_CHARACTERS))}, ensure_ascii=False
     )
 
 
@@ -377,8 +373,7 @@ def write(lake: Lake, finished: AttemptRecord) -> None:
     lake.write("llm_calls", *where, call_rows(finished))
     lake.write("steps", *where, step_rows(finished))
     if isinstance(finished.outcome, Outcome):
-        patch = text(finished.outcome.patch)
-        lake.write("predictions", *where, [prediction_row(finished, patch)])
+        lake.write("predictions", *where, [prediction_row(finished, finished.outcome.patch)])
     lake.write("attempts", *where, [attempt_row(finished)])
 
 

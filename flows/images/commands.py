@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from eval import images, instances
 from eval.errors import ImageError
-from eval.selection import Selection, select
+from eval.selection import Selection
 from eval.types import Instance
 from flows.display.terminal import show
 from flows.errors import IncompleteRun, UsageError
-from flows.experiments import workspaces
+from flows.experiments import datasets, workspaces
 from flows.images.cache import GB, ImageCache
 from flows.storage.lake import Lake
 
@@ -156,4 +156,4 @@ def preflight(experiment: "Experiment", lake_path: str | None, concurrency: int)
 
 
 def _selected(dataset: str, split: str, wanted: Selection) -> list[Instance]:
-    return select(instances.load(dataset, split), wanted)
+    return datasets.select(dataset, split, wanted)

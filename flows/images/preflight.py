@@ -22,6 +22,7 @@ from flows.experiments.endings import Interruption
 from flows.experiments.keys import attempt_id_of
 from flows.images.cache import last_digest
 from flows.images.schedule import scheduled
+from flows.storage.exact import make_readable
 from flows.storage.lake import Lake, Row
 
 
@@ -161,7 +162,7 @@ def _row(found: Preflight, instance: Instance, place: Place, duration_s: float) 
         "row_digest": instance.digest,
         "network": place.network,
         "passed": found.passed,
-        "reasons": [records.text(reason) for reason in found.reasons],
+        "reasons": [make_readable(reason) for reason in found.reasons],
         "harness_version": found.harness_version,
         "checked_at": found.checked_at,
         "duration_s": duration_s,

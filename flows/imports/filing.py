@@ -14,6 +14,7 @@ from flows.imports.common import ImportedArm, Summary
 from flows.imports.comparisons import Comparisons
 from flows.imports.traces import Harness, Trace, TracedCall, TracedStep
 from flows.imports.values import MOST_REPEATS
+from flows.storage.exact import make_readable
 from flows.storage.lake import Lake, Row
 
 UNKNOWN = "unknown"
@@ -184,7 +185,7 @@ class _Arm:
         calls = [_call_row(cell, seq, s, s.call) for seq, s in placed if s.call is not None]
         lake.write("llm_calls", *where, attempt_id, calls)
         lake.write("steps", *where, attempt_id, (_step_row(cell, seq, s) for seq, s in placed))
-        patch = None if trace.patch is None else records.text(trace.patch)
+        patch = trace.patch
         if patch is not None:
             row = records.patch_row(cell, self._name, patch)
             lake.write("predictions", *where, attempt_id, [row])
@@ -193,7 +194,7 @@ class _Arm:
                 cell,
                 trace.verdict,
                 harness_version="unknown",
-                reason=records.text(trace.reason),
+                reason=make_readable(trace.reason),
                 patch_sha256="" if patch is None else records.patch_sha256(patch),
             )
             lake.write("evaluations", *where, f"{attempt_id}{common.IMPORTED}", [row])
@@ -213,7 +214,7 @@ def _attempt_row(cell: Row, trace: Trace) -> Row:
         ),
         "difficulty": trace.difficulty,
         "outcome": trace.outcome,
-        "detail": records.text(trace.detail),
+        "detail": make_readable(trace.detail),
         **records.NO_REPORT,
         **NO_PROGRAM,
         "started_at": trace.started_at,
@@ -256,7 +257,7 @@ def _call_row(cell: Row, seq: int, step: TracedStep, call: TracedCall) -> Row:
 
 def _step_row(cell: Row, seq: int, step: TracedStep) -> Row:
     is_command = step.kind == "command"
-    request = records.text(json.dumps(step.request, ensure_ascii=False))
+    request = make_readable(json.dumps(step.request, ensure_ascii=False))
     return {
         **cell,
         "scope": step.scope,

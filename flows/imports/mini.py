@@ -17,6 +17,7 @@ from flows.imports import common, lake_rows
 from flows.imports.common import ImportedArm
 from flows.imports.comparisons import Comparisons
 from flows.imports.predictions import PredictionSource, instances_of
+from flows.storage.exact import make_readable
 from flows.storage.lake import Lake, Row
 
 _STATUS = {
@@ -105,7 +106,7 @@ def _file_trajectory(
 ) -> ImportedRun:
     where = (source.experiment, arm)
     cell = {"attempt_id": attempt_id, "instance_id": run.instance_id, "repeat": 0}
-    patch = records.text(run.submission)
+    patch = run.submission
     lake.write("llm_calls", *where, attempt_id, _calls(cell, run))
     lake.write("steps", *where, attempt_id, _steps(cell, run))
     lake.write("predictions", *where, attempt_id, [records.patch_row(cell, arm, patch)])
@@ -157,7 +158,7 @@ def _steps(cell: Row, run: Trajectory) -> Iterable[Row]:
         "duration_s": None,
     }
     for seq, call in zip(_call_steps(run), run.calls, strict=True):
-        message = records.text(json.dumps(call.message, ensure_ascii=False))
+        message = make_readable(json.dumps(call.message, ensure_ascii=False))
         yield {**cell, **unknown, "seq": seq, "kind": "model", **_request({}), "result": message}
     seqs = _command_steps(run)
     for seq, command in zip(seqs, run.commands, strict=True):

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.workspaces.protocol import Environment
-from eval import instances, predictions, selection
+from eval import instances, predictions
+from eval.selection import Selection
 from eval.types import Instance, Prediction
 from flows.errors import UsageError
-from flows.experiments import records, workspaces
+from flows.experiments import datasets, workspaces
 from flows.experiments.cells import Place, Submission
 from flows.imports import common
 from flows.imports.common import ImportedArm
@@ -49,7 +50,7 @@ async def submissions(
         for prediction in found:
             instance = chosen[prediction.instance_id]
             arm = arms[prediction.model_name_or_path]
-            patch = records.text(prediction.model_patch)
+            patch = prediction.model_patch
             attempt_id = common.file_prediction(
                 lake,
                 source.experiment,
@@ -128,6 +129,5 @@ def instances_of(ids: list[str], source: PredictionSource) -> dict[str, Instance
     Raises:
         DatasetError: an id is not in the dataset.
     """
-    available = instances.load(source.dataset, source.split)
-    wanted = selection.Selection(ids=sorted(set(ids)))
-    return {i.instance_id: i for i in selection.select(available, wanted)}
+    wanted = Selection(ids=sorted(set(ids)))
+    return {i.instance_id: i for i in datasets.select(source.dataset, source.split, wanted)}

@@ -84,7 +84,7 @@ def import_swebench(
     if predictions_path is None and (report / PREDICTIONS).is_file():
         predictions_path = report / PREDICTIONS
     given = predictions.read(predictions_path) if predictions_path else None
-    patches = reported.patches | {p.instance_id: records.text(p.model_patch) for p in given or []}
+    patches = reported.patches | {p.instance_id: p.model_patch for p in given or []}
     submitted = _submitted(report, reported, given)
     label = arm or _label(report, given)
     common.check_name(experiment)
@@ -254,7 +254,7 @@ def _read_folder(folder: Path) -> Reported:
         if instance_id in patches:
             raise UsageError(f"{folder} has {instance_id} twice: give the folder of one run")
         # read_text() would change line endings
-        patches[instance_id] = patch.read_bytes().decode("utf-8", "replace")
+        patches[instance_id] = patch.read_bytes().decode("utf-8", "surrogateescape")
         report = patch.with_name("report.json")
         verdicts[instance_id] = _verdict(report) if report.is_file() else _error("")
     if not patches:

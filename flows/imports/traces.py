@@ -152,7 +152,7 @@ def told(own: AttemptFacts, steps: Sequence[TracedStep], source: str, digest: st
         difficulty=own.difficulty,
         started_at=own.started_at,
         duration_s=own.duration_s,
-        patch=own.patch,
+        patch=own.exact_patch,
         verdict=own.verdict,
         reason=own.reason,
         versions=own.versions,

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from flows.jobs.verification import Verdict
+from flows.storage.exact import make_readable
 from flows.storage.lake import Row
 
 _QUOTED_CHARACTERS = 4_000
@@ -74,7 +75,7 @@ def changed_files(patch: str) -> list[tuple[str, int, int]]:
     """Return path, added and removed lines of each file of a patch."""
     found: list[list[Any]] = []
     in_hunk = False
-    for line in patch.splitlines():
+    for line in make_readable(patch).splitlines():
         if line.startswith("diff --git "):
             found.append([line.rpartition(" b/")[2], 0, 0])
             in_hunk = False

@@ -10,6 +10,7 @@ from flows.jobs import rows
 from flows.jobs.body import changed_files
 from flows.jobs.request import Request
 from flows.pipelines.definition import Pipeline, PipelineStep, parse
+from flows.storage.exact import make_readable
 from flows.storage.lake import Lake, Row
 
 _SHARED = ("source", "model", "budget_usd", "verify", "verify_timeout_s", "image", "environment",
@@ -73,7 +74,7 @@ def outputs(row: Row, attempt: Row | None) -> dict[str, str | None]:
     files = [path for path, _, _ in changed_files(row["patch"])]
     return {
         "summary": attempt["detail"] if attempt else None,
-        "patch": row["patch"],
+        "patch": make_readable(row["patch"]),
         "files": "\n".join(files),
         "verdict": row["verdict"],
         "reason": row["reason"],

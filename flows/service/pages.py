@@ -20,6 +20,7 @@ from flows.service.problems import Problem, not_found
 from flows.service.rendering import page, style
 from flows.service.services import Service, Used
 from flows.service.submitting import submitted
+from flows.storage.exact import encode
 from flows.storage.lake import Row
 
 router = APIRouter(include_in_schema=False)
@@ -180,7 +181,7 @@ async def patch(job_id: str, service: Used) -> PlainTextResponse:
     if row is None or row["patch"] is None:
         raise not_found(f"patch of job {job_id!r}")
     named = {"Content-Disposition": f'attachment; filename="{row["job_id"]}.patch"'}
-    return PlainTextResponse(row["patch"], headers=named)
+    return PlainTextResponse(encode(row["patch"]), headers=named)
 
 
 @router.post("/ui/jobs/{job_id}/cancel")

@@ -63,7 +63,14 @@ async def status(job_id: str, service: Used) -> dict[str, Any]:
     return {**job.as_json(), **await asyncio.to_thread(orders.spent, service.lake, job)}
 
 
-@router.get("/result/{job_id}")
+class _EscapedJSON(JSONResponse):
+    """JSON with escapes, which also holds a patch that is not UTF-8."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content).encode()
+
+
+@router.get("/result/{job_id}", response_class=_EscapedJSON)
 async def result(job_id: str, service: Used) -> dict[str, Any]:
     """Return what a job left: patch, evidence, report, and attempts."""
     job = await service.board.status(job_id)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flows.jobs.body import changed_files
+from flows.storage.exact import make_readable
 
 MOST_LINES = 2_000
 """Lines of a patch on a page. The whole patch is a file to download."""
@@ -49,7 +50,7 @@ def files(patch: str) -> list[File]:
     """Return the changed files of a patch, up to `MOST_LINES` lines in all."""
     parts: list[list[Line]] = []
     in_hunk = False
-    for text in patch.splitlines()[:MOST_LINES]:
+    for text in make_readable(patch).splitlines()[:MOST_LINES]:
         if text.startswith("diff --git "):
             parts.append([])
             in_hunk = False

@@ -12,6 +12,7 @@ from agent.session.steps import CutOff, from_record
 from eval.predictions import write_jsonl
 from eval.types import Prediction
 from flows.errors import UsageError
+from flows.storage.exact import restore
 from flows.storage.journals import existing_journal, journal_url
 from flows.storage.lake import Lake, write_whole
 
@@ -35,7 +36,7 @@ def predictions(
         connection = open_marts(lake.root, experiment)
     rows = connection.execute(
         """
-        select arm, instance_id, model_name_or_path, model_patch
+        select arm, instance_id, model_name_or_path, model_patch, model_patch_json
         from predictions
         semi join marts.counted_attempts using (attempt_id)
         where repeat = ?
@@ -48,7 +49,11 @@ def predictions(
         raise UsageError(f"experiment {experiment!r} has no prediction of repeat {repeat}")
     folder = output or _folder(lake, experiment)
     for arm in sorted({row[0] for row in rows}):
-        own = [Prediction(*row[1:]) for row in rows if row[0] == arm]
+        own = [
+            Prediction(instance_id, model, restore(patch, copy))
+            for of, instance_id, model, patch, copy in rows
+            if of == arm
+        ]
         path = folder / arm / "all_preds.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_jsonl(path, own)

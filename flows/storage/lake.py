@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from agent.errors import InfrastructureError
 from agent.stores import (
@@ -29,19 +28,17 @@ from agent.stores import (
     replace_file,
 )
 from flows.errors import UsageError
+from flows.storage import parquet
 from reports.columns import SHARED_TABLES, TABLES, Table
 from reports.lake import location, matching, unit_file
 
 if TYPE_CHECKING:
     from upath import UPath
 
-Row = dict[str, Any]
+Row = parquet.Row
 
 DEFAULT = "lake"
 VARIABLE = "DURABENCH_LAKE"
-
-_SMALL_BYTES = 8 * 2**10
-"""Below it, a dictionary and a codec for each column take more time than they save space."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +100,7 @@ class Lake:
         if not content:
             return None
         final = unit_file(self.root, table, experiment, arm, unit)
-        write_whole(final, _parquet(_arrow(TABLES[table], content)))
+        write_whole(final, parquet.encode(TABLES[table], content))
         return final
 
     def write_columns(
@@ -132,7 +129,7 @@ class Lake:
         }
         arrow = pa.table(arrays, schema=TABLES[table].schema)
         arrow.validate(full=True)
-        write_whole(unit_file(self.root, table, experiment, arm, unit), _parquet(arrow))
+        write_whole(unit_file(self.root, table, experiment, arm, unit), parquet.encode_table(arrow))
 
     def has(self, table: str, experiment: str, arm: str, unit: str) -> bool:
         """Return True if a table contains a unit of work."""
@@ -171,7 +168,9 @@ class Lake:
 
         Return an empty list if it does not exist.
         """
-        return self._rows(unit_file(self.root, table, experiment, arm, unit), columns)
+        return self._rows(
+            TABLES[table], unit_file(self.root, table, experiment, arm, unit), columns
+        )
 
     def write_shared(self, table: str, unit: str, row: Row) -> None:
         """Write the row of one unit of work that belongs to no experiment.
@@ -180,7 +179,7 @@ class Lake:
             pyarrow.ArrowInvalid, InfrastructureError: see `write`.
         """
         write_whole(
-            self.root / table / f"{unit}.parquet", _parquet(_arrow(SHARED_TABLES[table], [row]))
+            self.root / table / f"{unit}.parquet", parquet.encode(SHARED_TABLES[table], [row])
         )
 
     def read_shared(
@@ -188,7 +187,8 @@ class Lake:
     ) -> Row | None:
         """Return the row of one unit of work that belongs to no experiment, with these columns or
         all of them; None if it is missing."""
-        rows = self._rows(self.root / table / f"{unit}.parquet", columns)
+        path = self.root / table / f"{unit}.parquet"
+        rows = self._rows(SHARED_TABLES[table], path, columns)
         return rows[0] if rows else None
 
     def all_shared(self, table: str) -> list[Row]:
@@ -257,19 +257,21 @@ class Lake:
         with self.reading():
             return path.exists()
 
-    def _rows(self, path: "Path | UPath", columns: Sequence[str] | None = None) -> list[Row]:
+    def _rows(
+        self, table: Table, path: "Path | UPath", columns: Sequence[str] | None = None
+    ) -> list[Row]:
         with self.reading():
             try:
                 content = path.read_bytes()
             except FileNotFoundError:
                 return []
-        return _parsed(content, columns)
+        return parquet.decode(table, content, columns)
 
     def _all_rows(self, table: str, pattern: str) -> list[Row]:
-        files = self._files(table, pattern)
+        files, declared = self._files(table, pattern), (TABLES | SHARED_TABLES)[table]
         with self.reading():
             contents = self._contents(files)
-        return [row for content in contents for row in _parsed(content)]
+        return [row for content in contents for row in parquet.decode(declared, content)]
 
     def _files(self, table: str, pattern: str) -> "Sequence[Path | UPath]":
         with self.reading():
@@ -370,31 +372,3 @@ def _remove(path: "Path | UPath") -> None:
         path.unlink(missing_ok=True)
     else:
         path.fs.rm_file(path.path)  # `unlink` would treat the name as a pattern
-
-
-def _parquet(rows: pa.Table) -> bytes:
-    content = pa.BufferOutputStream()
-    small = rows.nbytes < _SMALL_BYTES
-    codec = "none" if small else "zstd"
-    pq.write_table(rows, content, compression=codec, use_dictionary=not small)
-    written: bytes = content.getvalue().to_pybytes()
-    return written
-
-
-def _parsed(content: bytes, columns: Sequence[str] | None = None) -> list[Row]:
-    file = pq.ParquetFile(pa.BufferReader(content))
-    # A file is small, so other threads cost more than they save.
-    rows: list[Row] = file.read(columns=columns, use_threads=False).to_pylist()
-    return rows
-
-
-def _arrow(table: Table, rows: list[Row]) -> pa.Table:
-    schema = table.schema
-    names = set(schema.names)
-    unknown = {key for row in rows for key in row} - names
-    missing = {name for row in rows for name in names - row.keys()}
-    if unknown or missing:
-        raise ValueError(f"{table.name}: unknown columns {unknown}, missing columns {missing}")
-    arrow = pa.Table.from_pylist(rows, schema=schema)
-    arrow.validate(full=True)
-    return arrow

@@ -60,12 +60,12 @@ def submit(
     cover them."""
     monkeypatch.setattr(verdicts.evaluate, "retries", 0)
 
-    async def graded(before_tests: str = "", tag: str = "whole") -> str:
+    async def graded(before_tests: str = "", tag: str = "whole", patch: str = gold) -> str:
         script = make_instance().eval_script.replace("git status\n", f"{before_tests}\n")
         image = f"durabench/test-outcomes:{tag}"
         instance = replace(make_instance(eval_script=script, image=image), base_commit="HEAD")
         place = Place("docker", image_ids[tag])
-        submission = Submission("trial", "a", instance, 0, "attempt", gold, place, 60.0)
+        submission = Submission("trial", "a", instance, 0, "attempt", patch, place, 60.0)
         return (await verdicts.graded(submission, lake, twice=False)).outcome
 
     return graded
@@ -119,6 +119,24 @@ async def test_a_missing_image_is_infrastructure(submit: Callable[..., Any], lak
         assert reason in row["reason"]
         begun.append(row["started_at"])
     assert begun[0] < begun[1]
+
+
+async def test_the_network_is_named_only_while_it_may_be_the_cause(
+    submit: Callable[..., Any], lake: Lake
+) -> None:
+    """A patch whose tests do not report may fail for the missing network, until the reference patch
+    is resolved without it."""
+    use = "git ls-remote https://nowhere.invalid"
+    head = "--- a/calc.py\n+++ b/calc.py\n@@ -1,2 +1,3 @@\n"
+    breaks = head + "+__import__('os')._exit(1)  # {}\n def add(a, b):\n"
+    reasons = {}
+    for name, patch in (("first", breaks), ("gold", None), ("second", breaks)):
+        given = {"patch": f"{patch}     return a - b\n".format(name)} if patch else {}
+        assert await submit(use, **given) == ("unresolved" if patch else "resolved")
+        known = {row["patch_sha256"] for row in reasons.values()}
+        [reasons[name]] = [row for row in rows(lake) if row["patch_sha256"] not in known]
+    assert "if the reference patch fails here too, use `--network`" in reasons["first"]["reason"]
+    assert "--network" not in reasons["second"]["reason"]
 
 
 @pytest.mark.parametrize(

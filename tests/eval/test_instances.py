@@ -11,7 +11,8 @@ import pytest
 
 from eval import harness
 from eval.errors import DatasetError
-from eval.instances import dataset_digest, load, task_repo
+from eval.instances import dataset_digest, load, read, task_repo
+from eval.selection import Selection, select
 from eval.types import Instance
 
 MakeRow = Callable[..., dict[str, Any]]
@@ -137,7 +138,7 @@ def test_assets_that_no_test_needs_are_no_obstacle(make_instance: Callable[..., 
     [
         ("twice.jsonl", "{row}\n{row}\n", "tiny__calc-1 is in it more than once"),
         ("empty.jsonl", "", "no instances in it"),
-        ("broken.jsonl", "{row}\n{{", "line 2 is not JSON"),
+        ("broken.jsonl", "{{", "line 1 is not JSON"),
         ("broken.json", "[", "cannot be read"),
         ("object.json", "{row}", "expected a list of rows"),
         ("text.json", '["text"]', "a row must be an object with columns, not str"),
@@ -154,6 +155,128 @@ def test_an_unusable_file_is_one_line(
         load(str(tmp_path / name))
     assert message in one_line(failure)
     assert name in str(failure.value)
+
+
+ASSETS = {"image_assets": '{"test_patch": [{"path": "a.png"}]}'}
+
+
+def write_rows(folder: Path, kind: str, rows: list[dict[str, Any]]) -> str:
+    """Write rows as one kind of dataset. Return its name."""
+    path = folder / f"rows.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif kind == "json":
+        path.write_text(json.dumps(rows))
+    else:
+        for row in rows:
+            tests = {name: row.pop(name) for name in ("FAIL_TO_PASS", "PASS_TO_PASS")}
+            files = {
+                "problem_statement.md": row.pop("problem_statement"),
+                "gold.patch": row.pop("patch"),
+                "test.patch": row.pop("test_patch"),
+                "eval.sh": row.pop("eval_script"),
+                "tests.json": json.dumps(tests),
+                "task.yaml": json.dumps({**row, "split": "test"}),
+            }
+            (path / "tasks" / row["instance_id"]).mkdir(parents=True)
+            for name, content in files.items():
+                (path / "tasks" / row["instance_id"] / name).write_text(content)
+    return str(path)
+
+
+@pytest.fixture(params=["parquet", "jsonl", "json", "task-repo", "hub"])
+def mixed(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    make_row: MakeRow,
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
+    """Write a dataset of each kind with six rows, two of which cannot be used. Return its name."""
+    assets = {"image_assets": ""}
+    rows = [make_row(instance_id=f"tiny__calc-{n}", **assets) for n in range(6)]
+    rows[1] |= ASSETS
+    rows[4]["log_parser"] = "parse_log_nothing"
+    if request.param != "hub":
+        return write_rows(tmp_path, request.param, rows)
+    import datasets
+
+    given = datasets.Dataset.from_list(rows)
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: given)
+    return "somebody/tiny"
+
+
+def test_rows_that_cannot_be_used_are_left_out_with_a_reason(mixed: str) -> None:
+    """The others keep their order, and one line has the counts, the reasons and the first ids."""
+    found = read(mixed)
+    assert [each.instance_id[-1] for each in found.instances] == ["0", "2", "3", "5"]
+    assert found.warning == (
+        f"2 of 6 rows of {mixed} cannot be used (1: image_assets are not supported; leave "
+        "multimodal instances out, first tiny__calc-1; 1: swebench "
+        f"{harness.version()} has no log parser 'parse_log_nothing'; correct the name or install "
+        "the swebench release that has it, first tiny__calc-4)"
+    )
+
+
+def test_only_a_selection_by_id_meets_an_unusable_row(mixed: str) -> None:
+    """Its id is an error. Slices and samples are of the other rows, however large."""
+    found = read(mixed)
+
+    def chosen(**wanted: Any) -> list[str]:
+        selected = select(found.instances, Selection(**wanted), found.unusable)
+        return [each.instance_id[-1] for each in selected]
+
+    with pytest.raises(DatasetError, match=r"row 2 \(tiny__calc-1\): image_assets") as failure:
+        chosen(ids=["tiny__calc-0", "tiny__calc-1"])
+    one_line(failure)
+    assert chosen(ids=["tiny__calc-3", "tiny__calc-0"]) == ["0", "3"]
+    assert chosen(slice="1:3") == ["2", "3"]
+    assert chosen(sample=4) == ["0", "2", "3", "5"]
+    with pytest.raises(DatasetError, match=r"leaves no instance; 2 rows cannot .*tiny__calc-1"):
+        chosen(regex="calc-[14]")
+
+
+@pytest.mark.parametrize(
+    "line", [b"{", b"[1]", b"7", b'"\xff"', b"[" * 100_000, b'{"instance_id": 3}']
+)
+def test_a_line_that_is_no_row_is_left_out(tmp_path: Path, make_row: MakeRow, line: bytes) -> None:
+    """A line that is no JSON, no UTF-8 or no object is one row that cannot be used."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(line + b"\n" + json.dumps(make_row()).encode())
+    found = read(str(path))
+    assert len(found.instances) == 1
+    assert "1 of 2 rows" in found.warning
+    assert "first row 1)" in found.warning
+
+
+def test_a_value_of_parquet_that_is_no_text_is_left_out(tmp_path: Path, make_row: MakeRow) -> None:
+    """Bytes that are not UTF-8 in one row refuse that row only."""
+    table = pa.Table.from_pylist([make_row(), make_row(instance_id="tiny__calc-2")])
+    patches = [b"caf\xe9", b""]
+    column = pa.Array.from_buffers(pa.string(), 2, pa.array(patches, pa.binary()).buffers())
+    table = table.set_column(table.column_names.index("patch"), "patch", column)
+    pq.write_table(table, tmp_path / "rows.parquet")
+    found = read(str(tmp_path / "rows.parquet"))
+    assert [each.instance_id for each in found.instances] == ["tiny__calc-2"]
+    assert "first tiny__calc-1)" in found.warning
+
+
+def test_a_task_without_a_file_is_left_out(tiny_task_repo: Path) -> None:
+    """A task of a task repo that cannot be read refuses itself only."""
+    (tiny_task_repo / "tasks" / "tiny__calc-2" / "eval.sh").unlink()
+    found = read(str(tiny_task_repo))
+    assert [each.instance_id for each in found.instances] == ["tiny__calc-1"]
+    assert "first tiny__calc-2)" in found.warning
+
+
+def test_rows_with_the_same_id_are_left_out(tmp_path: Path, make_row: MakeRow) -> None:
+    """Of two rows with one id, neither is meant."""
+    rows = [make_row(), make_row(instance_id="tiny__calc-2"), make_row(patch="")]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    found = read(str(tmp_path / "rows.json"))
+    assert [each.instance_id for each in found.instances] == ["tiny__calc-2"]
+    assert "tiny__calc-1 is in it more than once" in found.warning
 
 
 def test_a_missing_file_is_not_looked_for_elsewhere() -> None:

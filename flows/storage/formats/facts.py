@@ -1,11 +1,13 @@
 """Facts about an attempt in the lake that other formats have no field for."""
 
+import json
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from eval.types import EvaluationOutcome
+from flows.storage.exact import restore
 
 KEY = "durabench"
 """The name under which formats with free fields hold these facts."""
@@ -56,8 +58,23 @@ class AttemptFacts(BaseModel):
     cost_usd: Amount | None = None
     versions: dict[str, str] = Field(default={})
     patch: str | None = None
+    patch_json: str | None = Field(
+        default=None, description="a patch that is not UTF-8, as a JSON string"
+    )
     verdict: EvaluationOutcome | None = None
     reason: str = Field(default="", description="why the verdict is no plain yes or no")
+
+    @field_validator("patch_json")
+    @classmethod
+    def _check_json(cls, value: str | None) -> str | None:
+        if value is not None and not isinstance(json.loads(value), str):
+            raise ValueError("must be a text as JSON")
+        return value
+
+    @property
+    def exact_patch(self) -> str | None:
+        """The patch byte by byte."""
+        return None if self.patch is None else restore(self.patch, self.patch_json)
 
 
 def of_extra(extra: dict[str, Any] | None) -> AttemptFacts | None:

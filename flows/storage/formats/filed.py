@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from agent.journal import Journal
 from flows.errors import UsageError
+from flows.storage.exact import copy_exactly, make_readable
 from flows.storage.formats.facts import AttemptFacts
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
@@ -58,7 +59,8 @@ class FiledAttempt:
                 **own,
                 "arm": self.arm,
                 "versions": self.versions,
-                "patch": self.patch,
+                "patch": None if self.patch is None else make_readable(self.patch),
+                "patch_json": None if self.patch is None else copy_exactly(self.patch),
                 "verdict": self.verdict,
                 "reason": self.reason,
             }

@@ -137,6 +137,20 @@ TRICKS = {
         ["src/setup.cfg"],
     ),
     "setup.cfg, broken": ("echo [metadata] >>setup.cfg", ["setup.cfg"]),
+    "setup.cfg, a plugin": (
+        "printf '[options.entry_points]\npytest11 =\n  a = b\n' >src/setup.cfg",
+        ["src/setup.cfg"],
+    ),
+    "setup.cfg, coverage": ("printf '[coverage:run]\nplugins = x\n' >>setup.cfg", ["setup.cfg"]),
+    "pyproject.toml, a plugin": (
+        "printf '[project.entry-points.pytest11]\na = \"b\"\n' >src/pyproject.toml",
+        ["src/pyproject.toml"],
+    ),
+    "package.json, a script": (
+        """echo '{"scripts": {"test": "true"}}' >package.json""",
+        ["package.json"],
+    ),
+    "package.json, broken": ("echo '{' >src/package.json", ["src/package.json"]),
     "tox.ini": ("sed -i 's/commands.*/commands = true/' tox.ini", ["tox.ini"]),
     "tox.ini, pytest": ("printf '[pytest]\\naddopts = --co' >>tox.ini", ["tox.ini"]),
     "tox.ini, a link": ("mv tox.ini docs/tox; ln -s docs/tox tox.ini", ["tox.ini"]),
@@ -173,6 +187,14 @@ HARMLESS = {
     "pyproject.toml": ("sed -i s/calc/calculator/ pyproject.toml", ["pyproject.toml"]),
     "setup.cfg": ("sed -i s/calc/calculator/ setup.cfg", ["setup.cfg"]),
     "setup.cfg, new": ("printf '[metadata]\\nname = x' >src/setup.cfg", ["src/setup.cfg"]),
+    "setup.cfg, a dependency": (
+        "printf '[options]\ninstall_requires = tomlkit\n' >>setup.cfg",
+        ["setup.cfg"],
+    ),
+    "package.json, a dependency": (
+        """echo '{"dependencies": {"a": "1"}}' >package.json""",
+        ["package.json"],
+    ),
     "tox.ini": ("sed -i s/E1/E2/ tox.ini", ["tox.ini"]),
     "ignored": ("echo log >run.log", []),
     "reads": ("cat tests/*.py; git status; git log", []),

@@ -1,0 +1,104 @@
+"""Settings of test runners in files that hold other settings too.
+
+They decide which tests run and how: sections of pytest, tox and coverage, plugins of pytest by
+entry point, and the scripts of `package.json`. The protection of an arm and the audit of a
+verdict both ask `differ`.
+"""
+
+import configparser
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+_INI_SECTIONS = (
+    *("pytest", "tool:pytest", "tox", "testenv", "coverage", "nosetests", "unittest"),
+    *("test", "aliases"),  # of `setup.py test`
+)
+_TOML_TOOLS = ("pytest", "tox", "coverage", "nose")
+_PLUGINS = "pytest11"
+"""The entry point of pytest's plugins."""
+_PACKAGE_KEYS = frozenset(
+    {
+        *("scripts", "jest", "mocha", "ava", "nyc", "c8", "tap", "karma", "vitest"),
+        *("playwright", "cypress"),
+    }
+)
+
+
+def has_settings(path: str) -> bool:
+    """Return True if a file of this name can hold settings of test runners beside others."""
+    return PurePosixPath(path).name in _READERS
+
+
+def differ(path: str, before: bytes, now: bytes) -> bool:
+    """Return True if two contents of a file differ in the settings of test runners.
+
+    They count as different if one of them cannot be parsed, or the file has no other settings.
+    """
+    read = _READERS.get(PurePosixPath(path).name)
+    if read is None:
+        return True
+    try:
+        return read(before.decode()) != read(now.decode())
+    except (ValueError, RecursionError, configparser.Error):
+        return True
+
+
+def _read_toml(text: str) -> dict[str, Any]:
+    """Return the settings in a `pyproject.toml`."""
+    document = tomllib.loads(text)
+    tools = _table(document, "tool")
+    return {
+        "tools": {name: table for name, table in tools.items() if name.startswith(_TOML_TOOLS)},
+        "plugins": [
+            _table(document, "project", "entry-points").get(_PLUGINS),
+            _table(tools, "poetry", "plugins").get(_PLUGINS),
+        ],
+    }
+
+
+def _table(document: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """Return a table inside a document, empty if there is none."""
+    for name in names:
+        inner = document.get(name, {})
+        document = inner if isinstance(inner, Mapping) else {}
+    return document
+
+
+def _read_ini(text: str) -> dict[str, dict[str, str]]:
+    """Return the settings in a `setup.cfg` or `tox.ini`.
+
+    Lines are split by Python's `splitlines`, as by pytest's own parser, so that a form feed cannot
+    hide a section.
+    """
+    parser = configparser.RawConfigParser(default_section="")
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string("\n".join(text.splitlines()))
+    sections = {name: dict(parser[name]) for name in parser.sections()}
+    return {
+        name: options
+        for name, options in sections.items()
+        if name.strip().startswith(_INI_SECTIONS)
+    } | {
+        name: {_PLUGINS: options[_PLUGINS]}
+        for name, options in sections.items()
+        if name.strip() == "options.entry_points" and _PLUGINS in options
+    }
+
+
+def _read_json(text: str) -> dict[str, Any]:
+    """Return the settings in a `package.json`."""
+    document = json.loads(text) if text.strip() else {}
+    if not isinstance(document, dict):
+        raise ValueError("no object")
+    return {name: value for name, value in document.items() if name in _PACKAGE_KEYS}
+
+
+_READERS: Mapping[str, Callable[[str], object]] = {
+    "pyproject.toml": _read_toml,
+    "setup.cfg": _read_ini,
+    "tox.ini": _read_ini,
+    "package.json": _read_json,
+}
