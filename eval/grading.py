@@ -4,13 +4,16 @@ The steps are those of swebench's own `run_instance`: apply the patch by the sam
 the same order, run the same script, parse the log with the same functions. The official
 runner gives a verdict on any log of a script that ran to its end, and so does Durabench. A
 patch can write anything into the log, so nothing in the log makes the outcome
-`infrastructure`.
+`infrastructure`. What the kernel counts does: tests that reach a limit of the container say
+nothing about the patch.
 """
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from eval import harness, network
 from eval.digests import canonical_digest
@@ -57,7 +60,8 @@ async def grade(
     """Grade `patch` in a freshly opened workspace, which the caller closes.
 
     `timeout_s` limits the eval script alone, as in the official runner. An outcome of
-    `infrastructure` says nothing about the patch. Errors of the shell propagate.
+    `infrastructure` says nothing about the patch. Errors of the shell propagate, unless a limit of
+    its container is the cause.
 
     With `is_reference_resolved`, the reference patch is known to be resolved under the same
     conditions, so that no failure is attributed to a missing network.
@@ -65,7 +69,9 @@ async def grade(
     script = await asyncio.to_thread(harness.eval_script, instance.row)
     started_at, clock = datetime.now(UTC), time.perf_counter()
     official = OfficialShell(shell)
-    verdict = await _verdict(instance, patch, official, script, timeout_s)
+    verdict = await _within_limits(
+        partial(_verdict, instance, patch, official, script, timeout_s), official
+    )
     hint = ""
     if not is_reference_resolved:
         hint = await _network_hint(instance, patch, verdict, official)
@@ -129,6 +135,31 @@ def grading_key(
         "procedure": _PROCEDURE,
     }
     return canonical_digest(parts)
+
+
+async def _within_limits(
+    grade: Callable[[], Awaitable[_Verdict]], shell: OfficialShell
+) -> _Verdict:
+    """Return the verdict, or `infrastructure` if a limit of the container may be its reason.
+
+    If the patch is resolved, all tests have passed, and nothing that was killed mattered.
+    """
+    try:
+        verdict = await grade()
+    except Exception:
+        if not shell.limits_reached:
+            raise
+        verdict = _Verdict("infrastructure")
+    if verdict.outcome == "resolved":
+        return verdict
+    if reached := shell.limits_reached:
+        remedy = " and ".join(f"resources.{name}" for name in reached)
+        reason = f"the tests reached {' and '.join(reached.values())}: raise {remedy}"
+    elif await shell.is_disk_full():
+        reason = "the disk of this machine is full: make room on it"
+    else:
+        return verdict
+    return _Verdict("infrastructure", reason, verdict.log, log_is_whole=verdict.log_is_whole)
 
 
 async def _verdict(

@@ -1,6 +1,7 @@
 """The paths and the environment that grading uses in a workspace."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from eval.types import CommandOutput, Shell
@@ -22,7 +23,14 @@ _AS_BY_DOCKER_EXEC = (
 # The routing table has a header line. A container without network has no route and may not
 # add one.
 _HAS_NO_ROUTE = "/bin/bash -c '[[ $(wc -l </proc/net/route) -le 1 ]]'"
-_ROUTE_TIMEOUT_S = 60.0
+_CHECK_TIMEOUT_S = 60.0
+
+_NO_ROOM = 28  # ENOSPC
+_HAS_ROOM = (
+    "/bin/bash -c 'for folder in . /tmp; do "
+    'read -r blocks bytes < <(stat -f -c "%a %S" $folder); '
+    f"[[ ! $blocks ]] || ((blocks * bytes >= 2 ** 20)) || exit {_NO_ROOM}; done'"
+)
 
 
 class OfficialShell:
@@ -40,6 +48,16 @@ class OfficialShell:
         git_config = shlex.quote(str(folder / "eval.gitconfig"))
         on_host = f"exec env GIT_CONFIG_GLOBAL={git_config} "
         self._prefix = _AS_BY_DOCKER_EXEC if in_container else on_host
+
+    @property
+    def limits_reached(self) -> Mapping[str, str]:
+        """Return the limits of the workspace that were reached, by the name of their setting."""
+        return self._shell.limits_reached
+
+    async def is_disk_full(self) -> bool:
+        """Return True if the disk of this machine has no room for the work tree or for /tmp."""
+        checked = await self.run(_HAS_ROOM, timeout_s=_CHECK_TIMEOUT_S)
+        return checked.exit_code == _NO_ROOM
 
     @property
     def patch_file(self) -> str:
@@ -68,7 +86,7 @@ class OfficialShell:
         """Return True for a container without network. A host is never offline."""
         if not self._in_container:
             return False
-        checked = await self.run(_HAS_NO_ROUTE, timeout_s=_ROUTE_TIMEOUT_S)
+        checked = await self.run(_HAS_NO_ROUTE, timeout_s=_CHECK_TIMEOUT_S)
         return checked.exit_code == 0
 
     async def run_script(self, *, timeout_s: float, max_output_bytes: int) -> CommandOutput:

@@ -1,5 +1,6 @@
 """Rows, predictions and verdicts, typed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -101,6 +102,11 @@ class Shell(Protocol):
     def environment(self) -> str: ...
     @property
     def root(self) -> str: ...
+    @property
+    def limits_reached(self) -> Mapping[str, str]:
+        """The limits that were reached since the opening: name of the setting to description."""
+        ...
+
     async def run(
         self, command: str, *, timeout_s: float, max_output_bytes: int | None = None
     ) -> CommandOutput: ...

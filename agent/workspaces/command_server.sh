@@ -10,8 +10,10 @@
 #            (MODE is `login`, or `plain` for a script of our own, which leaves no process
 #            behind; the input is text, because it passes through a variable; STAMP is a time
 #            in seconds, or empty)
-# Answer     "TOKEN begin\n", the output, "\nTOKEN end STATUS TIMED_OUT CHANGED\n"
-#            (CHANGED is 0 if neither the folder nor its git index changed since the stamp)
+# Answer     "TOKEN begin\n", the output, "\nTOKEN end STATUS TIMED_OUT CHANGED KILLED REFUSED\n"
+#            (CHANGED is 0 if neither the folder nor its git index changed since the stamp.
+#            KILLED and REFUSED count the processes of the container that were killed for memory,
+#            and those that its limit refused; 0 on a host)
 #
 # The token is new in each request and invisible to commands: it is neither exported nor an
 # argument, and the request stream is not among a command's file descriptors.
@@ -112,6 +114,22 @@ has_changed() {
   [[ $first != = ]]
 }
 
+# Sets killed and refused from the container's control group, of version 2 or 1. Only builtins are
+# used: there may be no room for another process.
+count() {
+  local file name value
+  killed=0 refused=0
+  [[ $mark == container ]] || return
+  for file in memory.events memory/memory.oom_control pids.events pids/pids.events; do
+    while read -r name value; do
+      case $file:$name in
+        *:oom_kill) killed=$value ;;
+        pids*:max) refused=$value ;;
+      esac
+    done <"/sys/fs/cgroup/$file"
+  done
+}
+
 cd -- "$root" 2>&1 || exit 1
 exec {out}>&1 2>/dev/null # bash reports every job that a signal ended
 declare -A resident
@@ -125,5 +143,7 @@ while read -r token seconds mode command_bytes input_bytes stamp; do
   run
   changed=1
   [[ ! $stamp ]] || has_changed || changed=0
-  printf '\n%s end %d %d %d\n' "$token" "${status:-137}" "$timed_out" "$changed"
+  count
+  ending="${status:-137} $timed_out $changed $killed $refused"
+  printf '\n%s end %s\n' "$token" "$ending"
 done

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, Self
 
 from agent.errors import Destroyed, WorkspaceError, one_line
@@ -20,7 +20,7 @@ from agent.workspaces.frames import Frames
 from agent.workspaces.lifetime import uninterrupted
 from agent.workspaces.protocol import Environment, Mount
 from agent.workspaces.repository import PAGERS_OFF, ShellWorkspace
-from agent.workspaces.shell import Shell, server_command
+from agent.workspaces.shell import Finished, Pressure, Shell, server_command
 
 CAPABILITIES = (
     "CHOWN",  # pip, tar and test suites change owners
@@ -74,22 +74,30 @@ It reaps the processes that commands leave behind. Docker's own init ends when i
 """
 _END_ALL = "kill -KILL -1"
 _CPU_PERIOD_US = 100_000
+_DISK_CHECK_S = 1.0
 _STREAM_BYTES = 2**20
 _CLIENT_LOCK = threading.Lock()
 
 _log = logging.getLogger(__name__)
 
 
+GB = 2**30
+"""Bytes of a gigabyte, as Docker counts them in `--memory 4g`."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """Resource limits of one container."""
 
-    memory_bytes: int = 4 * 2**30
+    memory_bytes: int = 4 * GB
     """The test suites of the larger SWE-bench repositories stay under 3 GiB. No swap is added."""
     pids: int = 1024
     """Parallel test runners need hundreds. A fork bomb stops here, not at the host's limit."""
     cpus: float = 2.0
     """A share of time, so that machines with fewer processors accept it. Equal for every arm."""
+    disk_bytes: int = 20 * GB
+    """Of files that were written or changed. Not every storage driver of Docker has quotas, so the
+    size is measured every few seconds, and the container is ended when it is too large."""
 
 
 class DockerWorkspace(ShellWorkspace):
@@ -107,6 +115,10 @@ class DockerWorkspace(ShellWorkspace):
         """Use `open` instead."""
         super().__init__(shell, root=root, base_commit=base_commit, scratch=_SCRATCH)
         self._container = container
+        self._limits = Limits()
+        self._pressure = self._at_opening = shell.pressure
+        self._is_overfull = False
+        self._watcher: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -133,12 +145,13 @@ class DockerWorkspace(ShellWorkspace):
             WorkspaceError: no daemon, no such image, no bash or no folder `root` in it (none of
                 these is retryable), or Docker failed.
         """
+        limits = limits or Limits()
         if adopt is not None:
             adopted = await cls._adopt(image, adopt, _network_mode(network), root, base_commit)
             if adopted is not None:
-                return adopted
+                return adopted._limited(limits)
         container = _Container(image)
-        options = _options(ownership.labels(labels or {}), network, limits or Limits(), mounts)
+        options = _options(ownership.labels(labels or {}), network, limits, mounts)
         try:
             await uninterrupted(asyncio.to_thread(container.start, options))
             shell = await container.connect(root)
@@ -147,7 +160,7 @@ class DockerWorkspace(ShellWorkspace):
         except BaseException:
             await uninterrupted(container.close())
             raise
-        return workspace
+        return workspace._limited(limits)
 
     @classmethod
     async def _adopt(
@@ -180,6 +193,63 @@ class DockerWorkspace(ShellWorkspace):
         """The image's content id, `sha256:...`, even if its tag later refers to another image."""
         return self._container.image_digest
 
+    @property
+    def limits_reached(self) -> Mapping[str, str]:
+        """The limits that were reached since the opening: name of the setting to description."""
+        return self._reached_since(self._at_opening)
+
+    def _limited(self, limits: Limits) -> Self:
+        """Observe these limits, which the container has."""
+        self._limits = limits
+        self._watcher = asyncio.create_task(self._watch_disk())
+        return self
+
+    def _reached_since(self, before: Pressure) -> dict[str, str]:
+        now, limits = self._shell.pressure, self._limits
+        reached = {}
+        if now.killed > before.killed:
+            reached["memory_gb"] = f"the memory limit of {limits.memory_bytes / GB:g} GB"
+        if now.refused > before.refused:
+            reached["pids"] = f"the limit of {limits.pids} processes"
+        if self._is_overfull:
+            reached["disk_gb"] = f"the disk limit of {limits.disk_bytes / GB:g} GB"
+        return reached
+
+    def _of_limits(self) -> str:
+        reached = self._reached_since(self._pressure)
+        self._pressure = self._shell.pressure
+        what = {"memory_gb": "a process was killed", "pids": "a process could not start"}
+        return "".join(
+            f"\n[{what[name]}: the container reached {limit}]" for name, limit in reached.items()
+        )
+
+    async def _watch_disk(self) -> None:
+        """End the container if its files become too large. That ends its commands as `Destroyed`.
+
+        Ending all of it frees the disk at once. A command that only lost its processes could go on
+        writing with the next ones.
+        """
+        wait_s = _DISK_CHECK_S
+        while True:
+            await asyncio.sleep(wait_s)
+            clock = monotonic()
+            with suppress(WorkspaceError):  # the daemon restarts, or the container is gone
+                size = await asyncio.to_thread(self._container.size_bytes)
+                if size > self._limits.disk_bytes:
+                    self._is_overfull = True
+                    await uninterrupted(self._container.close())
+                    return
+            wait_s = max(_DISK_CHECK_S, 4 * (monotonic() - clock))
+
+    async def _in_a_shell(self, command: str, **how: Any) -> Finished:
+        try:
+            return await super()._in_a_shell(command, **how)
+        except WorkspaceError as error:
+            if not self._is_overfull:
+                raise
+            limit = self.limits_reached["disk_gb"]
+            raise Destroyed(f"the container reached {limit} and was ended") from error
+
     async def snapshot(self) -> str:
         """Save the container's file system as an image. Return the image's id.
 
@@ -201,6 +271,8 @@ class DockerWorkspace(ShellWorkspace):
 
     async def close(self) -> None:
         """Kill and remove the container with its anonymous volumes."""
+        if self._watcher is not None:
+            self._watcher.cancel()
         await uninterrupted(self._container.close())
 
 
@@ -278,6 +350,12 @@ class _Container:
                 f"LABEL {json.dumps(name)}={json.dumps(text)}" for name, text in labels.items()
             ]
             return str(found.commit(changes="\n".join(lines)).id)
+
+    def size_bytes(self) -> int:
+        """Return the size of the files that were written or changed; blocking."""
+        with docker_errors(self._image):
+            found = client().api.containers(size=True, filters={"name": f"^/{self._name}$"})
+        return sum(each.get("SizeRw") or 0 for each in found)
 
     def is_alive(self) -> bool:
         """Return True if the container runs, and goes on doing so; blocking."""
@@ -372,6 +450,7 @@ def _options(
         "cap_drop": ["ALL"],
         "cap_add": list(CAPABILITIES),
         "security_opt": ["no-new-privileges"],
+        "log_config": types.LogConfig(type="none"),  # process 1 is open to writers
         "mem_limit": limits.memory_bytes,
         "memswap_limit": limits.memory_bytes,
         "pids_limit": limits.pids,

@@ -5,7 +5,7 @@ import base64
 import posixpath
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -54,6 +54,11 @@ class ShellFiles(ABC):
         """Absolute path of the repository, as seen by commands."""
         return self._root
 
+    @property
+    def limits_reached(self) -> Mapping[str, str]:
+        """The limits that were reached since the opening: name of the setting to description."""
+        return {}
+
     @abstractmethod
     async def close(self) -> None:
         """End every process and remove all that was made. Never raises. May be called twice."""
@@ -97,12 +102,16 @@ class ShellFiles(ABC):
             done, told = ended.so_far, _KILLED
         return CommandResult(
             exit_code=done.exit_code,
-            output=done.text + told,
+            output=done.text + told + self._of_limits(),
             output_bytes=done.output_bytes,
             truncated=done.left_out > 0,
             timed_out=done.timed_out,
             duration_s=done.duration_s,
         )
+
+    def _of_limits(self) -> str:
+        """Return a line about the limits that the last command reached, for its output, or ''."""
+        return ""
 
     async def read(self, path: str) -> bytes:
         """Return the content of a file.

@@ -1,6 +1,6 @@
 """The workspace of an arm: one repository at its base commit, and a shell."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -82,6 +82,14 @@ class Workspace(Protocol):
     @property
     def root(self) -> str:
         """Absolute path of the repository, as seen by commands."""
+        ...
+
+    @property
+    def limits_reached(self) -> Mapping[str, str]:
+        """The limits that were reached since the opening: name of the setting to description.
+
+        `memory_gb` is `the memory limit of 4 GB`. A host workspace has no limits.
+        """
         ...
 
     async def run(

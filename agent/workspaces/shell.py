@@ -86,6 +86,16 @@ class Finished:
         return self.head.decode(errors="replace") + gap + self.tail.decode(errors="replace")
 
 
+@dataclass(frozen=True)
+class Pressure:
+    """What the kernel did at the limits of a container, since it started. Always 0 on a host."""
+
+    killed: int = 0
+    """Processes that were killed because the memory was used up."""
+    refused: int = 0
+    """Processes that did not start because there were too many."""
+
+
 class ShellEnded(WorkspaceError):
     """The server of a shell was killed, or does not answer. The workspace may live.
 
@@ -138,6 +148,8 @@ class Shell:
         """`name` identifies the shell in error messages, such as `container 1f2e…`."""
         self.gone: str | None = None
         self.has_ended = False
+        self.pressure = Pressure()
+        """As of the last command that ended."""
         self._reader = reader
         self._writer = writer
         self._name = name
@@ -215,7 +227,8 @@ class Shell:
         await self._until(b"\n" + token + b" end ", output)
         ending = _Kept(_LAST_WORDS_BYTES)
         await self._until(b"\n", ending)
-        exit_code, timed_out, changed = map(int, ending.head.split())
+        exit_code, timed_out, changed, killed, refused = map(int, ending.head.split())
+        self.pressure = Pressure(killed, refused)
         return Finished(
             exit_code=exit_code,
             timed_out=bool(timed_out),

@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,6 +142,7 @@ class HostShell:
     """A login shell in a folder of the host, with a home beside it."""
 
     environment = "host"
+    limits_reached: Mapping[str, str] = {}
 
     def __init__(self, root: Path, max_output_bytes: int = 1 << 30) -> None:
         self.root = str(root)

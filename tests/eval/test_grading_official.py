@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,6 +101,10 @@ class Recording:
     @property
     def environment(self) -> str:
         return self.inner.environment
+
+    @property
+    def limits_reached(self) -> Mapping[str, str]:
+        return self.inner.limits_reached
 
     @property
     def root(self) -> str:

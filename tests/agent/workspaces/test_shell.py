@@ -42,7 +42,7 @@ class ScriptedServer:
         return piece
 
 
-def replying(output: bytes, ending: bytes = b"0 0 1") -> Callable[[bytes], bytes]:
+def replying(output: bytes, ending: bytes = b"0 0 1 0 0") -> Callable[[bytes], bytes]:
     return lambda token: token + b" begin\n" + output + b"\n" + token + b" end " + ending + b"\n"
 
 
@@ -55,7 +55,7 @@ async def test_output_is_the_same_however_the_stream_is_cut(
     output: bytes, cuts: list[int], keep: int
 ) -> None:
     """Marks are found across reads, head and tail are the two ends, and every byte is counted."""
-    shell = scripted(ScriptedServer(replying(output, b"3 1 1"), cuts))
+    shell = scripted(ScriptedServer(replying(output, b"3 1 1 0 0"), cuts))
     done = await shell.run("any", timeout_s=5, keep_bytes=keep)
     assert (done.exit_code, done.timed_out, done.output_bytes) == (3, True, len(output))
     if len(output) <= keep:
