@@ -10,7 +10,7 @@ nothing about the patch.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -113,7 +113,12 @@ def broken(
 
 
 def grading_key(
-    instance: Instance, image_digest: str, patch: str, timeout_s: float, environment: str
+    instance: Instance,
+    image_digest: str,
+    patch: str,
+    timeout_s: float,
+    environment: str,
+    resources: Mapping[str, float] = {},
 ) -> str:
     """Return a SHA-256 that changes whenever the verdict could change. It covers:
 
@@ -123,6 +128,7 @@ def grading_key(
     - the timeout: a longer one can turn a timeout into a result;
     - the environment: a host workspace has other interpreters and libraries than the image,
       and a script with network access can install packages that an offline one cannot;
+    - the `resources` that differ from the default: with more memory, other tests may pass;
     - the swebench release and Durabench's own procedure: both interpret the log.
     """
     parts = {
@@ -133,6 +139,7 @@ def grading_key(
         "environment": environment,
         "harness": harness.version(),
         "procedure": _PROCEDURE,
+        **({"resources": dict(resources)} if resources else {}),
     }
     return canonical_digest(parts)
 

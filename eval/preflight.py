@@ -4,7 +4,7 @@ Three conditions must hold: git has nothing newer than the base commit, the refe
 resolved, and the empty patch is not.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -62,13 +62,19 @@ async def check(instance: Instance, open_shell: OpenShell) -> Preflight:
     return Preflight(instance.instance_id, tuple(reasons), checked_at, harness.version())
 
 
-def preflight_key(instance: Instance, image_digest: str, *, network: bool) -> str:
+def preflight_key(
+    instance: Instance,
+    image_digest: str,
+    *,
+    network: bool,
+    resources: Mapping[str, float] = {},
+) -> str:
     """Return a SHA-256 that changes whenever the result could change.
 
-    It covers the image's digest, the row, the network that tests may need, the swebench
-    release and the procedures.
+    It covers the image's digest, the row, the network and the `resources` that tests may need,
+    as far as they differ from the default, the swebench release and the procedures.
     """
-    verdict = grading.grading_key(instance, image_digest, "", TIMEOUT_S, "docker")
+    verdict = grading.grading_key(instance, image_digest, "", TIMEOUT_S, "docker", resources)
     parts = {"verdict": verdict, "network": network, "procedure": _PROCEDURE}
     return canonical_digest(parts)
 

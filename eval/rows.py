@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from eval import harness
+from eval import harness, resources
 from eval.digests import canonical_digest
 from eval.errors import DatasetError
 from eval.types import Instance
@@ -57,6 +57,7 @@ def _parse(row: Any) -> Instance:
         pass_to_pass=tests["PASS_TO_PASS"],
         row=dict(row),
         digest=row_digest(row),
+        demand=resources.demand(row, where),
     )
 
 

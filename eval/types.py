@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
+from eval.resources import Demand
+
 EvaluationOutcome = Literal["resolved", "unresolved", "patch_failed", "timeout", "infrastructure"]
 """Outcome of a grading, in addition to the score. `infrastructure` is never final."""
 
@@ -30,6 +32,8 @@ class Instance:
     """The original row, for swebench's own functions."""
     digest: str
     """SHA-256 over the row as canonical JSON."""
+    demand: Demand = field(default_factory=Demand)
+    """The resources that the row asks for."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from flows.errors import IncompleteRun
 from flows.experiments.cell_state import CellStates
 from flows.experiments.cells import Submission
 from flows.experiments.declaration import Images
+from flows.experiments.resources import Resources
 from flows.experiments.stop import Stop
 from flows.images.schedule import scheduled
 from flows.imports import predictions as predictions_files
@@ -33,6 +34,7 @@ async def grade(
     lake: str | None = None,
     audit: bool = False,
     keep_gb: float | None = None,
+    resources: Resources | None = None,
 ) -> dict[str, str]:
     """Grade a predictions file as the experiment `name`. Return outcomes by instance id.
 
@@ -49,13 +51,20 @@ async def grade(
             worker's DURABENCH_LAKE.
         audit: Grade twice; differences make the verdict suspect. A single grading is audited too.
         keep_gb: Gigabytes of pulled or built images to keep; None keeps all of them.
+        resources: Limits of each container; by default what the rows ask for.
 
     Raises:
         IncompleteRun: the infrastructure failed for some predictions; run again to continue.
     """
     source = predictions_files.PredictionSource(name, dataset, split)
     submissions, store = await predictions_files.submissions(
-        predictions, source, environment, timeout_s, lake, network=network
+        predictions,
+        source,
+        environment,
+        timeout_s,
+        lake,
+        network=network,
+        resources=resources or Resources(),
     )
     slots = asyncio.Semaphore(concurrency)
     known = partial(CellStates(store).verdict_at, twice=audit)

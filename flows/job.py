@@ -20,6 +20,7 @@ from eval.types import Instance
 from flows.attempts import solve_only
 from flows.chats.asking import asking, in_a_line
 from flows.errors import GateFailed, IncompleteRun
+from flows.experiments import resources
 from flows.experiments.cells import Cell, Place
 from flows.experiments.earlier import resume_attempts
 from flows.experiments.models import refuse_unusable_models
@@ -53,7 +54,8 @@ _AT_BASE = WeakValueDictionary[str, asyncio.Lock]()
 def _key(parameters: dict[str, Any]) -> str:
     """Return the key of a verification: exactly the inputs that determine its results."""
     instance, place, checks = (parameters[name] for name in ("instance", "place", "checks"))
-    where = [place.environment, place.image_digest, place.network]
+    limits = resources.in_key(place.limits(instance))
+    where = [place.environment, place.image_digest, place.network, *limits.items()]
     what = [instance.repo, instance.base_commit, parameters.get("patch", "")]
     return canonical_digest([*what, *where, asdict(checks)])
 

@@ -28,7 +28,7 @@ from eval.audit import (
 from eval.settings import other_settings
 from eval.types import Evaluation, EvaluationOutcome
 from flows.errors import UsageError
-from flows.experiments import records, workspaces
+from flows.experiments import records, resources, workspaces
 from flows.experiments.cells import Submission
 from flows.experiments.keys import audit_key, is_cached, result_name, verdict_key
 from flows.server.caching import filed, kept, result_of
@@ -92,7 +92,7 @@ async def grade_again(
     reasons = dict.fromkeys([*(row.get("audit_reasons") or []), *map(str, found)])
     verdict = audited_verdict(first.outcome, in_doubt=bool(reasons))
     gradings = (row.get("gradings") or 1) + 1
-    row |= records.audit_columns(verdict, reasons, gradings)
+    row = resources.UNKNOWN | row | records.audit_columns(verdict, reasons, gradings)
     lake.write("evaluations", experiment, arm, unit, [row])
     again = verdict_line(evaluation, verdict, reasons)
     run_log().info("%s, again: %s", submission.label, again)
@@ -185,7 +185,7 @@ def _taken_over(submission: Submission, where: list[str], lake: Lake) -> Verdict
     [row] = lake.read("evaluations", *where)
     own = row | {"attempt_id": submission.attempt_id, "repeat": submission.repeat}
     if lake.read("evaluations", *_where(submission)) != [own]:
-        lake.write("evaluations", *_where(submission), [own])
+        lake.write("evaluations", *_where(submission), [resources.UNKNOWN | own])
     return Verdict(row["outcome"], row["reason"])
 
 

@@ -56,6 +56,14 @@ PAIRS = pa.list_(
     pa.struct(pa.field(arm, TEXT, nullable=False) for arm in ("baseline", "candidate"))
 )
 
+_RESOURCES = (
+    Column("memory_gb", FLOAT, "memory limit of each container", "GiB", False),
+    Column("cpus", FLOAT, "processors of each container, as a share of time", "", False),
+    Column("pids", INT, "limit of processes in each container", "processes", False),
+    Column("disk_gb", FLOAT, "limit of the files that a container writes", "GiB", False),
+)
+"""Null on a host, for imports and in older files."""
+
 _CELL = (
     Column("attempt_id", TEXT, "identifies the attempt; the same in every table"),
     Column("instance_id", TEXT, "SWE-bench instance"),
@@ -244,6 +252,7 @@ ATTEMPTS = Table(
             "image id at the start; null where no image was used",
             required=False,
         ),
+        *_RESOURCES,
         Column("versions", TEXT, "JSON object: package name to version"),
     ),
 )
@@ -346,6 +355,7 @@ EVALUATIONS = Table(
         Column("pass_to_pass_failure", TEXTS, "PASS_TO_PASS tests that no longer do"),
         Column("log_tail", TEXT, "the last 4,000 characters of the test log"),
         Column("image_digest", TEXT, "image id; null on the host", required=False),
+        *_RESOURCES,
         Column("harness_version", TEXT, "version of the swebench package"),
         Column("timeout_s", FLOAT, "limit on the evaluation script", "s"),
         Column("started_at", TIME, "when the grading began", required=False),

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import secrets
+import shutil
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -288,6 +289,22 @@ async def docker_available() -> str | None:
         return None
 
     return await asyncio.to_thread(ping)
+
+
+def machine() -> dict[str, float]:
+    """Return what the daemon's machine has, by the name of the setting; blocking.
+
+    `disk_gb` is missing if the daemon is on another machine.
+
+    Raises:
+        WorkspaceError: no daemon, or Docker failed.
+    """
+    with docker_errors("none"):
+        info = client().info()
+    found = {"memory_gb": info["MemTotal"] / GB, "cpus": float(info["NCPU"])}
+    with suppress(OSError):
+        found["disk_gb"] = shutil.disk_usage(info["DockerRootDir"]).free / GB
+    return found
 
 
 class _Container:

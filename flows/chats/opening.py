@@ -82,7 +82,7 @@ async def opened(attempt: Attempt, lake: Lake) -> Opened:
 async def _of_job(request: Request, arm: str, lake: Lake) -> Opened:
     prepared = await asyncio.to_thread(preparing.prepare, request, lake)
     experiment, instance = prepared.experiment, prepared.instance
-    place = Place(request.environment, network=request.network)
+    place = Place(request.environment, network=request.network, resources=request.resources)
     await asyncio.to_thread(journals.claim, lake, experiment.name)
     declare(experiment, [instance], place.environment, lake)
     cell = Cell(experiment, experiment.arm(arm), instance, 0, place)

@@ -12,6 +12,7 @@ from flows.cli.options import (
     FullOption,
     LakeOption,
     ModelOption,
+    ResourcesOption,
     SplitOption,
 )
 
@@ -44,6 +45,7 @@ def debug(
         float, typer.Option(help="skill of the simulated model, which runs without --model")
     ] = 1.0,
     environment: EnvironmentOption = None,
+    resources: ResourcesOption = None,
     lake: LakeOption = None,
     task_runs: Annotated[
         bool,
@@ -56,10 +58,12 @@ def debug(
 
     if experiment is not None:
         _refuse(context)
-        declared = running.one_cell(experiment, instance, arm, model, api_base, environment)
+        declared = running.one_cell(
+            experiment, instance, arm, model, api_base, environment, resources
+        )
     else:
         declared = running.one_instance(
-            instance, arm, dataset, split, model, api_base, skill, environment
+            instance, arm, dataset, split, model, api_base, skill, environment, resources
         )
     trace: Literal["off", "steps"] = "steps" if task_runs else "off"
     running.debug(declared, instance, arm, lake, trace, full=full)

@@ -5,7 +5,13 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import DatasetOption, EnvironmentOption, LakeOption, SplitOption
+from flows.cli.options import (
+    DatasetOption,
+    EnvironmentOption,
+    LakeOption,
+    ResourcesOption,
+    SplitOption,
+)
 
 
 def grade(
@@ -26,6 +32,7 @@ def grade(
     keep_gb: Annotated[
         float | None, typer.Option(help="gigabytes of images to keep; default all")
     ] = None,
+    resources: ResourcesOption = None,
     lake: LakeOption = None,
 ) -> None:
     """Grade a predictions file from any agent and report on it, with an audit of every verdict."""
@@ -43,4 +50,5 @@ def grade(
         lake,
         audit,
         keep_gb,
+        resources,
     )

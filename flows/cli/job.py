@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer.core import TyperGroup
 
-from flows.cli.options import ApiBaseOption, LakeOption, ModelOption
+from flows.cli.options import ApiBaseOption, LakeOption, ModelOption, ResourcesOption
 
 if TYPE_CHECKING:
     from typer._click.core import Context
@@ -72,6 +72,7 @@ def run(
     network: Annotated[
         bool, typer.Option("--network", help="give containers network access")
     ] = False,
+    resources: ResourcesOption = None,
     lake: LakeOption = None,
 ) -> None:
     """Solve a task in a repository, verify the patch and publish it.
@@ -79,6 +80,7 @@ def run(
     The same command again continues the job, and finished work is not bought again.
     """
     from flows.cli import jobs
+    from flows.experiments.resources import Resources
 
     content = {
         "source": source,
@@ -92,6 +94,7 @@ def run(
         "image": image,
         "environment": environment,
         "network": network,
+        "resources": Resources.parse(resources).model_dump(),
     }
     jobs.run(jobs.request(content), lake)
 

@@ -25,6 +25,13 @@ EnvironmentOption = Annotated[
         "--environment", "-e", help="auto: docker if a daemon answers, else host for bundled tasks"
     ),
 ]
+ResourcesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--resources",
+        help="limits of each container: memory_gb, cpus, pids, disk_gb, as memory_gb=16,cpus=4",
+    ),
+]
 DatasetOption = Annotated[
     str,
     typer.Option("--dataset", "-d", help="bundled, a Hugging Face id, a file or a task repo"),

@@ -19,6 +19,7 @@ from flows.experiments import declaration as experiments
 from flows.experiments import plan
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
+from flows.experiments.resources import Resources
 from flows.imports import predictions as predictions_files
 from flows.server.api import prefect_api, settle, wait_until_ready
 from flows.storage import report_files
@@ -38,6 +39,7 @@ def overridden(
     environment: str | None = None,
     name: str | None = None,
     concurrency: int | None = None,
+    resources: str | None = None,
 ) -> Experiment:
     """Return the experiment with the changes from the command line.
 
@@ -47,6 +49,9 @@ def overridden(
     content = declared.model_dump(mode="json")
     changes = {"environment": environment, "name": name, "concurrency": concurrency}
     content.update({key: value for key, value in changes.items() if value is not None})
+    if resources:
+        limits = Resources.parse(resources).model_dump(exclude_none=True)
+        content["resources"] = {**content["resources"], **limits}
     if model:
         content["model"] = litellm_spec(model, api_base)
         for arm in content["arms"]:
@@ -88,6 +93,7 @@ def one_instance(
     api_base: str | None,
     skill: float,
     environment: str | None,
+    resources: str | None,
 ) -> Experiment:
     """Return an experiment with one instance and an arm with the default options."""
     needs_model = arm in ARMS and ARMS[arm].needs_model
@@ -99,6 +105,7 @@ def one_instance(
         "split": split,
         "select": {"ids": [instance]},
         "environment": environment or "auto",
+        "resources": Resources.parse(resources).model_dump(),
         "arms": [{"name": arm, "agent": arm, "model": spec if needs_model else None}],
     }
     return experiments.parse(content, "command line")
@@ -111,10 +118,15 @@ def one_cell(
     model: str | None,
     api_base: str | None,
     environment: str | None,
+    resources: str | None,
 ) -> Experiment:
     """Return an experiment with one cell of those that a file declares."""
     declared = overridden(
-        experiments.load(path), model=model, api_base=api_base, environment=environment
+        experiments.load(path),
+        model=model,
+        api_base=api_base,
+        environment=environment,
+        resources=resources,
     )
     return plan.only(declared, arm, instance).model_copy(update={"name": "debug"})
 
@@ -153,10 +165,12 @@ def grade(
     lake: str | None,
     audit: bool,
     keep_gb: float | None,
+    resources: str | None,
 ) -> None:
     """Grade a predictions file, then show the report and the suspect verdicts."""
     source = predictions_files.PredictionSource(name, dataset, split)
-    asyncio.run(predictions_files.check(predictions, source, environment or "auto", lake))
+    limits = Resources.parse(resources)
+    asyncio.run(predictions_files.check(predictions, source, environment or "auto", lake, limits))
     with prefect_api():
         from flows.grade import grade as flow
 
@@ -173,6 +187,7 @@ def grade(
                 lake,
                 audit,
                 keep_gb,
+                limits,
             )
         )
     store = Lake.existing(lake)

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.types import Task
+from agent.workspaces import Limits
 from agent.workspaces.protocol import Environment
 from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.experiments.arms import ArmSpec
 from flows.experiments.declaration import Experiment
+from flows.experiments.resources import Resources
 from flows.experiments.runners import runner_of_instance
 
 
@@ -21,8 +23,14 @@ class Place:
     """Image id in the daemon; None on the host, and until the image is available locally."""
     network: bool = False
     """True if a container may use the network. A host workspace always can."""
+    resources: Resources = field(default_factory=Resources)
+    """The declared limits of containers."""
     problem: str = ""
     """Reason why the image is unavailable; used as the error when a workspace is opened."""
+
+    def limits(self, instance: Instance) -> Limits | None:
+        """Return the limits of an instance's containers; None on the host, which has none."""
+        return self.resources.of(instance) if self.environment == "docker" else None
 
 
 @dataclass(frozen=True)

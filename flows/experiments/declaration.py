@@ -26,6 +26,7 @@ from flows.experiments.arms import NAME, ArmSpec, Declared
 from flows.experiments.derived import derived_arms
 from flows.experiments.forms import RULES, number_fields
 from flows.experiments.gates import Gates
+from flows.experiments.resources import Resources
 
 BUILT_IN = Path(__file__).parent
 
@@ -150,6 +151,10 @@ class Experiment(Declared):
     )
     network: bool = Field(
         default=False, description="give containers network access, as some eval scripts need"
+    )
+    resources: Resources = Field(
+        default_factory=Resources,
+        description="limits of each container; default what the rows ask for",
     )
     images: Images = Field(
         default_factory=Images, description="which images to keep, and how many to prepare ahead"

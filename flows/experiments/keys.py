@@ -17,6 +17,7 @@ from agent.session.reuse import Origins, fingerprint
 from eval import audit
 from eval.digests import canonical_digest
 from eval.grading import grading_key
+from flows.experiments import resources
 from flows.experiments.arms import ArmSpec
 from flows.experiments.cells import Cell, Submission
 from flows.experiments.declaration import Experiment
@@ -38,6 +39,8 @@ CELL_KEY_IGNORED = {
     "model": "the model that answers the cell is in the key",
     "repeats": "the cell's own repeat is in the key; more repeats keep the earlier ones",
     "concurrency": "changes when a cell runs, not what it does",
+    "resources": "a condition of the commands, recorded with the attempt: who gives the tests more "
+    "memory must not buy every attempt again; a grading's key has them",
     "evaluation_timeout_s": "belongs to grading, which has its own key",
     "budgets": "a larger budget resumes the same attempt",
     "execution": "changes who runs a cell, not what is run",
@@ -274,6 +277,7 @@ def origins(cell: Cell) -> Origins:
     decides = [
         *(cell.instance.digest, place.environment, place.image_digest, place.network),
         *(cell.arm.agent, ARMS[cell.arm.agent].version),
+        *resources.in_key(place.limits(cell.instance)).items(),
     ]
     return Origins(model_origins(cell.experiment, cell.arm), fingerprint(decides))
 
@@ -331,6 +335,7 @@ def verdict_key(submission: Submission) -> str:
         submission.patch,
         submission.timeout_s,
         f"{place.environment} with network" if place.network else place.environment,
+        resources.in_key(place.limits(submission.instance)),
     )
 
 

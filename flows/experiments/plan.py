@@ -21,6 +21,7 @@ from flows.experiments.declaration import Experiment, from_record
 from flows.experiments.earlier import EarlierAttempts, refuse_outdated
 from flows.experiments.models import refuse_unusable_models
 from flows.experiments.rebuys import Rebuy, rebuys
+from flows.experiments.resources import refuse_excess
 from flows.storage import journals
 from flows.storage.lake import Lake
 
@@ -73,7 +74,7 @@ async def prepare(
         JournalError: the journal cannot be opened.
     """
     chosen, environment, lake = await check(experiment, lake_path, distributed=distributed)
-    place = Place(environment, network=experiment.network)
+    place = Place(environment, network=experiment.network, resources=experiment.resources)
     cells = plan(experiment, chosen, place)
     known = await asyncio.to_thread(EarlierAttempts.read, lake, experiment.name)
     refuse_outdated(cells, known)
@@ -108,6 +109,8 @@ async def check(
         if distributed
         else await workspaces.decide(experiment.environment, chosen)
     )
+    if not distributed:
+        await refuse_excess(experiment.resources, chosen, environment)
     return chosen, environment, Lake.open(lake_path)
 
 

@@ -24,6 +24,7 @@ from agent.types import Outcome
 from agent.workspaces.protocol import CommandResult
 from eval.audit import Audit, AuditedVerdict
 from eval.types import Evaluation, Instance
+from flows.experiments import resources
 from flows.experiments.cells import Cell, Submission
 from flows.experiments.declaration import Experiment
 from flows.experiments.endings import Interruption
@@ -112,6 +113,7 @@ def attempt_row(record: AttemptRecord) -> Row:
         "seed": cell.seed,
         "image": cell.instance.image if cell.place.environment == "docker" else "",
         "image_digest": cell.place.image_digest,
+        **resources.columns(cell.place.limits(cell.instance)),
         "versions": json.dumps(versions()),
     }
 
@@ -193,6 +195,7 @@ def evaluation_row(evaluation: Evaluation, submission: Submission, audited: Audi
         "pass_to_pass_failure": list(evaluation.pass_to_pass_failure),
         "log_tail": make_readable(evaluation.log[-LOG_TAIL_CHARACTERS:]),
         "image_digest": submission.place.image_digest,
+        **resources.columns(submission.place.limits(submission.instance)),
         "harness_version": evaluation.harness_version,
         "timeout_s": evaluation.timeout_s,
         "started_at": evaluation.started_at,

@@ -139,7 +139,12 @@ def _is_elsewhere(lake: Lake, parent: Attempt, original: Experiment) -> bool:
     instance = next(known, None)
     if not rows or instance is None:
         return True
-    place = Place(rows[0]["environment"], rows[0]["image_digest"], original.network)
+    place = Place(
+        rows[0]["environment"],
+        rows[0]["image_digest"],
+        original.network,
+        resources=original.resources,
+    )
     cell = Cell(original, original.arm(parent.arm), instance, parent.repeat, place)
     matches = EarlierAttempts.read(lake, original.name).matches(cell)
     if all(match.found.attempt.attempt_id != parent.attempt_id for match in matches):

@@ -166,6 +166,7 @@ async def _open(
             base_commit=instance.base_commit,
             labels=labels,
             network=place.network,
+            limits=place.limits(instance),
             mounts=mounts,
             adopt=adopt,
         )

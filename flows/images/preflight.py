@@ -15,7 +15,7 @@ from eval.errors import ImageError
 from eval.preflight import Preflight, preflight_key
 from eval.types import Instance, Shell
 from flows.display.terminal import say
-from flows.experiments import records, workspaces
+from flows.experiments import records, resources, workspaces
 from flows.experiments.cells import Cell, Place
 from flows.experiments.declaration import Experiment
 from flows.experiments.endings import Interruption
@@ -62,7 +62,7 @@ async def check_all(
         ImageError: no Docker daemon answers.
     """
     slots = asyncio.Semaphore(concurrency)
-    waiting = [_Image(i, Place("docker", network=experiment.network)) for i in instances]
+    waiting = [_Image(i, _place(experiment)) for i in instances]
     known = partial(_checked_at, lake=lake)
 
     async def one(image: _Image) -> Checked:
@@ -75,6 +75,10 @@ async def check_all(
         checks = [asyncio.create_task(one(image)) for image in waiting]
         for finished in asyncio.as_completed(checks):
             yield await finished
+
+
+def _place(experiment: Experiment) -> Place:
+    return Place("docker", network=experiment.network, resources=experiment.resources)
 
 
 class PreflightFailed(Exception):
@@ -132,7 +136,8 @@ def _checked_at(image: _Image, here: str | None, lake: Lake) -> Place | None:
 def _unit(instance: Instance, place: Place) -> str | None:
     """Return the name of the result in the lake; None on the host, where none is recorded."""
     digest = place.image_digest
-    return digest and preflight_key(instance, digest, network=place.network)
+    limits = resources.in_key(place.limits(instance))
+    return digest and preflight_key(instance, digest, network=place.network, resources=limits)
 
 
 async def _check(instance: Instance, place: Place, lake: Lake) -> Checked:

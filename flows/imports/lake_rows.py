@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from eval.types import EvaluationOutcome
-from flows.experiments import records
+from flows.experiments import records, resources
 from flows.experiments.programs import NO_PROGRAM
 from flows.experiments.sharing import NOTHING_KNOWN
 from flows.storage.lake import Row
@@ -32,6 +32,7 @@ def attempt_columns(cell: Row, repo: str, *, agent: str, model: str, provider: s
         "seed": 0,
         "image": "",
         "image_digest": None,
+        **resources.UNKNOWN,
     }
 
 
@@ -84,6 +85,7 @@ def evaluation_row(
         **{column: (tests or {}).get(column, []) for column in columns},
         "log_tail": "",
         "image_digest": None,
+        **resources.UNKNOWN,
         "harness_version": harness_version,
         "timeout_s": math.nan,
         "started_at": None,

@@ -14,6 +14,7 @@ from eval.types import Instance, Prediction
 from flows.errors import UsageError
 from flows.experiments import datasets, workspaces
 from flows.experiments.cells import Place, Submission
+from flows.experiments.resources import Resources, refuse_excess
 from flows.imports import common
 from flows.imports.common import ImportedArm
 from flows.storage.lake import Lake
@@ -36,14 +37,15 @@ async def submissions(
     lake_path: str | None,
     *,
     network: bool,
+    resources: Resources,
 ) -> tuple[list[Submission], Lake]:
     """Declare a predictions file as an experiment. Return its patches, grouped by instance.
 
     Raises:
         PredictionsError, DatasetError, UsageError: a file or an id cannot be used.
     """
-    found, chosen, where, lake = await check(path, source, environment, lake_path)
-    place = Place(where, network=network)
+    found, chosen, where, lake = await check(path, source, environment, lake_path, resources)
+    place = Place(where, network=network, resources=resources)
     waiting = []
     with common.alone(lake, source.experiment):
         arms = _declare_predictions(lake, source, found, chosen, where)
@@ -69,7 +71,11 @@ async def submissions(
 
 
 async def check(
-    path: Path, source: PredictionSource, environment: str, lake_path: str | None
+    path: Path,
+    source: PredictionSource,
+    environment: str,
+    lake_path: str | None,
+    resources: Resources,
 ) -> tuple[list[Prediction], dict[str, Instance], Environment, Lake]:
     """Return the predictions of a file, their instances, the environment and the lake.
 
@@ -84,6 +90,7 @@ async def check(
     common.check_name(source.experiment)
     chosen = instances_of([p.instance_id for p in found], source)
     where = await workspaces.decide(environment, list(chosen.values()))
+    await refuse_excess(resources, chosen.values(), where)
     lake = Lake.open(lake_path)
     common.check_free(lake, source.experiment)
     return found, chosen, where, lake

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from agent.workspaces.protocol import Environment
 from eval import job_images
 from eval.base_image import connect
 from eval.image_store import ImageStore
 from flows.experiments.cells import Place
+from flows.experiments.resources import refuse_excess
 from flows.experiments.workspaces import cache_folder
 from flows.images.cache import ImageCache
 from flows.jobs.preparing import Prepared
@@ -18,6 +20,8 @@ from flows.storage.lake import Lake
 async def placed(prepared: Prepared, store: Lake) -> AsyncIterator[Place]:
     """Yield the place of the job's workspaces, with its image built and kept during the block."""
     request = prepared.request
+    environment: Environment = "host" if prepared.recipe is None else "docker"
+    await refuse_excess(request.resources, [prepared.instance], environment)
     if prepared.recipe is None:
         yield Place("host")
         return
@@ -25,7 +29,12 @@ async def placed(prepared: Prepared, store: Lake) -> AsyncIterator[Place]:
     name = prepared.instance.image
     with images.held(name):
         image_id = await asyncio.to_thread(_built, images, prepared, store)
-        yield Place("docker", image_digest=image_id, network=request.network)
+        yield Place(
+            "docker",
+            image_digest=image_id,
+            network=request.network,
+            resources=request.resources,
+        )
 
 
 def _built(images: ImageStore, prepared: Prepared, store: Lake) -> str:

@@ -224,6 +224,7 @@ def _experiment(request: Request, instance: Instance) -> Experiment:
         "dataset": str(dataset),
         "environment": request.environment,
         "network": request.network,
+        "resources": request.resources.model_dump(),
         "arms": [arm.model_dump(mode="json") for arm in request.arms],
         "model": request.model.model_dump(mode="json") if request.model else None,
         "budgets": {"experiment": {"usd": request.budget_usd}} if request.budget_usd else {},

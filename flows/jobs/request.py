@@ -14,6 +14,7 @@ from agent.models.spec import ModelSpec
 from eval.digests import canonical_digest
 from eval.repositories import Access, Source
 from flows.experiments.arms import ArmSpec
+from flows.experiments.resources import Resources
 
 Publish = Literal["pull_request", "branch", "patch"]
 
@@ -59,6 +60,9 @@ class JobSettings(BaseModel):
         default="docker", description="host: run the repository's code on this machine, unprotected"
     )
     network: bool = Field(default=False, description="give containers network access")
+    resources: Resources = Field(
+        default_factory=Resources, description="limits of each container; default those of a run"
+    )
     token_block: str | None = Field(
         default=None,
         pattern=r"^[a-z0-9-]+$",
@@ -99,7 +103,7 @@ class Request(JobSettings):
         """The id, the same for the same request, so that submitting it again continues the job."""
         if self.id:
             return self.id
-        how = {"id", "approve", "publish", "budget_usd", "token_block"}
+        how = {"id", "approve", "publish", "budget_usd", "resources", "token_block"}
         decisive = self.model_dump(mode="json", exclude=how)
         return canonical_digest(decisive)[:10]
 

@@ -1,0 +1,143 @@
+"""The resources of containers: conditions of an experiment, equal for all of its arms."""
+
+import asyncio
+import re
+from collections.abc import Iterable
+from typing import Any, Self
+
+from pydantic import Field, ValidationError
+
+from agent.errors import InfrastructureError
+from agent.workspaces import Limits
+from agent.workspaces.container import GB, machine
+from agent.workspaces.protocol import Environment
+from eval.types import Instance
+from flows.errors import UsageError
+from flows.experiments.arms import Declared
+from flows.storage.lake import Row
+
+_ASSIGNMENT = re.compile(r"(\w+)[=:](\S+)")
+
+
+class Resources(Declared):
+    """Limits of each container. `null` is what the instance's row asks for, else a default."""
+
+    memory_gb: float | None = Field(
+        default=None,
+        ge=1 / 64,
+        le=2**20,
+        description="gigabytes of 2^30 bytes, without swap; default 4",
+    )
+    cpus: float | None = Field(
+        default=None, ge=0.01, le=4096, description="processors, as a share of time; default 2"
+    )
+    pids: int | None = Field(
+        default=None, ge=16, le=2**22, description="processes and threads; default 1024"
+    )
+    disk_gb: float | None = Field(
+        default=None,
+        gt=0,
+        le=2**20,
+        description="gigabytes of 2^30 bytes of files that are written or changed; default 20",
+    )
+
+    @classmethod
+    def parse(cls, text: str | None) -> Self:
+        """Parse the option of a command, such as `memory_gb=16,pids=4096`.
+
+        Raises:
+            UsageError: a name or a value cannot be used.
+        """
+        parts = [part for part in re.split(r"[,\s]+", text or "") if part]
+        found = [_ASSIGNMENT.fullmatch(part) for part in parts]
+        try:
+            return cls.model_validate({each[1]: each[2] for each in found if each})
+        except ValidationError as error:
+            problem = error.errors()[0]
+            names = ", ".join(cls.model_fields)
+            raise UsageError(
+                f"--resources {text}: {problem['loc'][0]}: {problem['msg']}; known are {names}"
+            ) from None
+
+    def of(self, instance: Instance) -> Limits:
+        """Return the limits of the containers of an instance."""
+        values = {**_asked(instance), **self.model_dump(exclude_none=True)}
+        limits = {
+            "memory_bytes": _bytes(values.get("memory_gb")),
+            "cpus": values.get("cpus"),
+            "pids": values.get("pids"),
+            "disk_bytes": _bytes(values.get("disk_gb")),
+        }
+        return Limits(**{name: value for name, value in limits.items() if value is not None})
+
+
+UNKNOWN: Row = dict.fromkeys(Resources.model_fields)
+"""Columns of attempts and evaluations on a host, where nothing is limited, and of imports."""
+
+
+def columns(limits: Limits | None) -> Row:
+    """Return the columns of an attempt or evaluation in containers with these limits."""
+    if limits is None:
+        return UNKNOWN
+    return {
+        "memory_gb": limits.memory_bytes / GB,
+        "cpus": float(limits.cpus),
+        "pids": limits.pids,
+        "disk_gb": limits.disk_bytes / GB,
+    }
+
+
+def in_key(limits: Limits | None) -> Row:
+    """Return the values that are part of a key: those that differ from the default.
+
+    Verdicts of earlier releases were given under the default, and stay.
+    """
+    if limits is None:
+        return {}
+    default = columns(Limits())
+    return {name: each for name, each in columns(limits).items() if each != default[name]}
+
+
+async def refuse_excess(
+    resources: Resources, instances: Iterable[Instance], environment: Environment
+) -> None:
+    """Refuse what this machine does not have, and any limits on the host.
+
+    Raises:
+        UsageError: a limit that is declared, or that a row asks for, cannot be given.
+    """
+    declared = resources.model_dump(exclude_none=True)
+    if environment == "host":
+        if declared:
+            raise UsageError(
+                f"resources ({', '.join(declared)}) are limits of containers, and there are none "
+                "on the host: remove them, or start Docker and use `environment: docker`"
+            )
+        return
+    wanted = [("resources", declared)] if declared else []
+    wanted += [
+        (each.instance_id, asked)
+        for each in instances
+        if (asked := {k: v for k, v in _asked(each).items() if k not in declared})
+    ]
+    if not wanted:
+        return
+    try:
+        has = await asyncio.to_thread(machine)
+    except InfrastructureError as error:
+        raise UsageError(str(error)) from error
+    for who, values in wanted:
+        for name, value in values.items():
+            if name in has and value > has[name]:
+                raise UsageError(
+                    f"{who} asks for {name}: {value:g}, and Docker's machine has "
+                    f"{has[name]:.4g}: use a larger machine, or declare `resources: {{{name}: …}}`"
+                )
+
+
+def _asked(instance: Instance) -> dict[str, Any]:
+    return {name: value for name, value in vars(instance.demand).items() if value is not None}
+
+
+def _bytes(gigabytes: float | None) -> int | None:
+    return None if gigabytes is None else round(gigabytes * GB)
