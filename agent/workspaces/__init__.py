@@ -3,11 +3,13 @@
 `protocol` defines what an arm can rely on. `container` and `host` implement it. `shell` is the
 client of the small bash loop in `command_server.sh`, which runs the commands of both. `files` reads
 and writes files through it, by `files.sh`. `repository` runs git through `work_tree.sh` to get
-trees and patches. `janitor` removes leftovers of dead programs, which `ownership` identifies.
+trees and patches. `limits` says what a container may use, and what it
+reached. `janitor` removes leftovers of dead programs, which `ownership` identifies.
 """
 
-from agent.workspaces.container import DockerWorkspace, Limits, docker_available
+from agent.workspaces.container import DockerWorkspace, docker_available
 from agent.workspaces.host import HostWorkspace
+from agent.workspaces.limits import Limits
 from agent.workspaces.protocol import (
     Change,
     Checkpoint,

@@ -6,22 +6,21 @@ import json
 import logging
 import os
 import secrets
-import shutil
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from time import monotonic, sleep
+from time import sleep
 from typing import Any, Self
 
 from agent.errors import Destroyed, WorkspaceError, one_line
 from agent.workspaces import ownership
 from agent.workspaces.frames import Frames
 from agent.workspaces.lifetime import uninterrupted
+from agent.workspaces.limits import Limits, Observer
 from agent.workspaces.protocol import Environment, Mount
 from agent.workspaces.repository import PAGERS_OFF, ShellWorkspace
-from agent.workspaces.shell import Finished, Pressure, Shell, server_command
+from agent.workspaces.shell import Finished, Shell, server_command
 
 CAPABILITIES = (
     "CHOWN",  # pip, tar and test suites change owners
@@ -75,30 +74,10 @@ It reaps the processes that commands leave behind. Docker's own init ends when i
 """
 _END_ALL = "kill -KILL -1"
 _CPU_PERIOD_US = 100_000
-_DISK_CHECK_S = 1.0
 _STREAM_BYTES = 2**20
 _CLIENT_LOCK = threading.Lock()
 
 _log = logging.getLogger(__name__)
-
-
-GB = 2**30
-"""Bytes of a gigabyte, as Docker counts them in `--memory 4g`."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Resource limits of one container."""
-
-    memory_bytes: int = 4 * GB
-    """The test suites of the larger SWE-bench repositories stay under 3 GiB. No swap is added."""
-    pids: int = 1024
-    """Parallel test runners need hundreds. A fork bomb stops here, not at the host's limit."""
-    cpus: float = 2.0
-    """A share of time, so that machines with fewer processors accept it. Equal for every arm."""
-    disk_bytes: int = 20 * GB
-    """Of files that were written or changed. Not every storage driver of Docker has quotas, so the
-    size is measured every few seconds, and the container is ended when it is too large."""
 
 
 class DockerWorkspace(ShellWorkspace):
@@ -116,10 +95,8 @@ class DockerWorkspace(ShellWorkspace):
         """Use `open` instead."""
         super().__init__(shell, root=root, base_commit=base_commit, scratch=_SCRATCH)
         self._container = container
-        self._limits = Limits()
-        self._pressure = self._at_opening = shell.pressure
-        self._is_overfull = False
-        self._watcher: asyncio.Task[None] | None = None
+        self._observer = Observer(Limits(), shell.pressure)
+        self._watching: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -137,9 +114,9 @@ class DockerWorkspace(ShellWorkspace):
         """Create and start a container from a local image.
 
         With `adopt`, a label such as `durabench.attempt=17`, reuse an existing container instead,
-        if there is one: one of this user that has the label and the same image and network. Its
-        processes are ended and its files are left as they are (`restore` restores the work tree).
-        Its previous owner can neither use nor remove it. Only the holder of the attempt's lease may
+        if there is one: one of this user that has the label and the same image, network and limits.
+        Its processes are ended and its files are left as they are (`restore` restores the work
+        tree). Its previous owner can neither use nor remove it. Only the holder of the attempt's lease may
         adopt a container.
 
         Raises:
@@ -148,7 +125,8 @@ class DockerWorkspace(ShellWorkspace):
         """
         limits = limits or Limits()
         if adopt is not None:
-            adopted = await cls._adopt(image, adopt, _network_mode(network), root, base_commit)
+            wanted = _host_config(network, limits)
+            adopted = await cls._adopt(image, adopt, wanted, root, base_commit)
             if adopted is not None:
                 return adopted._limited(limits)
         container = _Container(image)
@@ -165,12 +143,12 @@ class DockerWorkspace(ShellWorkspace):
 
     @classmethod
     async def _adopt(
-        cls, image: str, label: str, network_mode: str, root: str, base_commit: str
+        cls, image: str, label: str, wanted: dict[str, Any], root: str, base_commit: str
     ) -> Self | None:
         """Return a workspace in an existing container, or None. Remove an unusable container."""
         container = _Container(image)
         try:
-            take = functools.partial(container.adopt, label, network_mode)
+            take = functools.partial(container.adopt, label, wanted)
             if not await uninterrupted(asyncio.to_thread(take)):
                 return None
             shell = await container.connect(root)
@@ -197,59 +175,25 @@ class DockerWorkspace(ShellWorkspace):
     @property
     def limits_reached(self) -> Mapping[str, str]:
         """The limits that were reached since the opening: name of the setting to description."""
-        return self._reached_since(self._at_opening)
+        return self._observer.reached(self._shell.pressure)
 
     def _limited(self, limits: Limits) -> Self:
         """Observe these limits, which the container has."""
-        self._limits = limits
-        self._watcher = asyncio.create_task(self._watch_disk())
+        self._observer = Observer(limits, self._shell.pressure)
+        watching = self._observer.watch_disk(self._container.size_bytes, self._container.close)
+        self._watching = asyncio.create_task(watching)
         return self
 
-    def _reached_since(self, before: Pressure) -> dict[str, str]:
-        now, limits = self._shell.pressure, self._limits
-        reached = {}
-        if now.killed > before.killed:
-            reached["memory_gb"] = f"the memory limit of {limits.memory_bytes / GB:g} GB"
-        if now.refused > before.refused:
-            reached["pids"] = f"the limit of {limits.pids} processes"
-        if self._is_overfull:
-            reached["disk_gb"] = f"the disk limit of {limits.disk_bytes / GB:g} GB"
-        return reached
-
     def _of_limits(self) -> str:
-        reached = self._reached_since(self._pressure)
-        self._pressure = self._shell.pressure
-        what = {"memory_gb": "a process was killed", "pids": "a process could not start"}
-        return "".join(
-            f"\n[{what[name]}: the container reached {limit}]" for name, limit in reached.items()
-        )
-
-    async def _watch_disk(self) -> None:
-        """End the container if its files become too large. That ends its commands as `Destroyed`.
-
-        Ending all of it frees the disk at once. A command that only lost its processes could go on
-        writing with the next ones.
-        """
-        wait_s = _DISK_CHECK_S
-        while True:
-            await asyncio.sleep(wait_s)
-            clock = monotonic()
-            with suppress(WorkspaceError):  # the daemon restarts, or the container is gone
-                size = await asyncio.to_thread(self._container.size_bytes)
-                if size > self._limits.disk_bytes:
-                    self._is_overfull = True
-                    await uninterrupted(self._container.close())
-                    return
-            wait_s = max(_DISK_CHECK_S, 4 * (monotonic() - clock))
+        return self._observer.news(self._shell.pressure)
 
     async def _in_a_shell(self, command: str, **how: Any) -> Finished:
         try:
             return await super()._in_a_shell(command, **how)
         except WorkspaceError as error:
-            if not self._is_overfull:
-                raise
-            limit = self.limits_reached["disk_gb"]
-            raise Destroyed(f"the container reached {limit} and was ended") from error
+            if reason := self._observer.ending():
+                raise Destroyed(reason) from error
+            raise
 
     async def snapshot(self) -> str:
         """Save the container's file system as an image. Return the image's id.
@@ -268,12 +212,16 @@ class DockerWorkspace(ShellWorkspace):
         except WorkspaceError as error:
             if await asyncio.to_thread(self._container.is_alive):
                 raise Destroyed(f"no shell can be started any more: {error}") from error
+            if not self._shell.pressure.killed:  # an earlier kill would be the reason for the state
+                self._observer.is_out_of_memory = await asyncio.to_thread(
+                    self._container.is_out_of_memory
+                )
             raise WorkspaceError(str(self._shell.gone)) from error
 
     async def close(self) -> None:
         """Kill and remove the container with its anonymous volumes."""
-        if self._watcher is not None:
-            self._watcher.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
         await uninterrupted(self._container.close())
 
 
@@ -289,22 +237,6 @@ async def docker_available() -> str | None:
         return None
 
     return await asyncio.to_thread(ping)
-
-
-def machine() -> dict[str, float]:
-    """Return what the daemon's machine has, by the name of the setting; blocking.
-
-    `disk_gb` is missing if the daemon is on another machine.
-
-    Raises:
-        WorkspaceError: no daemon, or Docker failed.
-    """
-    with docker_errors("none"):
-        info = client().info()
-    found = {"memory_gb": info["MemTotal"] / GB, "cpus": float(info["NCPU"])}
-    with suppress(OSError):
-        found["disk_gb"] = shutil.disk_usage(info["DockerRootDir"]).free / GB
-    return found
 
 
 class _Container:
@@ -330,8 +262,10 @@ class _Container:
             self.image_digest = container.attrs["Image"]
             container.start()
 
-    def adopt(self, label: str, network_mode: str) -> bool:
-        """Adopt a container with that label. Return False if there is none; blocking.
+    def adopt(self, label: str, wanted: dict[str, Any]) -> bool:
+        """Adopt a container with that label and the wanted host configuration; blocking.
+
+        Return False if there is none.
 
         The new name is the claim: the previous owner can no longer find the container. Restarting
         it ends every process in it and any exec that hangs. A restart also works for a container
@@ -347,7 +281,7 @@ class _Container:
                 return False
             for found in owned_containers(daemon, label):
                 host = found.attrs["HostConfig"]
-                if (found.attrs["Image"], host["NetworkMode"]) != (digest, network_mode):
+                if found.attrs["Image"] != digest or not wanted.items() <= host.items():
                     continue
                 found.rename(self._name)
                 self._created = True
@@ -373,6 +307,12 @@ class _Container:
         with docker_errors(self._image):
             found = client().api.containers(size=True, filters={"name": f"^/{self._name}$"})
         return sum(each.get("SizeRw") or 0 for each in found)
+
+    def is_out_of_memory(self) -> bool:
+        """Return True if a container that ended has lost a process for lack of memory; blocking."""
+        with docker_errors(self._image):
+            state = client().containers.get(self._name).attrs["State"]
+        return bool(state["OOMKilled"])
 
     def is_alive(self) -> bool:
         """Return True if the container runs, and goes on doing so; blocking."""
@@ -483,6 +423,16 @@ def _options(
         # Unlike nano_cpus, this is accepted on machines that have fewer processors.
         "cpu_period": _CPU_PERIOD_US,
         "cpu_quota": int(limits.cpus * _CPU_PERIOD_US),
+    }
+
+
+def _host_config(network: bool, limits: Limits) -> dict[str, Any]:
+    """Return what Docker records of a container's network and limits."""
+    return {
+        "NetworkMode": _network_mode(network),
+        "Memory": limits.memory_bytes,
+        "PidsLimit": limits.pids,
+        "CpuQuota": int(limits.cpus * _CPU_PERIOD_US),
     }
 
 

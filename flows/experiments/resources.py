@@ -9,7 +9,8 @@ from pydantic import Field, ValidationError
 
 from agent.errors import InfrastructureError
 from agent.workspaces import Limits
-from agent.workspaces.container import GB, machine
+from agent.workspaces.limits import GB
+from agent.workspaces.machine import machine
 from agent.workspaces.protocol import Environment
 from eval.types import Instance
 from flows.errors import UsageError

@@ -1,0 +1,95 @@
+"""The resource limits of a container, and the observation of which of them were reached."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+
+from agent.errors import WorkspaceError
+from agent.workspaces.shell import Pressure
+
+GB = 2**30
+"""Bytes of a gigabyte, as Docker counts them in `--memory 4g`."""
+
+_DISK_CHECK_S = 1.0
+_DISK_CHECK_SHARE = 0.2
+"""Largest part of the time that measuring may take: a daemon walks through the files."""
+
+_WHAT = {
+    "memory_gb": "a process was killed",
+    "pids": "a process could not start",
+    "disk_gb": "the container was ended",
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Resource limits of one container."""
+
+    memory_bytes: int = 4 * GB
+    """The test suites of the larger SWE-bench repositories stay under 3 GiB. No swap is added."""
+    pids: int = 1024
+    """Parallel test runners need hundreds. A fork bomb stops here, not at the host's limit."""
+    cpus: float = 2.0
+    """A share of time, so that machines with fewer processors accept it. Equal for every arm."""
+    disk_bytes: int = 20 * GB
+    """Of files that are written or changed. Few of Docker's storage drivers have quotas, so the
+    size is measured about once a second, and a container that is too large is ended."""
+
+
+class Observer:
+    """Knows which limits of one container were reached since it was made, and ends it if its files
+    become too large."""
+
+    def __init__(self, limits: Limits, opening: Pressure) -> None:
+        """`opening` is the pressure at the opening of the workspace."""
+        self.is_overfull = False
+        self.is_out_of_memory = False
+        """True if the whole container ended for lack of memory."""
+        self._limits = limits
+        self._opening = self._last = opening
+
+    def reached(self, now: Pressure) -> dict[str, str]:
+        """Return the limits that were reached since the opening: name of the setting to limit."""
+        return self._reached(self._opening, now)
+
+    def news(self, now: Pressure) -> str:
+        """Return lines about the limits that were reached since the last call, for an output."""
+        reached = self._reached(self._last, now)
+        self._last = now
+        return "".join(
+            f"\n[{_WHAT[name]}: the container reached {limit}]" for name, limit in reached.items()
+        )
+
+    def ending(self) -> str | None:
+        """Return why the container was ended, if a limit is the reason, else None."""
+        limit = next(iter(self._reached(Pressure(), Pressure()).values()), None)
+        return limit and f"the container reached {limit} and was ended"
+
+    async def watch_disk(
+        self, size_bytes: Callable[[], int], end: Callable[[], Awaitable[None]]
+    ) -> None:
+        """End the container when its files become too large. `size_bytes` may block.
+
+        To end all of it frees the disk at once. Commands that only lost their processes could go on
+        writing with the next ones.
+        """
+        wait_s = _DISK_CHECK_S
+        while not self.is_overfull:
+            await asyncio.sleep(wait_s)
+            start = monotonic()
+            with suppress(WorkspaceError):  # the daemon restarts, or the container is gone
+                self.is_overfull = await asyncio.to_thread(size_bytes) > self._limits.disk_bytes
+            wait_s = max(_DISK_CHECK_S, (monotonic() - start) / _DISK_CHECK_SHARE)
+        await end()
+
+    def _reached(self, before: Pressure, now: Pressure) -> dict[str, str]:
+        limits, found = self._limits, {}
+        if now.killed > before.killed or self.is_out_of_memory:
+            found["memory_gb"] = f"the memory limit of {limits.memory_bytes / GB:g} GB"
+        if now.refused > before.refused:
+            found["pids"] = f"the limit of {limits.pids} processes"
+        if self.is_overfull:
+            found["disk_gb"] = f"the disk limit of {limits.disk_bytes / GB:g} GB"
+        return found
