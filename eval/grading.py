@@ -92,6 +92,7 @@ async def grade(
         pass_to_pass_failure=report.pass_to_pass_failure,
         log=verdict.log,
         log_is_whole=verdict.log_is_whole,
+        is_limited=verdict.outcome == "infrastructure" and bool(official.limits_reached),
     )
 
 

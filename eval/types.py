@@ -84,6 +84,8 @@ class Evaluation:
     """The test log."""
     log_is_whole: bool = True
     """False if the log was too long and its middle was not kept."""
+    is_limited: bool = False
+    """True if the tests reached a limit of their container, as they would again."""
 
 
 class CommandOutput(Protocol):

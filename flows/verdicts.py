@@ -229,4 +229,6 @@ def _where(submission: Submission) -> tuple[str, str, str]:
 
 def _raise_if_broken(evaluation: Evaluation) -> None:
     if evaluation.outcome == "infrastructure":
-        raise InfrastructureError(f"{evaluation.instance_id}: {evaluation.reason}")
+        raise InfrastructureError(
+            f"{evaluation.instance_id}: {evaluation.reason}", retryable=not evaluation.is_limited
+        )

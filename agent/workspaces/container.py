@@ -6,7 +6,9 @@ import json
 import logging
 import os
 import secrets
+import shutil
 import socket
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -73,6 +75,7 @@ _FIRST_PROCESS = 'trap "" HUP INT QUIT TERM; until sleep infinity; [ $? -le 128 
 It reaps the processes that commands leave behind. Docker's own init ends when its child is killed.
 """
 _END_ALL = "kill -KILL -1"
+_LIST_LARGE = ["find", "/", "-xdev", "-type", "f", "-size", "+1M", "-printf", "%s %b\\n"]
 _CPU_PERIOD_US = 100_000
 _STREAM_BYTES = 2**20
 _CLIENT_LOCK = threading.Lock()
@@ -116,8 +119,8 @@ class DockerWorkspace(ShellWorkspace):
         With `adopt`, a label such as `durabench.attempt=17`, reuse an existing container instead,
         if there is one: one of this user that has the label and the same image, network and limits.
         Its processes are ended and its files are left as they are (`restore` restores the work
-        tree). Its previous owner can neither use nor remove it. Only the holder of the attempt's lease may
-        adopt a container.
+        tree). Its previous owner can neither use nor remove it. Only the holder of the attempt's
+        lease may adopt a container.
 
         Raises:
             WorkspaceError: no daemon, no such image, no bash or no folder `root` in it (none of
@@ -180,7 +183,7 @@ class DockerWorkspace(ShellWorkspace):
     def _limited(self, limits: Limits) -> Self:
         """Observe these limits, which the container has."""
         self._observer = Observer(limits, self._shell.pressure)
-        watching = self._observer.watch_disk(self._container.size_bytes, self._container.close)
+        watching = self._observer.watch_disk(self._container.measure, self._container.close)
         self._watching = asyncio.create_task(watching)
         return self
 
@@ -193,6 +196,12 @@ class DockerWorkspace(ShellWorkspace):
         except WorkspaceError as error:
             if reason := self._observer.ending():
                 raise Destroyed(reason) from error
+            if self._observer.is_disk_full:
+                raise WorkspaceError(
+                    "the disk of Docker's machine is nearly full, so the container was ended: make "
+                    "room, for example with `docker system prune`, and run again",
+                    retryable=False,
+                ) from error
             raise
 
     async def snapshot(self) -> str:
@@ -220,9 +229,13 @@ class DockerWorkspace(ShellWorkspace):
 
     async def close(self) -> None:
         """Kill and remove the container with its anonymous volumes."""
+        await uninterrupted(self._end())
+
+    async def _end(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
-        await uninterrupted(self._container.close())
+            await asyncio.gather(self._watching, return_exceptions=True)
+        await self._container.close()
 
 
 async def docker_available() -> str | None:
@@ -302,11 +315,21 @@ class _Container:
             ]
             return str(found.commit(changes="\n".join(lines)).id)
 
-    def size_bytes(self) -> int:
-        """Return the size of the files that were written or changed; blocking."""
+    def measure(self, limit: int) -> tuple[int, int]:
+        """Return the bytes of the files that were written, and those that are free; blocking.
+
+        Docker counts the holes of sparse files. They are only looked for above the limit.
+        """
         with docker_errors(self._image):
-            found = client().api.containers(size=True, filters={"name": f"^/{self._name}$"})
-        return sum(each.get("SizeRw") or 0 for each in found)
+            daemon = client()
+            found = daemon.api.containers(size=True, filters={"name": f"^/{self._name}$"})
+            used = sum(each.get("SizeRw") or 0 for each in found)
+            if used > limit:
+                listed = daemon.containers.get(self._name).exec_run(_LIST_LARGE, user="0").output
+                pairs = [line.split() for line in listed.decode().splitlines()]
+                used -= sum(max(0, int(size) - 512 * int(blocks)) for size, blocks in pairs)
+            folder = _data_folder()
+        return used, shutil.disk_usage(folder).free if folder else sys.maxsize
 
     def is_out_of_memory(self) -> bool:
         """Return True if a container that ended has lost a process for lack of memory; blocking."""
@@ -508,6 +531,13 @@ def docker_errors(image: str) -> Iterator[None]:
             "or use `environment: host`",
             retryable=False,
         ) from error
+
+
+@functools.cache
+def _data_folder() -> str | None:
+    """Return the folder of Docker's data; None if it is on another machine."""
+    folder = str(client().info()["DockerRootDir"])
+    return folder if os.path.isdir(folder) else None  # noqa: PTH112 - the daemon's, as text
 
 
 def _short(error: Exception) -> str:

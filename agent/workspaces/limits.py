@@ -1,16 +1,20 @@
 """The resource limits of a container, and the observation of which of them were reached."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 
 from agent.errors import WorkspaceError
+from agent.workspaces.lifetime import uninterrupted
 from agent.workspaces.shell import Pressure
 
 GB = 2**30
 """Bytes of a gigabyte, as Docker counts them in `--memory 4g`."""
+
+RESERVE_BYTES = GB // 2
+"""Containers are ended when less is free on the disk of Docker's machine, for whatever reason."""
 
 _DISK_CHECK_S = 1.0
 _DISK_CHECK_SHARE = 0.2
@@ -45,6 +49,8 @@ class Observer:
     def __init__(self, limits: Limits, opening: Pressure) -> None:
         """`opening` is the pressure at the opening of the workspace."""
         self.is_overfull = False
+        self.is_disk_full = False
+        """True if the container was ended to keep the disk of its machine from being full."""
         self.is_out_of_memory = False
         """True if the whole container ended for lack of memory."""
         self._limits = limits
@@ -68,28 +74,33 @@ class Observer:
         return limit and f"the container reached {limit} and was ended"
 
     async def watch_disk(
-        self, size_bytes: Callable[[], int], end: Callable[[], Awaitable[None]]
+        self,
+        measure: Callable[[int], tuple[int, int]],
+        end: Callable[[], Coroutine[object, object, None]],
     ) -> None:
-        """End the container when its files become too large. `size_bytes` may block.
+        """End the container when its files become too large, or when the disk is nearly full.
 
         To end all of it frees the disk at once. Commands that only lost their processes could go on
-        writing with the next ones.
+        writing with the next ones. `measure` may block. Given the limit, it returns the bytes that
+        the files take and those that are free on the disk.
         """
         wait_s = _DISK_CHECK_S
-        while not self.is_overfull:
+        while not (self.is_overfull or self.is_disk_full):
             await asyncio.sleep(wait_s)
             start = monotonic()
             with suppress(WorkspaceError):  # the daemon restarts, or the container is gone
-                self.is_overfull = await asyncio.to_thread(size_bytes) > self._limits.disk_bytes
+                used, free = await asyncio.to_thread(measure, self._limits.disk_bytes)
+                self.is_overfull = used > self._limits.disk_bytes
+                self.is_disk_full = free < RESERVE_BYTES
             wait_s = max(_DISK_CHECK_S, (monotonic() - start) / _DISK_CHECK_SHARE)
-        await end()
+        await uninterrupted(end())
 
     def _reached(self, before: Pressure, now: Pressure) -> dict[str, str]:
         limits, found = self._limits, {}
         if now.killed > before.killed or self.is_out_of_memory:
-            found["memory_gb"] = f"the memory limit of {limits.memory_bytes / GB:g} GB"
+            found["memory_gb"] = f"the memory limit of {limits.memory_bytes / GB:.3g} GB"
         if now.refused > before.refused:
             found["pids"] = f"the limit of {limits.pids} processes"
         if self.is_overfull:
-            found["disk_gb"] = f"the disk limit of {limits.disk_bytes / GB:g} GB"
+            found["disk_gb"] = f"the disk limit of {limits.disk_bytes / GB:.3g} GB"
         return found
