@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ from reports.rendering.notes import write_notes
 from reports.rendering.order import MANY_ARMS
 from reports.rendering.sharing import sharing_notes
 from reports.rendering.trajectories import find_trajectories
-from reports.types import ArmSummary, Pair, Report, Role, Source
+from reports.types import ArmSummary, Pair, Report, Resources, Role, Source
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -142,12 +142,21 @@ def _read_source(connection: DuckDBPyConnection, experiment: str) -> Source:
         instances=len(row["instance_ids"]),
         repeats=row["repeats"],
         environment=row["environment"],
+        resources=_read_resources(connection),
+        unequal_resources=len(read_rows(connection, "from marts.unequal_resources")),
         plan=plan,
         later_plans=later_plans,
         first_attempt=row["first_attempt_utc"],
         last_activity=max((time for time in times if time), default=None),
         versions=_merge_versions(row),
     )
+
+
+def _read_resources(connection: DuckDBPyConnection) -> tuple[Resources, ...]:
+    names = [field.name for field in fields(Resources)]
+    order = ", ".join(f"{name} nulls last" for name in names)
+    rows = read_rows(connection, f"from marts.resources order by {order}")
+    return tuple(Resources(**{name: row[name] for name in names}) for row in rows)
 
 
 def _merge_versions(row: dict[str, Any]) -> Mapping[str, str]:

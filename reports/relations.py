@@ -43,6 +43,8 @@ COMPARED = (
     "pairs",
     "leads",
     "plans",
+    "resources",
+    "unequal_resources",
     "source",
 )
 """The marts for the numbers of arms and pairs, in order of dependency."""

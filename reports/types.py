@@ -422,6 +422,16 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Resources:
+    """Limits of containers; None where an older release did not record them. 1 GB is 2^30 bytes."""
+
+    memory_gb: float | None
+    cpus: float | None
+    pids: int | None
+    disk_gb: float | None
+
+
+@dataclass(frozen=True)
 class Source:
     """Provenance of the numbers. Times are UTC."""
 
@@ -435,6 +445,11 @@ class Source:
     instances: int
     repeats: int
     environment: str
+    resources: tuple[Resources, ...]
+    """The limits that containers had. More than one set if rows ask for more, or if they changed.
+    Empty without containers."""
+    unequal_resources: int
+    """Instances whose attempts, or whose gradings, had different limits."""
     plan: Plan
     """The plan declared before the first result. Nothing else counts as declared."""
     later_plans: tuple[Plan, ...]

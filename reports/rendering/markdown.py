@@ -27,6 +27,7 @@ from reports.rendering.instances import instances_section
 from reports.rendering.leading import Leading, describe
 from reports.rendering.order import MANY_ARMS, ranked, ranked_spending
 from reports.rendering.pairs import pairs_section
+from reports.rendering.resources import resources
 from reports.rendering.sections import Section
 from reports.rendering.sharing import sharing_section
 from reports.rendering.strata import strata_section
@@ -269,6 +270,7 @@ def _source(report: Report) -> str:
         "Comparisons declared": in_words(source.plan),
         "Ran": span(source),
         "Environment": source.environment,
+        **({"Resources": resources(source)} if source.resources else {}),
         "Versions": versions or UNKNOWN,
     }
     return "\n".join(f"- {name}: {_text(value)}" for name, value in facts.items())

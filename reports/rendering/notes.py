@@ -12,6 +12,7 @@ from reports.format import (
     usd,
 )
 from reports.rendering.order import some, some_names
+from reports.rendering.resources import resources
 from reports.statistics import sign_flip
 from reports.types import ArmSummary, Comparison, Note, Plan, Resampled, Source, State
 
@@ -26,6 +27,7 @@ def write_notes(
     notes = [
         *_about_plan(source),
         *_about_setting(arms),
+        *_about_resources(source),
         *_about_losses(arms),
         *_about_suspicion(arms, comparisons, resampled),
         *_about_costs(arms),
@@ -70,6 +72,16 @@ def _about_setting(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
     on_host = [arm.name for arm in arms if arm.on_host]
     if on_host:
         yield Note("warning", f"Host workspaces: no isolation ({_arms(on_host)}).")
+
+
+def _about_resources(source: Source) -> Iterator[Note]:
+    if source.unequal_resources:
+        yield Note(
+            "warning",
+            "The resources of containers were changed during the experiment, so that those of "
+            f"{plural(source.unequal_resources, 'instance')} differ from cell to cell: "
+            f"{resources(source)}.",
+        )
 
 
 def _about_losses(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:

@@ -32,6 +32,7 @@ from reports.rendering.markdown import span
 from reports.rendering.marks import MARKS
 from reports.rendering.order import MANY_ARMS, TALL, ranked, ranked_spending
 from reports.rendering.pairs import pairs_section
+from reports.rendering.resources import resources
 from reports.rendering.sharing import sharing_section
 from reports.rendering.strata import strata_section
 from reports.rendering.templates import environment
@@ -179,6 +180,7 @@ def template() -> Template:
     made = environment()
     made.filters.update(
         span=span,
+        resources=resources,
         cost=costs.cost,
         cost_per_cell=costs.cost_per_cell,
         cost_per_resolved=costs.cost_per_resolved,

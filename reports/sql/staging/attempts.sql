@@ -59,6 +59,7 @@ final as (
         base_attempt_id, reused_calls, reused_usd,
         claimed_usd,
         refused_tools,
+        memory_gb, cpus, pids, disk_gb,
         versions,
         billed_usd,
         cost_usd,

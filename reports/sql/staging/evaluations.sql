@@ -22,6 +22,7 @@ final as (
         coalesce(len(fail_to_pass_failure), 0) as fail_to_pass_failures,
         coalesce(len(pass_to_pass_failure), 0) as pass_to_pass_failures,
         image_digest,
+        memory_gb, cpus, pids, disk_gb,
         harness_version,
         timeout_s,
         started_at at time zone 'UTC' as started_at_utc,
