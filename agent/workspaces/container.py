@@ -5,6 +5,7 @@ import functools
 import json
 import logging
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -322,12 +323,13 @@ class _Container:
         """
         with docker_errors(self._image):
             daemon = client()
-            found = daemon.api.containers(size=True, filters={"name": f"^/{self._name}$"})
-            used = sum(each.get("SizeRw") or 0 for each in found)
+            listed = daemon.api.containers(size=True, filters={"name": f"^/{self._name}$"})
+            used = sum(each.get("SizeRw") or 0 for each in listed)
             if used > limit:
-                listed = daemon.containers.get(self._name).exec_run(_LIST_LARGE, user="0").output
-                pairs = [line.split() for line in listed.decode().splitlines()]
-                used -= sum(max(0, int(size) - 512 * int(blocks)) for size, blocks in pairs)
+                container = daemon.containers.get(self._name)
+                large = container.exec_run(_LIST_LARGE, user="0", stderr=False).output
+                for size, blocks in re.findall(rb"^(\d+) (\d+)$", large, re.MULTILINE):
+                    used -= max(0, int(size) - 512 * int(blocks))
             folder = _data_folder()
         return used, shutil.disk_usage(folder).free if folder else sys.maxsize
 

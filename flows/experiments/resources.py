@@ -17,8 +17,6 @@ from flows.errors import UsageError
 from flows.experiments.arms import Declared
 from flows.storage.lake import Row
 
-_ASSIGNMENT = re.compile(r"(\w+)[=:](\S+)")
-
 
 class Resources(Declared):
     """Limits of each container. `null` is what the instance's row asks for, else a default."""
@@ -49,15 +47,18 @@ class Resources(Declared):
         Raises:
             UsageError: a name or a value cannot be used.
         """
-        parts = [part for part in re.split(r"[,\s]+", text or "") if part]
-        found = [_ASSIGNMENT.fullmatch(part) for part in parts]
+        values = {}
+        for part in re.split(r"[,\s]+", text or ""):
+            name, _, value = part.partition("=")
+            values |= {name: value} if part else {}
         try:
-            return cls.model_validate({each[1]: each[2] for each in found if each})
+            return cls.model_validate(values)
         except ValidationError as error:
             problem = error.errors()[0]
-            names = ", ".join(cls.model_fields)
+            where = ".".join(map(str, problem["loc"]))
             raise UsageError(
-                f"--resources {text}: {problem['loc'][0]}: {problem['msg']}; known are {names}"
+                f"--resources {text}: {where}: {problem['msg']}; known are "
+                f"{', '.join(cls.model_fields)}, as in memory_gb=16,pids=4096"
             ) from None
 
     def of(self, instance: Instance) -> Limits:
@@ -131,7 +132,7 @@ async def refuse_excess(
         for name, value in values.items():
             if name in has and value > has[name]:
                 raise UsageError(
-                    f"{who} asks for {name}: {value:g}, and Docker's machine has "
+                    f"{who} asks for {name}: {value:.10g}, and Docker's machine has "
                     f"{has[name]:.4g}: use a larger machine, or declare `resources: {{{name}: …}}`"
                 )
 

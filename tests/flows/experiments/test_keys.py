@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from agent.arms import ARMS
 from agent.arms.options import MiniOptions
 from agent.models.spec import LiteLLMSpec
+from eval.resources import Demand
 from eval.types import Instance
 from flows.experiments import declaration
 from flows.experiments.cells import Cell, Place, Submission
@@ -25,6 +26,7 @@ from flows.experiments.keys import (
     model_origins,
     verdict_key,
 )
+from flows.experiments.resources import Resources
 
 INSTANCE = Instance(
     instance_id="a__b-1",
@@ -162,6 +164,7 @@ def test_the_key_of_an_attempt_changes_with_what_defines_it(changes: dict[str, A
         {"primary": {"baseline": "null", "candidate": "a", "margin": 0.1}},
         {"family": [{"baseline": "gold", "candidate": "null"}]},
         {"willingness_to_pay": 3.0},
+        {"resources": {"memory_gb": 16}},
         {"place": Place("docker", "sha256:2")},
     ],
 )
@@ -198,6 +201,15 @@ def test_another_version_of_an_agent_is_another_attempt(monkeypatch: pytest.Monk
     assert attempt_key(cell()) != first
 
 
+def test_the_default_resources_are_in_no_key() -> None:
+    """Verdicts of earlier releases stay, whether the default is declared or not."""
+    declared = Resources(memory_gb=4, cpus=2, pids=1024, disk_gb=20)
+    at = replace(HERE, resources=declared)
+    assert verdict_key(SUBMISSION.at(at)) == verdict_key(SUBMISSION)
+    asked = replace(SUBMISSION, instance=replace(INSTANCE, demand=Demand(memory_gb=16)), place=at)
+    assert verdict_key(asked) == verdict_key(SUBMISSION)
+
+
 SUBMISSION = Submission("trial", "a", INSTANCE, 0, "attempt", "patch", HERE, 60.0)
 
 
@@ -207,9 +219,11 @@ SUBMISSION = Submission("trial", "a", INSTANCE, 0, "attempt", "patch", HERE, 60.
         {"patch": "other"},
         {"place": Place("docker", "sha256:2")},
         {"place": Place("docker", "sha256:1", network=True)},
+        {"place": Place("docker", "sha256:1", resources=Resources(memory_gb=16))},
         {"place": Place("host")},
         {"timeout_s": 61.0},
         {"instance": replace(INSTANCE, digest="edited")},
+        {"instance": replace(INSTANCE, demand=Demand(memory_gb=16))},
     ],
 )
 def test_the_key_of_a_verdict_changes_with_what_defines_it(changes: dict[str, Any]) -> None:
