@@ -47,7 +47,7 @@ class Resources(Declared):
         Raises:
             UsageError: a name or a value cannot be used.
         """
-        values = {}
+        values: dict[str, str] = {}
         for part in re.split(r"[,\s]+", text or ""):
             name, _, value = part.partition("=")
             values |= {name: value} if part else {}
@@ -82,10 +82,10 @@ def columns(limits: Limits | None) -> Row:
     if limits is None:
         return UNKNOWN
     return {
-        "memory_gb": limits.memory_bytes / GB,
+        "memory_gb": round(limits.memory_bytes / GB, 6),
         "cpus": float(limits.cpus),
         "pids": limits.pids,
-        "disk_gb": limits.disk_bytes / GB,
+        "disk_gb": round(limits.disk_bytes / GB, 6),
     }
 
 
