@@ -19,6 +19,7 @@ from eval import harness, network
 from eval.digests import canonical_digest
 from eval.harness import Report
 from eval.official_shell import OfficialShell
+from eval.resources import shortage
 from eval.types import CommandOutput, Evaluation, EvaluationOutcome, Instance, Shell
 
 APPLY_TIMEOUT_S = 300.0
@@ -160,9 +161,8 @@ async def _within_limits(
         verdict = _Verdict("infrastructure")
     if verdict.outcome == "resolved":
         return verdict
-    if reached := shell.limits_reached:
-        remedy = " and ".join(f"resources.{name}" for name in reached)
-        reason = f"the tests reached {' and '.join(reached.values())}: raise {remedy}"
+    if shell.limits_reached:
+        reason = shortage(shell.limits_reached)
     elif await shell.is_disk_full():
         reason = "the disk of this machine is full: make room on it"
     else:

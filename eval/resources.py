@@ -59,6 +59,12 @@ def demand(row: Mapping[str, Any], where: str) -> Demand:
     )
 
 
+def shortage(limits_reached: Mapping[str, str]) -> str:
+    """Return what tests lacked, and what to do about it, given `Shell.limits_reached`."""
+    remedy = " and ".join(f"resources.{name}" for name in limits_reached)
+    return f"the tests reached {' and '.join(limits_reached.values())}: raise {remedy}"
+
+
 def _object(value: Any) -> Mapping[str, Any]:
     """Return an object, or an empty one: other datasets may have other columns of that name."""
     if isinstance(value, str) and value.startswith("{"):

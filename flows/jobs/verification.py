@@ -5,10 +5,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from agent.checks import regressions
+from agent.errors import InfrastructureError
 from agent.paths import is_test_file, is_test_support, shadows_a_module
 from agent.project import Suite, run_suite
 from agent.tools import TestRun
 from agent.workspaces.protocol import Change, Workspace
+from eval.resources import shortage
 from eval.types import Instance
 from flows.experiments import workspaces
 from flows.experiments.cells import Place
@@ -87,7 +89,7 @@ async def before(instance: Instance, place: Place, checks: Checks) -> dict[str, 
     """Return the results at the base commit as a JSON value.
 
     Raises:
-        WorkspaceError: the workspace is not available.
+        InfrastructureError: the workspace is not available, or too small for the tests.
     """
     async with workspaces.workspace(instance, place, "verify-base") as workspace:
         return asdict(await _state(workspace, checks))
@@ -97,7 +99,7 @@ async def after(instance: Instance, place: Place, checks: Checks, patch: str) ->
     """Return the results with a patch as a JSON value.
 
     Raises:
-        WorkspaceError: the workspace is not available.
+        InfrastructureError: the workspace is not available, or too small for the tests.
     """
     async with workspaces.workspace(instance, place, "verify-patch") as workspace:
         try:
@@ -112,7 +114,7 @@ async def after(instance: Instance, place: Place, checks: Checks, patch: str) ->
     async with workspaces.workspace(instance, place, "verify-tests") as workspace:
         await workspace.apply(patch)
         await workspace.put_back(protected)
-        old = _short(await run_suite(workspace, checks.suite, checks.timeout_s))
+        old = _short(await _tests(workspace, checks))
     return asdict(After(state, "", old, tuple(protected)))
 
 
@@ -139,9 +141,22 @@ def _words(command: str) -> set[str]:
 
 
 async def _state(workspace: Workspace, checks: Checks) -> State:
-    tests = await run_suite(workspace, checks.suite, checks.timeout_s)
+    tests = await _tests(workspace, checks)
     lint = {command: await _lines(workspace, command) for command in checks.lint}
     return State(_short(tests), lint)
+
+
+async def _tests(workspace: Workspace, checks: Checks) -> TestRun:
+    """Run the tests.
+
+    Raises:
+        InfrastructureError: they failed where a limit of the container was reached, which says
+            nothing about the code.
+    """
+    run = await run_suite(workspace, checks.suite, checks.timeout_s)
+    if run.exit_code and workspace.limits_reached:
+        raise InfrastructureError(shortage(workspace.limits_reached), retryable=False)
+    return run
 
 
 async def _lines(workspace: Workspace, command: str) -> list[str]:
