@@ -29,8 +29,8 @@ class Demand:
     disk_gb: float | None = None
 
 
-def demand(row: Mapping[str, Any], where: str) -> Demand:
-    """Return what a row asks for. `where` names the row in messages.
+def demand(row: Mapping[str, Any]) -> Demand:
+    """Return what a row asks for.
 
     The columns `resources` and `environment` are read, as objects or as JSON, with the names of
     `Demand` or those of Harbor's task.toml: `cpus`, `memory_mb` and `storage_mb`, or `memory` and
@@ -44,7 +44,7 @@ def demand(row: Mapping[str, Any], where: str) -> Demand:
     def first(**readers: Callable[[Any], float]) -> float | None:
         for name, read in readers.items():
             if stated.get(name) is not None:
-                return _positive(stated[name], read, f"{where}: {name}")
+                return _positive(name, stated[name], read)
         return None
 
     memory_gb = first(memory_gb=_number, memory_mb=_of_mb, memory=_size)
@@ -90,11 +90,11 @@ def _size(value: Any) -> float:
     return float(found[1]) * _UNITS_IN_GB[found[2].upper()]
 
 
-def _positive(value: Any, read: Callable[[Any], float], where: str) -> float:
+def _positive(name: str, value: Any, read: Callable[[Any], float]) -> float:
     try:
         number = read(value)
     except (TypeError, ValueError, OverflowError):
         number = 0.0
     if not (0 < number < math.inf):
-        raise DatasetError(f"{where} must be a positive number or a size, not {value!r}")
+        raise DatasetError(f"{name} must be a positive number or a size, not {value!r}")
     return number

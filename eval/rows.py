@@ -57,7 +57,7 @@ def _parse(row: Any) -> Instance:
         pass_to_pass=tests["PASS_TO_PASS"],
         row=dict(row),
         digest=row_digest(row),
-        demand=resources.demand(row, where),
+        demand=resources.demand(row),
     )
 
 

@@ -35,6 +35,36 @@ def test_they_are_graded_once_with_their_reasons(terminal: Terminal, environment
     assert again == first
 
 
+@pytest.mark.docker
+@pytest.mark.usefixtures("docker_client")
+def test_tests_that_reach_a_limit_have_no_verdict_until_it_is_raised(terminal: Terminal) -> None:
+    """A row asks for too little memory. The line names the limit and the remedy."""
+    run = "python -m pytest"
+    script = FIRST.eval_script.replace(run, f"python3 -c 'bytearray(300 * 2**20)' && {run}")
+    row = {**FIRST.row, "eval_script": script, "resources": {"memory_gb": 0.125}}
+    (terminal.folder / "rows.jsonl").write_text(json.dumps(row, default=str))
+    prediction = {
+        "instance_id": FIRST.instance_id,
+        "model_name_or_path": "somebody",
+        "model_patch": FIRST.patch,
+    }
+    (terminal.folder / "all_preds.jsonl").write_text(json.dumps(prediction))
+    grade = ("grade", "all_preds.jsonl", "--name", "small", "-d", "rows.jsonl", "-e", "docker")
+    limit = "the tests reached the memory limit of 0.125 GB: raise resources.memory_gb"
+    assert limit in terminal.durabench(*grade, code=3)
+    assert "memory_gb: 1000000, and Docker's machine has" in terminal.durabench(
+        *grade, "--resources", "memory_gb=1000000", code=2
+    )
+    terminal.durabench(*grade, "--resources", "memory_gb=1")
+    rows = terminal.rows("evaluations")
+    assert {row["memory_gb"]: row["outcome"] for row in rows} == {
+        0.125: "infrastructure",
+        1.0: "resolved",
+    }
+    [report] = (terminal.folder / "lake").glob("reports/small/*.md")
+    assert "Resources: 1 GB of memory, 2 processors, 1,024 processes and" in report.read_text()
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [("", "no prediction"), ("{", "JSON"), ('{"instance_id": "a__b-1"}', "model_name_or_path")],
