@@ -1,23 +1,13 @@
 """Verdicts on the patches of any predictions file."""
 
-import asyncio
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from prefect import flow
 
-from agent.errors import InfrastructureError
-from flows.errors import IncompleteRun
-from flows.experiments.cell_state import CellStates
-from flows.experiments.cells import Submission
-from flows.experiments.declaration import Images
 from flows.experiments.resources import Resources
-from flows.experiments.stop import Stop
-from flows.images.schedule import scheduled
-from flows.imports import predictions as predictions_files
-from flows.server.progress import RunProgress
-from flows.server.turns import Slot, in_turn
+from flows.grading import Grading, grade_file
+from flows.imports.predictions import PredictionSource
 from flows.verdicts import graded
 
 
@@ -56,36 +46,8 @@ async def grade(
     Raises:
         IncompleteRun: the infrastructure failed for some predictions; run again to continue.
     """
-    source = predictions_files.PredictionSource(name, dataset, split)
-    submissions, store = await predictions_files.submissions(
-        predictions,
-        source,
-        environment,
-        timeout_s,
-        lake,
-        network=network,
-        resources=resources or Resources(),
+    source = PredictionSource(name, dataset, split)
+    how = Grading(
+        environment, timeout_s, concurrency, network, audit, keep_gb, resources or Resources()
     )
-    slots = asyncio.Semaphore(concurrency)
-    known = partial(CellStates(store).verdict_at, twice=audit)
-    images = scheduled(submissions, dataset, Images(keep_gb=keep_gb), store, known)
-    with RunProgress(name, len(submissions), store) as progress:
-
-        async def one(submission: Submission) -> str:
-            async with Slot(slots, is_kept=keep_gb is not None) as slot:
-                try:
-                    async with placed(submission) as there:
-                        do = partial(graded, there, store, twice=audit)
-                        verdict = await in_turn(do, submission.label, store, Stop(), slot)
-                except InfrastructureError as error:
-                    await progress.advance(submission.label, f"infrastructure: {error}")
-                    return "infrastructure"
-                await progress.advance(submission.label, str(verdict))
-                return verdict.outcome
-
-        async with images as placed:
-            outcomes = await asyncio.gather(*(one(submission) for submission in submissions))
-    broken = outcomes.count("infrastructure")
-    if broken:
-        raise IncompleteRun(f"{broken} of {len(outcomes)} predictions could not be graded")
-    return {s.instance.instance_id: o for s, o in zip(submissions, outcomes, strict=True)}
+    return await grade_file(predictions, source, how, lake, graded)

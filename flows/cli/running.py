@@ -21,7 +21,7 @@ from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.resources import Resources
 from flows.imports import predictions as predictions_files
-from flows.server.api import prefect_api, settle, wait_until_ready
+from flows.server.api import has_server, prefect_api, settle, wait_until_ready
 from flows.storage import report_files
 from flows.storage.lake import Lake
 
@@ -171,26 +171,21 @@ def grade(
     source = predictions_files.PredictionSource(name, dataset, split)
     limits = Resources.parse(resources)
     asyncio.run(predictions_files.check(predictions, source, environment or "auto", lake, limits))
-    with prefect_api():
-        from flows.grade import grade as flow
-
-        run_flow(
-            lambda: flow(
-                predictions,
-                name,
-                dataset,
-                split,
-                environment or "auto",
-                timeout_s,
-                concurrency,
-                network,
-                lake,
-                audit,
-                keep_gb,
-                limits,
-            )
-        )
     store = Lake.existing(lake)
+    how = (environment or "auto", timeout_s, concurrency, network)
+    if has_server():
+        with prefect_api():
+            from flows.grade import grade as flow
+
+            run_flow(
+                lambda: flow(predictions, name, dataset, split, *how, lake, audit, keep_gb, limits)
+            )
+    else:
+        from flows.grading import Grading, grade_file, graded_here
+
+        settings = Grading(*how, audit, keep_gb, limits)
+        settle()
+        run_here(lambda: grade_file(predictions, source, settings, lake, graded_here))
     built = report_files.read(store, name)
     report_files.write(store, built)
     console.report(store, built)
@@ -219,14 +214,24 @@ def run_flow(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = F
             return await flow()
 
     try:
-        return asyncio.run(when_ready())
-    except KeyboardInterrupt:
-        raise Interrupted("stopped; run the same command again to continue") from None
+        return run_here(when_ready)
     except (httpx.HTTPError, PrefectHTTPStatusError) as error:
         raise InfrastructureError(
             f"the Prefect server was lost: {one_line(error)}; run the same command again to "
             "continue"
         ) from error
+
+
+def run_here(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run work to its end.
+
+    Raises:
+        Interrupted: the operator stopped it.
+    """
+    try:
+        return asyncio.run(work())
+    except KeyboardInterrupt:
+        raise Interrupted("stopped; run the same command again to continue") from None
 
 
 def litellm_spec(model: str, api_base: str | None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.context import ForkProcess
+from pathlib import Path
 
 from agent.errors import InfrastructureError
 from agent.timings import timings
@@ -40,6 +41,8 @@ VARIABLES = {
 PRIVATE = "DURABENCH_PRIVATE_API"
 """The variable with the URL of the private server, for the processes of its command."""
 
+_SETTINGS_ALONE = ("profiles.toml", "prefect.toml")
+
 _LEVEL = "PREFECT_LOGGING_LEVEL"
 _RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
 
@@ -47,6 +50,32 @@ _RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
 def is_private() -> bool:
     """Return True if the server lives only as long as its command, so that nobody watches a run."""
     return PRIVATE in os.environ
+
+
+def has_server() -> bool:
+    """Return True if Prefect has an API here: a configured one, or the private one of a command.
+
+    Prefect takes a second to import, so its files are looked for first.
+    """
+    if os.environ.get("PREFECT_API_URL"):
+        return True
+    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+    profiles = Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml"))
+    files = (profiles, Path("prefect.toml"), Path("pyproject.toml"), Path(".env"))
+    if not any(_names_prefect(path) for path in files):
+        return False
+    from prefect.settings import PREFECT_API_URL
+
+    return PREFECT_API_URL.value() is not None
+
+
+def _names_prefect(path: Path) -> bool:
+    """Return True if a file may have settings of Prefect."""
+    try:
+        content = path.read_bytes().lower()
+    except OSError:
+        return False
+    return b"api" in content and (b"prefect" in content or path.name in _SETTINGS_ALONE)
 
 
 @contextmanager

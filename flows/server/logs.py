@@ -6,11 +6,9 @@ of steps: nobody can watch its runs, and the records took a tenth of the process
 """
 
 import logging
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
-
-from prefect.context import FlowRunContext
-from prefect.logging import get_run_logger
 
 from agent.session.steps import Step
 from eval.audit import AuditedVerdict
@@ -35,9 +33,12 @@ def run_log() -> "Log":
 
     Prefect keeps records of flow runs only, and warns of others.
     """
-    if FlowRunContext.get() is None:
+    if "prefect" not in sys.modules:  # a command without a flow run does not load it for this
         return _NOWHERE
-    return get_run_logger()
+    from prefect.context import FlowRunContext
+    from prefect.logging import get_run_logger
+
+    return _NOWHERE if FlowRunContext.get() is None else get_run_logger()
 
 
 def _log_line(line: str) -> None:

@@ -7,14 +7,12 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID
 
-from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from agent.timings import timings
 from flows.display.terminal import error_console, say
-from flows.server.artifacts import artifact_key
-from flows.server.retry import patiently
+from flows.server.api import has_server
 from flows.storage import bindings
 from flows.storage.lake import Lake
 
@@ -62,6 +60,13 @@ class RunProgress:
         await self._publish()
 
     async def _publish(self) -> None:
+        if not has_server():
+            return
+        from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
+
+        from flows.server.artifacts import artifact_key
+        from flows.server.retry import patiently
+
         finished = self._done >= self._total
         interval_s = timings().artifact_interval_s
         if not finished and time.monotonic() - self._updated_at < interval_s:

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -155,6 +156,22 @@ class Lake:
                 return json.loads(stored["result"])
             except (FileNotFoundError, ValueError, KeyError, TypeError):
                 return None
+
+    def write_result(self, name: str, value: Any) -> None:
+        """Store a JSON value under that name as Prefect stores results, without loading Prefect.
+
+        Raises:
+            InfrastructureError: a disk or object-store operation failed.
+        """
+        metadata = {
+            "storage_key": str(self.results / name),
+            "expiration": None,
+            "serializer": {"type": "json"},
+            "prefect_version": version("prefect"),
+            "storage_block_id": None,
+        }
+        stored = {"metadata": metadata, "result": json.dumps(value)}
+        write_whole(self.results / name, json.dumps(stored).encode())
 
     def read(
         self,

@@ -1,0 +1,146 @@
+"""The gradings of a predictions file, with or without Prefect."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from agent.errors import InfrastructureError
+from flows import judging
+from flows.errors import IncompleteRun
+from flows.experiments.cell_state import CellStates
+from flows.experiments.cells import Submission
+from flows.experiments.declaration import Images
+from flows.experiments.keys import audit_key, result_name, verdict_key
+from flows.experiments.resources import Resources
+from flows.experiments.stop import Stop
+from flows.images.schedule import scheduled
+from flows.imports import predictions as predictions_files
+from flows.imports.predictions import PredictionSource
+from flows.judging import Verdict
+from flows.server.progress import RunProgress
+from flows.server.turns import Slot, in_turn
+from flows.storage.lake import Lake
+
+T = TypeVar("T")
+
+_WAITS_S = (2.0, 4.0)
+"""Seconds before the repetitions of a grading that infrastructure broke, as of a Prefect task."""
+
+
+class Graded(Protocol):
+    """Returns the verdict for a submission."""
+
+    async def __call__(self, submission: Submission, lake: Lake, *, twice: bool) -> Verdict: ...
+
+
+@dataclass(frozen=True)
+class Grading:
+    """How the predictions of a file are graded."""
+
+    environment: str = "auto"
+    timeout_s: float = 1800.0
+    concurrency: int = 4
+    network: bool = False
+    audit: bool = False
+    keep_gb: float | None = None
+    resources: Resources = field(default_factory=Resources)
+
+
+async def grade_file(
+    predictions: Path,
+    source: PredictionSource,
+    how: Grading,
+    lake: str | None,
+    graded: Graded,
+) -> dict[str, str]:
+    """Grade a predictions file. Return outcomes by instance id.
+
+    Raises:
+        IncompleteRun: the infrastructure failed for some predictions; run again to continue.
+    """
+    submissions, store = await predictions_files.submissions(
+        predictions,
+        source,
+        how.environment,
+        how.timeout_s,
+        lake,
+        network=how.network,
+        resources=how.resources,
+    )
+    outcomes = await _grade(submissions, source, how, store, graded)
+    broken = outcomes.count("infrastructure")
+    if broken:
+        raise IncompleteRun(f"{broken} of {len(outcomes)} predictions could not be graded")
+    return {s.instance.instance_id: o for s, o in zip(submissions, outcomes, strict=True)}
+
+
+async def _grade(
+    submissions: Sequence[Submission],
+    source: PredictionSource,
+    how: Grading,
+    store: Lake,
+    graded: Graded,
+) -> list[str]:
+    """Return the outcome of each submission."""
+    slots, keep_gb = asyncio.Semaphore(how.concurrency), how.keep_gb
+    known = partial(CellStates(store).verdict_at, twice=how.audit)
+    images = scheduled(submissions, source.dataset, Images(keep_gb=keep_gb), store, known)
+    with RunProgress(source.experiment, len(submissions), store) as progress:
+
+        async def one(submission: Submission) -> str:
+            async with Slot(slots, is_kept=keep_gb is not None) as slot:
+                try:
+                    async with placed(submission) as there:
+                        do = partial(graded, there, store, twice=how.audit)
+                        verdict = await in_turn(do, submission.label, store, Stop(), slot)
+                except InfrastructureError as error:
+                    await progress.advance(submission.label, f"infrastructure: {error}")
+                    return "infrastructure"
+                await progress.advance(submission.label, str(verdict))
+                return verdict.outcome
+
+        async with images as placed:
+            return await asyncio.gather(*(one(submission) for submission in submissions))
+
+
+async def graded_here(submission: Submission, lake: Lake, *, twice: bool) -> Verdict:
+    """Return the verdict for a submission as `judging.graded` does, without Prefect.
+
+    A server that has to be started for one command, and whose runs nobody watches, would take as
+    much processor time as all the rest. Results are stored where and as Prefect stores them.
+    """
+    return await judging.graded(submission, lake, twice=twice, first=_first, second=_second)
+
+
+async def _first(submission: Submission, lake: Lake, refresh: bool) -> list[str]:
+    name = result_name("evaluation", verdict_key(submission))
+    return await _result(name, partial(judging.evaluate, submission, lake), lake, refresh)
+
+
+async def _second(submission: Submission, where: list[str], lake: Lake, refresh: bool) -> object:
+    name = result_name("audit", audit_key(submission))
+    return await _result(name, partial(judging.grade_again, submission, where, lake), lake, refresh)
+
+
+async def _result(
+    name: str, do: Callable[[], Awaitable[tuple[str, T]]], lake: Lake, refresh: bool
+) -> T:
+    """Return a stored result, or else that of `do`, which is repeated if infrastructure broke."""
+    if not refresh and lake.has_result(name):
+        stored: T = lake.result(name)
+        return stored
+    waits = list(_WAITS_S)
+    while True:
+        try:
+            _, result = await do()
+            break
+        except InfrastructureError as error:
+            if not (waits and error.retryable):
+                raise
+        await asyncio.sleep(waits.pop(0) * random.uniform(1, 2))  # noqa: S311 - no secret
+    await asyncio.to_thread(lake.write_result, name, result)
+    return result

@@ -1,0 +1,234 @@
+"""Verdicts on patches: grade a submission, grade it again, and record both. It needs no Prefect."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from weakref import WeakValueDictionary
+
+from agent.errors import InfrastructureError, one_line
+from agent.journal import Journal
+from agent.journal.holding import held
+from agent.runner_settings import differ
+from eval import grading
+from eval.audit import (
+    Audit,
+    AuditedVerdict,
+    Results,
+    audit,
+    audited_verdict,
+    differences,
+    image_changes,
+    results,
+)
+from eval.settings import other_settings
+from eval.types import Evaluation, EvaluationOutcome
+from flows.errors import UsageError
+from flows.experiments import records, resources, workspaces
+from flows.experiments.cells import Submission
+from flows.experiments.keys import audit_key, is_cached, result_name, verdict_key
+from flows.server.logs import run_log, verdict_line
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
+
+_TURNS: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+
+async def evaluate(submission: Submission, lake: Lake) -> tuple[str, list[str]]:
+    """Grade a submission in a fresh workspace, audit the verdict and record both.
+
+    Return the verdict in one line, and experiment, arm and unit of the row.
+
+    Raises:
+        InfrastructureError: the patch could not be graded; recorded, never cached.
+    """
+    started_at = datetime.now(UTC)
+    try:
+        evaluation, audited = await _in_fresh_workspace(submission, "grade", lake)
+    except InfrastructureError as error:
+        evaluation = grading.broken(
+            submission.instance,
+            submission.place.environment,
+            one_line(error),
+            started_at=started_at,
+            timeout_s=submission.timeout_s,
+        )
+        _record(
+            evaluation, submission, audit(submission.instance, submission.patch, evaluation), lake
+        )
+        raise
+    line = _record(evaluation, submission, audited, lake)
+    _raise_if_broken(evaluation)
+    return line, list(_where(submission))
+
+
+async def grade_again(
+    submission: Submission, where: list[str], lake: Lake
+) -> tuple[str, AuditedVerdict | None]:
+    """Grade a submission with a recorded verdict again. Record the audited verdict.
+
+    Return it, after itself in one line.
+
+    The official verdict remains that of the first grading. `where` is the result of `evaluate`.
+
+    Raises:
+        InfrastructureError: the second grading failed; never cached.
+    """
+    evaluation, audited = await _in_fresh_workspace(submission, "audit", lake)
+    _raise_if_broken(evaluation)
+    experiment, arm, unit = where
+    [row] = lake.read("evaluations", experiment, arm, unit)
+    first = Results(
+        row["outcome"], frozenset(row["fail_to_pass_success"] + row["pass_to_pass_success"])
+    )
+    found = [*audited.reasons, *differences(first, results(evaluation))]
+    reasons = dict.fromkeys([*(row.get("audit_reasons") or []), *map(str, found)])
+    verdict = audited_verdict(first.outcome, in_doubt=bool(reasons))
+    gradings = (row.get("gradings") or 1) + 1
+    row = resources.UNKNOWN | row | records.audit_columns(verdict, reasons, gradings)
+    lake.write("evaluations", experiment, arm, unit, [row])
+    again = verdict_line(evaluation, verdict, reasons)
+    run_log().info("%s, again: %s", submission.label, again)
+    return again, verdict
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the official tests say of a patch, as recorded."""
+
+    outcome: EvaluationOutcome
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.outcome}: {self.reason}" if self.reason else self.outcome
+
+
+First = Callable[[Submission, Lake, bool], Awaitable[list[str]]]
+"""Carries out `evaluate`, or finds its stored result unless the last argument is True."""
+Second = Callable[[Submission, list[str], Lake, bool], Awaitable[object]]
+"""Carries out `grade_again`, in the same way."""
+
+
+async def graded(
+    submission: Submission, lake: Lake, *, twice: bool, first: First, second: Second
+) -> Verdict:
+    """Return the recorded verdict for a submission. With `twice`, confirm it by a second grading.
+
+    Raises:
+        InfrastructureError: the patch could not be graded.
+        LeaseHeld: another run is grading a submission with the same verdict key.
+    """
+    async with _turn(submission, lake, twice=twice) as known:
+        if known is not None:  # a task run would only find that, and costs the server 20 ms
+            return await asyncio.to_thread(_taken_over, submission, known, lake)
+        where = await first(submission, lake, False)
+        # The result of a verdict whose row was removed is still stored.
+        is_gone = not lake.has("evaluations", *where)
+        if is_gone:
+            where = await first(submission, lake, True)
+        if twice:
+            await second(submission, where, lake, is_gone)
+        return _taken_over(submission, where, lake)
+
+
+@asynccontextmanager
+async def _turn(
+    submission: Submission, lake: Lake, *, twice: bool
+) -> AsyncIterator[list[str] | None]:
+    """Serialize gradings with the same verdict key. Yield the recorded verdict as `_known` does.
+
+    Raises:
+        LeaseHeld: another program is grading it.
+    """
+    key = verdict_key(submission)
+    async with _TURNS.setdefault(key, asyncio.Lock()):
+        known = await asyncio.to_thread(_known, submission, lake, twice=twice)
+        journal = None if known else await asyncio.to_thread(_journal, lake)
+        if journal is None:
+            yield known
+            return
+        name = f"verdict-{key}"
+        await asyncio.to_thread(journal.offer, name)
+        async with held(journal, name):
+            # Another program may have graded it meanwhile.
+            yield await asyncio.to_thread(_known, submission, lake, twice=twice)
+
+
+def _known(submission: Submission, lake: Lake, *, twice: bool) -> list[str] | None:
+    """Return experiment, arm and unit of the recorded verdict on the same patch, or None."""
+    is_graded = is_cached("evaluation", verdict_key(submission), lake)
+    if not is_graded or (twice and not is_cached("audit", audit_key(submission), lake)):
+        return None
+    where = lake.result(result_name("evaluation", verdict_key(submission)))
+    is_there = isinstance(where, list) and lake.has("evaluations", *where)
+    return where if is_there else None
+
+
+def _is_reference_resolved(submission: Submission, lake: Lake) -> bool:
+    """Return True if the lake has such a verdict on the reference patch at the same place."""
+    reference = replace(submission, patch=submission.instance.patch)
+    where = _known(reference, lake, twice=False)
+    return where is not None and lake.read("evaluations", *where)[0]["resolved"]
+
+
+def _journal(lake: Lake) -> Journal | None:
+    """Return the journal for leases on verdicts; None for an object store without a database."""
+    try:
+        return open_journal(lake)
+    except UsageError:
+        return None
+
+
+def _taken_over(submission: Submission, where: list[str], lake: Lake) -> Verdict:
+    """Copy the row at `where` to this submission's own row. Return its verdict."""
+    [row] = lake.read("evaluations", *where)
+    own = row | {"attempt_id": submission.attempt_id, "repeat": submission.repeat}
+    if lake.read("evaluations", *_where(submission)) != [own]:
+        lake.write("evaluations", *_where(submission), [resources.UNKNOWN | own])
+    return Verdict(row["outcome"], row["reason"])
+
+
+async def _in_fresh_workspace(
+    submission: Submission, purpose: str, lake: Lake
+) -> tuple[Evaluation, Audit]:
+    instance, patch = submission.instance, submission.patch
+    is_reference_resolved = await asyncio.to_thread(_is_reference_resolved, submission, lake)
+    unit = f"{purpose}-{submission.attempt_id[:12]}-{verdict_key(submission)[:12]}"
+    async with workspaces.workspace(instance, submission.place, unit) as workspace:
+        of_image = await image_changes(instance, workspace)
+        harmless = await other_settings(patch, workspace, differ)
+        evaluation = await grading.grade(
+            instance,
+            patch,
+            workspace,
+            timeout_s=submission.timeout_s,
+            is_reference_resolved=is_reference_resolved,
+        )
+    audited = await asyncio.to_thread(audit, instance, patch, evaluation, of_image, harmless)
+    return evaluation, audited
+
+
+def _record(evaluation: Evaluation, submission: Submission, audited: Audit, lake: Lake) -> str:
+    """Write the row of a first grading. Return the verdict in one line."""
+    row = records.evaluation_row(evaluation, submission, audited)
+    lake.write("evaluations", *_where(submission), [row])
+    line = verdict_line(evaluation, audited.verdict, audited.reasons)
+    run_log().info("%s: %s", submission.label, line)
+    return line
+
+
+def _where(submission: Submission) -> tuple[str, str, str]:
+    """Return experiment, arm and unit of the row.
+
+    The unit contains the verdict key, because an upgrade may add a second verdict beside the first.
+    """
+    unit = f"{submission.attempt_id}-{verdict_key(submission)[:12]}"
+    return submission.experiment, submission.arm, unit
+
+
+def _raise_if_broken(evaluation: Evaluation) -> None:
+    if evaluation.outcome == "infrastructure":
+        raise InfrastructureError(
+            f"{evaluation.instance_id}: {evaluation.reason}", retryable=not evaluation.is_limited
+        )
