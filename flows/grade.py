@@ -8,6 +8,7 @@ from prefect import flow
 from flows.experiments.resources import Resources
 from flows.grading import Grading, grade_file
 from flows.imports.predictions import PredictionSource
+from flows.server.progress import RunProgress
 from flows.verdicts import graded
 
 
@@ -47,7 +48,6 @@ async def grade(
         IncompleteRun: the infrastructure failed for some predictions; run again to continue.
     """
     source = PredictionSource(name, dataset, split)
-    how = Grading(
-        environment, timeout_s, concurrency, network, audit, keep_gb, resources or Resources()
-    )
-    return await grade_file(predictions, source, how, lake, graded)
+    limits = resources or Resources()
+    how = Grading(environment, timeout_s, concurrency, network, audit, keep_gb, limits)
+    return await grade_file(predictions, source, how, lake, graded, RunProgress)

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from agent.errors import InfrastructureError
 from flows import judging
+from flows.display.progress import TerminalProgress
 from flows.errors import IncompleteRun
 from flows.experiments.cell_state import CellStates
 from flows.experiments.cells import Submission
@@ -21,7 +22,6 @@ from flows.images.schedule import scheduled
 from flows.imports import predictions as predictions_files
 from flows.imports.predictions import PredictionSource
 from flows.judging import Verdict
-from flows.server.progress import RunProgress
 from flows.server.turns import Slot, in_turn
 from flows.storage.lake import Lake
 
@@ -56,6 +56,7 @@ async def grade_file(
     how: Grading,
     lake: str | None,
     graded: Graded,
+    progress: Callable[[str, int, Lake], TerminalProgress],
 ) -> dict[str, str]:
     """Grade a predictions file. Return outcomes by instance id.
 
@@ -71,7 +72,7 @@ async def grade_file(
         network=how.network,
         resources=how.resources,
     )
-    outcomes = await _grade(submissions, source, how, store, graded)
+    outcomes = await _grade(submissions, source, how, store, graded, progress)
     broken = outcomes.count("infrastructure")
     if broken:
         raise IncompleteRun(f"{broken} of {len(outcomes)} predictions could not be graded")
@@ -84,12 +85,13 @@ async def _grade(
     how: Grading,
     store: Lake,
     graded: Graded,
+    progress: Callable[[str, int, Lake], TerminalProgress],
 ) -> list[str]:
     """Return the outcome of each submission."""
     slots, keep_gb = asyncio.Semaphore(how.concurrency), how.keep_gb
     known = partial(CellStates(store).verdict_at, twice=how.audit)
     images = scheduled(submissions, source.dataset, Images(keep_gb=keep_gb), store, known)
-    with RunProgress(source.experiment, len(submissions), store) as progress:
+    with progress(source.experiment, len(submissions), store) as shown:
 
         async def one(submission: Submission) -> str:
             async with Slot(slots, is_kept=keep_gb is not None) as slot:
@@ -98,13 +100,18 @@ async def _grade(
                         do = partial(graded, there, store, twice=how.audit)
                         verdict = await in_turn(do, submission.label, store, Stop(), slot)
                 except InfrastructureError as error:
-                    await progress.advance(submission.label, f"infrastructure: {error}")
+                    await shown.advance(submission.label, f"infrastructure: {error}")
                     return "infrastructure"
-                await progress.advance(submission.label, str(verdict))
+                await shown.advance(submission.label, str(verdict))
                 return verdict.outcome
 
         async with images as placed:
             return await asyncio.gather(*(one(submission) for submission in submissions))
+
+
+def shown_here(name: str, total: int, lake: Lake) -> TerminalProgress:
+    """Return the progress of a run without Prefect."""
+    return TerminalProgress(name, total)
 
 
 async def graded_here(submission: Submission, lake: Lake, *, twice: bool) -> Verdict:
