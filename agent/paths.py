@@ -1,26 +1,13 @@
-"""Classification of repository paths: code, test, or test configuration.
+"""Classification of repository paths: test configuration, and what can replace test runners.
 
-Only naming conventions decide, so the answer is the same for a file that exists, one that was
-deleted and one that is about to be written. Paths are relative to the repository's root and
-separate folders with `/`.
+Only names decide, so the answer is the same for a file that exists, one that was deleted and one
+that is about to be written. `testfiles` says which files are tests. Paths are relative to the
+repository's root and separate folders with `/`.
 """
 
 import re
 import sys
 from pathlib import PurePosixPath
-
-_TEST_FOLDERS = {"tests", "__tests__", "__mocks__", "__snapshots__", "e2e"}
-
-_TEST_OR_LIBRARY_FOLDERS = {"test", "testing"}
-
-_TEST_NAME = re.compile(
-    r"test_.*\.pyi?"
-    r"|.*_test\.(py|pyi|go|rb|c|cc|cpp|rs|dart|exs)"
-    r"|tests?\.py"
-    r"|.*\.(test|spec|cy)\.[cm]?[jt]sx?"
-    r"|.*_spec\.rb",
-    re.DOTALL,
-)
 
 _TEST_SUPPORT = re.compile(
     r"conftest\.py"
@@ -29,29 +16,6 @@ _TEST_SUPPORT = re.compile(
     r"|(jest|vitest|playwright|cypress)(\.[\w-]+)*\.[cm]?[jt]s(on)?"
     r"|karma(\.[\w-]+)*\.[cm]?[jt]s|\.?mocharc(\.[\w-]+)?"
 )
-
-
-def is_test_file(path: str) -> bool:
-    """Return True if a file belongs to a test suite: a test module, or any file in a test folder.
-
-    Helpers and data in such a folder count, since tests depend on them. A folder `test` or
-    `testing` counts at the top level. Elsewhere it counts for all files but Python's, because
-    `package.test` is more often a library than a suite (`django.test`, `numpy.testing`).
-    """
-    pure = PurePosixPath(path)
-    folders = pure.parts[:-1]
-    either = not _TEST_OR_LIBRARY_FOLDERS.isdisjoint(folders)
-    return (
-        is_test_module(path)
-        or not _TEST_FOLDERS.isdisjoint(folders)
-        or (either and folders[0] in _TEST_OR_LIBRARY_FOLDERS)
-        or (either and pure.suffix not in (".py", ".pyi"))
-    )
-
-
-def is_test_module(path: str) -> bool:
-    """Return True if a test runner would collect tests from a file of this name."""
-    return _TEST_NAME.fullmatch(PurePosixPath(path).name) is not None
 
 
 def is_test_support(path: str) -> bool:

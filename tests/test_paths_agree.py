@@ -13,8 +13,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from agent.paths import is_test_file, is_test_support
+from agent.paths import is_test_support
 from agent.runner_settings import differ, has_settings
+from agent.testfiles import BY_CONVENTION
 from eval import patches
 from eval.paths import is_test, is_test_configuration
 from eval.settings import other_settings
@@ -127,7 +128,7 @@ ALIKE = (
 KINDS = pytest.mark.parametrize(
     ("agent", "audit", "differences"),
     [
-        pytest.param(is_test_file, is_test, TESTS, id="tests"),
+        pytest.param(BY_CONVENTION.owns, is_test, TESTS, id="tests"),
         pytest.param(is_test_support, is_test_configuration, CONFIGURATION, id="configuration"),
     ],
 )
@@ -199,7 +200,7 @@ def test_real_rows(
 def test_an_agent_may_edit_what_a_repair_edits(rows: list[dict[str, str]]) -> None:
     """Neither package counts a path of a reference patch as a test."""
     for path in paths(rows, "patch"):
-        assert not is_test_file(path), path
+        assert not BY_CONVENTION.owns(path), path
         assert not is_test(path), path
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.arms import mini
 from agent.arms.options import MiniRetryOptions
-from agent.checks import checked, tests_covering
+from agent.checks import checked, find_covering
 from agent.errors import OutOfTime
 from agent.models.patches import parse
 from agent.session.session import BASE, Session
@@ -28,6 +28,8 @@ class _Try:
     """The existing tests that were run."""
     failures: tuple[str, ...] = ()
     """Tests that fail because of the patch, or the reason why they could not run."""
+    left_out: tuple[str, ...] = ()
+    """One line for each covering test file that was not run."""
 
     @property
     def passes(self) -> bool:
@@ -66,11 +68,11 @@ async def _judged(task: Task, outcome: Outcome, session: Session, number: int) -
 async def _checked(task: Task, outcome: Outcome, fresh: Session) -> _Try:
     patch, tools, protection = outcome.patch, ToolSettings(runner=task.runner), Protection()
     changed = sorted({path for file in parse(patch) for path in file.paths})
-    tests = await tests_covering(changed, fresh)
+    tests = await find_covering(changed, patch, fresh)
     if not tests:
         return _Try(outcome)
     found = await checked(patch, tests, tools, protection, fresh)
-    return _Try(outcome, found.tests, found.failures)
+    return _Try(outcome, found.tests, found.failures, found.left_out)
 
 
 def _report(tries: Sequence[_Try], chosen: int) -> dict[str, Any]:
@@ -82,6 +84,7 @@ def _report(tries: Sequence[_Try], chosen: int) -> dict[str, Any]:
                 "detail": each.outcome.detail,
                 "tests": list(each.tests),
                 "failed_checks": list(each.failures),
+                "not_run": list(each.left_out),
                 "diff": each.outcome.patch,
             }
             for number, each in enumerate(tries)

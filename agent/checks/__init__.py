@@ -2,27 +2,35 @@
 
 running     a patch applied, and tests run, in a session's work tree
 covering    the existing tests of changed files
-baseline    existing tests on the base commit
+named       the existing tests that a model names
+baseline    existing tests on the base commit, within a share of the attempt's time
 comparing   a run of tests against one of the base commit
 judging     a patch on a fresh copy, compared with the base commit
 debugging   detection of recurring errors
 """
 
-from agent.checks.baseline import Baseline, baseline
+from agent.checks.baseline import SHARE, Baseline, FileRun, baseline, run_again
 from agent.checks.comparing import regressions
-from agent.checks.covering import tests_covering
+from agent.checks.covering import find_covering
 from agent.checks.judging import PatchCheck, checked
-from agent.checks.running import apply_patch, no_result, run_protected, run_tests
+from agent.checks.named import Named, find_named
+from agent.checks.running import apply_patch, merge_runs, no_result, run_protected, run_tests
 
 __all__ = [
+    "SHARE",
     "Baseline",
+    "FileRun",
+    "Named",
     "PatchCheck",
     "apply_patch",
     "baseline",
     "checked",
+    "find_covering",
+    "find_named",
+    "merge_runs",
     "no_result",
     "regressions",
+    "run_again",
     "run_protected",
     "run_tests",
-    "tests_covering",
 ]

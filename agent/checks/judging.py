@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.checks.baseline import baseline
+from agent.checks.baseline import baseline, run_again
 from agent.checks.comparing import regressions
-from agent.checks.running import apply_patch, run_tests
+from agent.checks.running import apply_patch, merge_runs, run_tests
 from agent.session.session import Session
 from agent.tools import Protection, ToolSettings
 from agent.tools.rendering import render_tests
@@ -21,6 +21,8 @@ class PatchCheck:
     """Tests that fail because of the patch, or the reason why they could not run."""
     output: str = ""
     """The output of the run with the patch, errors first if it is long."""
+    left_out: tuple[str, ...] = ()
+    """One line for each existing test file that was not run, with the reason."""
 
 
 async def checked(
@@ -35,11 +37,18 @@ async def checked(
 
     `new_tests` are those that the patch adds. They run with the patch only, and have to pass.
     """
-    before = await baseline(tests, tools, protection, fresh) if tests else None
+    before = await baseline(tests, tools, protection, fresh)
     problem = await apply_patch(fresh, patch)
     if problem:
         return PatchCheck(tuple(tests), (f"the patch does not apply: {problem}",))
-    paths = (*(before.paths if before else ()), *new_tests)
-    after = await run_tests(paths, tools, protection, fresh)
-    failures = regressions(before.run if before else None, after)
-    return PatchCheck(paths, tuple(failures), render_tests(after))
+    runs = [await run_again(before, tools, protection, fresh)]
+    if new_tests:
+        runs.append(await run_tests(new_tests, tools, protection, fresh))
+    after = merge_runs([run for run in runs if run]) if any(runs) else None
+    failures = regressions(before.run, after) if after else []
+    return PatchCheck(
+        (*before.paths, *new_tests),
+        tuple(failures),
+        render_tests(after) if after else "",
+        before.left_out,
+    )

@@ -19,16 +19,23 @@ async def run_tests(
     tools: ToolSettings,
     protection: Protection,
     session: Session,
+    *,
+    limit_s: float | None = None,
 ) -> TestRun:
     """Run test files in the session's workspace as one step, as `run_protected` does.
+
+    `limit_s` ends the run earlier than the settings do.
 
     If the run destroys the repository, the repository is restored and the run has no result.
     """
     command = tools.runner.shell_command(paths)
     request = {"paths": list(paths), "command": command}
+    limited = tools
+    if limit_s is not None and limit_s < tools.test_timeout_s:
+        limited = replace(tools, test_timeout_s=limit_s)
 
     async def run(workspace: Workspace) -> TestRun:
-        return await run_protected(workspace, tools, paths, protection)
+        return await run_protected(workspace, limited, paths, protection)
 
     try:
         return await session.act("tests", request, run, TestRun, depends_on=[tools, protection])
@@ -60,6 +67,24 @@ async def run_protected(
 def no_result(command: str, problem: str) -> TestRun:
     """Return the run of a command that has no result for the given reason."""
     return TestRun(command, _NO_RESULT, [], [], [], problem, problem=problem)
+
+
+def merge_runs(runs: Sequence[TestRun]) -> TestRun:
+    """Return runs of different files as one. The first that failed decides the exit code."""
+    if len(runs) == 1:
+        return runs[0]
+    return TestRun(
+        command="; ".join(run.command for run in runs),
+        exit_code=next((run.exit_code for run in runs if run.exit_code), 0),
+        passed=[name for run in runs for name in run.passed],
+        failed=[name for run in runs for name in run.failed],
+        errors=[name for run in runs for name in run.errors],
+        output="\n".join(run.output for run in runs),
+        skipped=[name for run in runs for name in run.skipped],
+        reports={name: report for run in runs for name, report in run.reports.items()},
+        problem=next((run.problem for run in runs if run.problem), ""),
+        observed=all(run.observed for run in runs),
+    )
 
 
 async def apply_patch(

@@ -15,7 +15,7 @@ from agent.index.repository_map import draw
 from agent.index.shared import Indexed, query
 from agent.index.sources import Sources, read_sources
 from agent.index.symbols import SymbolIndex
-from agent.index.tests_of import Covering, covering, find_tests
+from agent.index.tests_of import Covering, changed_names, covering, find_tests
 
 __all__ = [
     "Covering",
@@ -24,6 +24,7 @@ __all__ = [
     "Sources",
     "SymbolIndex",
     "Use",
+    "changed_names",
     "covering",
     "draw",
     "find_tests",

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from agent.index.syntax import FileSyntax, parse
 from agent.index.undisturbed import undisturbed
-from agent.paths import is_test_file
+from agent.testfiles import read_test_files
 
 # Looks ahead only, so that "a class" at the end of a comment does not hide the `def` after it.
 _DECLARED = re.compile(r"\b(?:def|class)(?=[\s\\]+(\w+))")
@@ -22,7 +22,9 @@ class Files:
     def __init__(self, texts: Mapping[str, str]) -> None:
         """`texts` are all files of the repository by their paths."""
         python = sorted(path for path in texts if path.endswith((".py", ".pyi")))
-        self.tests = frozenset(filter(is_test_file, python))
+        self.test_files = read_test_files(texts, texts.__getitem__)
+        """The answer to which files are tests."""
+        self.tests = frozenset(filter(self.test_files.owns, python))
         """The files that belong to a test suite."""
         code = [path for path in python if path not in self.tests]
         self.texts = {path: texts[path] for path in (*code, *sorted(self.tests))}

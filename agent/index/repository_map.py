@@ -15,9 +15,7 @@ from pathlib import PurePosixPath
 from agent.index.definitions import Definition
 from agent.index.relevance import Relevance
 from agent.index.symbols import SymbolIndex
-from agent.index.tests_of import find_tests
 from agent.index.undisturbed import undisturbed
-from agent.paths import is_test_file
 
 _CHARS_PER_TOKEN = 4  # as counted by `agent.models.chat.tokens`
 
@@ -70,8 +68,10 @@ def draw(texts: Mapping[str, str], index: SymbolIndex, task: str, budget_tokens:
 def _draw(texts: Mapping[str, str], index: SymbolIndex, task: str, room: int) -> str:
     """Return the map, at most `room` characters."""
     relevance = Relevance(task, texts)
-    code = sorted(path for path in texts if not is_test_file(path))
-    tests = _tests(find_tests(texts), relevance, int(room * _TESTS_SHARE))
+    code = sorted(path for path in texts if not index.test_files.owns(path))
+    tests = _tests(
+        sorted(filter(index.test_files.collects, texts)), relevance, int(room * _TESTS_SHARE)
+    )
     showable = {path: _showable(index.defined_in(path)) for path in code}
     drawing = _Drawing(index, showable, room - len(tests) - int(room * _LEFT_OUT_SHARE))
     for entry in _ranked(showable, index, relevance):

@@ -14,7 +14,7 @@ from agent.index.imports import imports
 from agent.index.modules import Modules
 from agent.index.resolution import FOREIGN, Entity, Found, Resolver
 from agent.index.syntax import DefinitionSyntax, Reference
-from agent.paths import is_test_file
+from agent.testfiles import TestFiles
 
 _CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
 _USABLE = ("class", "function", "method")
@@ -40,6 +40,11 @@ class SymbolIndex:
         self._origins: dict[Key, str | None] = {}
         self._by_qualified: dict[str, dict[str, list[Definition]]] = {}
         self._scopes: dict[str, dict[str, int]] = {}
+
+    @property
+    def test_files(self) -> TestFiles:
+        """The answer to which files of the repository are tests."""
+        return self._files.test_files
 
     @property
     def paths(self) -> list[str]:
@@ -93,7 +98,11 @@ class SymbolIndex:
             if hits
             for use in self._uses(path, reference, hits, is_certain)
         )
-        return sorted(dict.fromkeys(uses), key=_certain_first)
+        return sorted(dict.fromkeys(uses), key=self._certain_first)
+
+    def _certain_first(self, use: Use) -> tuple[bool, bool, str, int, str]:
+        of_tests = use.path in self._files.tests
+        return not use.is_certain, of_tests, use.path, use.line, use.text
 
     def callees(self, symbol: str) -> list[Use]:
         """Return the repository's definitions that a symbol uses, in the order of the code.
@@ -348,10 +357,6 @@ class SymbolIndex:
                 is_certain=is_certain,
                 is_call=reference.is_call,
             )
-
-
-def _certain_first(use: Use) -> tuple[bool, bool, str, int, str]:
-    return not use.is_certain, is_test_file(use.path), use.path, use.line, use.text
 
 
 def _key(definition: Definition) -> Key:

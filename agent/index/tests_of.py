@@ -1,20 +1,51 @@
-"""Find existing test files that likely cover given files, by names and imports."""
+"""Find existing test files that likely cover given files.
 
+What counts: words that the two paths share, rare ones more; imports, directly or by another module;
+and names of the changed code in the text of a test, as BM25 counts them.
+"""
+
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from agent.index.symbols import SymbolIndex
-from agent.paths import is_test_module
 
 _NAMED = "is named after it"
 _IMPORTED = "imports it"
 _BY_CONFTEST = "its conftest imports it"
 _INDIRECT = "imports what imports it"
-_POINTS = {_NAMED: 4, _IMPORTED: 3, _BY_CONFTEST: 1, _INDIRECT: 1}
+_MENTIONED = "mentions names of the change"
+_NAME, _PATH, _FOREIGN = 2.0, 2.0, 0.5
+"""Weights of the words of a file's name, of those of its path, and of those of a test's name that
+the path has not, each from 0 to 1 of the path's words."""
 
-_TEST_MARKS = re.compile(r"^test_|_(test|spec)$|\.(test|spec|cy)$")
+_WHOLE_NAME = 2.0
+_IMPORTS = {_IMPORTED: 3.0, _BY_CONFTEST: 0.5, _INDIRECT: 1.0}
+_OWN_NAMES, _CHANGED_NAMES = 2.0, 3.0
+# BM25's usual saturation of repetition. Length counts little: large test files cover much.
+_SATURATION, _LENGTH = 1.2, 0.2
+
+_NEAR_NAME = 0.5
+"""Share of a name's words from which a test is said to be named after a file."""
+
+_TEST_MARKS = re.compile(r"^(unit)?test_|_(unit)?(test|spec)$|\.(test|spec|cy)$")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_UNSPECIFIC = {"test", "unittest", "spec", "testing", "init", "index", "py", "src", "lib"}
+
+_WORD = re.compile(r"[A-Za-z_]\w+")
+_DEFINED = re.compile(
+    r"^\s*(?:async |export |default |pub )*(?:def|class|func|function|fn)\s+(\w+)"
+)
+_COMMENT = re.compile(r"#|//")
+_MOST_OF_ONE = 3
+_SHORTEST = 4
+_SEARCHED_CHARS = 100 * 2**20
+"""Text that is searched for names: the more tests a repository has, the fewer names count."""
+
+_FEWEST_NAMES, _MOST_NAMES = 8, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,43 +53,81 @@ class Covering:
     """A test file and the reasons to expect that it covers a source file."""
 
     path: str
-    points: int
+    points: float
     """A higher value is likelier. Meaningful only in comparison."""
     reasons: tuple[str, ...]
     """Reasons such as `imports it: src/reader.py`."""
 
 
-def find_tests(paths: Iterable[str]) -> list[str]:
+def find_tests(index: SymbolIndex, paths: Iterable[str]) -> list[str]:
     """Return the files that a test runner collects tests from, sorted."""
-    return sorted(path for path in paths if is_test_module(path))
+    return sorted(filter(index.test_files.collects, paths))
+
+
+def changed_names(patch: str) -> dict[str, int]:
+    """Return the names in the changed lines of a patch and of the definitions around them.
+
+    The values are weights: definitions count more than other names, and no name more than thrice.
+    """
+    counts: Counter[str] = Counter()
+    for line in patch.splitlines():
+        if line.startswith("@@"):
+            around = line.split("@@", 2)[-1].strip()
+            counts.update(dict.fromkeys(_DEFINED.findall(around), 3))
+        elif line.startswith(("+++", "---")):
+            continue
+        elif line[:1] in ("+", "-", " "):
+            code = _COMMENT.split(line[1:], maxsplit=1)[0]
+            counts.update(2 * _DEFINED.findall(code))
+            if line[0] != " ":
+                counts.update(set(_WORD.findall(code)))
+    return {name: min(count, _MOST_OF_ONE) for name, count in counts.items()}
 
 
 def covering(
-    index: SymbolIndex, texts: Mapping[str, str], sources: Iterable[str]
+    index: SymbolIndex,
+    texts: Mapping[str, str],
+    sources: Iterable[str],
+    changed: Mapping[str, int] | None = None,
+    among: Collection[str] | None = None,
 ) -> list[Covering]:
     """Return the test files that likely cover any of the source files, the likeliest first.
 
-    Of equally likely ones, those that share more folders with a source come first. `texts` are all
-    files of the repository by their paths, `index` their symbols.
+    `texts` are all files of the repository by their paths, `index` their symbols. `changed` are
+    names of the changed code with their weights. With `among`, other tests are left out.
     """
     wanted = sorted(set(sources))
+    tests = [each for each in find_tests(index, texts) if among is None or each in among]
+    paths = _Paths(tests)
     indirect = _importers(index, wanted)
-    found = []
-    for test in find_tests(texts):
-        reasons = [
-            (reason, source)
-            for source in wanted
-            for reason in _reasons(index, texts, test, source, indirect[source])
-        ]
-        if reasons:
-            points = sum(_POINTS[reason] for reason, _ in reasons)
-            shown = tuple(f"{reason}: {source}" for reason, source in reasons)
-            found.append(Covering(test, points, shown))
+    points = dict.fromkeys(tests, 0.0)
+    reasons: dict[str, list[str]] = {test: [] for test in tests}
+    for source in wanted:
+        for test in tests:
+            fit, is_named = paths.fit(source, test)
+            points[test] += fit
+            why = [_NAMED] if is_named else []
+            imported = _imported(index, texts, test, source, indirect[source])
+            if imported:
+                points[test] += _IMPORTS[imported]
+                why.append(imported)
+            reasons[test] += [f"{each}: {source}" for each in why]
+    own = {name: 1 for source in wanted for name in _own_names(index, source)}
+    for weight, names in ((_CHANGED_NAMES, changed or {}), (_OWN_NAMES, own)):
+        for test, mentioned in _mentions(texts, tests, names).items():
+            points[test] += weight * mentioned
+            if names is changed and mentioned:
+                reasons[test].append(_MENTIONED)
+    found = [Covering(test, points[test], tuple(reasons[test])) for test in tests if reasons[test]]
     folders = [_folders(source) for source in wanted]
 
-    def order(covering: Covering) -> tuple[int, int, str]:
-        own = _folders(covering.path)
-        return -covering.points, -max(len(own & each) for each in folders), covering.path
+    def order(covering: Covering) -> tuple[float, int, str]:
+        near = _folders(covering.path)
+        return (
+            -round(covering.points, 6),
+            -max(len(near & each) for each in folders),
+            covering.path,
+        )
 
     return sorted(found, key=order)
 
@@ -70,30 +139,72 @@ def _folders(path: str) -> set[str]:
 
 def _importers(index: SymbolIndex, sources: Iterable[str]) -> dict[str, set[str]]:
     """Return the files, except tests and packages, that import each source."""
+    collects = index.test_files.collects
     imports = {
         path: set(index.imports(path))
         for path in index.paths
-        if not is_test_module(path) and not path.endswith(("__init__.py", "conftest.py"))
+        if not collects(path) and not path.endswith(("__init__.py", "conftest.py"))
     }
     return {
         source: {path for path, found in imports.items() if source in found} for source in sources
     }
 
 
-def _reasons(
+def _imported(
     index: SymbolIndex, texts: Mapping[str, str], test: str, source: str, indirect: set[str]
-) -> list[str]:
-    reasons = []
-    if _is_named_after(test, source):
-        reasons.append(_NAMED)
+) -> str:
+    """Return the way by which a test imports a source, or ''."""
     imported = set(index.imports(test))
     if source in imported or _names_module(texts[test], test, source):
-        reasons.append(_IMPORTED)
-    elif any(source in index.imports(conftest) for conftest in _conftests(test)):
-        reasons.append(_BY_CONFTEST)
-    elif imported & indirect:
-        reasons.append(_INDIRECT)
-    return reasons
+        return _IMPORTED
+    if any(source in index.imports(conftest) for conftest in _conftests(test)):
+        return _BY_CONFTEST
+    return _INDIRECT if imported & indirect else ""
+
+
+class _Paths:
+    """The words of the paths of tests, of which those in few paths weigh more."""
+
+    def __init__(self, tests: Collection[str]) -> None:
+        self._tests = {test: _words(test) for test in tests}
+        self._names = {test: _words(PurePosixPath(test).name) for test in tests}
+        self._having = Counter(word for words in self._tests.values() for word in words)
+
+    def fit(self, source: str, test: str) -> tuple[float, bool]:
+        """Return the points of a test's path, and whether it is named after the source."""
+        words, name = _words(source), _words(_own_name(source))
+        shared = self._share(name & self._names[test], name)
+        fit = _NAME * shared + _PATH * self._share(words & self._tests[test], words)
+        fit -= _FOREIGN * self._share(self._names[test] - words, self._names[test])
+        is_whole = _is_named_after(test, source)
+        return fit + _WHOLE_NAME * is_whole, is_whole or shared >= _NEAR_NAME
+
+    def _share(self, some: set[str], every: set[str]) -> float:
+        return self._weight(some) / (self._weight(every) or 1.0)
+
+    def _weight(self, words: set[str]) -> float:
+        return math.fsum(_rarity(self._having[word], len(self._tests)) for word in words)
+
+
+def _rarity(having: int, number: int) -> float:
+    """Return BM25's weight of a word that some of a number of files have."""
+    return math.log(1 + (number - having + 0.5) / (having + 0.5))
+
+
+def _words(path: str) -> set[str]:
+    """Return the words of a path without its suffix, in the singular."""
+    stem = path[: -len(suffix)] if (suffix := PurePosixPath(path).suffix) else path
+    words = (word.lower() for word in _PART.findall(stem))
+    return {
+        word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+        for word in words
+    } - _UNSPECIFIC
+
+
+def _own_name(source: str) -> str:
+    """Return the name of a file, or that of its package for a file that stands for it."""
+    pure = PurePosixPath(source)
+    return pure.parent.name if pure.stem in ("__init__", "index", "mod") else pure.name
 
 
 def _is_named_after(test: str, source: str) -> bool:
@@ -101,11 +212,8 @@ def _is_named_after(test: str, source: str) -> bool:
 
     `test_reader.py` and `test_reader_errors.py` are named after `reader.py`.
     """
-    stem = PurePosixPath(source).stem
-    if stem in ("__init__", "index"):
-        stem = PurePosixPath(source).parent.name
     about = _TEST_MARKS.sub("", PurePosixPath(test).stem)
-    stem = stem.lstrip("_")
+    stem = PurePosixPath(_own_name(source)).stem.lstrip("_")
     return bool(stem) and (about == stem or about.startswith(f"{stem}_"))
 
 
@@ -119,3 +227,31 @@ def _names_module(text: str, test: str, source: str) -> bool:
         return False
     stem = re.escape(PurePosixPath(source).stem)
     return re.search(rf"""['"`][\w@./-]*/{stem}(\.\w+)?['"`]""", text) is not None
+
+
+def _own_names(index: SymbolIndex, source: str) -> list[str]:
+    """Return the names of the definitions of a file."""
+    return sorted({found.name for found in index.defined_in(source)})
+
+
+def _mentions(
+    texts: Mapping[str, str], tests: Collection[str], names: Mapping[str, int]
+) -> dict[str, float]:
+    """Return how much each test mentions of names with weights, as BM25's share of all of them."""
+    size = sum(len(texts[test]) for test in tests)
+    most = min(_MOST_NAMES, max(_FEWEST_NAMES, _SEARCHED_CHARS // max(1, size)))
+    long = [name for name in names if len(name) >= _SHORTEST]
+    searched = sorted(long, key=lambda name: (-names[name], -len(name), name))[:most]
+    average = size / max(1, len(tests))
+    points = dict.fromkeys(tests, 0.0)
+    total = 0.0
+    for name in searched:
+        counts = {test: count for test in tests if (count := texts[test].count(name))}
+        if not counts:
+            continue
+        weight = names[name] * _rarity(len(counts), len(tests))
+        total += weight
+        for test, count in counts.items():
+            damping = _SATURATION * (1 - _LENGTH + _LENGTH * len(texts[test]) / average)
+            points[test] += weight * count * (_SATURATION + 1) / (count + damping)
+    return {test: found / total if total else 0.0 for test, found in points.items()}

@@ -5,6 +5,7 @@ import re
 from agent.project.files import Files
 from agent.project.parts import Parts
 from agent.project.suites import Suite
+from agent.testfiles import BY_CONVENTION
 
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _TARGETS = ("test", "check", "tests")
@@ -15,7 +16,10 @@ def go(files: Files) -> Parts | None:
     """Return the parts of a Go module, or None if the files show none."""
     if "go.mod" not in files.paths:
         return None
-    tests = next((path for path in sorted(files.paths) if path.endswith("_test.go")), None)
+    collects = BY_CONVENTION.collects
+    tests = next(
+        (path for path in sorted(files.paths) if path.endswith(".go") and collects(path)), None
+    )
     return Parts(
         install="go mod download",
         build="go build ./...",

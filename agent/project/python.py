@@ -5,15 +5,14 @@ import configparser
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
-from pathlib import PurePosixPath
 from typing import Any
 
 from agent.project.files import Files
 from agent.project.parts import Parts
 from agent.project.suites import Suite
+from agent.testfiles import read_test_files
 
 _MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "tox.ini", "manage.py")
-_TEST_FILE = re.compile(r"(test_.*|.*_test|tests?)\.py")
 _EXTRAS = ("test", "tests", "testing", "dev", "all")
 _REQUIREMENTS = (
     "requirements.txt",
@@ -52,7 +51,8 @@ TOX = Suite("tox", "tox -q --skip-missing-interpreters true", "exit code")
 def python(files: Files) -> Parts | None:
     """Return the parts of a Python project, or None if the files show none."""
     marks = [name for name in _MARKS if name in files.paths]
-    tests = [path for path in sorted(files.paths) if _TEST_FILE.fullmatch(_name(path))]
+    collects = read_test_files(files.paths, files.text).collects
+    tests = [path for path in sorted(files.paths) if path.endswith(".py") and collects(path)]
     if not marks and not any(path.endswith(".py") for path in files.paths):
         return None
     suite, why = _suite(files, tests)
@@ -208,7 +208,3 @@ def _ini(files: Files, name: str) -> configparser.ConfigParser:
     except configparser.Error:
         parser.clear()
     return parser
-
-
-def _name(path: str) -> str:
-    return PurePosixPath(path).name

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agent.paths import is_test_module
 from agent.tools.results import TestRun
 from agent.tools.testing import run_paths
 from agent.tools.tool import ToolSettings
@@ -54,7 +53,7 @@ async def _smallest(
     workspace: Workspace, settings: ToolSettings, test_files: Sequence[str]
 ) -> list[str]:
     """Return a few test modules, the smallest that probably have a test in them."""
-    taken = [path for path in test_files if is_test_module(path) and settings.runner.runs(path)]
+    taken = [path for path in test_files if settings.runner.runs(path)]
     if not taken:
         return []
     names = shlex.join(f"./{path}" for path in taken[:_MAX_LISTED])

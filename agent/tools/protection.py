@@ -6,13 +6,15 @@ settings too, such as `pyproject.toml`, only those of test runners count. New mo
 Python could import in place of pytest or of the standard library are removed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from weakref import WeakKeyDictionary
 
 from agent.errors import WorkspaceError
-from agent.paths import is_test_file, is_test_support, shadows_a_module
+from agent.paths import is_test_support, shadows_a_module
 from agent.runner_settings import differ, has_settings
+from agent.testfiles import BY_CONVENTION, ROOT_FILES, TestFiles, read_test_files
 from agent.workspaces import Change, Workspace
 
 
@@ -43,7 +45,8 @@ class Protection:
         if not self.is_on:
             return []
         changes = await workspace.changes()
-        undone = [change.path for change in changes if await self._forbids(workspace, change)]
+        owns = await _find_owner(workspace, [_source(change.path) for change in changes])
+        undone = [c.path for c in changes if await self._forbids(workspace, c, owns)]
         if undone:
             await workspace.put_back(undone)
         kept = [
@@ -52,15 +55,17 @@ class Protection:
         named = {path for path in undone if not path.endswith(".pyc")} | set(kept)
         return sorted(path.encode(errors="replace").decode() for path in named)
 
-    async def _forbids(self, workspace: Workspace, change: Change) -> bool:
+    async def _forbids(
+        self, workspace: Workspace, change: Change, owns: Callable[[str], bool]
+    ) -> bool:
         path = _source(change.path)
         if change.path in self.allowed:
             return False
-        if has_settings(path) and not is_test_file(path):
+        if has_settings(path) and not owns(path):
             return change.status == "typechange" or await _settings_differ(workspace, path)
         if is_test_support(path) or (change.status == "added" and shadows_a_module(path)):
             return True
-        return _is_of_tests(path) and not (self.new_tests and change.status == "added")
+        return _is_of_tests(path, owns) and not (self.new_tests and change.status == "added")
 
 
 def explain(put_back: Sequence[str]) -> str:
@@ -83,9 +88,30 @@ def _source(path: str) -> str:
     return str(folder / f"{pure.name.partition('.')[0]}.py")
 
 
-def _is_of_tests(path: str) -> bool:
+def _is_of_tests(path: str, owns: Callable[[str], bool]) -> bool:
     """Return True for a test file, or a file at the path of a test folder."""
-    return is_test_file(path) or is_test_file(f"{path}/any")
+    return owns(path) or owns(f"{path}/any")
+
+
+_stated: WeakKeyDictionary[Workspace, TestFiles] = WeakKeyDictionary()
+
+
+async def _find_owner(workspace: Workspace, changed: Sequence[str]) -> Callable[[str], bool]:
+    """Return what tells files of tests from others, as the root of the base tree states it.
+
+    That is read once for each workspace, and only if a file changed that convention takes for none.
+    """
+    if all(map(BY_CONVENTION.owns, changed)):
+        return BY_CONVENTION.owns
+    if workspace not in _stated:
+        texts = {}
+        for name in ROOT_FILES:
+            content = await workspace.original(name)
+            if content is not None:
+                texts[name] = content.decode("utf-8", "replace")
+        _stated[workspace] = read_test_files(texts, texts.__getitem__)
+    stated = _stated[workspace]
+    return lambda path: stated.owns(path) or BY_CONVENTION.owns(path)
 
 
 async def _keep(workspace: Workspace, path: str, content: bytes) -> bool:

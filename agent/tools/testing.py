@@ -1,7 +1,9 @@
 """The tool that runs tests, and the parser of pytest's summary for runners without a channel."""
 
 import re
+import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
@@ -10,12 +12,13 @@ from agent.runners import Results, prepare
 from agent.tools.confinement import confined_all
 from agent.tools.rendering import head_and_tail, render_tests
 from agent.tools.results import TestRun, ToolResult
-from agent.tools.tool import Arguments, Tool, ToolSettings, Value
+from agent.tools.tool import Arguments, Refused, Tool, ToolSettings, Value
 from agent.workspaces import Workspace
 
 _CHANNEL_BYTES = 32 * 2**20
 """Room for what tests print, and for the results after it."""
 
+_LOOK_TIMEOUT_S = 60.0
 _TIMED_OUT = 124  # no test runner exits with it
 
 _EDIT = r"""
@@ -58,8 +61,20 @@ class RunTests(Arguments):
 
 
 async def run_tests(workspace: Workspace, settings: ToolSettings, asked: RunTests) -> ToolResult:
-    """Run the tests at the paths. Return their results in `tests`."""
-    tests = await run_paths(workspace, settings, await _targets(workspace, asked.paths))
+    """Run the tests at the paths. Return their results in `tests`.
+
+    Paths that do not exist are named in the output, and the others are run.
+
+    Raises:
+        Refused: none of them exists, or one is outside the repository.
+    """
+    found, missing = await _targets(workspace, settings, asked.paths)
+    problem = "\n".join(f"{path} is not a file of the repository" for path in missing)
+    if not found:
+        raise Refused(problem)
+    tests = await run_paths(workspace, settings, found)
+    if problem:
+        tests = replace(tests, output=f"{problem}\n{tests.output}")
     ok = tests.exit_code == 0 and not tests.problem
     timed_out = tests.exit_code == _TIMED_OUT
     return ToolResult(
@@ -102,15 +117,33 @@ async def run_paths(
     return _observed(command, done.exit_code, output, results)
 
 
-async def _targets(workspace: Workspace, paths: Sequence[str]) -> list[str]:
-    """Return paths and test ids inside the repository.
+async def _targets(
+    workspace: Workspace, settings: ToolSettings, paths: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return paths and test ids inside the repository, and those that do not exist.
+
+    What another runner than those of pytest and SymPy takes may be no path, and counts as existing.
 
     Raises:
         Refused: a path is outside the repository.
     """
     parts = [path.partition("::") for path in paths]
     files = await confined_all(workspace, [file for file, _, _ in parts])
-    return [f"{file}{colons}{name}" for file, (_, colons, name) in zip(files, parts, strict=True)]
+    targets = [f"{file}{''.join(part[1:])}" for file, part in zip(files, parts, strict=True)]
+    if settings.runner.adapter not in ("pytest", "sympy"):
+        return targets, []
+    known = await _exist(workspace, files)
+    missing = [named for (named, _, _), exists in zip(parts, known, strict=True) if not exists]
+    return [target for target, exists in zip(targets, known, strict=True) if exists], missing
+
+
+async def _exist(workspace: Workspace, paths: Sequence[str]) -> list[bool]:
+    """Return for each path whether there is a file or folder."""
+    names = shlex.join(f"./{path}" for path in paths)
+    look = f"for each in {names}; do [[ -e $each ]] && echo yes || echo no; done"
+    done = await workspace.run(look, timeout_s=_LOOK_TIMEOUT_S)
+    lines = done.output.splitlines()[-len(paths) :]
+    return [line == "yes" for line in lines] if done.exit_code == 0 else [True] * len(paths)
 
 
 def _observed(command: str, exit_code: int, output: str, results: Results) -> TestRun:

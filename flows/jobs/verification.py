@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 from agent.checks import regressions
 from agent.errors import InfrastructureError
-from agent.paths import is_test_file, is_test_support, shadows_a_module
+from agent.paths import is_test_support, shadows_a_module
 from agent.project import Suite, run_suite
+from agent.testfiles import BY_CONVENTION
 from agent.tools import TestRun
 from agent.workspaces.protocol import Change, Workspace
 from eval.resources import shortage
@@ -128,7 +129,7 @@ def _decides(change: Change, command: str) -> bool:
         return True
     if change.status == "added":
         return shadows_a_module(path)
-    return is_test_file(path) or name in _TEST_PROGRAMS or path in _words(command)
+    return BY_CONVENTION.owns(path) or name in _TEST_PROGRAMS or path in _words(command)
 
 
 def _words(command: str) -> set[str]:

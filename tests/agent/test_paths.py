@@ -2,7 +2,8 @@
 
 import pytest
 
-from agent.paths import is_test_file, is_test_module, is_test_support, shadows_a_module
+from agent.paths import is_test_support, shadows_a_module
+from agent.testfiles import BY_CONVENTION
 
 
 @pytest.mark.parametrize(
@@ -23,8 +24,8 @@ from agent.paths import is_test_file, is_test_module, is_test_support, shadows_a
 )
 def test_modules_that_runners_collect(path: str) -> None:
     """Names of tests are those that Python, JavaScript, Go and Ruby runners collect."""
-    assert is_test_module(path)
-    assert is_test_file(path)
+    assert BY_CONVENTION.collects(path)
+    assert BY_CONVENTION.owns(path)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +45,8 @@ def test_modules_that_runners_collect(path: str) -> None:
 )
 def test_other_files_in_test_folders(path: str) -> None:
     """Helpers and data in test folders are test files but are not passed to a runner."""
-    assert is_test_file(path)
-    assert not is_test_module(path)
+    assert BY_CONVENTION.owns(path)
+    assert not BY_CONVENTION.collects(path)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_other_files_in_test_folders(path: str) -> None:
 )
 def test_code_that_only_sounds_like_a_test(path: str) -> None:
     """A library about testing, or a name that contains `test`, is not a test."""
-    assert not is_test_file(path)
+    assert not BY_CONVENTION.owns(path)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from tests.bench import (
     rows,
     scale,
     service,
+    testfiles,
     trajectories,
 )
 from tests.bench.cells import INSTANCES
@@ -55,6 +56,7 @@ BENCHES: dict[str, Callable[..., Sequence[Bound | Ratio]]] = {
     "chat": chat.run,
     "job": jobs.run,
     "service": service.run,
+    "testfiles": testfiles.run,
 }
 
 

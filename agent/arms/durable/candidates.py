@@ -10,7 +10,7 @@ from agent.arms.durable.implementation import implement
 from agent.arms.durable.review import review_step
 from agent.arms.durable.state import Candidate, State, StepResult
 from agent.arms.durable.verification import verify
-from agent.checks import tests_covering
+from agent.checks import find_covering
 from agent.errors import OutOfTime
 from agent.session.session import Session
 
@@ -61,9 +61,14 @@ async def _judged(state: State, step: NextStep, number: int, branch: Session) ->
 
 async def _reviewed(state: State, step: NextStep, made: Candidate, branch: Session) -> Candidate:
     """Test and review a candidate. Files that the tests leave behind are not part of it."""
-    named = [*step.tests, *await tests_covering(made.edited, branch.scope("covering"))]
+    covering = await find_covering(
+        made.edited, made.diff, branch.scope("covering"), among=state.repository.test_files
+    )
     found = await verify(
-        state, branch.scope("verification"), named=named, anchor_decides=not state.backlog
+        state,
+        branch.scope("verification"),
+        named=[*step.tests, *covering],
+        anchor_decides=not state.backlog,
     )
     made = replace(made, verification=found)
     made = replace(made, review=await review_step(state, step, made, branch.scope("review")))

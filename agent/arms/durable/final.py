@@ -32,4 +32,4 @@ async def _verified(state: State, patch: str, fresh: Session) -> Verification:
     problem = await apply_patch(fresh, patch, new_tests)
     if problem:
         return Verification((), (f"the patch does not apply to the base commit: {problem}",))
-    return await verify(state, fresh, named=state.named_tests, anchor_decides=True)
+    return await verify(state, fresh, named=state.tests_of_steps, anchor_decides=True)

@@ -14,7 +14,16 @@ from agent.arms.durable.verification import (
     reports_tests,
     without,
 )
-from agent.checks import Baseline, apply_patch, baseline, regressions, run_tests, tests_covering
+from agent.checks import (
+    Baseline,
+    Named,
+    apply_patch,
+    baseline,
+    find_covering,
+    regressions,
+    run_again,
+    run_tests,
+)
 from agent.errors import OutOfTime
 from agent.journal import TreeRef
 from agent.session.session import BASE, Session
@@ -67,6 +76,8 @@ class Judgement:
     """The reason why the claimed new test is none."""
     incomplete: str = ""
     """The reason why the author did not report the work as done."""
+    unknown: tuple[str, ...] = ()
+    """One line for each test that its author named and that is none, the first time."""
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -114,19 +125,36 @@ async def judge(
     )
     if not (change.patch and state.probe.works):
         return found(state, judged)
-    named = work.related_tests if work else []
-    covering = await tests_covering(change.files, session.scope("covering"))
-    related = state.known_tests([*named, *covering])
+    told = frozenset(state.not_run)
+    named = await _named(state, work, change, session)
+    covering = await find_covering(
+        change.files,
+        change.patch,
+        session.scope("covering"),
+        among=state.repository.test_files,
+    )
+    taken = filter(state.tools.runner.runs, covering)
+    related = tuple(dict.fromkeys([*named.files, *taken]))
     try:
         async with session.branch(_FRESH, BASE, limit_s=state.profile.phase_limit_s) as fresh:
-            before = await _baseline(state, related, fresh) if related else None
+            before = await _baseline(state, related, fresh)
             problem = await _reproduced(state, change, work, fresh)
             if insists_on_test and not problem and _lacks_a_test(state, change, work):
                 problem = _WRITE_A_TEST
             runs = await _runs(state, change.patch, before, fresh)
     except OutOfTime as error:
         problem, runs = "", Runs(problem=str(error))
-    return found(state, replace(judged, runs=runs, reproduction=problem))
+    unknown = tuple(line for line in named.refused if line not in told)
+    return found(state, replace(judged, runs=runs, reproduction=problem, unknown=unknown))
+
+
+async def _named(state: Evidence, work: Work | None, change: Change, session: Session) -> Named:
+    """Return the existing tests that the author names. Its own new tests are none."""
+    if work is None:
+        return Named()
+    new = {work.test, *change.new_tests, *change.files}
+    names = [name for name in work.related_tests if name.partition("::")[0] not in new]
+    return await state.named_tests(names, session.scope("named"))
 
 
 def _lacks_a_test(state: Evidence, change: Change, work: Work | None) -> bool:
@@ -171,7 +199,7 @@ async def _reproduced(state: Evidence, change: Change, work: Work | None, fresh:
     return problem
 
 
-async def _runs(state: Evidence, patch: str, before: Baseline | None, fresh: Session) -> Runs:
+async def _runs(state: Evidence, patch: str, before: Baseline, fresh: Session) -> Runs:
     anchor = state.reproduction.anchor
     protection = protecting(anchor)
     problem = await apply_patch(fresh, patch, protection.allowed)
@@ -180,15 +208,22 @@ async def _runs(state: Evidence, patch: str, before: Baseline | None, fresh: Ses
     shown = None
     if anchor is not None:
         shown = await run_tests([anchor.path], state.tools, protection, fresh)
-    after = await run_tests(before.paths, state.tools, protection, fresh) if before else None
-    return Runs(shown, before.run if before else None, after)
+    after = await run_again(before, state.tools, protection, fresh)
+    return Runs(shown, before.run, after, left_out=before.left_out)
 
 
 async def _baseline(state: Evidence, related: tuple[str, ...], fresh: Session) -> Baseline:
-    """Return a run of existing tests on the base commit, of which one is enough."""
-    if related not in state.baselines:
-        state.baselines[related] = await baseline(related, state.tools, protecting(None), fresh)
-    return state.baselines[related]
+    """Return the runs of existing tests on the base commit, of which one each is enough."""
+    if not related:
+        return Baseline(())
+    return await baseline(
+        related,
+        state.tools,
+        protecting(None),
+        fresh,
+        share=state.profile.regression_share,
+        known=state.baselines,
+    )
 
 
 def found(state: Evidence, judged: Judgement) -> Judgement:
@@ -212,6 +247,8 @@ def _findings(state: Evidence, judged: Judgement) -> Iterable[Finding]:
     if anchor is not None and runs.anchor is not None and not passes(anchor, runs.anchor):
         line = f"the new test {anchor.path} fails with the change"
         yield Finding("new_test", (line,), _shown(runs.anchor))
+    if judged.unknown:
+        yield Finding("regression", judged.unknown)
     if runs.after is not None:
         after = without(runs.after, state.excepted)
         lines = regressions(runs.before, after)

@@ -18,7 +18,7 @@ async def look_around(task: Task, map_tokens: int, session: Session) -> Reposito
 
     def answer(indexed: Indexed) -> Repository:
         shown = indexed.draw(task.statement, map_tokens) if map_tokens else ""
-        return Repository(shown, find_tests(indexed.texts))
+        return Repository(shown, find_tests(indexed.symbols, indexed.texts))
 
     return await session.act(
         "look around", {"map_tokens": map_tokens}, look, Repository, depends_on={}

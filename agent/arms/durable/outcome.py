@@ -123,6 +123,7 @@ def _tests(state: Evidence) -> dict[str, Any]:
         "not_reproduced_because": state.reproduction.problem or state.probe.reason,
         "withdrawn_tests": [old.path for old in state.withdrawn],
         "excepted_tests": list(state.excepted),
+        "named_tests_not_run": list(state.not_run),
     }
 
 
@@ -138,6 +139,7 @@ def _judged(judged: Judgement, *, is_chosen: bool) -> dict[str, Any]:
         "failed_checks": [line for finding in judged.findings for line in finding.lines],
         "unfinished": judged.incomplete,
         "evidence": _runs(run for run in (runs.anchor, runs.before, runs.after) if run),
+        "not_run": list(runs.left_out),
         "diff": judged.change.patch,
     }
 

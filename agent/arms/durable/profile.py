@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
 
 from agent.arms.durable.answers import Confidence
+from agent.checks import SHARE
 from agent.errors import InvalidSpec
 from agent.models.spec import LiteLLMSpec, ModelSpec
 
@@ -86,6 +87,13 @@ class CommonProfile(_Declared):
         "each instance does",
     )
     test_timeout_s: float = Field(default=600, gt=0, description="seconds per run of tests")
+    regression_share: float = Field(
+        default=SHARE,
+        gt=0,
+        le=1,
+        description="share of the attempt's time so far that existing tests may take at a gate, "
+        "without and with the change, at least 20 s; slower files are left out",
+    )
     command_timeout_s: float = Field(default=120, gt=0, description="seconds per other command")
     cells: bool = Field(
         default=False, description="a notebook of Python cells for who changes the code"

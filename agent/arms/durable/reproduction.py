@@ -46,7 +46,8 @@ async def reproduce(state: State, session: Session) -> Reproduction:
     brief = await _brief(state, session.scope("brief"))
     if brief is None:
         return Reproduction(problem="the model gave no valid brief")
-    found = replace(Reproduction(brief), regression_tests=state.known_tests(brief.regression_tests))
+    named = await state.named_tests(brief.regression_tests, session.scope("named"))
+    found = replace(Reproduction(brief), regression_tests=named.files)
     if not state.probe.works:
         found = replace(found, problem=f"the test runner does not work: {state.probe.reason}")
     elif state.profile.reproduction == "off":
@@ -76,8 +77,9 @@ async def _anchored(state: State, found: Reproduction, session: Session) -> Repr
         else:
             anchor, problem = await _checked(state, claim, start, writing)
             if anchor is not None:
-                named = state.known_tests([*found.regression_tests, *claim.regression_tests])
-                return replace(found, anchor=anchor, regression_tests=named)
+                more = await state.named_tests(claim.regression_tests, writing.scope("named"))
+                tests = tuple(dict.fromkeys([*found.regression_tests, *more.files]))
+                return replace(found, anchor=anchor, regression_tests=tests)
         await writing.take(start)
     return replace(found, problem=problem)
 
@@ -276,5 +278,17 @@ async def _with_baseline(state: State, found: Reproduction, session: Session) ->
     if not found.regression_tests:
         return found
     protection = protecting(found.anchor)
-    working = await baseline(found.regression_tests, state.tools, protection, session)
-    return replace(found, regression_tests=working.paths, baseline=working.run)
+    working = await baseline(
+        found.regression_tests,
+        state.tools,
+        protection,
+        session,
+        share=state.profile.regression_share,
+    )
+    state.note_not_run(working.left_out)
+    return replace(
+        found,
+        regression_tests=working.paths,
+        regression_runs=working.files,
+        baseline=working.run,
+    )

@@ -10,9 +10,9 @@ from agent.arms.durable.state import Evidence
 from agent.conversation.conversation import prompt_beside
 from agent.conversation.exchanges import Exchange, ToolUse, written_files
 from agent.conversation.person import Person
-from agent.paths import is_test_file
 from agent.ptc.tool import program_uses
 from agent.session.session import Session
+from agent.testfiles import BY_CONVENTION
 
 _SHOWN_LINES = 20
 
@@ -57,7 +57,7 @@ class Solver:
 
     def _note(self, use: ToolUse) -> None:
         self._uses.append(use)
-        if not all(map(is_test_file, written_files([use]))):
+        if not all(map(BY_CONVENTION.owns, written_files([use]))):
             self._on_edit()
 
     def tell(self, judged: Judgement) -> None:
@@ -93,6 +93,7 @@ def explain(judged: Judgement) -> str:
             parts.append(f"- [{more} more]")
         if finding.evidence:
             parts.append(f"```\n{finding.evidence}\n```")
+    parts += [f"Not run: {line}." for line in judged.runs.left_out[:_SHOWN_LINES]]
     if judged.change.strays:
         strays = judged.change.strays
         names = ", ".join(strays[:_SHOWN_LINES])

@@ -12,14 +12,14 @@ from agent.arms.durable.answers import (
     Review,
 )
 from agent.arms.durable.profile import CommonProfile, FullProfile
-from agent.checks import Baseline
+from agent.checks import FileRun, Named, find_named
 from agent.conversation.exchanges import Limits
 from agent.conversation.limits import LimitReached, Meter
 from agent.conversation.person import said_by
 from agent.errors import OutOfTime
 from agent.journal import InboxMessage, TreeRef
+from agent.session.session import Session
 from agent.tools import TestRun, ToolSettings
-from agent.tools.naming import known_test_files
 from agent.tools.probing import Probe
 from agent.tools.rendering import render_tests
 from agent.types import Task
@@ -69,6 +69,8 @@ class Reproduction:
     anchor: Anchor | None = None
     regression_tests: tuple[str, ...] = ()
     """Existing test files."""
+    regression_runs: tuple[FileRun, ...] = ()
+    """The run of each at the base commit."""
     baseline: TestRun | None = None
     """Run of the regression tests at the base commit, where some may already fail.
 
@@ -88,6 +90,8 @@ class Runs:
     after: TestRun | None = None
     problem: str = ""
     """The reason why the tests could not run."""
+    left_out: tuple[str, ...] = ()
+    """One line for each related test file that was not run, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -174,8 +178,10 @@ class Evidence:
     reproduction: Reproduction = field(default_factory=Reproduction)
     withdrawn: list[Anchor] = field(default_factory=list)
     """New tests that were ruled to ask for something that the task does not."""
-    baselines: dict[tuple[str, ...], Baseline] = field(default_factory=dict)
+    baselines: dict[str, FileRun] = field(default_factory=dict)
     """Runs of existing test files on the base commit, by their paths."""
+    not_run: list[str] = field(default_factory=list)
+    """One line for each test that a model named and that was not run, with the reason."""
     excepted: list[str] = field(default_factory=list)
     """Ids of existing tests that were ruled to contradict the task."""
     heard: list[InboxMessage] = field(default_factory=list)
@@ -194,9 +200,17 @@ class Evidence:
         anchor = self.reproduction.anchor
         return {"path": anchor.path, "content": anchor.content} if anchor else None
 
-    def known_tests(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Return the test files of the repository that models named, without duplicates."""
-        return known_test_files(paths, self.repository.test_files, self.tools.runner)
+    async def named_tests(self, names: Iterable[str], session: Session) -> Named:
+        """Return the files of the repository that a model named. `not_run` gets the others."""
+        found = await find_named(
+            list(names), self.repository.test_files, self.tools.runner, session
+        )
+        self.note_not_run(found.refused)
+        return found
+
+    def note_not_run(self, lines: Iterable[str]) -> None:
+        """Remember tests that are not run, each once."""
+        self.not_run += [line for line in dict.fromkeys(lines) if line not in self.not_run]
 
     def limits(self, rounds: int = 6, tool_uses: int | None = None) -> Limits:
         """Return the limits of one conversation."""
@@ -234,9 +248,9 @@ class State(Evidence):
         return self.last_step is not None and not self.last_step.chosen.accepted
 
     @property
-    def named_tests(self) -> tuple[str, ...]:
-        """Test files that the steps named, without duplicates."""
-        return self.known_tests(path for result in self.steps for path in result.step.tests)
+    def tests_of_steps(self) -> list[str]:
+        """Tests that the steps named, without duplicates."""
+        return list(dict.fromkeys(path for each in self.steps for path in each.step.tests))
 
     @property
     def written(self) -> frozenset[str]:
@@ -262,7 +276,8 @@ class State(Evidence):
             "last_step": _last(self.last_step),
             "earlier_errors": self.errors,
         }
-        return {**{key: facts[key] for key in keys}, **self.said}
+        not_run = {"tests_not_run": self.not_run} if self.not_run else {}
+        return {**{key: facts[key] for key in keys}, **not_run, **self.said}
 
     def _anchor(self) -> dict[str, str] | None:
         anchor = self.reproduction.anchor

@@ -1,12 +1,13 @@
 """The change to submit: what was made on purpose, without new tests and leftovers."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from agent.paths import is_test_file
+from agent.index import query
 from agent.session.session import Session
+from agent.testfiles import BY_CONVENTION
 from agent.workspaces.protocol import Change as WorkspaceChange
 from agent.workspaces.protocol import Workspace
 
@@ -47,7 +48,8 @@ async def change_of(
 async def _change(workspace: Workspace, written: Collection[str], tests_count: bool) -> Change:
     changes = await workspace.changes()
     added = [change.path for change in changes if change.status == "added"]
-    tests = [path for path in added if is_test_file(path) and path in written]
+    owns = await _owner(workspace, [path for path in added if path in written])
+    tests = [path for path in added if owns(path) and path in written]
     strays = await _strays(workspace, changes, written)
     left_out = {*tests, *strays}
     files = [change.path for change in changes if change.path not in left_out]
@@ -57,6 +59,14 @@ async def _change(workspace: Workspace, written: Collection[str], tests_count: b
     patch = await workspace.diff(without=sorted(left_out))
     named = [path for path in strays if not path.endswith(_COMPILED)]
     return Change(patch, tuple(files), contents, tuple(named))
+
+
+async def _owner(workspace: Workspace, paths: Sequence[str]) -> Callable[[str], bool]:
+    """Return what tells files of tests from others, as the repository states it."""
+    if all(map(BY_CONVENTION.owns, paths)):
+        return BY_CONVENTION.owns
+    stated = await query(workspace, lambda each: each.symbols.test_files)
+    return lambda path: stated.owns(path) or BY_CONVENTION.owns(path)
 
 
 async def _strays(
@@ -77,7 +87,7 @@ async def _strays(
 def _is_imported(path: str, patch: str) -> bool:
     """Return True if an added line of another file imports the module at `path`."""
     pure = PurePosixPath(path)
-    if pure.suffix != ".py" or is_test_file(path):
+    if pure.suffix != ".py" or BY_CONVENTION.owns(path):
         return False
     name = re.escape(pure.parent.name if pure.stem == "__init__" else pure.stem)
     return re.search(rf"^\+\s*(import|from)\b[^#\n]*\b{name}\b", patch, re.MULTILINE) is not None

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from agent.arms.durable.roles import protecting
 from agent.arms.durable.state import Anchor, Runs, State, Verification
-from agent.checks import regressions, run_tests
+from agent.checks import Baseline, regressions, run_again, run_tests
 from agent.errors import Undone
 from agent.session.session import Session
 from agent.tools import TestRun, ToolSettings
@@ -50,13 +50,15 @@ async def verify(
             compared = replace(compared, anchor=done)
             if not passes(reproduction.anchor, done):
                 broken.append(f"the anchor test {reproduction.anchor.path} fails")
-    if reproduction.regression_tests:
-        done = await tests(reproduction.regression_tests)
-        compared = replace(compared, after=done)
-        broken += regressions(reproduction.baseline, without(done, state.excepted))
-    others = set(state.known_tests(named)) - set(reproduction.regression_tests)
-    if others:
-        await tests(sorted(others))
+    before = Baseline(reproduction.regression_runs)
+    after = await run_again(before, state.tools, protection, session)
+    if after is not None:
+        runs.append(after)
+        compared = replace(compared, after=after)
+        broken += regressions(reproduction.baseline, without(after, state.excepted))
+    found = await state.named_tests(named, session)
+    if others := sorted({*found.files} - {*reproduction.regression_tests}):
+        await tests(others)
     return Verification(tuple(runs), tuple(broken), compared)
 
 

@@ -186,6 +186,7 @@ def _report(work: _Work, best: Verified | None) -> dict[str, Any]:
                 "chosen": each is best,
                 "tests": list(each.tests),
                 "failed_checks": list(each.failures),
+                "not_run": list(each.left_out),
                 "diff": each.patch,
             }
             for each in work.verified

@@ -134,6 +134,7 @@ async def repair(staff: Staff, found: Verified, errors: Sequence[str], session: 
     agent = staff.agent("repair", debugging.ROOT_CAUSE if is_stuck else "")
     facts = {
         "failures": list(found.failures),
+        **({"not_run": list(found.left_out)} if found.left_out else {}),
         "output": found.output,
         "earlier_errors": list(errors) if is_stuck else [],
         "diff": head_and_tail(found.patch, _SHOWN_DIFF),

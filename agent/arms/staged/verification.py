@@ -1,13 +1,15 @@
 """The change so far on a fresh copy of the repository, tested against the base commit."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.capabilities.base import Crew
-from agent.checks import checked, tests_covering
+from agent.checks import checked, find_covering
+from agent.index import query
 from agent.journal import TreeRef
 from agent.models.patches import parse
-from agent.paths import is_test_module
 from agent.session.session import BASE, Session
+from agent.workspaces.protocol import Workspace
 
 _EVERYTHING: tuple[str, ...] = (".",)
 """The paths for a test command that always runs all tests."""
@@ -24,6 +26,8 @@ class Verified:
     """The tests that were run; none if the repository has none for it."""
     failures: tuple[str, ...] = ()
     output: str = ""
+    left_out: tuple[str, ...] = ()
+    """One line for each covering test file that was not run."""
 
     @property
     def passes(self) -> bool:
@@ -51,12 +55,25 @@ async def verify(crew: Crew, session: Session, number: int) -> Verified:
 
 async def _verified(crew: Crew, patch: str, tree: TreeRef, fresh: Session) -> Verified:
     files = parse(patch)
-    added = [file.name for file in files if file.old_path is None and is_test_module(file.name)]
+    added = await _tests_among([file.name for file in files if file.old_path is None], fresh)
     tests, new = _EVERYTHING, tuple[str, ...]()
     if crew.tools.runner.takes_paths:
         changed = sorted({path for file in files for path in file.paths if path not in added})
-        tests, new = tuple(await tests_covering(changed, fresh)), tuple(added)
+        tests, new = tuple(await find_covering(changed, patch, fresh)), tuple(added)
     if not tests and not new:
         return Verified(patch, tree)
     found = await checked(patch, tests, crew.tools, crew.protection, fresh, new)
-    return Verified(patch, tree, found.tests, found.failures, found.output)
+    return Verified(patch, tree, found.tests, found.failures, found.output, found.left_out)
+
+
+async def _tests_among(paths: Sequence[str], fresh: Session) -> list[str]:
+    """Return the files from which the repository's test runner collects tests."""
+    if not paths:
+        return []
+
+    async def look(workspace: Workspace) -> list[str]:
+        collects = (await query(workspace, lambda each: each.symbols.test_files)).collects
+        return [path for path in paths if collects(path)]
+
+    asked = {"paths": list(paths)}
+    return await fresh.act("tests among", asked, look, list[str], depends_on={})

@@ -13,7 +13,7 @@ from agent.models.simulated.drawing import drawn
 from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference
 from agent.models.spec import SimulatedSpec
-from agent.paths import is_test_module
+from agent.testfiles import BY_CONVENTION
 
 ROLE = "loop"
 """The role of the first agent. Subagents have the names of their kinds."""
@@ -117,7 +117,9 @@ def _tests(reference: Reference, results: tuple[str, ...]) -> list[str]:
     """Return the tests of the files to change, among those that were listed."""
     lines = "\n".join(results).replace("\\n", "\n")  # the value of a program is JSON
     listed = _LISTED.findall(lines)
-    return reference.related([path for path in dict.fromkeys(listed) if is_test_module(path)])
+    return reference.related(
+        [path for path in dict.fromkeys(listed) if BY_CONVENTION.collects(path)]
+    )
 
 
 def _work(

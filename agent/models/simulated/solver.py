@@ -15,7 +15,7 @@ from agent.models.simulated.draws import Draws
 from agent.models.simulated.mini import exploration
 from agent.models.simulated.reference import Reference
 from agent.models.spec import SimulatedSpec
-from agent.paths import is_test_module
+from agent.testfiles import BY_CONVENTION
 
 _LIST_TESTS = "git ls-files -- '*test*.py' | head -n 200"
 _MOST_REPAIRS = 2
@@ -84,7 +84,7 @@ class _Solver:
 
     def play(self) -> Play:
         listing = yield [Action("Where are the tests?", "run_command", {"command": _LIST_TESTS})]
-        tests = [line for line in listing.splitlines() if is_test_module(line)]
+        tests = [line for line in listing.splitlines() if BY_CONVENTION.collects(line)]
         self.related = self.reference.related(tests)
         yield from self._look()
         yield from self._write_test(tests)

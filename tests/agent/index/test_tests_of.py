@@ -3,7 +3,7 @@
 import pytest
 
 from agent.index.symbols import SymbolIndex
-from agent.index.tests_of import covering, find_tests
+from agent.index.tests_of import changed_names, covering, find_tests
 
 TEXTS = {
     "src/shop/__init__.py": "from .cart import Cart\n",
@@ -33,9 +33,9 @@ def found(index: SymbolIndex, *sources: str) -> list[str]:
     return [covering.path for covering in covering(index, TEXTS, sources)]
 
 
-def test_files_that_a_runner_collects() -> None:
+def test_files_that_a_runner_collects(index: SymbolIndex) -> None:
     """Helpers and conftest files are not listed as tests."""
-    assert find_tests(TEXTS) == [
+    assert find_tests(index, TEXTS) == [
         "other/test_other.py",
         "tests/io/test_io.py",
         "tests/test_cart.py",
@@ -94,11 +94,29 @@ def test_of_equally_likely_tests_the_nearest_comes_first() -> None:
 
 def test_reasons_are_given_and_points_add_up(index: SymbolIndex) -> None:
     """A test that covers two of the changed files comes before one that covers only one."""
-    best = covering(index, TEXTS, ["src/shop/cart.py", "src/shop/prices.py"])[0]
+    best, second = covering(index, TEXTS, ["src/shop/cart.py", "src/shop/prices.py"])[:2]
     assert best.path == "tests/test_cart.py"
     assert best.reasons == (
         "is named after it: src/shop/cart.py",
         "imports it: src/shop/cart.py",
         "imports what imports it: src/shop/prices.py",
     )
-    assert best.points == 8
+    assert best.points > second.points
+
+
+def test_a_test_that_mentions_the_changed_code_comes_first() -> None:
+    """Of tests that import the same package, one that uses the changed function decides."""
+    texts = {
+        "lib/__init__.py": "from lib.codec import encode, decode_frame\n",
+        "lib/codec.py": "def encode(): ...\n\n\ndef decode_frame(data): ...\n",
+        "tests/unittest_a.py": "import lib\nlib.encode()\n",
+        "tests/unittest_z.py": "import lib\nlib.decode_frame(b'')\n",
+        "setup.cfg": "[tool:pytest]\npython_files = *test_*.py\n",
+    }
+    patch = "@@ -4,2 +4,2 @@ def decode_frame(data):\n-    return 1\n+    return 2\n"
+    names = changed_names(patch)
+    paths = [each.path for each in covering(SymbolIndex(texts), texts, ["lib/codec.py"], names)]
+    assert paths[0] == "tests/unittest_z.py"
+    only = ["tests/unittest_a.py"]
+    found = covering(SymbolIndex(texts), texts, ["lib/codec.py"], names, only)
+    assert "tests/unittest_z.py" not in [each.path for each in found]

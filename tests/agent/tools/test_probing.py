@@ -12,7 +12,7 @@ PASSING, FAILING = "tests/unit/test_other.py", "tests/test_core.py"
 
 async def test_a_runner_that_works(host: Workspace) -> None:
     """One run is enough if a test in it passes."""
-    found = await probe(host, ToolSettings(runner=PYTEST), [PASSING, "tests/unit/data.txt"])
+    found = await probe(host, ToolSettings(runner=PYTEST), [PASSING])
     assert (found.works, found.reason) == (True, "")
     assert [run.passed for run in found.runs] == [[f"{PASSING}::test_true"]]
 
@@ -52,5 +52,5 @@ async def test_some_runners_give_only_an_exit_code(host: Workspace) -> None:
 
 async def test_a_repository_without_tests(host: Workspace) -> None:
     """Without test files the probe runs nothing and fails."""
-    found = await probe(host, ToolSettings(), ["tests/unit/data.txt"])
+    found = await probe(host, ToolSettings(), [])
     assert (found.works, found.runs) == (False, [])

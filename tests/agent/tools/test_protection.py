@@ -6,6 +6,8 @@ from agent.arms.durable.roles import TOOLS as TOOLS_OF_ROLES
 from agent.tools import Protection, Toolbox, render
 from agent.workspaces import Workspace
 from tests.agent.commands import sh
+from tests.agent.repositories import with_files
+from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.samples import host_and_docker
 
 pytestmark = pytest.mark.sampled(4)
@@ -327,3 +329,17 @@ async def test_the_writer_of_the_anchor_test_adds_tests_only(host: Workspace) ->
     existing = await anchor.use(host, "write_new", {"path": CORE, "content": SURE})
     assert not existing.ok
     assert "exists" in existing.output
+
+
+async def test_tests_that_the_repository_states_are_protected() -> None:
+    """Files that only pytest's configuration makes tests are restored, too."""
+    files = {
+        "setup.cfg": "[tool:pytest]\npython_files = check_*.py\n",
+        "src/check_calc.py": SURE,
+        "src/calc.py": "",
+    }
+    workspaces = HostWorkspaces(with_files(files))
+    async with workspaces.open("one", image="", goes_on=False) as workspace:
+        await sh(workspace, "echo >src/check_calc.py; echo 'x = 1' >src/calc.py")
+        assert await Protection().enforce(workspace) == ["src/check_calc.py"]
+        assert [change.path for change in await workspace.changes()] == ["src/calc.py"]

@@ -173,3 +173,17 @@ async def test_without_a_file_to_edit_a_run_proves_nothing(host: Workspace) -> N
     assert (done.passed, done.exit_code) == ([], 1)
     assert done.problem
     assert "no file can be edited" in done.output
+
+
+async def test_a_path_that_does_not_exist_is_named(host: Workspace, implementer: Toolbox) -> None:
+    """The other paths are run. Without any other, the use is refused in one line."""
+    result = await implementer.use(
+        host, "run_tests", {"paths": ["tests/test_none.py::test_x", "tests/unit"]}
+    )
+    assert result.output.startswith("tests/test_none.py is not a file of the repository\n")
+    assert result.tests is not None
+    assert result.tests.passed == ["tests/unit/test_other.py::test_true"]
+    refused = await implementer.use(host, "run_tests", {"paths": ["tests/test_none.py"]})
+    assert not refused.ok
+    assert refused.tests is None
+    assert refused.output == "tests/test_none.py is not a file of the repository"

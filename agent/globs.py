@@ -1,0 +1,73 @@
+"""Globs of JavaScript's test runners, matched in bounded time.
+
+They are text of strangers, so alternatives are written out up to a number, and `**` is followed
+without trying every way to match it.
+"""
+
+import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+MAX_PATTERN = 200
+"""Characters of a pattern; a longer one matches nothing."""
+
+_MAX_ALTERNATIVES = 128
+
+
+def plain_globs(patterns: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """Return globs as lists of folders, with every alternative on its own."""
+    plain = (each for pattern in patterns for each in _alternatives(pattern))
+    return tuple(dict.fromkeys(tuple(each.split("/")) for each in plain))
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """Return the globs without braces that a glob stands for; none if there are too many.
+
+    `{a,b}` and `@(a|b)` are one of them, `?(a|b)` and `*(a|b)` also nothing, `+(a|b)` one.
+    """
+    done: list[str] = []
+    waiting = [pattern] if len(pattern) <= MAX_PATTERN else []
+    while waiting:
+        if len(done) + len(waiting) > _MAX_ALTERNATIVES:
+            return []
+        each = waiting.pop()
+        group = _INNERMOST.search(each)
+        if group is None:
+            done.append(each)
+            continue
+        braces, kind, inside = group[1], group[2], group[3]
+        parts = braces.split(",") if braces is not None else inside.split("|")
+        if kind in ("?", "*"):
+            parts.append("")
+        waiting += [f"{each[: group.start()]}{part}{each[group.end() :]}" for part in parts]
+    return done
+
+
+_INNERMOST = re.compile(r"\{([^{}()]*)\}|([?*+@])\(([^{}()]*)\)")
+
+
+def matches(path: str, pattern: tuple[str, ...]) -> bool:
+    """Return True if a glob matches a path as a whole; `**` stands for any number of folders."""
+    reached = {0}
+    for part in path.split("/"):
+        reached = _skipped(reached, pattern)
+        following = set()
+        for place in reached:
+            if place == len(pattern):
+                continue
+            if pattern[place] == "**":
+                following.add(place)
+            elif fnmatchcase(part, pattern[place]):
+                following.add(place + 1)
+        reached = following
+    return len(pattern) in _skipped(reached, pattern)
+
+
+def _skipped(places: set[int], pattern: tuple[str, ...]) -> set[int]:
+    """Return the places with those behind a `**`, which may stand for nothing."""
+    found = set(places)
+    for place in places:
+        while place < len(pattern) and pattern[place] == "**":
+            place += 1
+            found.add(place)
+    return found
