@@ -8,6 +8,7 @@ from agent.checks.comparing import regressions
 from agent.checks.running import apply_patch, run_tests
 from agent.session.session import Session
 from agent.tools import Protection, ToolSettings
+from agent.tools.probing import problem_of
 from agent.tools.rendering import render_tests
 
 
@@ -21,6 +22,8 @@ class PatchCheck:
     """Tests that fail because of the patch, or the reason why they could not run."""
     output: str = ""
     """The output of the run with the patch, errors first if it is long."""
+    unproven: str = ""
+    """The reason why the run with the patch shows nothing, or ''."""
 
 
 async def checked(
@@ -42,4 +45,4 @@ async def checked(
     paths = (*(before.paths if before else ()), *new_tests)
     after = await run_tests(paths, tools, protection, fresh)
     failures = regressions(before.run if before else None, after)
-    return PatchCheck(paths, tuple(failures), render_tests(after))
+    return PatchCheck(paths, tuple(failures), render_tests(after), problem_of(after))

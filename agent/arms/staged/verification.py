@@ -24,6 +24,8 @@ class Verified:
     """The tests that were run; none if the repository has none for it."""
     failures: tuple[str, ...] = ()
     output: str = ""
+    unproven: str = ""
+    """The reason why the tests that were run show nothing, or ''."""
 
     @property
     def passes(self) -> bool:
@@ -59,4 +61,4 @@ async def _verified(crew: Crew, patch: str, tree: TreeRef, fresh: Session) -> Ve
     if not tests and not new:
         return Verified(patch, tree)
     found = await checked(patch, tests, crew.tools, crew.protection, fresh, new)
-    return Verified(patch, tree, found.tests, found.failures, found.output)
+    return Verified(patch, tree, found.tests, found.failures, found.output, found.unproven)
