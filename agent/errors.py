@@ -176,6 +176,21 @@ class WorkspaceError(InfrastructureError):
     """The workspace cannot be opened or stopped responding."""
 
 
+class Unfit(WorkspaceError):
+    """An image or folder in which no work is possible, now or later. Nothing was bought in it.
+
+    The message says in one line what is missing and what to do.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message, retryable=retryable)
+
+    @classmethod
+    def of(cls, what: str, reason: str) -> "Unfit":
+        """Return the error of an image or folder `what`."""
+        return cls(f"{what} cannot hold a workspace: {' '.join(reason.split())}")
+
+
 class Destroyed(WorkspaceError):
     """A command left the workspace without a repository, or with more than can be saved."""
 

@@ -20,7 +20,7 @@ OpenShell = Callable[[], AbstractAsyncContextManager[Shell]]
 TIMEOUT_S = 1800.0
 """Limit of the tests. The experiment's own limit does not apply, as images are checked once."""
 
-_PROCEDURE = 1
+_PROCEDURE = 2
 """Version of this procedure.
 
 Increment it with every change here or in `eval.history` that can change a preflight.
@@ -43,15 +43,18 @@ class Preflight:
         return not self.reasons
 
 
-async def check(instance: Instance, open_shell: OpenShell) -> Preflight:
-    """Check one image, in two fresh workspaces.
+async def check(
+    instance: Instance, open_shell: OpenShell, open_for_arm: OpenShell | None = None
+) -> Preflight:
+    """Check one image, in fresh workspaces: one as arms get it, and two as gradings do.
 
     Raises:
         ImageError: there is no result, because infrastructure failed.
     """
     checked_at = datetime.now(UTC)
-    async with open_shell() as shell:
+    async with (open_for_arm or open_shell)() as shell:
         reasons = [str(leak) for leak in await history.inspect(shell, instance.base_commit)]
+    async with open_shell() as shell:
         null = await _grade(instance, "", shell)
     if null.resolved:
         reasons.append("null: the tests pass without any patch")

@@ -118,7 +118,7 @@ ATTEMPTS = Table(
         Column(
             "workflow_status",
             TEXT,
-            "durable arm: completed, gates_closed, blocked, out_of_turns, out_of_time, "
+            "durable arm: completed, unproven, gates_closed, blocked, out_of_turns, out_of_time, "
             "out_of_limits or dismissed; null for other arms",
             required=False,
         ),

@@ -8,6 +8,7 @@ from agent.checks.comparing import regressions
 from agent.checks.running import apply_patch, merge_runs, run_tests
 from agent.session.session import Session
 from agent.tools import Protection, ToolSettings
+from agent.tools.probing import problem_of
 from agent.tools.rendering import render_tests
 
 
@@ -23,6 +24,8 @@ class PatchCheck:
     """The output of the run with the patch, errors first if it is long."""
     left_out: tuple[str, ...] = ()
     """One line for each existing test file that was not run, with the reason."""
+    unproven: str = ""
+    """The reason why the run with the patch shows nothing, or ''."""
 
 
 async def checked(
@@ -51,4 +54,5 @@ async def checked(
         tuple(failures),
         render_tests(after) if after else "",
         before.left_out,
+        problem_of(after) if after else "",
     )

@@ -18,8 +18,13 @@ class Ahead:
 
     workspaces: Workspaces
     log: StepLog
+    main: Workbench = field(init=False)
+    """That of the main line, which is probed before the first model call."""
     _opened: dict[str, Workbench] = field(default_factory=dict)
     _closing: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.main = Workbench("", self.workspaces, self.log)
 
     def open(self, name: str) -> None:
         """Begin to open the workspace of a branch at the base commit.
@@ -42,12 +47,12 @@ class Ahead:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    async def end(self, main: Workbench) -> None:
+    async def end(self) -> None:
         """Close the attempt's own workspace and those whose branch did not begin.
 
         Wait until all workspaces are closed.
         """
-        for bench in (main, *self._opened.values()):
+        for bench in (self.main, *self._opened.values()):
             self.close(bench)
         self._opened.clear()
         await uninterrupted(_all_done(*self._closing))

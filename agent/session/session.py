@@ -75,7 +75,7 @@ class Session:
             attempt_id, models, workspaces, log, on_step, may_go_on, mail, known, origins, turn_end
         )
         deadlines = attempt.deadlines("", "the attempt", limit_s)
-        return cls(Line(attempt, "", Workbench("", workspaces, log), deadlines))
+        return cls(Line(attempt, "", attempt.ahead.main, deadlines))
 
     async def __aenter__(self) -> Self:
         return self
@@ -94,7 +94,7 @@ class Session:
             with nullcontext() if error is None else suppress(InfrastructureError):
                 await self._attempt.log.flush()
         finally:
-            await self._attempt.ahead.end(self._bench)
+            await self._attempt.ahead.end()
 
     def scope(
         self, name: str, *, limit_s: float | None = None, gate: Gate | None = None

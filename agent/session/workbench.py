@@ -74,6 +74,7 @@ class Workbench:
         self._workspaces = workspaces
         self._log = log
         self._workspace: Workspace | None = None
+        self._was_open = False
         self._image = ""
         self._tree_id = ""
         self._held = BASE
@@ -106,6 +107,16 @@ class Workbench:
         """Begin to open the workspace before its first use."""
         self._opening = asyncio.create_task(self._opened())
 
+    async def probe(self) -> None:
+        """Open the workspace, if it was never open, so that nothing is bought without one.
+
+        Raises:
+            WorkspaceError: the workspace is not available. If it is `Unfit`, it never will be.
+        """
+        if not self._was_open:
+            async with self.turn:
+                await self.ready()
+
     async def ready(self) -> Workspace:
         """Return the workspace at the recorded work tree.
 
@@ -130,6 +141,7 @@ class Workbench:
         self._image = self.tree.image
         opened = self._workspaces.open(self.name, image=self._image, goes_on=self.tree != BASE)
         workspace = self._workspace = await self._lifetime.enter_async_context(opened)
+        self._was_open = True
         self._held = BASE
         self._tree_id = await workspace.tree() if self.tree == BASE else ""
         return workspace

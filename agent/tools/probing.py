@@ -41,12 +41,12 @@ async def probe(workspace: Workspace, settings: ToolSettings, test_files: Sequen
     runs: list[TestRun] = []
     for path in await _smallest(workspace, settings, test_files):
         runs.append(await run_paths(workspace, settings, [path]))
-        if not _problem(runs[-1]):
+        if not problem_of(runs[-1]):
             return Probe(True, runs=runs)
     if not runs:
         return Probe(False, "the repository has no test file that its runner takes")
     tried = f"`{runs[-1].command}`: " if runs[-1].command else ""
-    return Probe(False, f"{tried}{_problem(runs[-1])}", runs)
+    return Probe(False, f"{tried}{problem_of(runs[-1])}", runs)
 
 
 async def _smallest(
@@ -68,7 +68,7 @@ async def _smallest(
     return known[:_TRIES]
 
 
-def _problem(run: TestRun) -> str:
+def problem_of(run: TestRun) -> str:
     """Return the reason why a run does not show that the runner works, or ''."""
     if not run.problem and (run.exit_code == 0 or run.passed):
         return ""

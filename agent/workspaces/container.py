@@ -21,6 +21,7 @@ from agent.workspaces import ownership
 from agent.workspaces.frames import Frames
 from agent.workspaces.lifetime import uninterrupted
 from agent.workspaces.limits import Limits, Observer
+from agent.workspaces.probe import expect_first_process, expect_server, expect_start
 from agent.workspaces.protocol import Environment, Mount
 from agent.workspaces.repository import PAGERS_OFF, ShellWorkspace
 from agent.workspaces.shell import Finished, Shell, server_command
@@ -39,8 +40,9 @@ COMMAND_ENVIRONMENT = {
     **PAGERS_OFF,
     # SWE-bench images activate the conda environment `testbed` in this file, which takes a fifth of
     # a second. A login shell has usually read it through ~/.profile. bash expands this value and
-    # ignores a file that does not exist.
-    "BASH_ENV": "/root/.bashrc$(shopt -q login_shell && [[ $CONDA_PREFIX ]] && echo .is-read)",
+    # ignores an empty one. Only root can usually read the file.
+    "BASH_ENV": "$([[ -r /root/.bashrc ]] && ! { shopt -q login_shell && [[ $CONDA_PREFIX ]]; } && "
+    "echo /root/.bashrc)",
 }
 
 OFFLINE_ENVIRONMENT = {
@@ -78,6 +80,7 @@ It reaps the processes that commands leave behind. Docker's own init ends when i
 _END_ALL = "kill -KILL -1"
 _LIST_LARGE = ["find", "/", "-xdev", "-type", "f", "-size", "+1M", "-printf", "%s %b\\n"]
 _CPU_PERIOD_US = 100_000
+_CONFLICT = 409
 _STREAM_BYTES = 2**20
 _CLIENT_LOCK = threading.Lock()
 
@@ -87,8 +90,8 @@ _log = logging.getLogger(__name__)
 class DockerWorkspace(ShellWorkspace):
     """One container, without network unless requested, and one `docker exec` in it.
 
-    Commands run as the image's user. The host's environment is not passed on, and nothing of the
-    host is mounted but the `mounts` of `open`, read-only.
+    Commands run as the image's user; those of a grading as root, as with the official runner. The
+    host's environment is not passed on, and only the `mounts` of `open` are mounted, read-only.
     """
 
     environment: Environment = "docker"
@@ -114,6 +117,7 @@ class DockerWorkspace(ShellWorkspace):
         limits: Limits | None = None,
         mounts: Sequence[Mount] = (),
         adopt: str | None = None,
+        grading: bool = False,
     ) -> Self:
         """Create and start a container from a local image.
 
@@ -123,9 +127,11 @@ class DockerWorkspace(ShellWorkspace):
         tree). Its previous owner can neither use nor remove it. Only the holder of the attempt's
         lease may adopt a container.
 
+        Commands of a `grading` run as root, and need no repository.
+
         Raises:
-            WorkspaceError: no daemon, no such image, no bash or no folder `root` in it (none of
-                these is retryable), or Docker failed.
+            Unfit: no work is possible in containers of this image.
+            WorkspaceError: no daemon or no such image (neither is retryable), or Docker failed.
         """
         limits = limits or Limits()
         if adopt is not None:
@@ -135,11 +141,13 @@ class DockerWorkspace(ShellWorkspace):
                 return adopted._limited(limits)
         container = _Container(image)
         options = _options(ownership.labels(labels or {}), network, limits, mounts)
+        if grading:
+            options["user"] = "0"
         try:
             await uninterrupted(asyncio.to_thread(container.start, options))
             shell = await container.connect(root)
             workspace = cls(container, shell, root=root, base_commit=base_commit)
-            await workspace._begin()
+            await workspace._begin(f"image {image}", lenient=grading)
         except BaseException:
             await uninterrupted(container.close())
             raise
@@ -269,12 +277,18 @@ class _Container:
 
     def start(self, options: dict[str, Any]) -> None:
         """Create and start the container; blocking."""
+        from docker.errors import APIError
+
         with docker_errors(self._image):
             self._created = True
             container = client().containers.create(self._image, name=self._name, **options)
             self.id = container.id
             self.image_digest = container.attrs["Image"]
-            container.start()
+            try:
+                container.start()
+            except APIError as error:
+                expect_start(self._image, error.status_code, str(error.explanation or error))
+                raise
 
     def adopt(self, label: str, wanted: dict[str, Any]) -> bool:
         """Adopt a container with that label and the wanted host configuration; blocking.
@@ -362,8 +376,8 @@ class _Container:
         shell = Shell(Frames(reader), writer, name=f"container {self._name} of {self._image}")
         try:
             await shell.greet()
-        except WorkspaceError as error:
-            await asyncio.to_thread(self._explain_no_start, exec_id, root, error)
+        except WorkspaceError:
+            await asyncio.to_thread(self._explain_no_start, exec_id, root)
             raise
         return shell
 
@@ -379,14 +393,22 @@ class _Container:
 
     def _open_exec(self, root: str, first: str) -> str:
         """Start the server and set `_stream` to its socket. Return Docker's id of the exec."""
+        from docker.errors import APIError
+
         with docker_errors(self._image):
             api = client().api
             command = server_command(root, _PROCESS_MARK, first)
             # Set on the exec and not on the container, whose own environment a grading restores.
-            created = api.exec_create(
-                self._name, command, stdin=True, stderr=False, environment=COMMAND_ENVIRONMENT
-            )
-            stream = api.exec_start(created["Id"], socket=True)
+            try:
+                created = api.exec_create(
+                    self._name, command, stdin=True, stderr=False, environment=COMMAND_ENVIRONMENT
+                )
+                stream = api.exec_start(created["Id"], socket=True)
+            except APIError as error:
+                if error.status_code == _CONFLICT:
+                    state = client().api.inspect_container(self._name)["State"]
+                    expect_first_process(self._image, state["ExitCode"])
+                raise
         if not isinstance(stream, socket.SocketIO):
             raise WorkspaceError(
                 "the Docker connection has no plain socket for commands (TLS and ssh:// have "
@@ -399,7 +421,7 @@ class _Container:
         self._stream.setblocking(False)
         return str(created["Id"])
 
-    def _explain_no_start(self, exec_id: str, root: str, error: WorkspaceError) -> None:
+    def _explain_no_start(self, exec_id: str, root: str) -> None:
         """Raise an error that is not retryable if the server could not start in this image."""
         with docker_errors(self._image):
             state = client().api.exec_inspect(exec_id)
@@ -408,12 +430,7 @@ class _Container:
                     break
                 sleep(0.05)
                 state = client().api.exec_inspect(exec_id)
-        if state["ExitCode"] in (1, 126, 127):
-            raise WorkspaceError(
-                f"image {self._image} cannot hold a workspace, for which it needs bash, "
-                f"coreutils, setsid and the folder {root}: {error}",
-                retryable=False,
-            )
+        expect_server(self._image, root, state["ExitCode"])
 
 
 def _options(

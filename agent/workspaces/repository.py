@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from agent.errors import Destroyed, WorkspaceError
 from agent.workspaces.files import MAX_FILE_BYTES, PIECE_BYTES, ShellFiles
+from agent.workspaces.probe import expect_fit
 from agent.workspaces.protocol import Change, Checkpoint
 from agent.workspaces.shell import DEFAULT_OUTPUT_BYTES, Finished, Shell
 from agent.workspaces.survey import (
@@ -243,11 +244,16 @@ class ShellWorkspace(ShellFiles):
         """The files at the opening."""
         return self._opening.files if self._opening else ()
 
-    async def _begin(self) -> bool:
-        """Save the repository's state, once and before any command. Return True if there is one."""
-        return self._remember(
-            await self._git("begin", "repository", keep_bytes=MAX_FILE_BYTES, retryable=True)
-        )
+    async def _begin(self, what: str = "the folder", *, lenient: bool = False) -> bool:
+        """Save the repository's state, once and before any command. Return True if there is one.
+
+        Raises:
+            Unfit: no work is possible in `what`. If `lenient`, return False.
+        """
+        work = "(probe >/dev/null) || exit 0\nbegin" if lenient else "probe\nbegin"
+        done = await self._work_tree(work, keep_bytes=MAX_FILE_BYTES)
+        expect_fit(done, what)
+        return self._remember(self._output(done, "repository", retryable=True))
 
     async def _begin_again(self) -> bool:
         """Continue from the state that another program saved. Return True if there is one."""

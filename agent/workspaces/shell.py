@@ -29,7 +29,7 @@ DEFAULT_OUTPUT_BYTES = 2 * 2**20
 _CHUNK_BYTES = 256 * 2**10
 _LAST_WORDS_BYTES = 2000
 
-_SCRIPTS = ("files.sh", "work_tree.sh", "command_server.sh")
+_SCRIPTS = ("files.sh", "work_tree.sh", "probe.sh", "command_server.sh")
 
 
 def server_command(root: str, mark: str, first: str = "") -> list[str]:

@@ -33,7 +33,7 @@ begin() {
     return
   fi
   local id
-  id=$(git -c safe.directory='*' rev-parse -q --verify "$base^{commit}" 2>/dev/null) || return 0
+  id=$(git --git-dir=.git rev-parse -q --verify "$base^{commit}" 2>/dev/null) || return 0
   [[ -d .git/objects ]] || return 0
   base=$id opening=$id
   need_scratch && copy_repository .git "$scratch/start" || return

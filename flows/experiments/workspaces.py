@@ -130,14 +130,19 @@ class AttemptWorkspaces:
 
 
 @asynccontextmanager
-async def workspace(instance: Instance, place: Place, purpose: str) -> AsyncIterator[Workspace]:
+async def workspace(
+    instance: Instance, place: Place, purpose: str, *, grading: bool = True
+) -> AsyncIterator[Workspace]:
     """Open a workspace at the base commit for a grading, and remove it after the block.
+
+    Without `grading`, it is one that an arm would get.
 
     Raises:
         WorkspaceError: the workspace is not available.
     """
     folder = f"{purpose}-{secrets.token_hex(4)}"  # never resumed
-    opened = await _open(instance, place, _labels(purpose, instance), folder, None, instance.image)
+    labels, image = _labels(purpose, instance), instance.image
+    opened = await _open(instance, place, labels, folder, None, image, grading=grading)
     try:
         yield opened
     finally:
@@ -156,6 +161,8 @@ async def _open(
     adopt: str | None,
     image: str,
     mounts: Sequence[Mount] = (),
+    *,
+    grading: bool = False,
 ) -> Workspace:
     """Open a workspace. `adopt` is the label of a container that a dead process left behind."""
     if place.problem:
@@ -169,6 +176,7 @@ async def _open(
             limits=place.limits(instance),
             mounts=mounts,
             adopt=adopt,
+            grading=grading,
         )
 
     def prepare(path: Path) -> None:

@@ -4,16 +4,15 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
-from agent.errors import InfrastructureError
+from agent.errors import InfrastructureError, Unfit
 from eval import preflight
 from eval.errors import ImageError
 from eval.preflight import Preflight, preflight_key
-from eval.types import Instance, Shell
+from eval.types import Instance
 from flows.display.terminal import say
 from flows.experiments import records, resources, workspaces
 from flows.experiments.cells import Cell, Place
@@ -145,12 +144,14 @@ async def _check(instance: Instance, place: Place, lake: Lake) -> Checked:
     if unit and (row := lake.read_shared("preflights", unit)):
         return Checked(instance.instance_id, tuple(row["reasons"]), True, from_lake=True)
 
-    def fresh() -> AbstractAsyncContextManager[Shell]:
-        return workspaces.workspace(instance, place, f"preflight-{instance.instance_id}")
-
+    purpose = f"preflight-{instance.instance_id}"
+    for_grading = partial(workspaces.workspace, instance, place, purpose)
+    for_arm = partial(for_grading, grading=False)
     clock = time.perf_counter()
     try:
-        found = await preflight.check(instance, fresh)
+        found = await preflight.check(instance, for_grading, for_arm)
+    except Unfit as error:
+        return Checked(instance.instance_id, (str(error),), True)
     except (InfrastructureError, ImageError) as error:
         return Checked(instance.instance_id, (str(error),), False)
     if unit:

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 _QUERY = """
 select
     arm, instance_id, repeat, state, outcome, attempt_id, started_at_utc, duration_s,
-    model_calls, cost_usd, unpriced_calls, coalesce(nullif(reason, ''), detail, '') as detail
+    model_calls, cost_usd, unpriced_calls,
+    case
+        when starts_with(detail, 'unproven: ') then concat_ws('; ', nullif(reason, ''), detail)
+        else coalesce(nullif(reason, ''), detail, '')
+    end as detail
 from marts.cells
 order by instance_position, repeat, position
 """

@@ -19,6 +19,7 @@ from agent.types import Outcome, OutcomeStatus
 
 WorkflowStatus = Literal[
     "completed",
+    "unproven",
     "blocked",
     "gates_closed",
     "out_of_turns",
@@ -26,8 +27,9 @@ WorkflowStatus = Literal[
     "out_of_limits",
     "dismissed",
 ]
-"""`completed`: every gate opened; `blocked`: the task could not be reproduced; `dismissed`: a
-person ended the work."""
+"""`completed`: every gate opened; `unproven`: so they did, but the test runner does not work, and
+nothing was tested; `blocked`: the task could not be reproduced; `dismissed`: a person ended the
+work."""
 
 
 def full_outcome(state: State, workflow_status: WorkflowStatus, steps: Iterable[Step]) -> Outcome:
@@ -39,7 +41,9 @@ def full_outcome(state: State, workflow_status: WorkflowStatus, steps: Iterable[
     """
     final = state.finals[-1] if state.finals else None
     patch = state.patch
-    verdict = _verdict(final)
+    if workflow_status == "completed" and not state.probe.works:
+        workflow_status = "unproven"
+    verdict = _verdict(final, state)
     brief = state.reproduction.brief
     report = {
         "preset": "full",
@@ -58,7 +62,7 @@ def full_outcome(state: State, workflow_status: WorkflowStatus, steps: Iterable[
     why = str(state.ended or "")
     if workflow_status == "blocked":
         why = f"not reproduced: {state.reproduction.problem}"
-    detail = why or f"{workflow_status}, {verdict}"
+    detail = why or _unproven(state) or f"{workflow_status}, {verdict}"
     return Outcome(_status(workflow_status, patch, state), patch, detail, report)
 
 
@@ -71,7 +75,7 @@ def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
     report = {
         "preset": "lean",
         "workflow_status": workflow_status,
-        "agent_verdict": _lean_verdict(chosen),
+        "agent_verdict": _lean_verdict(chosen, state),
         **_tests(state),
         "prediction_emitted": bool(patch),
         "closed_gates": sorted(chosen.gates) if chosen else ["change"],
@@ -82,20 +86,33 @@ def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
         "changes": [_judged(judged, is_chosen=judged is chosen) for judged in state.judged],
         "usage_by_role": usage_by_role(steps),
     }
-    reasons = [str(state.ended or ""), workflow_status, *closed[:1]]
+    how = _unproven(state) if workflow_status == "unproven" else workflow_status
+    reasons = [str(state.ended or ""), how, *closed[:1]]
     status = _status(workflow_status, patch, state)
     return Outcome(status, patch, ", ".join(filter(None, reasons)), report)
 
 
-def _lean_verdict(chosen: Judgement | None) -> str:
+def _lean_verdict(chosen: Judgement | None, state: LeanState) -> str:
     if chosen is None or "unverified" in chosen.gates:
         return "unverified"
-    return "accepted" if chosen.accepted else "rejected"
+    return _accepted(state) if chosen.accepted else "rejected"
+
+
+def _accepted(state: Evidence) -> str:
+    """Return the verdict on a change that nothing speaks against."""
+    return "accepted" if state.probe.works else "unverified"
+
+
+def _unproven(state: Evidence) -> str:
+    """Return the reason why no test speaks for a change, or '' if the test runner works."""
+    if state.probe.works:
+        return ""
+    return f"unproven: the test runner does not work: {state.probe.reason}"
 
 
 def _ended(state: LeanState, chosen: Judgement | None) -> WorkflowStatus:
     if chosen is not None and chosen.accepted:
-        return "completed"
+        return "completed" if state.probe.works else "unproven"
     if state.ended is not None:
         return cut_off(state.ended)
     required = state.profile.reproduction == "required"
@@ -145,15 +162,15 @@ def _judged(judged: Judgement, *, is_chosen: bool) -> dict[str, Any]:
 
 
 def _status(workflow_status: WorkflowStatus, patch: str, state: Evidence) -> OutcomeStatus:
-    if state.ended is not None and workflow_status != "completed":
+    if state.ended is not None and workflow_status not in ("completed", "unproven"):
         return ended(state.ended)
     return "submitted" if patch else "gave_up"
 
 
-def _verdict(final: FinalResult | None) -> str:
+def _verdict(final: FinalResult | None, state: Evidence) -> str:
     if final is None:
         return "unverified"
-    return "accepted" if final.review.verdict == "accept" else "rejected"
+    return _accepted(state) if final.review.verdict == "accept" else "rejected"
 
 
 def usage_by_role(steps: Iterable[Step]) -> dict[str, Any]:

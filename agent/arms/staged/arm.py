@@ -164,7 +164,10 @@ async def _outcome(work: _Work, session: Session, status: OutcomeStatus, why: st
     except OutOfTime:
         patch = ""
     failures = best.failures if best else ()
-    detail = why or "; ".join(failures[:1]) or (work.built[-1] if work.built else "")
+    unproven = (
+        f"unproven: the tests show nothing: {best.unproven}" if best and best.unproven else ""
+    )
+    detail = why or "; ".join(failures[:1]) or unproven or (work.built[-1] if work.built else "")
     return Outcome(status if patch else _without(status), patch, detail, _report(work, best))
 
 
@@ -197,4 +200,6 @@ def _report(work: _Work, best: Verified | None) -> dict[str, Any]:
 def _verdict(best: Verified | None) -> str:
     if best is None or not best.tests:
         return "unverified"
-    return "accepted" if best.passes else "rejected"
+    if not best.passes:
+        return "rejected"
+    return "unverified" if best.unproven else "accepted"

@@ -28,6 +28,8 @@ class Verified:
     output: str = ""
     left_out: tuple[str, ...] = ()
     """One line for each covering test file that was not run."""
+    unproven: str = ""
+    """The reason why the tests that were run show nothing, or ''."""
 
     @property
     def passes(self) -> bool:
@@ -63,7 +65,15 @@ async def _verified(crew: Crew, patch: str, tree: TreeRef, fresh: Session) -> Ve
     if not tests and not new:
         return Verified(patch, tree)
     found = await checked(patch, tests, crew.tools, crew.protection, fresh, new)
-    return Verified(patch, tree, found.tests, found.failures, found.output, found.left_out)
+    return Verified(
+        patch,
+        tree,
+        found.tests,
+        found.failures,
+        found.output,
+        found.left_out,
+        found.unproven,
+    )
 
 
 async def _tests_among(paths: Sequence[str], fresh: Session) -> list[str]:

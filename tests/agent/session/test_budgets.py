@@ -18,6 +18,7 @@ from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, 
 from agent.models.spec import LiteLLMSpec
 from agent.session.log import JournalLog
 from agent.session.session import Session
+from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 
 pytestmark = pytest.mark.sampled(4)
@@ -66,7 +67,6 @@ class Bought:
     def __init__(self, folder: Path) -> None:
         self.journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
         self._blobs = Blobs(folder / "blobs")
-        self._workspaces = HostWorkspaces(lambda folder: None)
 
     @asynccontextmanager
     async def attempt(
@@ -83,7 +83,7 @@ class Bought:
             async with Session.start(
                 attempt_id=name,
                 models={"": model},  # type: ignore[dict-item]
-                workspaces=self._workspaces,
+                workspaces=HostWorkspaces(with_files({"README.md": "A project.\n"})),
                 log=log,
                 limit_s=limit_s,
             ) as session:

@@ -17,6 +17,7 @@ import pytest
 from agent.errors import WorkspaceError
 from agent.workspaces import HostWorkspace, host
 from tests.agent.commands import sh
+from tests.agent.repositories import with_files
 from tests.agent.workspaces.conftest import make_repository
 from tests.waiting import until
 
@@ -34,9 +35,7 @@ def entries(folder: Path) -> list[Path]:
     return list(folder.iterdir())
 
 
-def prepare(path: Path) -> None:
-    path.mkdir()
-    (path / "text.txt").write_text("here\n")
+prepare = with_files({"text.txt": "here\n"})
 
 
 async def opened(**labels: str) -> HostWorkspace:

@@ -32,7 +32,9 @@ labels = {"durabench.attempt": attempt}
 async def main():
     if kind == "host":
         tempfile.tempdir = where
-        opened = await HostWorkspace.open(prepare=Path.mkdir, base_commit="HEAD", labels=labels)
+        opened = await HostWorkspace.open(
+            prepare=make_repository, base_commit="base", labels=labels
+        )
     else:
         opened = await DockerWorkspace.open(image=where, base_commit="base", labels=labels)
     print("open", flush=True)
