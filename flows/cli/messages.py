@@ -113,7 +113,7 @@ def is_attempt(lake: Lake, name: str) -> bool:
 
 
 def history(lake: Lake, attempt: str, *, everything: bool) -> None:
-    """Print what was said to an attempt and by it.
+    """Print what was said to an attempt and by it, and what it asks a person to approve.
 
     Raises:
         UsageError: there are several attempts, or its steps were pruned.
@@ -124,6 +124,8 @@ def history(lake: Lake, attempt: str, *, everything: bool) -> None:
         if everything or remark.speaker != "tool":
             show_remark(remark)
     seen = mailbox.seen()
+    if seen.is_asking:
+        show_standing(seen)
     show(f"[{seen.standing}] {seen.ending}".rstrip(), "bold")
 
 

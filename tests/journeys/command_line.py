@@ -5,6 +5,9 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from flows.storage.lake import Lake, Row
 
@@ -18,6 +21,8 @@ class Terminal:
 
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)
+    typed: list[tuple[str, ...]] = field(default_factory=list)
+    """The arguments of each command so far."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -37,6 +42,7 @@ class Terminal:
         self, *arguments: str, typed: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run a command. Return what it prints, with its exit code."""
+        self.typed.append(arguments)
         return subprocess.run(
             [*PROGRAM, *arguments],
             cwd=self.folder,
@@ -47,6 +53,17 @@ class Terminal:
             timeout=LIMIT_S,
             check=False,
         )
+
+    def refused(self, *arguments: str) -> str:
+        """Run a command that is wrong usage. Return the only line that it prints."""
+        [line] = self.durabench(*arguments, code=2).splitlines()
+        assert line.startswith("durabench: ")
+        return line
+
+    def write(self, name: str, content: Any) -> str:
+        """Write a YAML file into the folder. Return its name."""
+        (self.folder / name).write_text(yaml.safe_dump(content))
+        return name
 
     @property
     def lake(self) -> Lake:

@@ -41,6 +41,10 @@ def run(terminal: Terminal, environment: str) -> dict[tuple[str, str], Row]:
     }
 
 
+@pytest.mark.journey(
+    *("run", "status", "trace", "graph", "diagnose", "fork --at", "fork --change"),
+    *("report", "report --compare", "history"),
+)
 def test_it_runs_once_and_can_be_looked_at(terminal: Terminal, environment: str) -> None:
     """A second run does nothing. Every command shows the same attempts, verdicts and costs."""
     attempts = run(terminal, environment)
@@ -80,6 +84,10 @@ def test_it_runs_once_and_can_be_looked_at(terminal: Terminal, environment: str)
     assert "able" in terminal.durabench("history", "trial")
 
 
+@pytest.mark.journey(
+    *("run", "export", "export --atif", "export --inspect", "grade", "report"),
+    *("import atif", "import inspect", "import table"),
+)
 def test_it_is_exchanged_with_other_programs(terminal: Terminal) -> None:
     """What is exported can be imported, with the same verdicts and costs, and is graded equally."""
     run(terminal, "host")

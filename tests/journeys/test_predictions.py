@@ -12,6 +12,7 @@ pytestmark = pytest.mark.slow
 FIRST, SECOND = instances.load("bundled")[:2]
 
 
+@pytest.mark.journey("grade")
 def test_they_are_graded_once_with_their_reasons(terminal: Terminal, environment: str) -> None:
     """Each verdict is printed with its reason. Grading again runs no test and says the same."""
     patches = {FIRST.instance_id: FIRST.patch, SECOND.instance_id: "no patch at all"}

@@ -1,0 +1,136 @@
+"""People talk with agents: about an instance, about a repository, and about a plan."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.journal import Journal
+from eval import instances
+from flows.experiments.workspaces import CACHE_VARIABLE
+from flows.storage import journals
+from flows.storage.journals import open_journal
+from tests.agent.repositories import with_files
+from tests.journeys.command_line import Terminal
+from tests.timing import as_variables
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+INSTANCE = instances.load(instances.BUNDLED)[0].instance_id
+BASE = "durabench/base:bookworm"
+
+
+def calls(tool: str, **arguments: Any) -> dict[str, Any]:
+    """Return an answer of a model that calls a tool."""
+    return {"calls": [{"tool": tool, "arguments": arguments}]}
+
+
+def write(path: str) -> dict[str, Any]:
+    return calls("write", path=path, content="hello\n")
+
+
+@pytest.fixture
+def declare(terminal: Terminal) -> Callable[..., str]:
+    """Return a function that writes an experiment with one scripted arm. No attempt that waits
+    keeps a worker."""
+    terminal.variables.update(as_variables(idle_s=0.0))
+    terminal.variables[CACHE_VARIABLE] = str(terminal.folder / "cache")
+
+    def written(*replies: Any, **options: Any) -> str:
+        arm = {
+            "name": "talk",
+            "agent": "loop",
+            "model": {"provider": "scripted", "replies": list(replies)},
+            "options": {"capabilities": ["files"], **options},
+        }
+        content = {"name": "talks", "select": {"ids": [INSTANCE]}, "arms": [arm]}
+        return terminal.write("talks.yaml", content)
+
+    return written
+
+
+def journal(terminal: Terminal) -> Journal:
+    journals.forget()
+    return open_journal(terminal.lake)
+
+
+def attempt_id(terminal: Terminal) -> str:
+    """Return the id of the only attempt of the lake."""
+    [attempt] = journal(terminal).find("")
+    return attempt.attempt_id
+
+
+@pytest.mark.journey("chat", "chat --instance", "send", "end", "history", "trace")
+def test_it_is_about_an_instance(
+    terminal: Terminal, declare: Callable[..., str], environment: str
+) -> None:
+    """Each message is answered once, wherever it is sent from. The end submits the change."""
+    file = declare("What shall I do?", write("notes.txt"), "It is written.", interactive=True)
+    begun = terminal.durabench("chat", "--instance", INSTANCE, "-x", file, "-e", environment)
+    assert "What shall I do?" in begun
+    attempt = attempt_id(terminal)
+    assert f"durabench chat {attempt[:12]}" in begun
+    assert "no worker has it" in terminal.durabench("send", attempt[:12], "Write notes.")
+    continued = terminal.durabench("chat", attempt[:12], typed="/cost\n/tree\n/help\n")
+    assert "It is written." in continued
+    assert "$0.0000 for 3 calls" in continued
+    ended = terminal.durabench("end", attempt[:12], "thank you", "--wait")
+    assert "[ended] submitted (It is written.)" in ended
+    said = terminal.durabench("history", attempt, "--all").splitlines()
+    assert [line for line in said if not line.endswith(":")][:2] == [
+        "What shall I do?",
+        "Write notes.",
+    ]
+    assert "write content=hello" in terminal.durabench("trace", attempt[:12])
+    assert journal(terminal).account(attempt).calls_billed == 3
+    [row] = terminal.rows("attempts")
+    assert (row["environment"], row["outcome"]) == (environment, "submitted")
+    [prediction] = terminal.rows("predictions")
+    assert "+hello" in prediction["model_patch"]
+    assert "has ended" in terminal.refused("send", attempt[:12], "More?")
+
+
+@pytest.mark.journey("chat --repo", "jobs", "job show")
+def test_it_is_about_a_repository(
+    terminal: Terminal, declare: Callable[..., str], tmp_path: Path, environment: str
+) -> None:
+    """It is a job, whose patch the end leaves. The repository itself is not touched."""
+    repository = tmp_path / "repository"
+    with_files({"README.md": "Hello\n"})(repository)
+    file = declare(write("notes.txt"), "It is written.", interactive=True)
+    where = ["-e", environment, *(["--image", BASE] if environment == "docker" else [])]
+    begun = ("chat", "--repo", str(repository), "-x", file, "-m", "Write notes.", *where)
+    assert "It is written." in terminal.durabench(*begun)
+    printed = terminal.durabench("end", attempt_id(terminal)[:12], "--wait")
+    assert "[ended] submitted (It is written.)" in printed
+    [row] = terminal.lake.all_shared("jobs")
+    assert row["job_id"] in terminal.durabench("jobs")
+    shown = terminal.durabench("job", "show", row["job_id"][:6], "--patch")
+    assert shown == row["patch"]
+    assert "+hello" in shown
+    assert [path.name for path in repository.iterdir() if path.name != ".git"] == ["README.md"]
+
+
+@pytest.mark.journey("run", "approve", "history", "status")
+def test_a_plan_is_approved(
+    terminal: Terminal, declare: Callable[..., str], environment: str
+) -> None:
+    """The run waits for a person, who has the plan revised and then approves it. The next run
+    works, and grades."""
+    plan = {"cause": "a file is missing", "check": "it is there"}
+    plans = [calls("answer", steps=[step], **plan) for step in ("write a.txt", "write b.txt")]
+    done = calls("answer", summary="it is written", status="done")
+    file = declare(*plans, write("b.txt"), done, approval="plan")
+    run = ("run", file, "-e", environment)
+    assert "1 of 1 cells wait for a person" in terminal.durabench(*run, code=3)
+    attempt = attempt_id(terminal)
+    assert "1. write a.txt" in terminal.durabench("history", attempt[:12])
+    assert "waits for a person's approval" in terminal.durabench("status", "talks", "--cells")
+    terminal.durabench("approve", attempt[:12], "--revise", "write b.txt instead", "--wait")
+    terminal.durabench("approve", attempt[:12])
+    assert "talk resolves 0 of 1" in terminal.durabench(*run)
+    [prediction] = terminal.rows("predictions")
+    assert "b.txt" in prediction["model_patch"]
+    assert "a.txt" not in prediction["model_patch"]
+    assert "has ended" in terminal.refused("approve", attempt)
