@@ -13,6 +13,7 @@ from tests.flows.jobs.conftest import FILES, NAME, REPAIR, arm
 from tests.flows.pipelines.conftest import pipeline, step
 from tests.journeys.command_line import Terminal
 from tests.servers.forge import Forge
+from tests.servers.prefect_server import PrefectServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -89,7 +90,7 @@ def test_a_job_is_verified_and_published(
     *("pipeline deploy", "pipeline delete", "setup"),
 )
 def test_a_pipeline_builds_on_what_is_approved(
-    terminal: Terminal, forge: Forge, place: str
+    terminal: Terminal, forge: Forge, place: str, prefect_server: PrefectServer
 ) -> None:
     """Its first step waits, and approving that leads to the pull request of both."""
     image = BASE if place == "docker" else None
@@ -109,6 +110,7 @@ def test_a_pipeline_builds_on_what_is_approved(
     assert "| notes | done | verified | notes |" in shown
 
     terminal.durabench("setup")
+    prefect_server.prefect("deploy", "--name", "pipeline")
     assert "is deployed" in terminal.durabench("pipeline", "deploy", file)
     assert "is deleted; its runs stay" in terminal.durabench("pipeline", "delete", "release")
     missing = terminal.refused("pipeline", "run", "release")
