@@ -54,5 +54,5 @@ async def checked(
         tuple(failures),
         render_tests(after) if after else "",
         before.left_out,
-        problem_of(after) if after else "",
+        problem_of(after) if after else "no test was run",
     )
