@@ -65,6 +65,13 @@ class Terminal:
         (self.folder / name).write_text(yaml.safe_dump(content))
         return name
 
+    def begin(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a command that runs until it is told to end."""
+        self.typed.append(arguments)
+        return subprocess.Popen(
+            [*PROGRAM, *arguments], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL
+        )
+
     @property
     def lake(self) -> Lake:
         return Lake.existing(self.folder / "lake")

@@ -1,15 +1,27 @@
 """What is looked up, checked and cleaned before, beside and after the work."""
 
+import itertools
 import json
 import shutil
+import signal
+import subprocess
+import sys
 
+import httpx
 import pytest
+from docker import DockerClient
 
 from agent.arms.command.recipe import shipped
 from eval import instances
+from tests.agent.containers import image_of
 from tests.flows.imports.trajectories import HARBOR_JOB
 from tests.journeys.command_line import Terminal
 from tests.journeys.test_predictions import FIRST
+from tests.servers import openai_server as api
+from tests.servers.image_registry import ImageRegistry
+from tests.servers.postgres import free_port
+from tests.servers.prefect_server import PrefectServer
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -44,7 +56,7 @@ def test_one_attempt_is_watched(terminal: Terminal, environment: str) -> None:
 @pytest.mark.journey("images check", "images build", "images preflight", "images prune")
 def test_images_are_built_and_trusted(terminal: Terminal) -> None:
     """A second preflight reads what the first one has found."""
-    ids = ("--ids", FIRST.instance_id)
+    ids = ("--id", FIRST.instance_id)
     terminal.durabench("images", "build", *ids)
     assert "1 of 1 images are available" in terminal.durabench("images", "check", *ids)
     terminal.durabench("images", "preflight", *ids)
@@ -73,3 +85,74 @@ def test_results_of_others_are_imported(terminal: Terminal) -> None:
         "import", "harbor", "job", "--name", "harbor"
     )
     assert "lake/reports/harbor/index.html" in terminal.durabench("report", "harbor")
+
+
+@pytest.mark.journey("import mini")
+def test_a_trajectory_of_the_real_mini_is_imported(terminal: Terminal) -> None:
+    """Its program writes it, with a model that answers twice."""
+    script = [api.command("ls"), api.command("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")]
+    file = f"{FIRST.instance_id}.traj.json"
+    with api.OpenAIServer(api.in_order(script)) as server:
+        options = {
+            "--model": "openai/gpt-4o-mini", "--task": "Repair it.", "--output": file,
+            "--cost-limit": "0",
+        }  # fmt: skip
+        own = {
+            "OPENAI_API_BASE": server.url,
+            "OPENAI_API_KEY": "throw-away",
+            "MSWEA_CONFIGURED": "true",
+            "MSWEA_GLOBAL_CONFIG_DIR": str(terminal.folder / "mini"),
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        }
+        subprocess.run(
+            [sys.executable, "-m", "minisweagent.run.mini", "--yolo", "--exit-immediately",
+             *itertools.chain(*options.items())],
+            cwd=terminal.folder, env=terminal.environment | own, check=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=120,
+        )  # fmt: skip
+    imported = terminal.durabench("import", "mini", ".", "-d", "bundled", "--name", "of-mini")
+    assert "1 attempts, 2 calls" in imported
+    [row] = terminal.rows("attempts")
+    assert (row["instance_id"], row["outcome"]) == (FIRST.instance_id, "submitted")
+
+
+@pytest.mark.docker
+@pytest.mark.journey("images pull", "images check", "images prune")
+def test_images_are_pulled_and_removed(terminal: Terminal, docker_client: DockerClient) -> None:
+    """An image of a registry is there after a pull, and gone after the removal."""
+    with image_of("git init -q .", docker_client) as tag, ImageRegistry() as registry:
+        docker_client.images.get(tag).tag("durabench-test/pulled", "latest")
+        name = registry.take(docker_client, "durabench-test/pulled:latest")
+        row = json.dumps({**FIRST.row, "image": name}, default=str)
+        (terminal.folder / "rows.jsonl").write_text(row)
+        dataset = ("-d", "rows.jsonl")
+        assert "0 of 1" in terminal.durabench("images", "check", *dataset, code=1)
+        terminal.durabench("images", "pull", *dataset)
+        assert "1 of 1 images are available" in terminal.durabench("images", "check", *dataset)
+        removed = terminal.durabench("images", "prune", "--remove")
+        assert "1 image" in removed
+        assert "0 of 1" in terminal.durabench("images", "check", *dataset, code=1)
+
+
+@pytest.mark.journey("serve", "serve-flows")
+def test_the_service_and_the_flows_are_served(
+    terminal: Terminal, prefect_server: PrefectServer
+) -> None:
+    """The service answers, the deployments are on the server, and both end when they are told."""
+    address = f"http://127.0.0.1:{(port := free_port())}"
+    programs = [terminal.begin("serve", "--port", str(port)), terminal.begin("serve-flows")]
+
+    def is_served() -> bool:
+        try:
+            health = httpx.get(f"{address}/health").json()
+        except httpx.TransportError:
+            return False
+        found = httpx.post(f"{prefect_server.url}/deployments/filter", json={}).json()
+        return bool(health) and "benchmark" in {each["name"] for each in found}
+
+    try:
+        wait_until(is_served, seconds=120)
+    finally:
+        for program in programs:
+            program.send_signal(signal.SIGINT)
+    assert [program.wait(60) for program in programs] == [0, 0]

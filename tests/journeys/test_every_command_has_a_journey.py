@@ -19,7 +19,7 @@ _ROW = re.compile(r"^\| `durabench ([^`]+)` \|", re.MULTILINE)
 SOMETIMES = {"full", "sampled", "turn", "skip", "skipif", "xfail"}
 """Marks of tests that do not run each time."""
 
-WITHOUT = {"agents check", "images pull", "import mini", "serve", "serve-flows"}
+WITHOUT = {"agents check"}
 """Commands that have no journey yet, and nothing may be added: other suites run them."""
 
 
