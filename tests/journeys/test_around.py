@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import httpx
 import pytest
@@ -13,6 +14,7 @@ from docker import DockerClient
 
 from agent.arms.command.recipe import shipped
 from eval import instances
+from tests.agent.arms.command.programs import TINY, tiny
 from tests.agent.containers import image_of
 from tests.flows.imports.trajectories import HARBOR_JOB
 from tests.journeys.command_line import Terminal
@@ -40,6 +42,24 @@ def test_before_and_after_a_run(terminal: Terminal) -> None:
     assert "0 bytes would be freed" in terminal.durabench("prune", "--only", "steps")
 
 
+@pytest.mark.journey("agents check")
+def test_a_program_is_admitted(terminal: Terminal, environment: str) -> None:
+    """A small agent is metered, has the stated release, sees no key, and needs a provider."""
+    installed: dict[str, Any] = {}
+    if environment == "docker":
+        write = f"cat >/opt/agent/tiny.py <<'END'\n{TINY.read_text()}\nEND\n"
+        installed = {
+            "install": {"image": "durabench/base:bookworm", "run": write},
+            "run": 'python "$DURABENCH_AGENT/tiny.py" messages',
+        }
+    recipe = tiny(
+        "messages", version="1.0", probe="echo tiny 1.0", volatile=["metadata"], **installed
+    )
+    file = terminal.write("tiny.yaml", recipe.model_dump(mode="json"))
+    checked = terminal.durabench("agents", "check", file, "-e", environment)
+    assert [line.split()[0] for line in checked.splitlines()[:-1]] == ["ok"] * 5
+
+
 @pytest.mark.journey("demo", "debug")
 def test_one_attempt_is_watched(terminal: Terminal, environment: str) -> None:
     """A scripted attempt is shown as a tree, and an instance is solved afresh, step by step."""
@@ -60,9 +80,9 @@ def test_images_are_built_and_trusted(terminal: Terminal) -> None:
     terminal.durabench("images", "build", *ids)
     assert "1 of 1 images are available" in terminal.durabench("images", "check", *ids)
     terminal.durabench("images", "preflight", *ids)
-    [row] = terminal.rows("preflights")
+    [row] = terminal.lake.all_shared("preflights")
     terminal.durabench("images", "preflight", *ids)
-    assert terminal.rows("preflights") == [row]
+    assert terminal.lake.all_shared("preflights") == [row]
     terminal.durabench("images", "prune")
 
 

@@ -19,9 +19,6 @@ _ROW = re.compile(r"^\| `durabench ([^`]+)` \|", re.MULTILINE)
 SOMETIMES = {"full", "sampled", "turn", "skip", "skipif", "xfail"}
 """Marks of tests that do not run each time."""
 
-WITHOUT = {"agents check"}
-"""Commands that have no journey yet, and nothing may be added: other suites run them."""
-
 
 class Journey(NamedTuple):
     """What the source of a test says of it."""
@@ -95,19 +92,16 @@ def test_each_command_has_a_journey() -> None:
     missing = [
         f'run `durabench {command}` in a test marked `@pytest.mark.journey("{command}")`'
         for command in listed()
-        if command not in named | WITHOUT
+        if command not in named
     ]
     assert missing == []
-    assert sorted(named & WITHOUT) == []
     assert sorted(named - set(listed())) == []
 
 
 def test_a_command_with_an_environment_runs_in_both() -> None:
     """One journey of it has the fixture `environment`, which is the host and Docker in turn."""
     in_both = {command for each in journeys() if each.has_environment for command in each.commands}
-    missing = [
-        each for each in listed() if takes_environment(each) and each not in in_both | WITHOUT
-    ]
+    missing = [each for each in listed() if takes_environment(each) and each not in in_both]
     assert missing == []
 
 
