@@ -3,9 +3,11 @@
 import json
 
 import pytest
+from docker import DockerClient
 
-from eval import instances
+from eval import images, instances
 from tests.journeys.command_line import Terminal
+from tests.unfit_images import layered
 
 pytestmark = pytest.mark.slow
 
@@ -64,6 +66,31 @@ def test_tests_that_reach_a_limit_have_no_verdict_until_it_is_raised(terminal: T
     }
     [report] = (terminal.folder / "lake").glob("reports/small/*.md")
     assert "Resources: 1 GB of memory, 2 processors, 1,024 processes and" in report.read_text()
+
+
+@pytest.mark.docker
+def test_an_image_that_was_built_anew_counts_once(
+    terminal: Terminal, docker_client: DockerClient
+) -> None:
+    """The verdict on the earlier image stays on record, and each figure counts cells."""
+    repo = instances.task_repo("bundled")
+    assert repo is not None
+    list(images.build([FIRST], repo, client=docker_client))
+    prediction = {
+        "instance_id": FIRST.instance_id,
+        "model_name_or_path": "somebody",
+        "model_patch": FIRST.patch,
+    }
+    (terminal.folder / "all_preds.jsonl").write_text(json.dumps(prediction))
+    grade = ("grade", "all_preds.jsonl", "--name", "anew", "-d", "rows.jsonl", "-e", "docker")
+    for gradings, layer in enumerate(("RUN true", "RUN touch /later"), 1):
+        with layered(FIRST.image, layer, docker_client) as image:
+            row = json.dumps({**FIRST.row, "image": image}, default=str)
+            (terminal.folder / "rows.jsonl").write_text(row)
+            printed = terminal.durabench(*grade)
+        assert "somebody resolves 1 of 1" in printed
+        assert "\n0 of 1 resolved patches are suspect\n" in printed
+        assert len(terminal.rows("evaluations")) == gradings
 
 
 @pytest.mark.parametrize(
