@@ -26,6 +26,17 @@ class Ahead:
     def __post_init__(self) -> None:
         self.main = Workbench("", self.workspaces, self.log)
 
+    async def probe(self) -> None:
+        """Open the workspace of the main line, so that nothing is bought without one.
+
+        Do nothing if a recorded or reused step shows that there was one.
+
+        Raises:
+            WorkspaceError: the workspace is not available. If it is `Unfit`, it never will be.
+        """
+        if not (self.log.recorded or self.log.reuses):
+            await self.main.probe()
+
     def open(self, name: str) -> None:
         """Begin to open the workspace of a branch at the base commit.
 

@@ -252,7 +252,7 @@ class Line:
         if over:
             entry = replace(entry, kind="limit")
         if entry.kind == "model":
-            await self.attempt.ahead.main.probe()
+            await self.attempt.ahead.probe()
             request = await self._announced(entry, request)
             if deadline is not None and deadline.left_s <= 0:  # after a wait for the budget
                 await log.cancel(entry)
