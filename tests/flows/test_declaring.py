@@ -120,6 +120,7 @@ CHANGES: dict[str, Any] = {
     "isolation": "process",
     "rate_limits": {"openai": {"requests_per_minute": 10}},
     "network": True,
+    "resources": {"memory_gb": 8},
     "images": {"keep_gb": 5, "ahead": 0},
     "preflight": True,
     "audit": True,
