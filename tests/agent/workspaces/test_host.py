@@ -264,7 +264,7 @@ async def test_without_bash_the_error_is_clear(
     """The error asks for bash to be installed."""
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(WorkspaceError, match="need bash") as caught:
-        await opened()
+        await HostWorkspace.open(prepare=Path.mkdir, base_commit="HEAD")
     assert not caught.value.retryable
     assert entries(temporary) == []
 

@@ -25,6 +25,7 @@ WORKER = """
 import asyncio, sys, tempfile
 from pathlib import Path
 from agent.workspaces import DockerWorkspace, HostWorkspace
+from tests.agent.workspaces.conftest import make_repository
 
 kind, attempt, where = sys.argv[1:]
 labels = {"durabench.attempt": attempt}
