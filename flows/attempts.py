@@ -37,7 +37,7 @@ from flows.server.logs import attempt_line, brief, run_log, step_log
 from flows.storage.exact import make_readable
 from flows.storage.journals import blobs, open_journal
 from flows.storage.lake import Lake, Row
-from flows.verdicts import graded
+from flows.verdicts import grade_submission
 
 on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
     "on_step", default=lambda cell, step: None
@@ -316,7 +316,7 @@ async def solve_and_grade(cell: Cell, lake: Lake, *, stop: Stop) -> str:
     attempt_id = await solve_only(cell, lake, stop=stop)
     stop.check()
     there = submission(cell, attempt_id, lake)
-    return (await graded(there, lake, twice=cell.experiment.audit)).outcome
+    return (await grade_submission(there, lake, twice=cell.experiment.audit)).outcome
 
 
 async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:

@@ -6,10 +6,10 @@ from typing import Literal
 from prefect import flow
 
 from flows.experiments.resources import Resources
-from flows.grading import Grading, grade_file
 from flows.imports.predictions import PredictionSource
+from flows.predictions_file import Grading, grade_file
 from flows.server.progress import RunProgress
-from flows.verdicts import graded
+from flows.verdicts import grade_submission
 
 
 @flow(name="grade", flow_run_name="{name}")
@@ -50,4 +50,4 @@ async def grade(
     source = PredictionSource(name, dataset, split)
     limits = resources or Resources()
     how = Grading(environment, timeout_s, concurrency, network, audit, keep_gb, limits)
-    return await grade_file(predictions, source, how, lake, graded, RunProgress)
+    return await grade_file(predictions, source, how, lake, grade_submission, RunProgress)

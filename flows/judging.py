@@ -110,7 +110,7 @@ Second = Callable[[Submission, list[str], Lake, bool], Awaitable[object]]
 """Carries out `grade_again`, in the same way."""
 
 
-async def graded(
+async def grade_once(
     submission: Submission, lake: Lake, *, twice: bool, first: First, second: Second
 ) -> Verdict:
     """Return the recorded verdict for a submission. With `twice`, confirm it by a second grading.

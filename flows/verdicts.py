@@ -36,9 +36,9 @@ async def grade_again(
     return Completed(message=line, data=verdict)
 
 
-async def graded(submission: Submission, lake: Lake, *, twice: bool) -> Verdict:
-    """Return the verdict for a submission as `judging.graded` does, by task runs."""
-    return await judging.graded(submission, lake, twice=twice, first=_first, second=_second)
+async def grade_submission(submission: Submission, lake: Lake, *, twice: bool) -> Verdict:
+    """Return the verdict for a submission as `judging.grade_once` does, by task runs."""
+    return await judging.grade_once(submission, lake, twice=twice, first=_first, second=_second)
 
 
 async def _first(submission: Submission, lake: Lake, refresh: bool) -> list[str]:

@@ -181,11 +181,15 @@ def grade(
                 lambda: flow(predictions, name, dataset, split, *how, lake, audit, keep_gb, limits)
             )
     else:
-        from flows.grading import Grading, grade_file, graded_here, shown_here
+        from flows.predictions_file import Grading, grade_file, grade_without_prefect, shown_here
 
         settings = Grading(*how, audit, keep_gb, limits)
         settle()
-        run_here(lambda: grade_file(predictions, source, settings, lake, graded_here, shown_here))
+        run_here(
+            lambda: grade_file(
+                predictions, source, settings, lake, grade_without_prefect, shown_here
+            )
+        )
     built = report_files.read(store, name)
     report_files.write(store, built)
     console.report(store, built)

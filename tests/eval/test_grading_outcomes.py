@@ -66,7 +66,7 @@ def submit(
         instance = replace(make_instance(eval_script=script, image=image), base_commit="HEAD")
         place = Place("docker", image_ids[tag])
         submission = Submission("trial", "a", instance, 0, "attempt", patch, place, 60.0)
-        return (await verdicts.graded(submission, lake, twice=False)).outcome
+        return (await verdicts.grade_submission(submission, lake, twice=False)).outcome
 
     return graded
 

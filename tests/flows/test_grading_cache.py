@@ -13,7 +13,7 @@ from eval.types import Evaluation
 from flows.experiments.cells import Place, Submission
 from flows.grade import grade
 from flows.storage.lake import Lake
-from flows.verdicts import graded
+from flows.verdicts import grade_submission
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
 
@@ -56,11 +56,11 @@ async def test_every_ingredient_of_a_verdict_grades_again(
         replace(SUBMISSION, timeout_s=61.0),
     ]
     for made, submission in enumerate(changed, 1):
-        verdict = await graded(submission, lake, twice=False)
+        verdict = await grade_submission(submission, lake, twice=False)
         assert verdict.outcome == ("resolved" if submission.patch else "unresolved")
         assert len(gradings) == made
     monkeypatch.setattr(harness, "version", lambda: "6.0.0")
-    await graded(SUBMISSION, lake, twice=False)
+    await grade_submission(SUBMISSION, lake, twice=False)
     assert len(gradings) == 6
     assert len(lake.units("evaluations", "attempt-*", "trial", "a")) == 6
 
@@ -74,9 +74,9 @@ async def test_the_same_patch_is_graded_once(lake: Lake, gradings: list[Evaluati
         replace(SUBMISSION, attempt_id="arm", arm="b"),
         replace(SUBMISSION, attempt_id="experiment", experiment="later"),
     ]
-    together = await asyncio.gather(*(graded(each, lake, twice=False) for each in others))
+    together = await asyncio.gather(*(grade_submission(each, lake, twice=False) for each in others))
     for submission in reversed([*others, SUBMISSION]):
-        assert (await graded(submission, lake, twice=False)).outcome == "resolved"
+        assert (await grade_submission(submission, lake, twice=False)).outcome == "resolved"
     assert ([each.outcome for each in together], len(gradings)) == (["resolved"] * 4, 1)
     for submission in [*others, SUBMISSION]:
         units = lake.units(
@@ -93,9 +93,9 @@ async def test_a_second_grading_serves_every_attempt(
     """A second grading that one attempt requests confirms the verdicts of the other attempts,
     too."""
     other = replace(SUBMISSION, attempt_id="other", arm="b")
-    await graded(other, lake, twice=False)
+    await grade_submission(other, lake, twice=False)
     for submission in (SUBMISSION, other, SUBMISSION):
-        await graded(submission, lake, twice=True)
+        await grade_submission(submission, lake, twice=True)
     assert len(gradings) == 2
     for arm in ("a", "b"):
         [unit] = lake.units("evaluations", "*", "trial", arm)

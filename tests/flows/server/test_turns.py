@@ -16,7 +16,7 @@ from flows.experiments.stop import Stop
 from flows.server.turns import Slot, in_turn
 from flows.storage.journals import VARIABLE, open_journal
 from flows.storage.lake import Lake
-from flows.verdicts import graded
+from flows.verdicts import grade_submission
 from tests.waiting import until
 
 NAME = "work"
@@ -136,6 +136,6 @@ async def test_one_program_grades_a_patch_at_a_time(lake: Lake) -> None:
     journal.offer(name)
     journal.acquire(name, "elsewhere/1-1", 300)
     with pytest.raises(LeaseHeld) as caught:
-        await graded(submission, lake, twice=False)
+        await grade_submission(submission, lake, twice=False)
     assert caught.value.name == name
     assert lake.rows("evaluations", "trial") == []

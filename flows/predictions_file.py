@@ -31,7 +31,7 @@ _WAITS_S = (2.0, 4.0)
 """Seconds before the repetitions of a grading that infrastructure broke, as of a Prefect task."""
 
 
-class Graded(Protocol):
+class Grade(Protocol):
     """Returns the verdict for a submission."""
 
     async def __call__(self, submission: Submission, lake: Lake, *, twice: bool) -> Verdict: ...
@@ -55,7 +55,7 @@ async def grade_file(
     source: PredictionSource,
     how: Grading,
     lake: str | None,
-    graded: Graded,
+    grade: Grade,
     progress: Callable[[str, int, Lake], TerminalProgress],
 ) -> dict[str, str]:
     """Grade a predictions file. Return outcomes by instance id.
@@ -72,7 +72,7 @@ async def grade_file(
         network=how.network,
         resources=how.resources,
     )
-    outcomes = await _grade(submissions, source, how, store, graded, progress)
+    outcomes = await _grade(submissions, source, how, store, grade, progress)
     broken = outcomes.count("infrastructure")
     if broken:
         raise IncompleteRun(f"{broken} of {len(outcomes)} predictions could not be graded")
@@ -84,7 +84,7 @@ async def _grade(
     source: PredictionSource,
     how: Grading,
     store: Lake,
-    graded: Graded,
+    grade: Grade,
     progress: Callable[[str, int, Lake], TerminalProgress],
 ) -> list[str]:
     """Return the outcome of each submission."""
@@ -97,7 +97,7 @@ async def _grade(
             async with Slot(slots, is_kept=keep_gb is not None) as slot:
                 try:
                     async with placed(submission) as there:
-                        do = partial(graded, there, store, twice=how.audit)
+                        do = partial(grade, there, store, twice=how.audit)
                         verdict = await in_turn(do, submission.label, store, Stop(), slot)
                 except InfrastructureError as error:
                     await shown.advance(submission.label, f"infrastructure: {error}")
@@ -114,13 +114,13 @@ def shown_here(name: str, total: int, lake: Lake) -> TerminalProgress:
     return TerminalProgress(name, total)
 
 
-async def graded_here(submission: Submission, lake: Lake, *, twice: bool) -> Verdict:
-    """Return the verdict for a submission as `judging.graded` does, without Prefect.
+async def grade_without_prefect(submission: Submission, lake: Lake, *, twice: bool) -> Verdict:
+    """Return the verdict for a submission as `judging.grade_once` does, without Prefect.
 
     A server that has to be started for one command, and whose runs nobody watches, would take as
     much processor time as all the rest. Results are stored where and as Prefect stores them.
     """
-    return await judging.graded(submission, lake, twice=twice, first=_first, second=_second)
+    return await judging.grade_once(submission, lake, twice=twice, first=_first, second=_second)
 
 
 async def _first(submission: Submission, lake: Lake, refresh: bool) -> list[str]:
