@@ -39,7 +39,7 @@ class Grade(Protocol):
 
 @dataclass(frozen=True)
 class Grading:
-    """How the predictions of a file are graded."""
+    """The settings of the gradings of a predictions file."""
 
     environment: str = "auto"
     timeout_s: float = 1800.0
@@ -117,8 +117,8 @@ def shown_here(name: str, total: int, lake: Lake) -> TerminalProgress:
 async def grade_without_prefect(submission: Submission, lake: Lake, *, twice: bool) -> Verdict:
     """Return the verdict for a submission as `judging.grade_once` does, without Prefect.
 
-    A server that has to be started for one command, and whose runs nobody watches, would take as
-    much processor time as all the rest. Results are stored where and as Prefect stores them.
+    A private server would take as much processor time as all the rest. Results are stored where
+    and as Prefect stores them.
     """
     return await judging.grade_once(submission, lake, twice=twice, first=_first, second=_second)
 
