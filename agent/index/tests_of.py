@@ -125,7 +125,7 @@ def covering(
         near = _folders(covering.path)
         return (
             -round(covering.points, 6),
-            -max(len(near & each) for each in folders),
+            -max((len(near & each) for each in folders), default=0),
             covering.path,
         )
 

@@ -108,7 +108,11 @@ async def test_any_path_inside_is_accepted(workspace: Workspace, implementer: To
 
 async def test_an_option_is_a_path(host: Workspace, implementer: Toolbox) -> None:
     """A path that looks like an option of a program is treated as a path."""
-    result = await implementer.use(host, "run_tests", {"paths": ["--version"]})
+    named = {"paths": ["--version"]}
+    refused = await implementer.use(host, "run_tests", named)
+    assert refused.output == "--version is not a file of the repository"
+    await host.write("--version", b"")
+    result = await implementer.use(host, "run_tests", named)
     assert result.tests is not None
     assert result.tests.command.endswith(" ./--version")
     assert "no file" in (await implementer.use(host, "read", {"path": "--help"})).output
