@@ -16,7 +16,7 @@ GB = 2**30
 RESERVE_BYTES = GB // 2
 """Containers are ended when less is free on the disk of Docker's machine, for whatever reason."""
 
-_DISK_CHECK_S = 1.0
+_DISK_CHECK_S = 5.0
 _DISK_CHECK_SHARE = 0.2
 """Largest part of the time that measuring may take: a daemon walks through the files."""
 
@@ -39,7 +39,7 @@ class Limits:
     """A share of time, so that machines with fewer processors accept it. Equal for every arm."""
     disk_bytes: int = 20 * GB
     """Of files that are written or changed. Few of Docker's storage drivers have quotas, so the
-    size is measured about once a second, and a container that is too large is ended."""
+    size is measured every five seconds, and a container that is too large is ended."""
 
 
 class Observer:
