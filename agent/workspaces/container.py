@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from time import sleep
 from typing import Any, Self
 
@@ -81,6 +82,7 @@ _END_ALL = "kill -KILL -1"
 _LIST_LARGE = ["find", "/", "-xdev", "-type", "f", "-size", "+1M", "-printf", "%s %b\\n"]
 _CPU_PERIOD_US = 100_000
 _CONFLICT = 409
+_KILLED = 137  # the exit code of a first process that SIGKILL ended
 _STREAM_BYTES = 2**20
 _CLIENT_LOCK = threading.Lock()
 
@@ -200,8 +202,18 @@ class DockerWorkspace(ShellWorkspace):
         return self._observer.news(self._shell.pressure)
 
     async def _in_a_shell(self, command: str, **how: Any) -> Finished:
-        try:
+        with self._explained():
             return await super()._in_a_shell(command, **how)
+
+    async def _replace(self) -> None:
+        with self._explained():
+            await super()._replace()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Name the limit that ended the container as the reason of a failure."""
+        try:
+            yield
         except WorkspaceError as error:
             if reason := self._observer.ending():
                 raise Destroyed(reason) from error
@@ -348,10 +360,17 @@ class _Container:
         return used, shutil.disk_usage(folder).free if folder else sys.maxsize
 
     def is_out_of_memory(self) -> bool:
-        """Return True if a container that ended has lost a process for lack of memory; blocking."""
+        """Return True if a container that ended has lost a process for lack of memory; blocking.
+
+        Its state lacks that if Docker heard of the end first. Then an event comes a moment later.
+        """
         with docker_errors(self._image):
             state = client().containers.get(self._name).attrs["State"]
-        return bool(state["OOMKilled"])
+            if state["OOMKilled"] or state["ExitCode"] != _KILLED:
+                return bool(state["OOMKilled"])
+            ended = int(datetime.fromisoformat(state["FinishedAt"]).timestamp())
+            wanted = {"container": self.id, "event": "oom"}
+            return any(client().events(since=ended - 1, until=ended + 2, filters=wanted))
 
     def is_alive(self) -> bool:
         """Return True if the container runs, and goes on doing so; blocking."""

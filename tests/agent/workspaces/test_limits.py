@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from docker import DockerClient
@@ -13,6 +14,7 @@ pytestmark = pytest.mark.docker
 
 MB = 2**20
 SMALL = Limits(memory_bytes=64 * MB, pids=60, disk_bytes=100 * MB)
+SMALL_DISK = replace(SMALL, memory_bytes=1024 * MB)  # for what waits to be written, too
 EAT = "python3 -c 'x = bytearray(300 * 2**20)'"
 MEMORY = {"memory_gb": "the memory limit of 0.0625 GB"}
 PIDS = {"pids": "the limit of 60 processes"}
@@ -47,13 +49,27 @@ async def test_a_command_is_told_the_limit_that_it_reached(
     assert (await workspace.run("echo fine", timeout_s=10)).output == "fine\n"
 
 
+async def test_a_container_that_loses_its_first_process_for_lack_of_memory_has_ended(
+    workspace: DockerWorkspace,
+) -> None:
+    """The kernel chooses process 1 here. Docker often hears of the end before the reason."""
+    with pytest.raises(Destroyed, match=r"the container reached the memory limit of 0\.0625 GB"):
+        await workspace.run(
+            "echo 1000 >/proc/1/oom_score_adj; head -c 40M /dev/zero | tail & "
+            "head -c 40M /dev/zero | tail",
+            timeout_s=60,
+        )
+    assert workspace.limits_reached == MEMORY
+
+
 @pytest.mark.parametrize(
     "command", ["dd if=/dev/zero of=/var/big bs=1M", "fallocate -l 1G big; sleep 60"]
 )
 async def test_a_container_that_writes_without_end_is_ended(
-    workspace: DockerWorkspace, docker_client: DockerClient, command: str
+    image: str, docker_client: DockerClient, command: str
 ) -> None:
     """It is removed with its files, whether they are in the work tree or not."""
+    workspace = await DockerWorkspace.open(image=image, base_commit="base", limits=SMALL_DISK)
     with pytest.raises(Destroyed, match=r"the container reached the disk limit of 0\.0977 GB"):
         await workspace.run(command, timeout_s=60)
     assert list(workspace.limits_reached) == ["disk_gb"]
