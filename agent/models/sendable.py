@@ -19,8 +19,21 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 def sendable(messages: Sequence[Message]) -> list[Message]:
     """Return messages whose texts can be encoded and whose calls have ids of their own."""
-    if _is_sendable(messages):
-        return list(messages)
+    if not _is_text(messages):
+        return _with_ids(_encodable(messages))
+    calls = [call for message in messages for call in message.get("tool_calls") or ()]
+    ids = {call.get("id") for call in calls if _is_id(call.get("id"))}
+    return list(messages) if len(ids) == len(calls) else _with_ids(messages)
+
+
+def _is_text(messages: Sequence[Message]) -> bool:
+    """Return True if there are no lone surrogates, as in nearly all conversations."""
+    text = json.dumps(messages, ensure_ascii=False)
+    return not (_SURROGATE.search(text) or _SURROGATE_ESCAPE.search(text))
+
+
+def _with_ids(messages: Sequence[Message]) -> list[Message]:
+    """Return messages whose calls have ids of their own."""
     taken: set[str] = set()
     open_calls: list[tuple[Any, str]] = []
     sent = []
@@ -35,18 +48,8 @@ def sendable(messages: Sequence[Message]) -> list[Message]:
             message = {**message, "tool_calls": named}
         elif message.get("role") == "tool":
             message = {**message, "tool_call_id": _answered(message, open_calls)}
-        sent.append(_encodable(message))
+        sent.append(message)
     return sent
-
-
-def _is_sendable(messages: Sequence[Message]) -> bool:
-    """Return True if nothing has to be changed, as for nearly all conversations."""
-    text = json.dumps(messages, ensure_ascii=False)
-    if _SURROGATE.search(text) or _SURROGATE_ESCAPE.search(text):
-        return False
-    calls = [call for message in messages for call in message.get("tool_calls") or ()]
-    ids = {call.get("id") for call in calls if _is_id(call.get("id"))}
-    return len(ids) == len(calls)
 
 
 def _is_id(written: Any) -> bool:
