@@ -9,7 +9,7 @@ judging     a patch on a fresh copy, compared with the base commit
 debugging   detection of recurring errors
 """
 
-from agent.checks.baseline import SHARE, Baseline, FileRun, baseline, run_again
+from agent.checks.baseline import SHARE, Baseline, BaseRun, baseline, run_again
 from agent.checks.comparing import regressions
 from agent.checks.covering import find_covering
 from agent.checks.judging import PatchCheck, checked
@@ -18,8 +18,8 @@ from agent.checks.running import apply_patch, merge_runs, no_result, run_protect
 
 __all__ = [
     "SHARE",
+    "BaseRun",
     "Baseline",
-    "FileRun",
     "Named",
     "PatchCheck",
     "apply_patch",

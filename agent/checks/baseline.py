@@ -22,8 +22,8 @@ _PATIENCE, _PATIENCE_S = 5.0, 30.0
 
 
 @dataclass(frozen=True)
-class FileRun:
-    """The run of one test file on the base commit, or of all tests of a command without paths."""
+class BaseRun:
+    """A run of test files on the base commit, or of all tests of a command without paths."""
 
     paths: tuple[str, ...]
     run: TestRun
@@ -34,24 +34,36 @@ class FileRun:
         """True if it was ended at its limit."""
         return self.run.exit_code == TIMED_OUT
 
+    @property
+    def shows_something(self) -> bool:
+        """True if it ended, and a test passes and nothing contradicts that.
+
+        Where the runner names no tests, its exit code decides.
+        """
+        run = self.run
+        if self.is_late or run.problem:
+            return False
+        names_tests = run.observed or run.passed or run.failed or run.errors
+        return bool(run.passed if names_tests else run.exit_code == 0)
+
 
 @dataclass(frozen=True)
 class Baseline:
     """Test files that work on the base commit, and their runs."""
 
-    files: tuple[FileRun, ...]
+    runs: tuple[BaseRun, ...]
     left_out: tuple[str, ...] = ()
     """One line for each file that is not run, with the reason."""
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The test files that are run with a change."""
-        return tuple(path for file in self.files for path in file.paths)
+        return tuple(path for run in self.runs for path in run.paths)
 
     @property
     def run(self) -> TestRun | None:
         """Their runs as one; None without any."""
-        return merge_runs([file.run for file in self.files]) if self.files else None
+        return merge_runs([each.run for each in self.runs]) if self.runs else None
 
 
 async def baseline(
@@ -61,40 +73,52 @@ async def baseline(
     session: Session,
     *,
     share: float = SHARE,
-    known: dict[str, FileRun] | None = None,
+    known: dict[str, BaseRun] | None = None,
 ) -> Baseline:
     """Run existing tests on the base commit, the likeliest first, within a share of the time.
 
-    Each file runs alone, so that one that cannot be imported does not end the others, and its
-    duration is known. It may take half of the time that is left, the last one all of it. A file
-    that does not end in time is left out; so is one of which nothing passes, unless that is so of
-    all. A command that takes no paths is one run, which only the limit of every run ends. All times
-    are those of recorded steps. The work tree is restored after each file.
+    All files run together, for a quarter of the time. If that run does not end, or nothing passes,
+    because one file cannot be imported, say, the first file runs alone, for half of the time that
+    is left, and the others together, and so on. The last one may take all that is left. A file that
+    does not end in time is left out; so is one of which nothing passes, unless that is so of all,
+    or the names of tests do not tell. A command that takes no paths is one run, which only the
+    limit of every run ends. All times are those of recorded steps. The work tree is restored after
+    each run.
 
-    `known` has the runs of files that ran before, and gets the others.
+    `known` has runs of such files from before, and gets the others.
     """
     known = {} if known is None else known
     takes_paths = tools.runner.takes_paths
-    units = [(path,) for path in paths] if takes_paths else [tuple(paths)]
-    waiting = [unit for unit in units if unit[0] not in known]
+    runs: list[BaseRun] = []
+    for path in paths:
+        old = known.get(path)
+        if old and {*old.paths} <= {*paths} and old not in runs:
+            runs.append(old)
     left_s = _limit_s(session, share) if takes_paths else tools.test_timeout_s
     left_out: list[str] = []
-    for number, unit in enumerate(waiting, 1):
-        limit_s = left_s if number == len(waiting) else left_s / 2
-        if limit_s < 1:
-            left_out.append(f"{unit[0]} was not run: the tests before it took the time for tests")
-            continue
-        known[unit[0]] = ran = await _run(unit, tools, protection, session, limit_s)
-        left_s -= ran.duration_s
-    runs = [known[unit[0]] for unit in units if unit[0] in known]
+    rest = tuple(path for path in paths if all(path not in old.paths for old in runs))
+    waiting = [rest] if rest else []
+    while waiting:
+        unit = waiting.pop(0)
+        is_group = takes_paths and len(unit) > 1
+        limit_s = left_s / 4 if is_group else left_s / 2 if waiting else left_s
+        ran = await _run(unit, tools, protection, session, limit_s) if limit_s >= 1 else None
+        left_s -= ran.duration_s if ran else 0.0
+        if is_group and not (ran and ran.shows_something):
+            waiting[:0] = [unit[:1], unit[1:]]
+        elif ran:
+            runs.append(ran)
+            known.update(dict.fromkeys(ran.paths, ran))
+        else:
+            left_out.append(f"{unit[0]} was not run: other tests took the time for tests")
     left_out += [
-        f"{file.paths[0]} was left out: it takes longer than {file.duration_s:.0f} s without the "
+        f"{late.paths[0]} was left out: it takes longer than {late.duration_s:.0f} s without the "
         "change"
-        for file in runs
-        if file.is_late
+        for late in runs
+        if late.is_late
     ]
-    ended = [file for file in runs if not file.is_late]
-    working = [file for file in ended if _shows_something(file.run)]
+    ended = [each for each in runs if not each.is_late]
+    working = [each for each in ended if each.shows_something]
     return Baseline(tuple(working or ended), tuple(left_out))
 
 
@@ -103,9 +127,9 @@ async def run_again(
 ) -> TestRun | None:
     """Run the files of a baseline with a change. Return their runs as one, None without files."""
     runs = []
-    for file in before.files:
-        limit_s = _PATIENCE * file.duration_s + _PATIENCE_S
-        runs.append(await run_tests(file.paths, tools, protection, session, limit_s=limit_s))
+    for old in before.runs:
+        limit_s = _PATIENCE * old.duration_s + _PATIENCE_S
+        runs.append(await run_tests(old.paths, tools, protection, session, limit_s=limit_s))
     return merge_runs(runs) if runs else None
 
 
@@ -124,19 +148,14 @@ async def _run(
     protection: Protection,
     session: Session,
     limit_s: float,
-) -> FileRun:
+) -> BaseRun:
     tree, made = session.tree, len(_own(session))
     done = await run_tests(paths, tools, protection, session, limit_s=limit_s)
     duration_s = sum(step.duration_s for step in _own(session)[made:])
     await session.take(tree)
-    return FileRun(paths, done, duration_s)
+    passing = tuple(path for path in paths if any(name.startswith(path) for name in done.passed))
+    return BaseRun(passing or paths, done, duration_s)
 
 
 def _own(session: Session) -> list[Step]:
     return [step for step in session.steps if step.scope == session.name]
-
-
-def _shows_something(run: TestRun) -> bool:
-    """Return True if a test passes and nothing contradicts that, or the runner names no tests."""
-    named = run.observed or run.passed or run.failed or run.errors
-    return not run.problem and bool(run.passed if named else run.exit_code == 0)

@@ -49,7 +49,7 @@ async def _existing(names: Sequence[str], session: Session) -> dict[str, str]:
 
     async def look(workspace: Workspace) -> list[str]:
         inner = [path for path in paths.values() if not path.startswith(("/", ".."))]
-        return [path for path in inner if await workspace.original(path) is not None]
+        return [*await workspace.originals(inner)]
 
     found = await session.act("named tests", {"names": list(names)}, look, list[str], depends_on={})
     return {name: path for name, path in paths.items() if path in found}

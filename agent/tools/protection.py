@@ -104,11 +104,8 @@ async def _find_owner(workspace: Workspace, changed: Sequence[str]) -> Callable[
     if all(map(BY_CONVENTION.owns, changed)):
         return BY_CONVENTION.owns
     if workspace not in _stated:
-        texts = {}
-        for name in ROOT_FILES:
-            content = await workspace.original(name)
-            if content is not None:
-                texts[name] = content.decode("utf-8", "replace")
+        contents = await workspace.originals(ROOT_FILES)
+        texts = {name: content.decode("utf-8", "replace") for name, content in contents.items()}
         _stated[workspace] = read_test_files(texts, texts.__getitem__)
     stated = _stated[workspace]
     return lambda path: stated.owns(path) or BY_CONVENTION.owns(path)
@@ -132,11 +129,11 @@ async def _keep(workspace: Workspace, path: str, content: bytes) -> bool:
 
 async def _settings_differ(workspace: Workspace, path: str) -> bool:
     """Return True if the test runners' settings in a file changed, or it cannot be read."""
-    before = await workspace.original(path)
+    before = (await workspace.originals([path])).get(path, b"")
     try:
         now = await workspace.read(path)
     except FileNotFoundError:
         now = b""
     except OSError:
         return True
-    return differ(path, before or b"", now)
+    return differ(path, before, now)

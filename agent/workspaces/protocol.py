@@ -148,10 +148,10 @@ class Workspace(Protocol):
         """
         ...
 
-    async def original(self, path: str) -> bytes | None:
-        """Return the content that a file had at the opening, or None.
+    async def originals(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """Return the contents that files had at the opening, without those that did not exist.
 
-        The path is relative to the root. For a symbolic link, return its target.
+        The paths are relative to the root. For a symbolic link, return its target.
         """
         ...
 

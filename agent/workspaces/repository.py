@@ -4,6 +4,7 @@ import base64
 import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from io import BytesIO
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -75,20 +76,20 @@ class ShellWorkspace(ShellFiles):
             return current.blobs[path] == blob_id(content)
         return await super().holds(path, content)
 
-    async def original(self, path: str) -> bytes | None:
-        """Return the content that a file had at the opening, or None if it did not exist.
+    async def originals(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """Return the contents that files had at the opening, without those that did not exist.
 
-        The path is relative to the root. For a symbolic link, return its target.
+        The paths are relative to the root. For a symbolic link, return its target.
 
         Raises:
             Destroyed: there is no repository any more.
             WorkspaceError: the shell is gone.
         """
-        work = f"name={shlex.quote(path)}\nfirmly original"
-        done = await self._work_tree(work, keep_bytes=MAX_FILE_BYTES)
-        if done.exit_code == 44:
-            return None
-        return self._output(done, f"original of {path}")
+        given = "\0".join(paths).encode(errors="surrogateescape")
+        done = await self._work_tree(
+            "firmly originals", given=given, keep_bytes=MAX_FILE_BYTES * max(1, len(paths))
+        )
+        return _parse_originals(self._output(done, "originals of files"))
 
     async def changes(self, since: str | None = None) -> list[Change]:
         """Return the differences from the opening, sorted by path.
@@ -323,6 +324,19 @@ class ShellWorkspace(ShellFiles):
             )
             raise WorkspaceError(message) if retryable else Destroyed(message)
         return done.head + done.tail
+
+
+def _parse_originals(printed: bytes) -> dict[str, bytes]:
+    """Parse what `originals` of `work_tree.sh` prints."""
+    entries, _, contents = (b"\0" + printed).partition(b"\0\0")
+    stream, found = BytesIO(contents), {}
+    for entry in entries.split(b"\0"):
+        kind, _, path = entry.partition(b"\t")
+        if b" blob " in kind:
+            size = int(stream.readline().split()[-1])
+            found[path.decode(errors="surrogateescape")] = stream.read(size)
+            stream.read(1)
+    return found
 
 
 def _expect_inside(path: str) -> None:

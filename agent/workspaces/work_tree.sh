@@ -326,11 +326,17 @@ move_from_base() {
   done <"$scratch/delta" | git update-index -z --index-info && difference >"$scratch/moved"
 }
 
-# Prints the content of the path $name at the opening. Exits with 44 if there is no such file.
-original() {
+# Prints which of the paths in $scratch/given there were at the opening, as `ls-tree` does, an empty
+# line, and the contents of those that are files, as `cat-file --batch` does.
+originals() {
   look bytes || return
-  git cat-file -e "$opening:$name" 2>/dev/null || exit 44
-  git cat-file blob "$opening:$name"
+  local mode type object
+  xargs -0r git ls-tree -z "$opening" -- <"$scratch/given" >"$scratch/found" || return
+  cat -- "$scratch/found"
+  printf '\0'
+  while read -rd '' mode type object _; do
+    [[ $type == blob ]] && printf '%s\n' "$object"
+  done <"$scratch/found" | git cat-file --batch
 }
 
 # Restores the work tree $want, which is the opening with the patch in $scratch/given. Prints it: see

@@ -289,6 +289,6 @@ async def _with_baseline(state: State, found: Reproduction, session: Session) ->
     return replace(
         found,
         regression_tests=working.paths,
-        regression_runs=working.files,
+        regression_runs=working.runs,
         baseline=working.run,
     )

@@ -12,7 +12,7 @@ from agent.arms.durable.answers import (
     Review,
 )
 from agent.arms.durable.profile import CommonProfile, FullProfile
-from agent.checks import FileRun, Named, find_named
+from agent.checks import BaseRun, Named, find_named
 from agent.conversation.exchanges import Limits
 from agent.conversation.limits import LimitReached, Meter
 from agent.conversation.person import said_by
@@ -69,7 +69,7 @@ class Reproduction:
     anchor: Anchor | None = None
     regression_tests: tuple[str, ...] = ()
     """Existing test files."""
-    regression_runs: tuple[FileRun, ...] = ()
+    regression_runs: tuple[BaseRun, ...] = ()
     """The run of each at the base commit."""
     baseline: TestRun | None = None
     """Run of the regression tests at the base commit, where some may already fail.
@@ -178,7 +178,7 @@ class Evidence:
     reproduction: Reproduction = field(default_factory=Reproduction)
     withdrawn: list[Anchor] = field(default_factory=list)
     """New tests that were ruled to ask for something that the task does not."""
-    baselines: dict[str, FileRun] = field(default_factory=dict)
+    baselines: dict[str, BaseRun] = field(default_factory=dict)
     """Runs of existing test files on the base commit, by their paths."""
     not_run: list[str] = field(default_factory=list)
     """One line for each test that a model named and that was not run, with the reason."""

@@ -75,7 +75,8 @@ async def _strays(
     unwritten = [c.path for c in changes if c.status == "added" and c.path not in written]
     if not unwritten:
         return []
-    gone = [await workspace.original(c.path) for c in changes if c.status == "deleted"]
+    deleted = [change.path for change in changes if change.status == "deleted"]
+    gone = (await workspace.originals(deleted)).values()
     patch = await workspace.diff()
     return [
         path
@@ -93,7 +94,7 @@ def _is_imported(path: str, patch: str) -> bool:
     return re.search(rf"^\+\s*(import|from)\b[^#\n]*\b{name}\b", patch, re.MULTILINE) is not None
 
 
-async def _holds_one_of(workspace: Workspace, path: str, contents: Sequence[bytes | None]) -> bool:
+async def _holds_one_of(workspace: Workspace, path: str, contents: Collection[bytes]) -> bool:
     """Return True if a file's content is one of `contents`. An unreadable file matches none."""
     if not contents:
         return False

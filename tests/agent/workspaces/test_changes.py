@@ -216,10 +216,12 @@ async def test_a_state_that_an_earlier_release_saved(workspace: Workspace) -> No
 async def test_the_content_at_the_opening(workspace: Workspace) -> None:
     """The original content of an edited or deleted file is available. A new file has none."""
     await sh(workspace, "echo 4 >crlf.txt; rm gone.txt; echo new >new.txt; git add -A")
-    assert await workspace.original("crlf.txt") == b"un\r\ndeux\r\n"
-    assert await workspace.original("gone.txt") == b"gone\n"
-    assert await workspace.original("new.txt") is None
-    assert await workspace.original("nowhere/new.txt") is None
+    paths = ["new.txt", "gone.txt", "nowhere/new.txt", "crlf.txt"]
+    assert await workspace.originals(paths) == {
+        "crlf.txt": b"un\r\ndeux\r\n",
+        "gone.txt": b"gone\n",
+    }
+    assert await workspace.originals([]) == {}
 
 
 async def test_no_checkpoint_is_the_opening(workspace: Workspace) -> None:
