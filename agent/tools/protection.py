@@ -9,7 +9,6 @@ Python could import in place of pytest or of the standard library are removed.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from weakref import WeakKeyDictionary
 
 from agent.errors import WorkspaceError
 from agent.paths import is_test_support, shadows_a_module
@@ -93,21 +92,21 @@ def _is_of_tests(path: str, owns: Callable[[str], bool]) -> bool:
     return owns(path) or owns(f"{path}/any")
 
 
-_stated: WeakKeyDictionary[Workspace, TestFiles] = WeakKeyDictionary()
+_stated: dict[str, TestFiles] = {}
 
 
 async def _find_owner(workspace: Workspace, changed: Sequence[str]) -> Callable[[str], bool]:
     """Return what tells files of tests from others, as the root of the base tree states it.
 
-    That is read once for each workspace, and only if a file changed that convention takes for none.
+    That is read once for equal trees, and only if a file changed that convention takes for none.
     """
     if all(map(BY_CONVENTION.owns, changed)):
         return BY_CONVENTION.owns
-    if workspace not in _stated:
+    if workspace.opening not in _stated:
         contents = await workspace.originals(ROOT_FILES)
         texts = {name: content.decode("utf-8", "replace") for name, content in contents.items()}
-        _stated[workspace] = read_test_files(texts, texts.__getitem__)
-    stated = _stated[workspace]
+        _stated[workspace.opening] = read_test_files(texts, texts.__getitem__)
+    stated = _stated[workspace.opening]
     return lambda path: stated.owns(path) or BY_CONVENTION.owns(path)
 
 

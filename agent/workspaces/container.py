@@ -149,7 +149,8 @@ class DockerWorkspace(ShellWorkspace):
             await uninterrupted(asyncio.to_thread(container.start, options))
             shell = await container.connect(root)
             workspace = cls(container, shell, root=root, base_commit=base_commit)
-            await workspace._begin(f"image {image}", lenient=grading)
+            tools = f"{container.image_digest}, user {options.get('user', 'of the image')}"
+            await workspace._begin(f"image {image}", tools, lenient=grading)
         except BaseException:
             await uninterrupted(container.close())
             raise

@@ -82,7 +82,7 @@ class HostWorkspace(ShellWorkspace):
         try:
             await uninterrupted(asyncio.to_thread(prepare, folder.repository))
             workspace = cls(folder, await folder.connect(), base_commit=base_commit)
-            await workspace._begin()
+            await workspace._begin("the folder", os.environ.get("PATH", ""))
         except BaseException:
             await uninterrupted(folder.close())
             raise

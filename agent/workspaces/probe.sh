@@ -1,5 +1,6 @@
 # Finds what keeps a workspace from being worked in, before any work begins. `probe` is called after
-# `enter` of `work_tree.sh`, prints one line and exits with 45 if there is such a thing.
+# `enter` of `work_tree.sh`, prints one line and exits with 45 if there is such a thing. $tools is
+# `fit` if the tools of the place are known to be.
 
 oldest_git=2.20
 needed=(git find grep xargs cmp cp rm cat mkdir stat sort comm base64)
@@ -12,7 +13,7 @@ unfit() {
 probe() {
   # A workspace that was saved as an image was probed when it was opened.
   [[ ! -d $scratch/start ]] || return 0
-  probe_tools
+  [[ $tools == fit ]] || probe_tools
   probe_repository
   ((EUID == 0)) || probe_ownership
   [[ -w . ]] || may_not "$root"

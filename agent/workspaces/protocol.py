@@ -85,6 +85,11 @@ class Workspace(Protocol):
         ...
 
     @property
+    def opening(self) -> str:
+        """Id of the work tree at the opening, equal for equal trees; '' without a repository."""
+        ...
+
+    @property
     def limits_reached(self) -> Mapping[str, str]:
         """The limits that were reached since the opening: name of the setting to description.
 

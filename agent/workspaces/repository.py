@@ -52,6 +52,9 @@ class _Opening(NamedTuple):
     files: Collection[str]
 
 
+_fit_tools: set[str] = set()
+
+
 class ShellWorkspace(ShellFiles):
     """The workspace protocol except for opening and closing, over any shell."""
 
@@ -76,6 +79,11 @@ class ShellWorkspace(ShellFiles):
             return current.blobs[path] == blob_id(content)
         return await super().holds(path, content)
 
+    @property
+    def opening(self) -> str:
+        """Id of the work tree at the opening, equal for equal trees; '' without a repository."""
+        return self._opening.tree if self._opening else ""
+
     async def originals(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Return the contents that files had at the opening, without those that did not exist.
 
@@ -85,7 +93,7 @@ class ShellWorkspace(ShellFiles):
             Destroyed: there is no repository any more.
             WorkspaceError: the shell is gone.
         """
-        given = "\0".join(paths).encode(errors="surrogateescape")
+        given = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")
         done = await self._work_tree(
             "firmly originals", given=given, keep_bytes=MAX_FILE_BYTES * max(1, len(paths))
         )
@@ -245,16 +253,22 @@ class ShellWorkspace(ShellFiles):
         """The files at the opening."""
         return self._opening.files if self._opening else ()
 
-    async def _begin(self, what: str = "the folder", *, lenient: bool = False) -> bool:
+    async def _begin(self, what: str, tools: str, *, lenient: bool = False) -> bool:
         """Save the repository's state, once and before any command. Return True if there is one.
+
+        `tools` identifies the programs that commands find. They are probed once in each process.
 
         Raises:
             Unfit: no work is possible in `what`. If `lenient`, return False.
         """
-        work = "(probe >/dev/null) || exit 0\nbegin" if lenient else "probe\nbegin"
+        probe = f"tools={'fit' if tools in _fit_tools else 'unknown'}\nprobe"
+        work = f"({probe} >/dev/null) || exit 0\nbegin" if lenient else f"{probe}\nbegin"
         done = await self._work_tree(work, keep_bytes=MAX_FILE_BYTES)
         expect_fit(done, what)
-        return self._remember(self._output(done, "repository", retryable=True))
+        has_begun = self._remember(self._output(done, "repository", retryable=True))
+        if has_begun:
+            _fit_tools.add(tools)
+        return has_begun
 
     async def _begin_again(self) -> bool:
         """Continue from the state that another program saved. Return True if there is one."""

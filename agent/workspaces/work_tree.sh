@@ -330,13 +330,20 @@ move_from_base() {
 # line, and the contents of those that are files, as `cat-file --batch` does.
 originals() {
   look bytes || return
-  local mode type object
-  xargs -0r git ls-tree -z "$opening" -- <"$scratch/given" >"$scratch/found" || return
-  cat -- "$scratch/found"
-  printf '\0'
-  while read -rd '' mode type object _; do
-    [[ $type == blob ]] && printf '%s\n' "$object"
-  done <"$scratch/found" | git cat-file --batch
+  local paths entries=() objects=() entry head at
+  mapfile -d '' -t paths <"$scratch/given"
+  for ((at = 0; at < ${#paths[@]}; at += 200)); do
+    mapfile -d '' -t -O "${#entries[@]}" entries < <(
+      git ls-tree -z "$opening" -- "${paths[@]:at:200}"
+    )
+    wait "$!" || return
+  done
+  printf '%s\0' "${entries[@]}" ''
+  for entry in "${entries[@]}"; do
+    head=${entry%%$'\t'*}
+    [[ $head != *' blob '* ]] || objects+=("${head##* }")
+  done
+  ((${#objects[@]} == 0)) || printf '%s\n' "${objects[@]}" | git cat-file --batch
 }
 
 # Restores the work tree $want, which is the opening with the patch in $scratch/given. Prints it: see
