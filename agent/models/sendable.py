@@ -13,7 +13,6 @@ from typing import Any
 from agent.models.protocol import Message
 
 # A pair of escapes is a character. A lone one is no text.
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -29,7 +28,11 @@ def sendable(messages: Sequence[Message]) -> list[Message]:
 def _is_text(messages: Sequence[Message]) -> bool:
     """Return True if there are no lone surrogates, as in nearly all conversations."""
     text = json.dumps(messages, ensure_ascii=False)
-    return not (_SURROGATE.search(text) or _SURROGATE_ESCAPE.search(text))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return _SURROGATE_ESCAPE.search(text) is None
 
 
 def _with_ids(messages: Sequence[Message]) -> list[Message]:
