@@ -1,7 +1,6 @@
 """The highest possible cost of a call: its size in tokens, at the prices in use."""
 
 import functools
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -45,12 +44,9 @@ def estimated_tokens(request: ModelRequest) -> int:
 
     English text and code have 3.3 to 4.5 bytes per token. Other scripts have as little as one.
     """
+    text, images = request.text, 0
     if request.foreign is not None:
-        body: Any = request.foreign.asked.text
-        images = request.foreign.asked.image_tokens
-    else:
-        body, images = [request.messages, request.tools], 0
-    text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+        text, images = request.foreign.asked.text, request.foreign.asked.image_tokens
     plain, other = len(text), 0
     if not text.isascii():  # which most texts are, and to encode them takes longer
         plain = len(text.encode("ascii", "ignore"))

@@ -14,7 +14,7 @@ from agent.errors import ContextWindowExceeded, RequestRefused
 from agent.models import http, native, windows
 from agent.models.answers import dialect_of, read_answer
 from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, estimated_tokens, listed_name
-from agent.models.chat import CHARS_PER_TOKEN, essential, tokens
+from agent.models.chat import CHARS_PER_TOKEN, essential
 from agent.models.costs import cost_of
 from agent.models.litellm_loading import load, loaded, unlogged
 from agent.models.protocol import Foreign, ModelInfo, ModelReply, ModelRequest, Parameters
@@ -117,7 +117,7 @@ class LiteLLMModel:
                 raise EmptyAnswer("the answer has no choices")
             return response, _reported(response, noted.body)
 
-        size, resend = tokens(request.messages), request.before_resend
+        size, resend = estimated_tokens(request), request.before_resend
         answer, latency_s, retries = await self._sent(send, size, resend)
         return self._reply(*answer, latency_s, retries)
 
@@ -192,7 +192,7 @@ class LiteLLMModel:
             **{name: value for name, value in spec.extra.items() if name not in OUTPUT_LIMITS},
             **{name: value for name, value in optional.items() if value is not None},
             "model": _sent_name(spec),
-            "messages": sendable(request.messages),
+            "messages": sendable(request),
             "timeout": spec.timeout_s,
             # Only our own retry policy applies: LiteLLM's would multiply with it.
             "num_retries": 0,

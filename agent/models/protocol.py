@@ -1,6 +1,7 @@
 """The model interface of an arm: messages in, one assistant message and its usage out."""
 
 import functools
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -131,6 +132,11 @@ class ModelRequest:
 
     Raises BudgetExhausted if it must not be sent again.
     """
+
+    @functools.cached_property
+    def text(self) -> str:
+        """Messages and tools as JSON, with characters as they are. Written once, as it is long."""
+        return json.dumps([self.messages, self.tools], ensure_ascii=False)
 
 
 @dataclass(frozen=True)

@@ -10,24 +10,24 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent.models.protocol import Message
+from agent.models.protocol import Message, ModelRequest
 
 # A pair of escapes is a character. A lone one is no text.
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def sendable(messages: Sequence[Message]) -> list[Message]:
+def sendable(request: ModelRequest) -> list[Message]:
     """Return messages whose texts can be encoded and whose calls have ids of their own."""
-    if not _is_text(messages):
+    messages = request.messages
+    if not _is_encodable(request.text):
         return _with_ids(_encodable(messages))
     calls = [call for message in messages for call in message.get("tool_calls") or ()]
     ids = {call.get("id") for call in calls if _is_id(call.get("id"))}
     return list(messages) if len(ids) == len(calls) else _with_ids(messages)
 
 
-def _is_text(messages: Sequence[Message]) -> bool:
+def _is_encodable(text: str) -> bool:
     """Return True if there are no lone surrogates, as in nearly all conversations."""
-    text = json.dumps(messages, ensure_ascii=False)
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -64,7 +64,7 @@ def _named(call: Any, taken: set[str]) -> dict[str, Any]:
     call = dict(call) if isinstance(call, Mapping) else {}
     written = call.get("id")
     wanted = str(written) if _is_id(written) else "call"
-    own, number = wanted, 1
+    own, number = wanted, len(taken)
     while own in taken:
         number += 1
         own = f"{wanted}_{number}"

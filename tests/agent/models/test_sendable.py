@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.models.protocol import ModelRequest
 from agent.models.sendable import sendable
 
 TEXTS = st.text(st.characters(codec=None), max_size=5) | st.sampled_from(["\ud800", "a\udc80", ""])
@@ -34,7 +35,7 @@ def conversations(draw: Any) -> list[dict[str, Any]]:
 @given(conversations())
 def test_every_conversation_can_be_sent(messages: list[dict[str, Any]]) -> None:
     """All text can be encoded, each call has an id of its own, and its result has the same one."""
-    sent = sendable(messages)
+    sent = sendable(ModelRequest(messages))
     json.dumps(sent, ensure_ascii=False).encode()
     ids = [call["id"] for message in sent for call in message.get("tool_calls", ())]
     results = [message["tool_call_id"] for message in sent if message["role"] == "tool"]
@@ -49,7 +50,7 @@ def test_every_conversation_can_be_sent(messages: list[dict[str, Any]]) -> None:
                 except ValueError:
                     continue
                 json.dumps(content, ensure_ascii=False).encode()
-    assert sendable(sent) == sent
+    assert sendable(ModelRequest(sent)) == sent
     assert [message["role"] for message in sent] == [message["role"] for message in messages]
 
 
@@ -61,4 +62,4 @@ def test_an_ordinary_conversation_stays_as_it_is() -> None:
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "a", "content": "done"},
     ]
-    assert sendable(messages) == messages
+    assert sendable(ModelRequest(messages)) == messages
