@@ -519,13 +519,15 @@ def remove_container(name: str) -> bool:
 
     Never raises: a container that cannot be removed is left to the janitor, with a warning.
     """
-    from docker.errors import NotFound
+    from docker.errors import APIError, NotFound
 
     try:
         client().api.remove_container(name, force=True, v=True)
     except NotFound:
         return False
     except Exception as error:  # a failure to close must not hide an earlier error
+        if isinstance(error, APIError) and error.status_code == _CONFLICT:
+            return True  # somebody else is removing it
         _log.warning("container %s is left behind: %s", name, error)
         return False
     return True

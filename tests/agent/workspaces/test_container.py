@@ -55,6 +55,16 @@ async def test_objects_of_the_image_are_not_copied(
     assert [path for path in paths if path.startswith("/testbed/.git/objects")] == []
 
 
+async def test_a_container_that_others_are_removing_is_no_warning(
+    image: str, docker_client: DockerClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Several may find that a container has to go. Docker refuses all but the first."""
+    made = docker_client.containers.run(image, ["sleep", "60"], detach=True)
+    removals = (asyncio.to_thread(container.remove_container, made.name) for _ in range(8))
+    assert any(await asyncio.gather(*removals))
+    assert caplog.messages == []
+
+
 async def test_a_network_can_be_asked_for(image: str) -> None:
     """With `network=True` there is an interface to the outside."""
     workspace = await opened(image, network=True)
