@@ -30,6 +30,8 @@ class _Try:
     """Tests that fail because of the patch, or the reason why they could not run."""
     left_out: tuple[str, ...] = ()
     """One line for each covering test file that was not run."""
+    unproven: str = ""
+    """The reason why the tests show nothing of the patch, or ''."""
 
     @property
     def passes(self) -> bool:
@@ -51,7 +53,10 @@ async def solve(task: Task, session: Session, options: MiniRetryOptions) -> Outc
         if tries[-1].passes or outcome.status == "out_of_time":
             break
     best = min(tries, key=lambda each: (not each.outcome.patch, len(each.failures)))
-    return replace(best.outcome, report=_report(tries, tries.index(best)))
+    outcome = replace(best.outcome, report=_report(tries, tries.index(best)))
+    if not best.unproven:
+        return outcome
+    return replace(outcome, detail=f"unproven: the tests show nothing: {best.unproven}")
 
 
 async def _judged(task: Task, outcome: Outcome, session: Session, number: int) -> _Try:
@@ -72,7 +77,7 @@ async def _checked(task: Task, outcome: Outcome, fresh: Session) -> _Try:
     if not tests:
         return _Try(outcome)
     found = await checked(patch, tests, tools, protection, fresh)
-    return _Try(outcome, found.tests, found.failures, found.left_out)
+    return _Try(outcome, found.tests, found.failures, found.left_out, found.unproven)
 
 
 def _report(tries: Sequence[_Try], chosen: int) -> dict[str, Any]:
@@ -85,6 +90,7 @@ def _report(tries: Sequence[_Try], chosen: int) -> dict[str, Any]:
                 "tests": list(each.tests),
                 "failed_checks": list(each.failures),
                 "not_run": list(each.left_out),
+                "unproven": each.unproven,
                 "diff": each.outcome.patch,
             }
             for number, each in enumerate(tries)

@@ -142,3 +142,13 @@ async def test_calls_before_a_crash_are_not_repeated(tmp_path: Path) -> None:
     assert outcome == expected
     assert set(model.asked.values()) == {1}
     assert len(model.asked) == 6
+
+
+async def test_a_patch_is_unproven_where_the_runner_does_not_work() -> None:
+    """It is submitted, and the outcome says why the tests show nothing."""
+    broken = FILES["pyproject.toml"] + 'addopts = "--no-such-option"\n'
+    workspaces = HostWorkspaces(with_files({**FILES, "pyproject.toml": broken}))
+    outcome, _ = await solve(Tries(FIX, FIX), workspaces=workspaces)
+    assert outcome.status == "submitted"
+    assert "a + b" in outcome.patch
+    assert outcome.detail.startswith("unproven: the tests show nothing: ")
