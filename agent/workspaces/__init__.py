@@ -7,7 +7,8 @@ trees and patches. `limits` says what a container may use, and what it
 reached. `janitor` removes leftovers of dead programs, which `ownership` identifies.
 """
 
-from agent.workspaces.container import DockerWorkspace, docker_available
+from agent.workspaces.container import DockerWorkspace
+from agent.workspaces.docker_daemon import docker_available
 from agent.workspaces.host import HostWorkspace
 from agent.workspaces.limits import Limits
 from agent.workspaces.protocol import (

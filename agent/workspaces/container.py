@@ -10,15 +10,15 @@ import secrets
 import shutil
 import socket
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from time import sleep
 from typing import Any, Self
 
-from agent.errors import Destroyed, WorkspaceError, one_line
+from agent.errors import Destroyed, WorkspaceError
 from agent.workspaces import ownership
+from agent.workspaces.docker_daemon import client, docker_errors, find_data_folder
 from agent.workspaces.frames import Frames
 from agent.workspaces.lifetime import uninterrupted
 from agent.workspaces.limits import Limits, Observer
@@ -82,9 +82,9 @@ _END_ALL = "kill -KILL -1"
 _LIST_LARGE = ["find", "/", "-xdev", "-type", "f", "-size", "+1M", "-printf", "%s %b\\n"]
 _CPU_PERIOD_US = 100_000
 _CONFLICT = 409
+_NOT_FOUND = 404
 _KILLED = 137  # the exit code of a first process that SIGKILL ended
 _STREAM_BYTES = 2**20
-_CLIENT_LOCK = threading.Lock()
 
 _log = logging.getLogger(__name__)
 
@@ -260,20 +260,6 @@ class DockerWorkspace(ShellWorkspace):
         await self._container.close()
 
 
-async def docker_available() -> str | None:
-    """Return None if a Docker daemon responds, otherwise the reason in one line."""
-
-    def ping() -> str | None:
-        try:
-            with docker_errors("none"):
-                client().ping()
-        except WorkspaceError as error:
-            return str(error)
-        return None
-
-    return await asyncio.to_thread(ping)
-
-
 class _Container:
     """The life of one container. Its methods raise `WorkspaceError`; `close` raises nothing."""
 
@@ -357,7 +343,7 @@ class _Container:
                 large = container.exec_run(_LIST_LARGE, user="0", stderr=False).output
                 for size, blocks in re.findall(rb"^(\d+) (\d+)$", large, re.MULTILINE):
                     used -= max(0, int(size) - 512 * int(blocks))
-            folder = _data_folder()
+            folder = find_data_folder()
         return used, shutil.disk_usage(folder).free if folder else sys.maxsize
 
     def is_out_of_memory(self) -> bool:
@@ -425,9 +411,10 @@ class _Container:
                 )
                 stream = api.exec_start(created["Id"], socket=True)
             except APIError as error:
-                if error.status_code == _CONFLICT:
+                if error.status_code != _NOT_FOUND:
                     state = client().api.inspect_container(self._name)["State"]
-                    expect_first_process(self._image, state["ExitCode"])
+                    if not state["Running"]:
+                        expect_first_process(self._image, state["ExitCode"])
                 raise
         if not isinstance(stream, socket.SocketIO):
             raise WorkspaceError(
@@ -531,55 +518,3 @@ def remove_container(name: str) -> bool:
         _log.warning("container %s is left behind: %s", name, error)
         return False
     return True
-
-
-def client() -> Any:
-    """Return the Docker client of the whole process. Connecting asks the daemon for its version."""
-    with _CLIENT_LOCK:
-        return _connect()
-
-
-@functools.cache
-def _connect() -> Any:
-    import docker  # takes a third of a second, which host workspaces should not pay
-
-    return docker.from_env(max_pool_size=64)
-
-
-@contextmanager
-def docker_errors(image: str) -> Iterator[None]:
-    """Convert errors of the Docker client to a `WorkspaceError` that says what to do."""
-    from docker.errors import APIError, DockerException, ImageNotFound
-    from requests import RequestException
-
-    try:
-        yield
-    except ImageNotFound as error:
-        raise WorkspaceError(
-            f"there is no image {image} on this machine: get it with `docker pull {image}`, or "
-            "with `durabench images build` if it is built locally, and run again",
-            retryable=False,
-        ) from error
-    except APIError as error:
-        raise WorkspaceError(f"Docker refused: {error.explanation or error}") from error
-    except RequestException as error:
-        raise WorkspaceError(
-            f"Docker stopped answering ({_short(error)}): start it and run again"
-        ) from error
-    except DockerException as error:
-        raise WorkspaceError(
-            f"no Docker daemon answers ({_short(error)}); start Docker, check DOCKER_HOST, "
-            "or use `environment: host`",
-            retryable=False,
-        ) from error
-
-
-@functools.cache
-def _data_folder() -> str | None:
-    """Return the folder of Docker's data; None if it is on another machine."""
-    folder = str(client().info()["DockerRootDir"])
-    return folder if os.path.isdir(folder) else None  # noqa: PTH112 - the daemon's, as text
-
-
-def _short(error: Exception) -> str:
-    return one_line(error)[:200]

@@ -15,7 +15,7 @@ from time import time
 from typing import Any, Literal
 
 from agent.errors import WorkspaceError
-from agent.workspaces import container, host, ownership
+from agent.workspaces import container, docker_daemon, host, ownership
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ async def remove_snapshots(images: Collection[str]) -> list[str]:
 def _snapshots(journal_id: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     if (client := _client()) is not None:
-        with container.docker_errors("none"):
+        with docker_daemon.docker_errors("none"):
             for image in container.snapshots(client, f"{ownership.JOURNAL}={journal_id}"):
                 found.setdefault(image.labels[ownership.ATTEMPT], set()).add(image.id)
     return found
@@ -82,8 +82,8 @@ def _snapshots(journal_id: str) -> dict[str, set[str]]:
 def _client() -> Any | None:
     """Return the Docker client, or None if no daemon responds."""
     try:
-        with container.docker_errors("none"):
-            client = container.client()
+        with docker_daemon.docker_errors("none"):
+            client = docker_daemon.client()
             client.ping()
     except WorkspaceError:
         return None
@@ -105,7 +105,7 @@ def _containers() -> Iterator[tuple[Leftover, str]]:
     """Yield every container of this user, with the process that owns it."""
     if (client := _client()) is None:
         return
-    with container.docker_errors("none"):
+    with docker_daemon.docker_errors("none"):
         for found in container.owned_containers(client):
             # An adopted container has its new owner in its name, because labels cannot change.
             process = found.name.removeprefix(container.NAME_PREFIX).rpartition("-")[0]
@@ -146,9 +146,9 @@ def _remove_image(image: str) -> bool:
     """Return True if it was removed. An image remains while another is based on it."""
     from docker.errors import APIError
 
-    with container.docker_errors(image):
+    with docker_daemon.docker_errors(image):
         try:
-            container.client().images.remove(image, noprune=True)
+            docker_daemon.client().images.remove(image, noprune=True)
         except APIError:
             return False
     return True

@@ -3,7 +3,7 @@
 import shutil
 from contextlib import suppress
 
-from agent.workspaces.container import client, docker_errors
+from agent.workspaces.docker_daemon import client, docker_errors
 from agent.workspaces.limits import GB
 
 

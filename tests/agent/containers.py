@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from docker import DockerClient
 
-from agent.workspaces import DockerWorkspace, Limits, container, ownership
+from agent.workspaces import DockerWorkspace, Limits, container, docker_daemon, ownership
 
 BASE_IMAGE = "durabench/base:bookworm"
 
@@ -83,6 +83,6 @@ class SharedContainer:
         container.remove_container(self._container._name)
 
     def _reset(self) -> None:
-        found = container.client().containers.get(self._container.id)
+        found = docker_daemon.client().containers.get(self._container.id)
         code, output = found.exec_run(["bash", "-c", RESET], workdir="/")
         assert code == 0, output.decode()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from docker import DockerClient
 
-from agent.workspaces import DockerWorkspace, container
+from agent.workspaces import DockerWorkspace, docker_daemon
 from eval.base_image import ensure_base
 from tests.agent.containers import image_of
 from tests.bench.timing import Ratio
@@ -44,7 +44,7 @@ git write-tree
 
 def run(folder: Path, *, pairs: int) -> list[Ratio]:
     """Measure both alternately. Both hash every file, as no stat of the image is known yet."""
-    client = container.client()
+    client = docker_daemon.client()
     ensure_base(client)
     with image_of(REPOSITORY, client) as image:
         ours, theirs = [], []

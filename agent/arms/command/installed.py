@@ -13,7 +13,7 @@ from typing import Any
 from agent.arms.command.launch import AGENT_FOLDER
 from agent.arms.command.recipe import Install
 from agent.errors import WorkspaceError
-from agent.workspaces import container
+from agent.workspaces import docker_daemon
 from agent.workspaces.lifetime import uninterrupted
 
 _LABELS = {"durabench": "agent"}
@@ -30,8 +30,8 @@ async def volume(install: Install) -> str:
 
 
 def _volume(install: Install) -> str:
-    with container.docker_errors(install.image or "none"):
-        daemon = container.client()
+    with docker_daemon.docker_errors(install.image or "none"):
+        daemon = docker_daemon.client()
         name = f"durabench-agent-{_digest(daemon, install)}"
         with _lock(name):
             _ensure(daemon, name, install)

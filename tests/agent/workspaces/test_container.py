@@ -9,7 +9,7 @@ import pytest
 from docker import DockerClient
 
 from agent.errors import Destroyed, WorkspaceError
-from agent.workspaces import DockerWorkspace, Limits, container, docker_available
+from agent.workspaces import DockerWorkspace, Limits, container, docker_available, docker_daemon
 from tests.agent.commands import sh
 
 pytestmark = [pytest.mark.docker, pytest.mark.sampled(4)]
@@ -104,7 +104,7 @@ async def test_the_hosts_environment_stays_outside(
     seen = await sh(workspace, "cat /proc/[0-9]*/environ | tr '\\0' '\\n'; env")
     assert "OPENAI_API_KEY" not in seen
     assert "PAGER=cat" in seen
-    attributes = container.client().containers.get(workspace.container_id).attrs
+    attributes = docker_daemon.client().containers.get(workspace.container_id).attrs
     assert attributes["Mounts"] == []
     await workspace.close()
 
@@ -139,7 +139,7 @@ async def test_installers_try_once_without_a_network(image: str, network: bool) 
 
 async def test_limits_reach_the_container(workspace: DockerWorkspace) -> None:
     """Docker enforces the values of `Limits`, without extra swap."""
-    host = container.client().containers.get(workspace.container_id).attrs["HostConfig"]
+    host = docker_daemon.client().containers.get(workspace.container_id).attrs["HostConfig"]
     limits = Limits()
     assert host["Memory"] == host["MemorySwap"] == limits.memory_bytes
     assert host["PidsLimit"] == limits.pids

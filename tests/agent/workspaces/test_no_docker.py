@@ -3,14 +3,14 @@
 import pytest
 
 from agent.errors import WorkspaceError
-from agent.workspaces import DockerWorkspace, container, docker_available
+from agent.workspaces import DockerWorkspace, docker_available, docker_daemon
 
 
 @pytest.fixture(autouse=True)
 def no_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make Docker's address lead nowhere, and do not reuse a client of another test."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-    monkeypatch.setattr(container, "_connect", container._connect.__wrapped__)
+    monkeypatch.setattr(docker_daemon, "_connect", docker_daemon._connect.__wrapped__)
 
 
 async def test_opening_says_what_to_do() -> None:

@@ -214,7 +214,7 @@ class TestBeforeAServerIsStarted:
 
     def test_docker_without_a_daemon_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A request for Docker is refused if no daemon answers."""
-        monkeypatch.setattr("agent.workspaces.container._connect", refuse_docker)
+        monkeypatch.setattr("agent.workspaces.docker_daemon._connect", refuse_docker)
         path = experiment(f"name: t\narms: [{GOLD}]\n")
         fails("run", path, "-e", "docker", because="environment: docker was asked for, but")
 
