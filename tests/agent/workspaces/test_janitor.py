@@ -240,7 +240,7 @@ async def test_without_docker_folders_are_found(
 ) -> None:
     """Without a Docker daemon there are no containers to find, which is not an error."""
     start("host", attempt, str(temporary)).kill()
-    monkeypatch.setattr(janitor.container, "client", lambda: _refuse())
+    monkeypatch.setattr(janitor.docker_daemon, "client", lambda: _refuse())
     assert [one.kind for one in await of_attempt(attempt)] == ["folder"]
     assert len(await janitor.sweep(())) == 1
 
