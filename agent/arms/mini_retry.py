@@ -6,12 +6,12 @@ fail no more than before is submitted, else the one with the fewest new failures
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.arms import mini
 from agent.arms.options import MiniRetryOptions
-from agent.checks import checked, find_covering
+from agent.checks import PatchCheck, checked, describe_unproven, find_covering
 from agent.errors import OutOfTime
 from agent.models.patches import parse
 from agent.session.session import BASE, Session
@@ -24,19 +24,13 @@ class _Try:
     """One run of mini-swe-agent, and what the tests say of its patch."""
 
     outcome: Outcome
-    tests: tuple[str, ...] = ()
-    """The existing tests that were run."""
-    failures: tuple[str, ...] = ()
-    """Tests that fail because of the patch, or the reason why they could not run."""
-    left_out: tuple[str, ...] = ()
-    """One line for each covering test file that was not run."""
-    unproven: str = ""
-    """The reason why the tests show nothing of the patch, or ''."""
+    check: PatchCheck = field(default_factory=lambda: PatchCheck((), ()))
+    """Of no tests, if there is no patch, no covering test or no time."""
 
     @property
     def passes(self) -> bool:
         """True if there is a patch that no test speaks against."""
-        return bool(self.outcome.patch) and not self.failures
+        return bool(self.outcome.patch) and not self.check.failures
 
 
 async def solve(task: Task, session: Session, options: MiniRetryOptions) -> Outcome:
@@ -52,11 +46,9 @@ async def solve(task: Task, session: Session, options: MiniRetryOptions) -> Outc
         tries.append(await _judged(task, outcome, session, number))
         if tries[-1].passes or outcome.status == "out_of_time":
             break
-    best = min(tries, key=lambda each: (not each.outcome.patch, len(each.failures)))
-    outcome = replace(best.outcome, report=_report(tries, tries.index(best)))
-    if not best.unproven:
-        return outcome
-    return replace(outcome, detail=f"unproven: the tests show nothing: {best.unproven}")
+    best = min(tries, key=lambda each: (not each.outcome.patch, len(each.check.failures)))
+    detail = describe_unproven(best.check.unproven) or best.outcome.detail
+    return replace(best.outcome, detail=detail, report=_report(tries, tries.index(best)))
 
 
 async def _judged(task: Task, outcome: Outcome, session: Session, number: int) -> _Try:
@@ -76,8 +68,7 @@ async def _checked(task: Task, outcome: Outcome, fresh: Session) -> _Try:
     tests = await find_covering(changed, patch, fresh)
     if not tests:
         return _Try(outcome)
-    found = await checked(patch, tests, tools, protection, fresh)
-    return _Try(outcome, found.tests, found.failures, found.left_out, found.unproven)
+    return _Try(outcome, await checked(patch, tests, tools, protection, fresh))
 
 
 def _report(tries: Sequence[_Try], chosen: int) -> dict[str, Any]:
@@ -87,10 +78,10 @@ def _report(tries: Sequence[_Try], chosen: int) -> dict[str, Any]:
                 "chosen": number == chosen,
                 "status": each.outcome.status,
                 "detail": each.outcome.detail,
-                "tests": list(each.tests),
-                "failed_checks": list(each.failures),
-                "not_run": list(each.left_out),
-                "unproven": each.unproven,
+                "tests": list(each.check.tests),
+                "failed_checks": list(each.check.failures),
+                "not_run": list(each.check.left_out),
+                "unproven": each.check.unproven,
                 "diff": each.outcome.patch,
             }
             for number, each in enumerate(tries)

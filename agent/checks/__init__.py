@@ -12,7 +12,7 @@ debugging   detection of recurring errors
 from agent.checks.baseline import SHARE, Baseline, BaseRun, baseline, run_again
 from agent.checks.comparing import regressions
 from agent.checks.covering import find_covering
-from agent.checks.judging import PatchCheck, checked
+from agent.checks.judging import PatchCheck, checked, describe_unproven
 from agent.checks.named import Named, find_named
 from agent.checks.running import apply_patch, merge_runs, no_result, run_protected, run_tests
 
@@ -25,6 +25,7 @@ __all__ = [
     "apply_patch",
     "baseline",
     "checked",
+    "describe_unproven",
     "find_covering",
     "find_named",
     "merge_runs",

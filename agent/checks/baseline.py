@@ -92,12 +92,13 @@ async def baseline(
     runs: list[BaseRun] = []
     for path in paths:
         old = known.get(path)
-        if old and {*old.paths} <= {*paths} and old not in runs:
+        is_usable = old and (not takes_paths or {*old.paths} <= {*paths})
+        if old and is_usable and old not in runs:
             runs.append(old)
     left_s = _limit_s(session, share) if takes_paths else tools.test_timeout_s
     left_out: list[str] = []
     rest = tuple(path for path in paths if all(path not in old.paths for old in runs))
-    waiting = [rest] if rest else []
+    waiting = [rest] if rest and (takes_paths or not runs) else []
     while waiting:
         unit = waiting.pop(0)
         is_group = takes_paths and len(unit) > 1
@@ -154,7 +155,8 @@ async def _run(
     duration_s = sum(step.duration_s for step in _own(session)[made:])
     await session.take(tree)
     passing = tuple(path for path in paths if any(name.startswith(path) for name in done.passed))
-    return BaseRun(passing or paths, done, duration_s)
+    names_files = tools.runner.takes_paths and passing
+    return BaseRun(passing if names_files else paths, done, duration_s)
 
 
 def _own(session: Session) -> list[Step]:

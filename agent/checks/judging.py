@@ -28,6 +28,11 @@ class PatchCheck:
     """The reason why the run with the patch shows nothing, or ''."""
 
 
+def describe_unproven(reason: str) -> str:
+    """Return the detail of an outcome whose tests show nothing for that reason; '' without one."""
+    return f"unproven: the tests show nothing: {reason}" if reason else ""
+
+
 async def checked(
     patch: str,
     tests: Sequence[str],

@@ -44,9 +44,10 @@ def estimated_tokens(request: ModelRequest) -> int:
 
     English text and code have 3.3 to 4.5 bytes per token. Other scripts have as little as one.
     """
-    text, images = request.text, 0
     if request.foreign is not None:
         text, images = request.foreign.asked.text, request.foreign.asked.image_tokens
+    else:
+        text, images = request.text, 0
     plain, other = len(text), 0
     if not text.isascii():  # which most texts are, and to encode them takes longer
         plain = len(text.encode("ascii", "ignore"))

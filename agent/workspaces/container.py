@@ -82,7 +82,6 @@ _END_ALL = "kill -KILL -1"
 _LIST_LARGE = ["find", "/", "-xdev", "-type", "f", "-size", "+1M", "-printf", "%s %b\\n"]
 _CPU_PERIOD_US = 100_000
 _CONFLICT = 409
-_NOT_FOUND = 404
 _KILLED = 137  # the exit code of a first process that SIGKILL ended
 _STREAM_BYTES = 2**20
 
@@ -410,11 +409,10 @@ class _Container:
                     self._name, command, stdin=True, stderr=False, environment=COMMAND_ENVIRONMENT
                 )
                 stream = api.exec_start(created["Id"], socket=True)
-            except APIError as error:
-                if error.status_code != _NOT_FOUND:
-                    state = client().api.inspect_container(self._name)["State"]
-                    if not state["Running"]:
-                        expect_first_process(self._image, state["ExitCode"])
+            except APIError:
+                state = api.inspect_container(self._name)["State"]
+                if not state["Running"]:
+                    expect_first_process(self._image, state["ExitCode"])
                 raise
         if not isinstance(stream, socket.SocketIO):
             raise WorkspaceError(

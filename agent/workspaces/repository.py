@@ -53,6 +53,7 @@ class _Opening(NamedTuple):
 
 
 _fit_tools: set[str] = set()
+"""The places whose tools this process has probed: see `ShellWorkspace._begin`."""
 
 
 class ShellWorkspace(ShellFiles):

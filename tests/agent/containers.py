@@ -72,7 +72,7 @@ class SharedContainer:
         visitor._created = False
         shell = await visitor.connect(container.ROOT)
         workspace = DockerWorkspace(visitor, shell, root=container.ROOT, base_commit=base_commit)
-        await workspace._begin("the container", "unknown")
+        await workspace._begin("the container", "")
         try:
             yield workspace
         finally:

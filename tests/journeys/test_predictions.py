@@ -1,6 +1,7 @@
 """`durabench grade` on the predictions of somebody else."""
 
 import json
+from collections.abc import Mapping
 
 import pytest
 from docker import DockerClient
@@ -14,10 +15,8 @@ pytestmark = pytest.mark.slow
 FIRST, SECOND = instances.load("bundled")[:2]
 
 
-@pytest.mark.journey("grade")
-def test_they_are_graded_once_with_their_reasons(terminal: Terminal, environment: str) -> None:
-    """Each verdict is printed with its reason. Grading again runs no test and says the same."""
-    patches = {FIRST.instance_id: FIRST.patch, SECOND.instance_id: "no patch at all"}
+def write_predictions(terminal: Terminal, patches: Mapping[str, str]) -> None:
+    """Write the file of predictions of somebody, with a patch for each instance id."""
     predictions = [
         {"instance_id": each, "model_name_or_path": "somebody", "model_patch": patch}
         for each, patch in patches.items()
@@ -25,6 +24,13 @@ def test_they_are_graded_once_with_their_reasons(terminal: Terminal, environment
     (terminal.folder / "all_preds.jsonl").write_text(
         "".join(f"{json.dumps(each)}\n" for each in predictions)
     )
+
+
+@pytest.mark.journey("grade")
+def test_they_are_graded_once_with_their_reasons(terminal: Terminal, environment: str) -> None:
+    """Each verdict is printed with its reason. Grading again runs no test and says the same."""
+    patches = {FIRST.instance_id: FIRST.patch, SECOND.instance_id: "no patch at all"}
+    write_predictions(terminal, patches)
     grade = ("grade", "all_preds.jsonl", "--name", "foreign", "-e", environment)
     printed = terminal.durabench(*grade)
     assert f"grade somebody · {FIRST.instance_id}: resolved\n" in printed
@@ -46,12 +52,7 @@ def test_tests_that_reach_a_limit_have_no_verdict_until_it_is_raised(terminal: T
     script = FIRST.eval_script.replace(run, f"python3 -c 'bytearray(300 * 2**20)' && {run}")
     row = {**FIRST.row, "eval_script": script, "resources": {"memory_gb": 0.125}}
     (terminal.folder / "rows.jsonl").write_text(json.dumps(row, default=str))
-    prediction = {
-        "instance_id": FIRST.instance_id,
-        "model_name_or_path": "somebody",
-        "model_patch": FIRST.patch,
-    }
-    (terminal.folder / "all_preds.jsonl").write_text(json.dumps(prediction))
+    write_predictions(terminal, {FIRST.instance_id: FIRST.patch})
     grade = ("grade", "all_preds.jsonl", "--name", "small", "-d", "rows.jsonl", "-e", "docker")
     limit = "the tests reached the memory limit of 0.125 GB: raise resources.memory_gb"
     assert limit in terminal.durabench(*grade, code=3)
@@ -76,12 +77,7 @@ def test_an_image_that_was_built_anew_counts_once(
     repo = instances.task_repo("bundled")
     assert repo is not None
     list(images.build([FIRST], repo, client=docker_client))
-    prediction = {
-        "instance_id": FIRST.instance_id,
-        "model_name_or_path": "somebody",
-        "model_patch": FIRST.patch,
-    }
-    (terminal.folder / "all_preds.jsonl").write_text(json.dumps(prediction))
+    write_predictions(terminal, {FIRST.instance_id: FIRST.patch})
     grade = ("grade", "all_preds.jsonl", "--name", "anew", "-d", "rows.jsonl", "-e", "docker")
     for gradings, layer in enumerate(("RUN true", "RUN touch /later"), 1):
         with layered(FIRST.image, layer, docker_client) as image:

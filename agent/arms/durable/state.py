@@ -70,7 +70,7 @@ class Reproduction:
     regression_tests: tuple[str, ...] = ()
     """Existing test files."""
     regression_runs: tuple[BaseRun, ...] = ()
-    """The run of each at the base commit."""
+    """Their runs at the base commit."""
     baseline: TestRun | None = None
     """Run of the regression tests at the base commit, where some may already fail.
 

@@ -11,7 +11,7 @@ from agent.arms.staged.verification import Verified, verify
 from agent.capabilities.base import Crew
 from agent.capabilities.declared import Delegation
 from agent.capabilities.registry import load
-from agent.checks import debugging
+from agent.checks import debugging, describe_unproven
 from agent.conversation.approving import until_decided
 from agent.conversation.ends import ended
 from agent.conversation.limits import LimitReached, Meter
@@ -164,9 +164,7 @@ async def _outcome(work: _Work, session: Session, status: OutcomeStatus, why: st
     except OutOfTime:
         patch = ""
     failures = best.failures if best else ()
-    unproven = (
-        f"unproven: the tests show nothing: {best.unproven}" if best and best.unproven else ""
-    )
+    unproven = describe_unproven(best.unproven) if best else ""
     detail = why or "; ".join(failures[:1]) or unproven or (work.built[-1] if work.built else "")
     return Outcome(status if patch else _without(status), patch, detail, _report(work, best))
 
