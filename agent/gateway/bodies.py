@@ -72,11 +72,12 @@ class Room:
         await self._take(size)
         try:
             whole = await _bytes(request, size)
-            weight = min(len(whole) + _PART * _parts(whole), self._size)
+            parts = _parts(whole)
+            weight = min(len(whole) + _PART * parts, self._size)
             # What is in memory already is not waited for.
             self._free += size - weight
             size = weight
-            body = _parsed(whole)
+            body = _parsed(whole, parts)
         except BaseException:
             self.give(size)
             raise
@@ -136,8 +137,8 @@ def _parts(whole: bytes) -> int:
     return sum(whole.count(mark) for mark in (b",", b"[", b"{"))
 
 
-def _parsed(whole: bytes) -> dict[str, Any]:
-    if _parts(whole) > MOST_PARTS:
+def _parsed(whole: bytes, parts: int) -> dict[str, Any]:
+    if parts > MOST_PARTS:
         raise TooLarge(f"a request has at most {MOST_PARTS} values")
     try:
         body = json.loads(whole, parse_constant=_refuse_constant)

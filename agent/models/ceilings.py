@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from agent.models.protocol import ModelRequest, Usage
+from agent.models.requests import Size
 from agent.models.spec import LiteLLMSpec
 
 DEFAULT_MAX_TOKENS = 16_384
@@ -45,14 +46,12 @@ def estimated_tokens(request: ModelRequest) -> int:
     English text and code have 3.3 to 4.5 bytes per token. Other scripts have as little as one.
     """
     if request.foreign is not None:
-        text, images = request.foreign.asked.text, request.foreign.asked.image_tokens
+        size = request.foreign.asked.size
     else:
-        text, images = request.text, 0
-    plain, other = len(text), 0
-    if not text.isascii():  # which most texts are, and to encode them takes longer
-        plain = len(text.encode("ascii", "ignore"))
-        other = len(text.encode("utf-8", "replace")) - plain
-    tokens = plain // _BYTES_PER_TOKEN + other + images + _TOKENS_PER_CALL
+        size = Size()
+        size.add_text(request.text)
+    tokens = size.ascii_bytes // _BYTES_PER_TOKEN + size.other_bytes + size.image_tokens
+    tokens += _TOKENS_PER_CALL
     return -(-tokens // _TOKENS_PER_STEP) * _TOKENS_PER_STEP
 
 
@@ -90,13 +89,12 @@ class Ceilings:
 
     def usd(self, request: ModelRequest) -> float | None:
         """Return the highest possible cost of a call, or None if its price is unknown."""
-        tokens, files = estimated_tokens(request), 0
-        if request.foreign is not None:
-            files = request.foreign.asked.files
-        if files:  # only the provider knows how many tokens they have
+        tokens = estimated_tokens(request)
+        size = Size() if request.foreign is None else request.foreign.asked.size
+        if size.files:  # only the provider knows how many tokens they have
             tokens = max(tokens, self.context_tokens or _LARGEST_WINDOW)
-        hours = request.foreign is not None and request.foreign.asked.caches_long
-        return self._usd(tokens, self.max_tokens(request.max_tokens), for_an_hour=hours)
+        limit = self.max_tokens(request.max_tokens)
+        return self._usd(tokens, limit, for_an_hour=size.caches_long)
 
     def _usd(self, inputs: int, outputs: int, *, for_an_hour: bool) -> float | None:
         if self.declared is not None:

@@ -14,7 +14,7 @@ from agent.errors import ContextWindowExceeded, RequestRefused
 from agent.models import http, native, windows
 from agent.models.answers import dialect_of, read_answer
 from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, estimated_tokens, listed_name
-from agent.models.chat import CHARS_PER_TOKEN, essential
+from agent.models.chat import essential
 from agent.models.costs import cost_of
 from agent.models.litellm_loading import load, loaded, unlogged
 from agent.models.protocol import Foreign, ModelInfo, ModelReply, ModelRequest, Parameters
@@ -98,7 +98,7 @@ class LiteLLMModel:
         limit = self._ceilings.max_tokens_within(request, window)
         try:
             if request.foreign is not None and request.parameters is None:
-                return await self._passed_on(request.foreign, limit, request.before_resend)
+                return await self._passed_on(request, request.foreign, limit)
             return await self._translated(litellm, request, limit)
         except (ContextWindowExceeded, RequestRefused) as error:
             raise windows.judged(error, estimated_tokens(request), window) from error
@@ -152,15 +152,13 @@ class LiteLLMModel:
         )
         return response, latency_s, retries
 
-    async def _passed_on(
-        self, foreign: Foreign, limit: int, before_resend: Resend | None
-    ) -> ModelReply:
+    async def _passed_on(self, request: ModelRequest, foreign: Foreign, limit: int) -> ModelReply:
         """Send a request of another program in its dialect, under the declared model."""
         body = native.body(self._spec, foreign, limit)
         answer, latency_s, retries = await self._sent(
             lambda: native.post(self._spec, foreign, body),
-            len(foreign.asked.text) // CHARS_PER_TOKEN,
-            before_resend,
+            estimated_tokens(request),
+            request.before_resend,
         )
         cost_usd, source = cost_of(answer.reported, self._ceilings)
         return ModelReply(

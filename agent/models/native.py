@@ -1,6 +1,7 @@
 """Requests of other programs, sent to a provider in their own dialect."""
 
 import httpx
+from pydantic_core import to_json
 
 from agent.models import dialects, http
 from agent.models.answers import Answer, NoAnswer, read_answer
@@ -101,9 +102,12 @@ async def post(spec: LiteLLMSpec, foreign: Foreign, sent: Body) -> Answer:
         ConnectionLost: there was no answer.
     """
     url, own = dialects.address(foreign.dialect, spec.api_base)
-    headers = {**foreign.asked.headers, **own}
+    headers = {**foreign.asked.headers, **own, "content-type": "application/json"}
+    content = to_json(sent)  # in half the time of httpx's own, which counts for 100 kB
     try:
-        response = await http.client().post(url, json=sent, headers=headers, timeout=spec.timeout_s)
+        response = await http.client().post(
+            url, content=content, headers=headers, timeout=spec.timeout_s
+        )
     except httpx.TimeoutException as error:
         raise TimeoutError from error
     except httpx.HTTPError as error:

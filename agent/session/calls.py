@@ -101,7 +101,7 @@ class Calls:
         async def nothing(left_s: float) -> Result:
             return ActionResult(None)
 
-        note = Contact("action", canonical(whole), request, nothing)
+        note = Contact("action", digest(canonical(whole)), request, nothing)
         await self._scope.step_at(self._new(), note)
 
     async def call(self, foreign: Foreign, role: str, asked_model: str) -> ModelReply:
@@ -113,17 +113,19 @@ class Calls:
         """
         model = answering(self._scope.model(role), foreign)
         stable = _without(foreign.body, self._volatile)
-        whole = self._stable_text(
-            canonical(
-                {
-                    "dialect": foreign.dialect,
-                    "body": stable,
-                    "headers": foreign.headers,
-                    "role": role,
-                }
+        whole = digest(
+            self._stable_text(
+                canonical(
+                    {
+                        "dialect": foreign.dialect,
+                        "body": stable,
+                        "headers": foreign.headers,
+                        "role": role,
+                    }
+                )
             )
         )
-        known = self._known[digest(whole)]
+        known = self._known[whole]
         seq = known.popleft() if known else self._new()
         self._used.add(seq)
         request = ModelRequest(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.models.protocol import Model, ModelRequest
-from agent.session.steps import Result, StepKind, canonical
+from agent.session.steps import Result, StepKind, canonical, digest
 
 _LOWER_OUTPUT_LIMITS = (8_192, 4_096, 2_048)
 """Output limits of a call that is not allowed to cost more, in tokens.
@@ -23,8 +23,8 @@ class Contact:
     """One contact with the outside world, before it happens."""
 
     kind: StepKind
-    whole: bytes
-    """The whole request as canonical JSON, from which the digest is computed."""
+    digest: str
+    """SHA-256 of the whole request as canonical JSON."""
     kept: dict[str, Any]
     """The part of the request that is recorded."""
     run: Callable[[float], Awaitable[Result]]
@@ -66,7 +66,7 @@ def in_workspace(
     """Return work in the workspace, whose request is recorded whole."""
     return Contact(
         kind,
-        canonical(request),
+        digest(canonical(request)),
         request,
         run,
         inputs=inputs,
@@ -78,7 +78,7 @@ def in_workspace(
 def contact(
     model: Model,
     request: ModelRequest,
-    whole: bytes,
+    digest: str,
     kept: dict[str, Any],
     inputs: str | None = None,
 ) -> Contact:
@@ -93,7 +93,7 @@ def contact(
 
         return Contact(
             "model",
-            whole,
+            digest,
             kept,
             answer,
             lambda resend: limited(max_tokens, resend),

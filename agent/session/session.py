@@ -25,7 +25,7 @@ from agent.session.log import NoLog, StepLog
 from agent.session.mail import Mail
 from agent.session.reuse import PEOPLE, Origins
 from agent.session.stepping import AttemptState, Line, Spent
-from agent.session.steps import ActionResult, Result, Step, adapter_of, canonical
+from agent.session.steps import ActionResult, Result, Step, adapter_of, canonical, digest
 from agent.session.workbench import BASE, Workbench, Workspaces
 from agent.workspaces.protocol import CommandResult, Environment, Mount, Workspace
 
@@ -227,7 +227,7 @@ class Session:
         model = self.model(request.role)
         numbered = replace(request, number=self._calls_answered, scope=self.name)
         asked = {"messages": request.messages, "tools": request.tools, "role": request.role}
-        whole = canonical(asked)
+        whole = digest(canonical(asked))
         kept = {"role": request.role, "messages": self._new(request.messages)}
         inputs = self._attempt.origins.of_call(request.role)
         reply = await self._step(contact(model, numbered, whole, kept, inputs))
@@ -333,7 +333,9 @@ class Session:
 
         asked = {"event": name, **request}
         inputs = PEOPLE if of_people else self._attempt.origins.of_work(depends_on)
-        result = await self._step(Contact("event", canonical(asked), asked, execute, inputs=inputs))
+        result = await self._step(
+            Contact("event", digest(canonical(asked)), asked, execute, inputs=inputs)
+        )
         assert isinstance(result, ActionResult)
         return cast("T", adapter.validate_python(result.content))
 
@@ -345,8 +347,8 @@ class Session:
             return ActionResult(str(self.tree))
 
         asked, inputs = {"event": "tree"}, self._attempt.origins.of_work(None)
-        contact = Contact("event", canonical(asked), asked, look, inputs=inputs, in_turn=True)
-        result = await self._step(contact)
+        known = digest(canonical(asked))
+        result = await self._step(Contact("event", known, asked, look, inputs=inputs, in_turn=True))
         assert isinstance(result, ActionResult)
         return TreeRef.parse(result.content)
 

@@ -42,7 +42,6 @@ from agent.session.steps import (
     Result,
     Step,
     canonical,
-    digest,
     encode,
     from_record,
 )
@@ -179,7 +178,7 @@ class Line:
 
     def _replayed(self, known: RecordedStep, request: Contact) -> Step:
         # Steps copied to a fork are matched by position, since the fork's prompts may differ.
-        is_same = known.copied or known.digest == digest(request.whole)
+        is_same = known.copied or known.digest == request.digest
         if not is_same or known.kind not in (request.kind, "limit"):
             raise DivergenceError(
                 self.attempt.attempt_id,
@@ -210,7 +209,7 @@ class Line:
             self.scope,
             seq,
             request.kind,
-            digest(request.whole),
+            request.digest,
             canonical(request.kept),
             self.bench.name if request.in_workspace else None,
             Inputs(self.bench.tree, request.inputs),

@@ -4,6 +4,7 @@ parts.py      what the dialects share: texts, images, files, limits
 chat.py       OpenAI's chat completions
 messages.py   Anthropic's messages
 responses.py  OpenAI's responses
+size.py       what a request counts
 door.py       `parse`, the only way in
 
 A field that no model here names is dropped and counted. One whose loss would change the meaning of
@@ -15,6 +16,7 @@ from agent.models.requests.door import Asked, ProviderTools, check_depth, parse,
 from agent.models.requests.messages import MessagesRequest
 from agent.models.requests.parts import Dialect
 from agent.models.requests.responses import ResponsesRequest
+from agent.models.requests.size import Size
 
 __all__ = [
     "Asked",
@@ -23,6 +25,7 @@ __all__ = [
     "MessagesRequest",
     "ProviderTools",
     "ResponsesRequest",
+    "Size",
     "check_depth",
     "parse",
     "parse_chat",

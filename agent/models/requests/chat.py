@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from agent.models.requests.parts import (
+    Attachment,
     CacheMark,
     ContentUrl,
     Fraction,
@@ -13,6 +14,7 @@ from agent.models.requests.parts import (
     Limit,
     Part,
     Penalty,
+    Picture,
     Reasoning,
     RedactedThinking,
     Seed,
@@ -30,7 +32,9 @@ class Text(Part):
     cache_control: CacheMark | None = None
 
 
-class ImageUrl(Part):
+class ImageUrl(Picture):
+    CONTENT = ("url",)
+
     url: ContentUrl
     detail: Level | None = None
     format: Word | None = None
@@ -44,7 +48,9 @@ class Image(Part):
     cache_control: CacheMark | None = None
 
 
-class FileContent(Part):
+class FileContent(Attachment):
+    CONTENT = ("file_data",)
+
     file_data: ContentUrl
     filename: Word | None = None
     format: Word | None = None

@@ -13,6 +13,7 @@ from agent.models.requests.chat import ChatRequest
 from agent.models.requests.messages import OWN_TOOLS, MessagesRequest
 from agent.models.requests.parts import FETCHES, Dialect
 from agent.models.requests.responses import ResponsesRequest
+from agent.models.requests.size import Size, measure
 
 Body = dict[str, Any]
 Request = ChatRequest | MessagesRequest | ResponsesRequest
@@ -43,14 +44,8 @@ _BETAS = re.compile(
 )
 """Features of Anthropic that change how a model reads or writes, and run nothing."""
 
-_MOST_TOKENS_OF_IMAGE = 40_000
-"""More than any provider counts for one image: gpt-4o-mini's 37,000 for a large one."""
-
 _DEEPEST = 100
 """Levels of a request. Those of the deepest schemas of tools are a tenth of that."""
-
-_IMAGES = ("image", "image_url", "input_image")
-_FILES = ("document", "file", "input_file")
 
 
 class ProviderTools(RequestRefused):
@@ -72,23 +67,12 @@ class Asked:
     """Headers that change the answer. None of them is more than a name of a known feature."""
     dropped: tuple[str, ...]
     """Names of the fields that were left out, without the numbers of their places."""
-    text: str
-    """The body as JSON, without the content of images and files."""
-    images: int
-    files: int
-    """Documents whose number of tokens the provider decides."""
-    caches_long: bool
-    """True if a part is to be cached for an hour, which costs more."""
+    size: Size
 
     @property
     def output_limit(self) -> int | None:
         """Most tokens of the answer, or None if the request sets no limit."""
         return self.request.output_limit
-
-    @property
-    def image_tokens(self) -> int:
-        """More tokens than the provider counts for the images."""
-        return self.images * _MOST_TOKENS_OF_IMAGE
 
 
 def parse(
@@ -116,17 +100,12 @@ def _asked(dialect: Dialect, body: Body, headers: Mapping[str, str], *, may_fetc
     request = _validated(_KINDS[dialect], body, may_fetch=may_fetch)
     sent = request.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
     sent = _corrected(dialect, sent)
-    measured = _Measured()
-    text = _text(measured.without_content(sent))
     return Asked(
         request,
         sent,
         _known_headers(headers),
         tuple(sorted(set(_dropped(body, sent)))),
-        text,
-        measured.images,
-        measured.files,
-        '"ttl": "1h"' in text,
+        measure(request),
     )
 
 
@@ -146,7 +125,7 @@ def _validated(kind: type[Request], body: Body, *, may_fetch: bool) -> Request:
     try:
         return kind.model_validate(body, context={FETCHES: may_fetch})
     except ValidationError as error:
-        _text(body)  # raises for a lone surrogate, which is replaced
+        json.dumps(body, ensure_ascii=False).encode()  # raises for a lone surrogate
         raise RequestRefused(_one_line(error, body)) from None
 
 
@@ -172,21 +151,6 @@ def _place(location: tuple[Any, ...], body: Any) -> Iterator[str]:
 
 def _names(body: Body | list[Any]) -> Body | range:
     return body if isinstance(body, dict) else range(len(body))
-
-
-def _text(body: Any) -> str:
-    """Return a body as JSON.
-
-    Raises:
-        RequestRefused: it has a number that JSON does not have.
-        UnicodeEncodeError: it has a lone surrogate.
-    """
-    try:
-        text = json.dumps(body, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise RequestRefused(f"the request is not JSON: {error}") from None
-    text.encode()
-    return text
 
 
 def _encodable(body: Body) -> Body:
@@ -268,28 +232,3 @@ def _kind_of_tool(dialect: Dialect, tool: Any) -> str | None:
 
 def _is_local_shell(tool: Body) -> bool:
     return tool.get("type") == "shell" and tool.get("environment") == {"type": "local"}
-
-
-class _Measured:
-    """Counts images and files, whose content is worth other tokens than its bytes."""
-
-    def __init__(self) -> None:
-        self.images = 0
-        self.files = 0
-
-    def without_content(self, value: Any) -> Any:
-        if isinstance(value, list):
-            return [self.without_content(each) for each in value]
-        if not isinstance(value, dict):
-            return value
-        if value.get("type") in _IMAGES:
-            self.images += 1
-            return {}
-        if value.get("type") in _FILES and not self._is_text(value):
-            self.files += 1
-            return {}
-        return {name: self.without_content(each) for name, each in value.items()}
-
-    def _is_text(self, document: Body) -> bool:
-        source = document.get("source")
-        return isinstance(source, dict) and source.get("type") in ("text", "content")

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from agent.models.requests.parts import (
+    Attachment,
     Base64,
     CacheMark,
     Fraction,
@@ -13,6 +14,7 @@ from agent.models.requests.parts import (
     Limit,
     MediaType,
     Part,
+    Picture,
     RedactedThinking,
     RemoteUrl,
     Thinking,
@@ -28,18 +30,24 @@ class Text(Part):
     cache_control: CacheMark | None = None
 
 
-class Bytes(Part):
+class Bytes(Attachment):
+    CONTENT = ("data",)
+
     type: Literal["base64"]
     media_type: MediaType
     data: Base64
 
 
-class Remote(Part):
+class Remote(Attachment):
+    CONTENT = ("url",)
+
     type: Literal["url"]
     url: RemoteUrl
 
 
-class Image(Part):
+class Image(Picture):
+    CONTENT = ("source",)
+
     type: Literal["image"]
     source: Annotated[Bytes | Remote, Field(discriminator="type")]
     cache_control: CacheMark | None = None

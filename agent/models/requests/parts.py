@@ -1,7 +1,7 @@
 """Parts of requests that the dialects share."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -27,6 +27,17 @@ class Part(BaseModel):
     """A part of a request. Fields that it does not name are left out."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+
+    CONTENT: ClassVar[tuple[str, ...]] = ()
+    """Names of the fields whose characters are no tokens."""
+
+
+class Picture(Part):
+    """A part that holds the content of an image."""
+
+
+class Attachment(Part):
+    """A part that holds the content of a file."""
 
 
 def _check_fetch(url: str, info: ValidationInfo) -> None:

@@ -5,12 +5,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from agent.models.requests.parts import (
+    Attachment,
     ContentUrl,
     Fraction,
     Json,
     Level,
     Limit,
     Part,
+    Picture,
     Reasoning,
     Temperature,
     Word,
@@ -24,13 +26,17 @@ class Text(Part):
     annotations: list[Json] | None = None
 
 
-class Image(Part):
+class Image(Picture):
+    CONTENT = ("image_url",)
+
     type: Literal["input_image"]
     image_url: ContentUrl
     detail: Level | None = None
 
 
-class File(Part):
+class File(Attachment):
+    CONTENT = ("file_data",)
+
     type: Literal["input_file"]
     file_data: ContentUrl
     filename: Word | None = None

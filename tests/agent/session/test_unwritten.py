@@ -10,7 +10,7 @@ from agent.journal.holding import worker
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session import unwritten
 from agent.session.contacts import Contact
-from agent.session.steps import ActionResult
+from agent.session.steps import ActionResult, digest
 from agent.workspaces.protocol import Workspace
 from tests.agent.session.runs import ASK, Runs
 from tests.waiting import until
@@ -84,7 +84,7 @@ async def test_an_action_outside_of_the_workspace_is_written_at_once(runs: Runs)
 
     async with runs.session() as session:
         scope = session.scope("outside")
-        await scope.step_at(0, Contact("action", b"{}", {}, act))
+        await scope.step_at(0, Contact("action", digest(b"{}"), {}, act))
         assert kinds(runs) == ["action"]
 
 

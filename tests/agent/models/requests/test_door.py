@@ -1,6 +1,7 @@
 """The door of programs: what a request says, and what becomes of everything else."""
 
 import dataclasses
+import json
 from typing import Any
 
 import pytest
@@ -187,7 +188,7 @@ def test_an_experiment_with_network_may_name_urls(url: str) -> None:
     """Its programs can fetch by themselves, so the provider may, too. Other schemes stay out."""
     for dialect, body in fetches(url):
         asked = parse(dialect, {**LEAST[dialect], **body}, {}, may_fetch=True)
-        assert asked.images + asked.files == 1
+        assert asked.size.images + asked.size.files == 1
     for dialect, body in fetches("file:///etc/passwd"):
         with pytest.raises(RequestRefused):
             parse(dialect, {**LEAST[dialect], **body}, {}, may_fetch=True)
@@ -214,11 +215,69 @@ def test_a_limit_of_another_dialect_is_none() -> None:
 
 def test_images_count_as_more_than_their_bytes() -> None:
     """A tiny image can be billed as tens of thousands of tokens."""
-    parts = [{"type": "image_url", "image_url": {"url": IMAGE}}] * 3
+    parts = [{"type": "image_url", "image_url": {"url": IMAGE + 9_000 * "A"}}] * 3
     asked = parse("chat", {"messages": [{"role": "user", "content": parts}]}, {})
-    assert asked.images == 3
-    assert asked.image_tokens >= 3 * 37_000
-    assert "iVBOR" not in asked.text
+    assert asked.size.images == 3
+    assert asked.size.image_tokens >= 3 * 37_000
+    assert asked.size.ascii_bytes < 1_000
+
+
+LOOKALIKE = {"type": "image", "image_url": "x" * 9_000, "source": {"data": "y" * 9_000}}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [
+        (
+            "chat",
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": LOOKALIKE}}]},
+        ),
+        ("messages", {"tools": [{"name": "f", "input_schema": LOOKALIKE}]}),
+        (
+            "messages",
+            {
+                "messages": [
+                    *HELLO,
+                    {
+                        "role": "assistant",
+                        "content": [
+                            {"type": "tool_use", "id": "1", "name": "f", "input": LOOKALIKE}
+                        ],
+                    },
+                ]
+            },
+        ),
+        ("responses", {"tools": [{"type": "function", "name": "f", "parameters": LOOKALIKE}]}),
+        ("responses", {"input": [{"type": "shell_call", "call_id": "1", "action": LOOKALIKE}]}),
+    ],
+)
+def test_what_only_looks_like_an_image_counts_as_text(
+    dialect: Dialect, body: dict[str, Any]
+) -> None:
+    """Else a program could send any text for the reservation of one image."""
+    asked = parse(dialect, {**LEAST[dialect], **body}, {})
+    assert asked.size.images == 0
+    assert asked.size.ascii_bytes > 18_000
+
+
+def test_the_title_of_a_document_is_text() -> None:
+    """It is counted, and a lone surrogate in it becomes a question mark."""
+    source = {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}
+    document = {"type": "document", "title": "a\ud800" * 5_000, "source": source}
+    body = {**LEAST["messages"], "messages": [{"role": "user", "content": [document]}]}
+    asked = parse("messages", body, {})
+    assert asked.size.files == 1
+    assert asked.size.ascii_bytes > 10_000
+    json.dumps(asked.body, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("kind", ["object", "image"])
+def test_a_number_that_is_not_finite_is_refused(kind: str) -> None:
+    """JSON has none, so no provider takes it."""
+    schema = {"type": kind, "maximum": float("inf")}
+    tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    with pytest.raises(RequestRefused, match="not finite"):
+        parse("chat", {**LEAST["chat"], "tools": [tool]}, {})
 
 
 def test_only_names_of_known_features_pass_as_headers() -> None:
