@@ -31,7 +31,7 @@ from flows.experiments.keys import attempt_id_of, attempt_key, is_cached, origin
 from flows.experiments.messages import check_answered
 from flows.experiments.stop import Stop
 from flows.images.preflight import Gate
-from flows.server.caching import filed, kept, result_of
+from flows.server.caching import kept, result_of
 from flows.server.events import tell_waiting
 from flows.server.logs import attempt_line, brief, run_log, step_log
 from flows.storage.exact import make_readable
@@ -335,9 +335,8 @@ async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:
             # The task would raise LeaseHeld as well, but count as failed.
             await free(journal, attempt_id_of(cell))
             await alone.enter_async_context(alone_in_folder(cell, journal))
-        kept = await filed(attempt, lake)
-        attempt_id = await result_of(kept, cell, lake, stop)
+        attempt_id = await result_of(attempt, lake, cell, lake, stop)
     if not lake.has("attempts", *cell.partition, attempt_id):
         # Prefect still has the cached result of an attempt whose rows were removed.
-        attempt_id = await result_of(kept.with_options(refresh_cache=True), cell, lake, stop)
+        attempt_id = await result_of(attempt, lake, cell, lake, stop, refresh=True)
     return attempt_id

@@ -35,7 +35,7 @@ from flows.jobs.request import Request
 from flows.jobs.verification import After, Checks, Judged
 from flows.server import approving
 from flows.server.artifacts import artifact_key
-from flows.server.caching import filed, kept, result_of
+from flows.server.caching import kept, result_of
 from flows.server.forge_tokens import forge_token
 from flows.server.given import check_beginnings, name_run
 from flows.server.job_runs import name_of
@@ -248,10 +248,9 @@ async def _candidates(prepared: Prepared, place: Place, store: Lake, stop: Stop)
 
 async def _base(prepared: Prepared, place: Place, store: Lake) -> verification.State:
     assert prepared.checks is not None
-    task = await filed(verified_base, store)
     key = _key({"instance": prepared.instance, "place": place, "checks": prepared.checks})
     async with _AT_BASE.setdefault(key, asyncio.Lock()):
-        found = await result_of(task, prepared.instance, place, prepared.checks)
+        found = await result_of(verified_base, store, prepared.instance, place, prepared.checks)
     return verification.State.of(found)
 
 
@@ -275,8 +274,9 @@ async def judge(prepared: Prepared, place: Place, store: Lake, patch: str) -> Ju
     if prepared.checks is None or not patch.strip():
         return verification.unjudged()
     base = await _base(prepared, place, store)
-    task = await filed(verified_patch, store)
-    content = await result_of(task, prepared.instance, place, prepared.checks, patch)
+    content = await result_of(
+        verified_patch, store, prepared.instance, place, prepared.checks, patch
+    )
     return verification.judged(base, After.of(content))
 
 

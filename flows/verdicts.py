@@ -8,7 +8,7 @@ from flows import judging
 from flows.experiments.cells import Submission
 from flows.experiments.keys import audit_key, verdict_key
 from flows.judging import Verdict
-from flows.server.caching import filed, kept, result_of
+from flows.server.caching import kept, result_of
 from flows.storage.lake import Lake
 
 
@@ -42,12 +42,8 @@ async def grade_submission(submission: Submission, lake: Lake, *, twice: bool) -
 
 
 async def _first(submission: Submission, lake: Lake, refresh: bool) -> list[str]:
-    task = await filed(evaluate, lake)
-    task = task.with_options(refresh_cache=True) if refresh else task
-    return await result_of(task, submission, lake)
+    return await result_of(evaluate, lake, submission, lake, refresh=refresh)
 
 
 async def _second(submission: Submission, where: list[str], lake: Lake, refresh: bool) -> object:
-    task = await filed(grade_again, lake)
-    task = task.with_options(refresh_cache=True) if refresh else task
-    return await result_of(task, submission, where, lake)
+    return await result_of(grade_again, lake, submission, where, lake, refresh=refresh)

@@ -1,14 +1,18 @@
 """Options shared by the tasks of cells: results are cached, infrastructure failures are retried."""
 
+import asyncio
 import hashlib
+import inspect
+import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from prefect import task
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import TagsContext
 from prefect.filesystems import RemoteFileSystem
+from prefect.serializers import JSONSerializer
 from prefect.settings import PREFECT_API_URL
 from prefect.tasks import Task, exponential_backoff
 from prefect.utilities.annotations import quote
@@ -20,6 +24,9 @@ from flows.storage.lake import Lake
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_CLASS_KEYS = ("__class__", "__exc_type__")
+"""Keys with which Prefect's JSON names a class."""
 
 _FILED: dict[tuple[str | None, str, Task[..., Any]], Any] = {}
 """Tasks of this process with their result storage, by server, location and task without it."""
@@ -96,18 +103,85 @@ def kept(
 
 
 async def result_of(
-    task: Task[P, Coroutine[Any, Any, State[R]]], *args: P.args, **kwargs: P.kwargs
+    task: Task[P, Coroutine[Any, Any, State[R]]],
+    lake: Lake,
+    *args: P.args,
+    refresh: bool = False,
+    **kwargs: P.kwargs,
 ) -> R:
-    """Return the result of a task, recorded or new.
+    """Return the result of a task, recorded in a lake or new. With `refresh` it is always new.
 
     Prefect is not to search its arguments for results of other task runs: they hold none. The task
     run does not inherit the tags of its flow run: Prefect asks the server for the limit of each
     tag, and a request on a connection that the server has just closed is repeated seconds later.
 
     Raises:
+        InfrastructureError: the recorded result is not of the form in which results are recorded.
         Exception: what the task raised.
     """
+    stored = (await filed(task, lake)).with_options(refresh_cache=refresh)
+    if not refresh:
+        await asyncio.to_thread(_check_result, lake, _name_of(task, args, kwargs))
     plain = {name: quote(value) for name, value in kwargs.items()}
     with TagsContext(current_tags=set()):
-        state: State[R] = await task(*map(quote, args), **plain, return_state=True)  # type: ignore
+        state: State[R] = await stored(*map(quote, args), **plain, return_state=True)  # type: ignore
     return await state.aresult()
+
+
+def _name_of(task: Task[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Return the name of the file with the result of a call."""
+    parameters = inspect.signature(task.fn).bind(*args, **kwargs).arguments
+    assert task.cache_key_fn is not None
+    name = task.cache_key_fn(cast("Any", None), parameters)
+    assert name is not None
+    return name
+
+
+def _check_result(lake: Lake, name: str) -> None:
+    """Check that a recorded result is only data, before Prefect reads it.
+
+    A result file names the code that reads it: a serializer, its functions, and classes to make.
+
+    Raises:
+        InfrastructureError: it is more than data.
+    """
+    path = lake.results / name
+    with lake.reading():
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return
+    try:
+        record = json.loads(content)
+        is_data = _is_json_record(record) and not _names_class(json.loads(record["result"]))
+    except RecursionError:
+        is_data = False
+    except ValueError:
+        return  # Prefect takes it as absent
+    if not is_data:
+        raise InfrastructureError(
+            f"{path} would be read by other code than Durabench's: find out who wrote it, remove "
+            "it, and run again",
+            retryable=False,
+        )
+
+
+def _is_json_record(record: Any) -> bool:
+    if not isinstance(record, dict) or record.keys() != {"metadata", "result"}:
+        return False
+    metadata = record["metadata"]
+    serializer = metadata.get("serializer") if isinstance(metadata, dict) else None
+    known = JSONSerializer().model_dump()
+    return (
+        isinstance(serializer, dict)
+        and serializer.get("type") == "json"
+        and {**known, **serializer} == known
+        and isinstance(record["result"], str)
+    )
+
+
+def _names_class(value: Any) -> bool:
+    """Return True if Prefect would make an object of a class that a JSON value names."""
+    if isinstance(value, dict):
+        return any(each in value for each in _CLASS_KEYS) or any(map(_names_class, value.values()))
+    return isinstance(value, list) and any(map(_names_class, value))

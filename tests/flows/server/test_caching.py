@@ -1,6 +1,9 @@
 """Tasks of cells, in a flow run on a real Prefect server."""
 
 import asyncio
+import base64
+import json
+import pickle
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,8 +15,11 @@ from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.exceptions import ObjectNotFound
 from prefect.filesystems import RemoteFileSystem
+from prefect.serializers import JSONSerializer
 from prefect.states import Completed
 
+from agent.errors import InfrastructureError
+from flows.experiments.keys import result_name
 from flows.server.caching import filed, kept, result_of
 from flows.storage.lake import Lake
 from tests.servers.object_store import ObjectStore
@@ -37,10 +43,69 @@ async def test_task_runs_do_not_inherit_the_tags_of_their_flow_run(tmp_path: Pat
         context = FlowRunContext.get()
         assert context is not None
         assert context.flow_run is not None
-        return context.flow_run.tags, await result_of(await filed(tagged, Lake.open(str(tmp_path))))
+        return context.flow_run.tags, await result_of(tagged, Lake.open(str(tmp_path)))
 
     with tags("durabench"):
         assert await tagged_flow() == (["durabench"], [])
+
+
+RECORD: dict[str, Any] = {
+    "metadata": {"storage_key": "result-key", "serializer": JSONSerializer().model_dump()},
+    "result": json.dumps(["a tag"]),
+}
+
+
+def _read_by(**serializer: Any) -> dict[str, Any]:
+    return {**RECORD, "metadata": {"serializer": {**JSONSerializer().model_dump(), **serializer}}}
+
+
+PICKLED = base64.encodebytes(pickle.dumps(["a tag"])).decode()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {**_read_by(type="pickle"), "result": PICKLED},
+        {**RECORD, "metadata": {}, "result": PICKLED},
+        {"serializer": {"type": "pickle"}, "data": PICKLED},
+        _read_by(type="compressed", serializer={"type": "pickle"}),
+        _read_by(object_decoder="subprocess.call"),
+        _read_by(jsonlib="pickle"),
+        _read_by(loads_kwargs={"cls": "json.JSONDecoder"}),
+        {**RECORD, "result": json.dumps([{"__class__": "pathlib.Path", "data": "x"}])},
+        {**RECORD, "result": json.dumps({"__exc_type__": "SystemExit", "message": "x"})},
+        {**RECORD, "result": ["a tag"]},
+        {**RECORD, "result": "[" * 100_000},
+    ],
+)
+async def test_a_result_that_names_code_is_refused(tmp_path: Path, record: dict[str, Any]) -> None:
+    """Whoever writes to the lake could otherwise run code in the processes of all others."""
+    lake = Lake.open(str(tmp_path))
+    path = tmp_path / ".results" / result_name("tagged", "key")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(record))
+
+    @flow
+    async def reading() -> list[str]:
+        return await result_of(tagged, lake)
+
+    with pytest.raises(InfrastructureError, match="would be read by other code"):
+        await reading()
+
+
+@pytest.mark.parametrize("serializer", [JSONSerializer().model_dump(), {"type": "json"}])
+async def test_a_recorded_result_is_read(tmp_path: Path, serializer: dict[str, Any]) -> None:
+    """Prefect writes all settings of its serializer, and Durabench itself only the type."""
+    lake = Lake.open(str(tmp_path))
+    path = tmp_path / ".results" / result_name("tagged", "key")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({**RECORD, "metadata": {"serializer": serializer}}))
+
+    @flow
+    async def reading() -> list[str]:
+        return await result_of(tagged, lake)
+
+    assert await reading() == ["a tag"]
 
 
 async def test_cells_store_results_on_a_server_without_block_types() -> None:
