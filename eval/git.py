@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from eval.errors import RepositoryError
@@ -34,12 +35,14 @@ _CHECKOUT_CONFIG = f"""\
 
 
 _SETTINGS = {
-    # Safe with any owner of the cache folder, because only Durabench writes there.
-    "safe.directory": "*",
     "core.autocrlf": "false",
+    "core.fsmonitor": "false",
     "core.hooksPath": os.devnull,
     "gc.auto": "0",
 }
+
+_LARGEST_INDEX = 2**30
+"""Bytes of an index that is copied from a folder of the user."""
 
 
 def export(source: Path, commit: str, destination: Path) -> None:
@@ -134,11 +137,68 @@ _NOTHING = Given()
 
 
 def git(folder: Path, *arguments: str, check: bool = True, given: Given = _NOTHING) -> str:
-    """Run git in a folder. Return its output.
+    """Run git in a folder of Durabench. Return its output.
+
+    The cache may have any owner, because only Durabench writes there. So git trusts the folder.
 
     Raises:
         RepositoryError: git failed. The message is one line.
     """
+    trust = {"safe.directory": str(folder.resolve())}
+    return _output(folder, arguments, replace(given, settings={**trust, **given.settings}), check)
+
+
+def read(folder: Path, *arguments: str, check: bool = True) -> str:
+    """Run a git command that only reads names and refs in a folder of somebody. Return its output.
+
+    Git decides whether it trusts the owner of the folder.
+
+    Raises:
+        RepositoryError: git failed, or does not trust the folder. The message is one line.
+    """
+    return _output(folder, arguments, _NOTHING, check)
+
+
+def changed_files(folder: Path) -> list[str]:
+    """Return the paths in the work tree of somebody that differ from its commit.
+
+    A repository's configuration may name programs that git runs when it compares files. So they
+    are compared through a git directory of our own, which borrows the objects and the index.
+
+    Raises:
+        RepositoryError: git failed, or does not trust the folder. The message is one line.
+    """
+    own = Path(read(folder, "rev-parse", "--absolute-git-dir"))
+    shared = folder / read(folder, "rev-parse", "--git-common-dir")
+    kind = read(folder, "rev-parse", "--show-object-format")
+    head = read(folder, "rev-parse", "--verify", "--quiet", "HEAD", check=False)
+    with tempfile.TemporaryDirectory(prefix="durabench-status-") as name:
+        ours = Path(name)
+        git(ours, "init", "--quiet", "--bare", "--template=", f"--object-format={kind}")
+        (ours / "objects" / "info" / "alternates").write_text(f"{shared.resolve()}/objects\n")
+        if head:
+            git(ours, "update-ref", "--no-deref", "HEAD", head)
+        for index in (own / "index", *own.glob("sharedindex.*")):
+            _copy_index(index, ours)
+        listed = git(
+            ours, f"--git-dir={ours}", f"--work-tree={folder}", "-c", "core.bare=false", "status",
+            "--porcelain", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=all",
+        )  # fmt: skip
+    return [entry[3:] for entry in listed.split("\0") if entry]
+
+
+def _copy_index(index: Path, to: Path) -> None:
+    """Copy an index with its time, by which git knows which files it has to read again."""
+    try:
+        found = index.lstat()
+    except FileNotFoundError:
+        return  # of a repository without any file
+    if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST_INDEX:
+        raise RepositoryError(f"{index} is not an index of git")
+    shutil.copy2(index, to / index.name, follow_symlinks=False)
+
+
+def _output(folder: Path, arguments: tuple[str, ...], given: Given, check: bool) -> str:
     finished = _run(folder, arguments, given)
     if check and finished.returncode != 0:
         lines = finished.stderr.decode("utf-8", "replace").strip().splitlines()
@@ -242,6 +302,8 @@ def _environment(given: Given) -> dict[str, str]:
         "GIT_AUTHOR_NAME": NAME,
         "GIT_AUTHOR_EMAIL": EMAIL,
         "GIT_TERMINAL_PROMPT": "0",
+        # What is missing in a folder is not fetched from where the folder's configuration says.
+        "GIT_NO_LAZY_FETCH": "1",
         # Without `ext`, with which an address could name a program.
         "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
         "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",

@@ -24,7 +24,7 @@ OWN_REFS = "refs/durabench"
 """Refs of commits that are made in a mirror. Fetching removes none of them."""
 
 _ISSUE = re.compile(r"(?P<web>https?://[^/]+)/(?P<repo>[^/]+/[^/]+)/issues/(?P<number>\d+)/?")
-_SCP = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+):(?P<path>[^/:].*)")
+_SCP = re.compile(r"(?:\w[\w.-]*@)?(?P<host>\w[\w.-]*):(?P<path>[^/:-].*)")
 _OWNER_AND_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _SCHEMES = ("http", "https", "ssh", "git", "file")
 
@@ -119,20 +119,23 @@ def _at_address(given: str) -> Source:
 
 def _local(path: Path) -> Source:
     try:
-        root = git.git(path, "rev-parse", "--git-dir")
-    except (RepositoryError, NotADirectoryError):
-        raise DatasetError(f"{path} is not a git repository") from None
-    is_bare = git.git(path, "rev-parse", "--is-bare-repository") == "true"
-    if not is_bare:
-        path = Path(git.git(path, "rev-parse", "--show-toplevel"))
-        changed = git.git(path, "status", "--porcelain", "--untracked-files=no").splitlines()
-        if changed:
+        is_bare = git.read(path, "rev-parse", "--is-bare-repository") == "true"
+        top = path if is_bare else Path(git.read(path, "rev-parse", "--show-toplevel"))
+        if not path.resolve().is_relative_to(top.resolve()):
+            raise DatasetError(f"{path} has its work tree elsewhere, in {top}: name that")
+        changed = [] if is_bare else git.changed_files(top)
+    except (RepositoryError, NotADirectoryError) as error:
+        if "safe.directory" in str(error):
             raise DatasetError(
-                f"{path} has {len(changed)} changed files that are not committed: commit or stash "
-                "them"
-            )
-    assert root, "git found a repository"
-    return Source(str(path), path.name.removesuffix(".git"))
+                f"{path} belongs to another user, so git does not trust it: clone it, and name "
+                "the clone"
+            ) from None
+        raise DatasetError(f"{path} is not a git repository") from None
+    if changed:
+        raise DatasetError(
+            f"{path} has {len(changed)} changed files that are not committed: commit or stash them"
+        )
+    return Source(str(top), top.name.removesuffix(".git"))
 
 
 def _name(path: str) -> str:
@@ -144,7 +147,7 @@ def origin(given: Source, forge: str) -> Source | None:
     if not given.address.startswith("/"):
         return given
     path = Path(given.address)
-    address = git.git(path, "config", "--get", "remote.origin.url", check=False)
+    address = git.read(path, "config", "--get", "remote.origin.url", check=False)
     return source(address, forge) if address else None
 
 
@@ -162,10 +165,12 @@ def fetched(given: Source, cache: Path, access: Access) -> Path:
         if not target.exists():
             _make(target)
         try:
-            head = git.talk(target, "ls-remote", "--symref", given.address, "HEAD", given=allowed)
+            head = git.talk(
+                target, "ls-remote", "--symref", "--", given.address, "HEAD", given=allowed
+            )
             git.talk(
                 target, "fetch", "--quiet", "--prune", "--force", "--no-write-fetch-head",
-                given.address, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*",
+                "--", given.address, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*",
                 given=allowed,
             )  # fmt: skip
         except RepositoryError as error:

@@ -80,7 +80,7 @@ def push(mirror: Path, commit: str, target: Target) -> None:
     address, ref = target.source.address, f"refs/heads/{target.branch}"
     allowed = access_to(target.source).given(address)
     try:
-        there = git.talk(mirror, "ls-remote", address, ref, given=allowed).partition("\t")[0]
+        there = git.talk(mirror, "ls-remote", "--", address, ref, given=allowed).partition("\t")[0]
         if there == commit:
             return
         if there != (target.parent or ""):
@@ -89,7 +89,7 @@ def push(mirror: Path, commit: str, target: Target) -> None:
                 "and they are left as they are: rename or remove it, and run the job again"
             )
         git.talk(
-            mirror, "push", "--quiet", f"--force-with-lease={ref}:{there}", address,
+            mirror, "push", "--quiet", f"--force-with-lease={ref}:{there}", "--", address,
             f"{commit}:{ref}", given=allowed,
         )  # fmt: skip
     except RepositoryError as error:
@@ -104,7 +104,9 @@ def head_of(source: Source, mirror: Path, branch: str) -> str:
     """
     allowed = access_to(source).given(source.address)
     try:
-        found = git.talk(mirror, "ls-remote", source.address, f"refs/heads/{branch}", given=allowed)
+        found = git.talk(
+            mirror, "ls-remote", "--", source.address, f"refs/heads/{branch}", given=allowed
+        )
     except RepositoryError as error:
         raise InfrastructureError(f"{source.address} cannot be reached: {error}") from None
     return found.partition("\t")[0]

@@ -1,5 +1,6 @@
 """Repositories over HTTP and from paths become instances without remotes or later commits."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,9 @@ def test_each_form_names_the_same_repository(forge: Forge) -> None:
         ("https://user:secret@host/a/b", "leave them out"),
         ("ext::sh -c x", "names no repository"),
         ("ftp://host/a/b", "use https or ssh"),
+        ("-u:x", "names no repository"),
+        ("git@-oProxyCommand=x:y", "names no repository"),
+        ("host:--upload-pack=x", "names no repository"),
     ],
 )
 def test_a_source_that_names_no_repository_is_one_line(given: str, said: str) -> None:
@@ -57,6 +61,94 @@ def test_changes_without_a_commit_are_refused(tmp_path: Path) -> None:
     with_files({"a.py": "1\n"})(tmp_path / "repo")
     (tmp_path / "repo" / "a.py").write_text("2\n")
     with pytest.raises(DatasetError, match="1 changed files that are not committed"):
+        repositories.source(str(tmp_path / "repo"), "")
+
+
+PROGRAMS = """\
+[core]
+	fsmonitor = {program}
+	hooksPath = {hooks}
+	sshCommand = {program}
+	alternateRefsCommand = {program}
+[filter "odd"]
+	clean = {program}
+	smudge = {program}
+	process = {program}
+	required = true
+[diff "odd"]
+	textconv = {program}
+	command = {program}
+[uploadpack]
+	packObjectsHook = {program}
+[include]
+	path = more
+"""
+
+
+def _foreign(folder: Path, program: str) -> Path:
+    """Make a repository whose configuration names a program in every place."""
+    with_files({"a.py": "1\n", "b.py": "1\n", "sub/c.py": "1\n"})(folder)
+    (folder / ".gitattributes").write_text("* filter=odd diff=odd\n")
+    for arguments in (["add", "."], ["commit", "-qm", "attributes"]):
+        subprocess.run(["git", *arguments], cwd=folder, check=True)
+    hooks = folder / ".git" / "own-hooks"
+    hooks.mkdir()
+    for name in ("post-index-change", "fsmonitor-watchman", "reference-transaction"):
+        (hooks / name).write_text(f"#!/bin/sh\n{program}\n")
+        (hooks / name).chmod(0o755)
+    config = folder / ".git" / "config"
+    with config.open("a") as file:
+        file.write(PROGRAMS.format(program=program, hooks=hooks))
+    (folder / ".git" / "more").write_text(f'[filter "more"]\n\tclean = {program}\n')
+    (folder / ".git" / "info").mkdir(exist_ok=True)
+    (folder / ".git" / "info" / "attributes").write_text("b.py filter=more\n")
+    return folder
+
+
+def test_nothing_of_a_repository_runs_on_the_host(tmp_path: Path) -> None:
+    """Its configuration names programs for what git does with files. It is not even read."""
+    ran = tmp_path / "ran"
+    folder = _foreign(tmp_path / "repo", f"touch {ran}")
+    for path in (folder / "a.py", folder / "b.py"):
+        os.utime(path, (1, 1))  # so that git compares the contents
+    source = repositories.source(str(folder / "sub"), "")
+    assert source.address == str(folder)
+    mirror = repositories.fetched(source, tmp_path / "cache", ACCESS)
+    assert repositories.base(mirror, None).branch
+    assert repositories.origin(source, "") is None
+    (folder / "a.py").write_text("2\n")
+    with pytest.raises(DatasetError, match="1 changed files"):
+        repositories.source(str(folder), "")
+    assert not ran.exists()
+
+
+def test_a_folder_of_another_user_is_not_trusted(tmp_path: Path) -> None:
+    """Git refuses it, and so do we, before anything in it is used."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder to another user")
+    folder = _foreign(tmp_path / "repo", f"touch {tmp_path / 'ran'}")
+    for path in (folder, folder / ".git"):
+        os.chown(path, 65534, 65534)
+    with pytest.raises(DatasetError, match="belongs to another user"):
+        repositories.source(str(folder), "")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_work_tree_elsewhere_is_refused(tmp_path: Path) -> None:
+    """The configuration of a repository could name any folder of the machine."""
+    with_files({"a.py": "1\n"})(tmp_path / "repo")
+    subprocess.run(["git", "config", "core.worktree", "/etc"], cwd=tmp_path / "repo", check=True)
+    with pytest.raises(DatasetError, match="has its work tree elsewhere"):
+        repositories.source(str(tmp_path / "repo"), "")
+
+
+def test_a_linked_index_is_not_followed(tmp_path: Path) -> None:
+    """It could be an endless device, or a file that only this user may read."""
+    with_files({"a.py": "1\n"})(tmp_path / "repo")
+    index = tmp_path / "repo" / ".git" / "index"
+    index.rename(index.with_name("other"))
+    index.symlink_to("other")
+    with pytest.raises(DatasetError, match="is not a git repository"):
         repositories.source(str(tmp_path / "repo"), "")
 
 
