@@ -25,7 +25,8 @@ from flows.storage.lake import Lake
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_CLASS_KEYS = ("__class__", "__exc_type__")
+_ERROR = "__exc_type__"
+_CLASS_KEYS = ("__class__", _ERROR)
 """Keys with which Prefect's JSON names a class."""
 
 _FILED: dict[tuple[str | None, str, Task[..., Any]], Any] = {}
@@ -103,11 +104,11 @@ def kept(
 
 
 async def result_of(
-    task: Task[P, Coroutine[Any, Any, State[R]]],
+    task: Task[..., Coroutine[Any, Any, State[R]]],
     lake: Lake,
-    *args: P.args,
+    *args: Any,
     refresh: bool = False,
-    **kwargs: P.kwargs,
+    **kwargs: Any,
 ) -> R:
     """Return the result of a task, recorded in a lake or new. With `refresh` it is always new.
 
@@ -119,12 +120,13 @@ async def result_of(
         InfrastructureError: the recorded result is not of the form in which results are recorded.
         Exception: what the task raised.
     """
-    stored = (await filed(task, lake)).with_options(refresh_cache=refresh)
     if not refresh:
-        await asyncio.to_thread(_check_result, lake, _name_of(task, args, kwargs))
+        name = _name_of(task, args, kwargs)
+        refresh = not await asyncio.to_thread(_has_result, lake, name)
+    stored = (await filed(task, lake)).with_options(refresh_cache=refresh)
     plain = {name: quote(value) for name, value in kwargs.items()}
     with TagsContext(current_tags=set()):
-        state: State[R] = await stored(*map(quote, args), **plain, return_state=True)  # type: ignore
+        state: State[R] = await stored(*map(quote, args), **plain, return_state=True)
     return await state.aresult()
 
 
@@ -137,10 +139,11 @@ def _name_of(task: Task[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     return name
 
 
-def _check_result(lake: Lake, name: str) -> None:
-    """Check that a recorded result is only data, before Prefect reads it.
+def _has_result(lake: Lake, name: str) -> bool:
+    """Return True if there is a recorded result, which is only data, for Prefect to read.
 
     A result file names the code that reads it: a serializer, its functions, and classes to make.
+    Prefect also records the error of a run that failed, as an object of its class.
 
     Raises:
         InfrastructureError: it is more than data.
@@ -150,20 +153,25 @@ def _check_result(lake: Lake, name: str) -> None:
         try:
             content = path.read_bytes()
         except FileNotFoundError:
-            return
+            return False
     try:
         record = json.loads(content)
-        is_data = _is_json_record(record) and not _names_class(json.loads(record["result"]))
+        is_data = _is_json_record(record)
+        value = json.loads(record["result"]) if is_data else None
+        if isinstance(value, dict) and _ERROR in value:
+            return False
+        is_data = is_data and not _names_class(value)
     except RecursionError:
         is_data = False
     except ValueError:
-        return  # Prefect takes it as absent
+        return False  # the file is damaged
     if not is_data:
         raise InfrastructureError(
             f"{path} would be read by other code than Durabench's: find out who wrote it, remove "
             "it, and run again",
             retryable=False,
         )
+    return True
 
 
 def _is_json_record(record: Any) -> bool:

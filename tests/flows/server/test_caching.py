@@ -73,7 +73,7 @@ PICKLED = base64.encodebytes(pickle.dumps(["a tag"])).decode()
         _read_by(jsonlib="pickle"),
         _read_by(loads_kwargs={"cls": "json.JSONDecoder"}),
         {**RECORD, "result": json.dumps([{"__class__": "pathlib.Path", "data": "x"}])},
-        {**RECORD, "result": json.dumps({"__exc_type__": "SystemExit", "message": "x"})},
+        {**RECORD, "result": json.dumps([{"__exc_type__": "SystemExit", "message": "x"}])},
         {**RECORD, "result": ["a tag"]},
         {**RECORD, "result": "[" * 100_000},
     ],
@@ -106,6 +106,28 @@ async def test_a_recorded_result_is_read(tmp_path: Path, serializer: dict[str, A
         return await result_of(tagged, lake)
 
     assert await reading() == ["a tag"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        json.dumps(RECORD)[:-9],
+        json.dumps({**RECORD, "result": json.dumps({"__exc_type__": "os.x", "message": "x"})}),
+    ],
+)
+async def test_a_recorded_error_or_damage_is_no_result(tmp_path: Path, content: str) -> None:
+    """The work is done again. Prefect records the error of a run that failed."""
+    lake = Lake.open(str(tmp_path))
+    path = tmp_path / ".results" / result_name("tagged", "key")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(content)
+
+    @flow
+    async def reading() -> list[str]:
+        return await result_of(tagged, lake)
+
+    assert await reading() == []
 
 
 async def test_cells_store_results_on_a_server_without_block_types() -> None:
