@@ -5,11 +5,14 @@ registry is reachable, or create it from packages as root on a Debian machine.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from eval.errors import ImageError
@@ -28,6 +31,14 @@ _CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LOG_LINES = 15
 _DAEMON_TIMEOUT_S = 600
 _DEBOOTSTRAP_TIMEOUT_S = 900
+
+_BUILD_TIMEOUT_S = 3600
+_BUILD_PIDS = 4096
+_BUILD_LIMITS = {"memory": 8 * 2**30, "memswap": 8 * 2**30}
+"""Limits of a step of a build, bytes."""
+
+_STEP = re.compile(r"---> Running in ([0-9a-f]{12,64})")
+"""What the daemon says when it starts the container of a step."""
 
 
 def connect() -> Any:
@@ -70,18 +81,28 @@ def ensure_base(client: Any, name: str = BASE_IMAGE) -> None:
 
 
 def build_image(
-    client: Any, context: Path, name: str, labels: dict[str, str], *, dockerfile: str = "Dockerfile"
+    client: Any,
+    context: Path,
+    name: str,
+    labels: dict[str, str],
+    *,
+    dockerfile: str = "Dockerfile",
+    is_foreign: bool = False,
 ) -> None:
     """Build one image from a folder that has a Dockerfile, or from another Dockerfile.
 
-    The build uses the daemon's API, which every Docker has. Not every Docker has buildx.
+    The build uses the daemon's API, which every Docker has. Not every Docker has buildx. The steps
+    of a foreign build have limits on memory and processes, and the build has one on its time.
 
     Raises:
-        ImageError: the build failed. The message has the last lines of the log.
+        ImageError: the build failed, or took too long. The message has the last lines of the log.
     """
     import docker
+    import requests
+    import urllib3
 
     lines: deque[str] = deque(maxlen=_LOG_LINES)
+    end = monotonic() + (_BUILD_TIMEOUT_S if is_foreign else float("inf"))
     try:
         events = client.api.build(
             path=str(context),
@@ -91,13 +112,35 @@ def build_image(
             forcerm=True,
             decode=True,
             dockerfile=dockerfile,
+            timeout=_BUILD_TIMEOUT_S if is_foreign else None,
+            container_limits=_BUILD_LIMITS if is_foreign else None,
         )
         for event in events:
-            lines.extend(str(event.get("stream", "")).splitlines())
+            said = str(event.get("stream", ""))
+            lines.extend(said.splitlines())
             if "error" in event:
                 raise ImageError(_failed(name, [*lines, event["error"]]))
+            if is_foreign and (step := _STEP.fullmatch(said.strip())):
+                _limit_processes(client, step[1])
+            if monotonic() > end:
+                raise TimeoutError
+    except (requests.RequestException, urllib3.exceptions.HTTPError, TimeoutError) as error:
+        if monotonic() < end:
+            raise ImageError(_failed(name, [*lines, str(error)])) from error
+        late = f"the build took longer than {_BUILD_TIMEOUT_S / 60:.0f} minutes"
+        raise ImageError(_failed(name, [*lines, late])) from None
     except (docker.errors.DockerException, OSError, TypeError) as error:
         raise ImageError(_failed(name, [*lines, str(error)])) from error
+
+
+def _limit_processes(client: Any, container: str) -> None:
+    """Limit the processes of a step of a build. The API of builds has no such limit."""
+    import docker
+
+    api = client.api
+    with suppress(docker.errors.APIError):  # a step that has ended needs none
+        url = api._url("/containers/{0}/update", container)
+        api._raise_for_status(api._post_json(url, data={"PidsLimit": _BUILD_PIDS}))
 
 
 def _import_debian(client: Any, name: str) -> None:

@@ -28,6 +28,11 @@ BY_KIND = {
 """Images with the tools of each kind of project, and git."""
 
 _DEVCONTAINERS = (".devcontainer/devcontainer.json", ".devcontainer.json")
+_IMAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,500}")
+_IGNORED = ".dockerignore"
+_LARGEST_TREE = 16 * 2**30
+"""Bytes of the files of one commit."""
+
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
@@ -105,7 +110,7 @@ def recipe(files: Readable, kind: str | None, install: str | None, named: str | 
         DatasetError: no image is named, and the files show none.
     """
     if named:
-        return Recipe(base=named)
+        return Recipe(base=_image_name(named, "--image"))
     if own := _devcontainer(files):
         return own
     if "Dockerfile" in files.paths:
@@ -125,18 +130,32 @@ def _devcontainer(files: Readable) -> Recipe | None:
     text = _COMMENT.sub(lambda found: found[1] or "", files.text(path))
     try:
         declared = json.loads(_TRAILING_COMMA.sub(r"\1", text))
-    except ValueError:
-        raise DatasetError(f"{path} is not JSON: name an image with --image") from None
+    except (ValueError, RecursionError):
+        declared = None
+    if not isinstance(declared, dict):
+        raise DatasetError(f"{path} is not a JSON object: name an image with --image")
     install = _commands(declared.get("postCreateCommand"))
     if isinstance(declared.get("image"), str):
-        return Recipe(base=declared["image"], install=install)
-    build = declared.get("build") or {}
+        return Recipe(base=_image_name(declared["image"], path), install=install)
+    build = declared.get("build")
+    build = build if isinstance(build, dict) else {}
     dockerfile = build.get("dockerfile") or declared.get("dockerFile")
     if not isinstance(dockerfile, str):
         return None
     folder = PurePosixPath(path).parent
     context = _inside(folder / str(build.get("context", ".")))
     return Recipe(dockerfile=_inside(folder / dockerfile), context=context, install=install)
+
+
+def _image_name(given: str, where: str) -> str:
+    """Return the name of an image. It becomes part of a Dockerfile.
+
+    Raises:
+        DatasetError: it is no name of an image.
+    """
+    if not _IMAGE_NAME.fullmatch(given):
+        raise DatasetError(f"{where} names no image: {given[:100]!r}")
+    return given
 
 
 def _commands(given: Any) -> str | None:
@@ -190,6 +209,7 @@ def ensure(client: Any, mirror: Path, commit: str, made_by: Recipe) -> str:
     name = name_of(commit, made_by)
     found = local_images(client).get(canonical(name))
     if found is None:
+        _check_size(mirror, commit)
         with tempfile.TemporaryDirectory(prefix="durabench-job-image-") as folder:
             context = Path(folder) / "context"
             context.mkdir()
@@ -204,16 +224,49 @@ def ensure(client: Any, mirror: Path, commit: str, made_by: Recipe) -> str:
     return found
 
 
+def _check_size(mirror: Path, commit: str) -> None:
+    """Check that the files of a commit have room on this machine. A small pack can hold many.
+
+    Raises:
+        ImageError: they are too large.
+    """
+    listed = git.git(mirror, "ls-tree", "-r", "--long", "-z", commit).split("\0")
+    sizes = (entry.partition("\t")[0].rpartition(" ")[2] for entry in listed)
+    size = sum(int(each) for each in sizes if each.isdigit())
+    if size > _LARGEST_TREE:
+        raise ImageError(
+            f"the files of the repository have {size / 2**30:.0f} GB: more than "
+            f"{_LARGEST_TREE // 2**30} are not built into an image"
+        )
+
+
 def _own(client: Any, mirror: Path, commit: str, made_by: Recipe, folder: Path) -> str:
     """Build the image of the repository's own Dockerfile. Return its name."""
     git.export(mirror, commit, folder)
-    context, dockerfile = folder / made_by.context, folder / made_by.dockerfile
-    if not dockerfile.is_file() or not dockerfile.resolve().is_relative_to(folder.resolve()):
+    dockerfile = _resolve(folder, made_by.dockerfile)
+    context = _resolve(folder, made_by.context)
+    if dockerfile is None or not dockerfile.is_file():
         raise ImageError(f"the repository has no {made_by.dockerfile}: name an image with --image")
+    if context is None or not context.is_dir():
+        raise ImageError(
+            f"the repository has no folder {made_by.context} to build from: name an image with "
+            "--image"
+        )
+    if (context / _IGNORED).is_symlink():  # Docker's client would read what it leads to
+        raise ImageError(f"{_IGNORED} of the repository is a link: name an image with --image")
     name = f"{name_of(commit, made_by)}-own"
     shown = dockerfile.relative_to(context) if dockerfile.is_relative_to(context) else dockerfile
-    build_image(client, context, name, {LABEL: "job"}, dockerfile=str(shown))
+    build_image(client, context, name, {LABEL: "job"}, dockerfile=str(shown), is_foreign=True)
     return name
+
+
+def _resolve(folder: Path, path: str) -> Path | None:
+    """Return where a path of a repository leads, with all links followed; None if outside."""
+    try:
+        found = (folder / path).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        return None
+    return found if found.is_relative_to(folder.resolve()) else None
 
 
 def _build(
@@ -230,7 +283,8 @@ def _build(
     if install:
         text += f"RUN {json.dumps(['bash', '-c', _INSTALL, 'bash', install])}\n{_HIDE_INSTALLATION}"
     (context / "Dockerfile").write_text(text, encoding="utf-8")
-    build_image(client, context, name, {LABEL: "job", DIGEST_LABEL: name.rpartition(":")[2]})
+    labels = {LABEL: "job", DIGEST_LABEL: name.rpartition(":")[2]}
+    build_image(client, context, name, labels, is_foreign=True)
 
 
 def _build_later(client: Any, mirror: Path, commit: str, made_by: Recipe, context: Path) -> None:
@@ -239,4 +293,5 @@ def _build_later(client: Any, mirror: Path, commit: str, made_by: Recipe, contex
     git.pack_since(mirror, commit, made_by.since, context / "later.bundle")
     text = _LATER.format(base=made_by.base, commit=commit)
     (context / "Dockerfile").write_text(text, encoding="utf-8")
-    build_image(client, context, name, {LABEL: "job", DIGEST_LABEL: name.rpartition(":")[2]})
+    labels = {LABEL: "job", DIGEST_LABEL: name.rpartition(":")[2]}
+    build_image(client, context, name, labels, is_foreign=True)

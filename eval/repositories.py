@@ -28,6 +28,8 @@ _SCP = re.compile(r"(?:\w[\w.-]*@)?(?P<host>\w[\w.-]*):(?P<path>[^/:-].*)")
 _OWNER_AND_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _SCHEMES = ("http", "https", "ssh", "git", "file")
 
+_LARGEST_TEXT = 2**20
+
 _MISSING = re.compile(r"not found|does not exist|not appear to be a git repository", re.IGNORECASE)
 _REFUSED = re.compile(
     r"authentication failed|could not read (username|password)|permission (to .* )?denied"
@@ -280,10 +282,17 @@ class CommitFiles:
         self.paths = frozenset(filter(None, listed.split("\0")))
 
     def text(self, path: str) -> str:
-        """Return the text of a file, or '' if there is no such file."""
+        """Return the text of a file, or '' if there is no such file.
+
+        Raises:
+            DatasetError: it is larger than any file of settings.
+        """
         if path not in self.paths:
             return ""
-        return git.git(self._mirror, "show", f"{self._commit}:{path}", check=False)
+        name = f"{self._commit}:{path}"
+        if int(git.git(self._mirror, "cat-file", "-s", name, check=False) or 0) > _LARGEST_TEXT:
+            raise DatasetError(f"{path} of the repository is larger than {_LARGEST_TEXT} bytes")
+        return git.git(self._mirror, "show", name, check=False)
 
 
 def instance(

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from eval import git, job_images
+from eval import base_image, git, job_images
 from eval.base_image import BASE_IMAGE
-from eval.errors import DatasetError
+from eval.errors import DatasetError, ImageError
 from eval.job_images import Recipe
 from tests.agent.repositories import with_files
+from tests.waiting import wait_until
 
 
 class Files:
@@ -71,12 +72,89 @@ def test_the_first_known_base_is_used(
         {},
         {".devcontainer.json": "nonsense"},
         {".devcontainer.json": '{"build": {"dockerfile": "../../etc/Dockerfile"}}'},
+        {".devcontainer.json": '{"image": "a\\nCOPY . /"}'},
+        {".devcontainer.json": '{"image": "--platform=x a"}'},
+        {".devcontainer.json": '["a"]'},
+        {".devcontainer.json": '{"build": "x"}'},
+        {".devcontainer.json": "[" * 100_000},
     ],
 )
 def test_an_unknown_base_is_one_line(texts: Mapping[str, str]) -> None:
     """Nothing is guessed, and nothing outside the repository is read."""
     with pytest.raises(DatasetError):
         job_images.recipe(Files(texts), None, None, None)
+
+
+def _commit(folder: Path, files: Mapping[str, str], links: Mapping[str, str]) -> str:
+    """Make a repository with files and links. Return its commit."""
+    with_files(files)(folder)
+    for name, target in links.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).symlink_to(target)
+    git.git(folder, "add", "-A")
+    git.git(folder, "commit", "--quiet", "--allow-empty", "-m", "links")
+    git.git(folder, "config", "uploadpack.allowAnySHA1InWant", "true")
+    return git.git(folder, "rev-parse", "HEAD")
+
+
+BUILD = f"FROM {BASE_IMAGE}\nCOPY . /copied\n"
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    ("links", "recipe"),
+    [
+        ({"ctx": "{victim}"}, Recipe(dockerfile="Dockerfile", context="ctx")),
+        ({"a": "b", "b": "{victim}"}, Recipe(dockerfile="Dockerfile", context="a")),
+        ({"up": "../.."}, Recipe(dockerfile="Dockerfile", context="up/..")),
+        ({"up": "{victim}"}, Recipe(dockerfile="Dockerfile", context="up/inner")),
+        ({"loop": "loop"}, Recipe(dockerfile="Dockerfile", context="loop")),
+        ({"file": "{victim}/Dockerfile"}, Recipe(dockerfile="file")),
+        ({".dockerignore": "/dev/zero"}, Recipe(dockerfile="Dockerfile")),
+        ({"sub/.dockerignore": "/dev/zero"}, Recipe(dockerfile="Dockerfile", context="sub")),
+    ],
+)
+def test_no_link_leads_out_of_a_repository(
+    tmp_path: Path, docker_client: Any, links: dict[str, str], recipe: Recipe
+) -> None:
+    """Files of this machine are neither sent to a build nor read for it."""
+    victim = tmp_path / "victim"
+    (victim / "inner").mkdir(parents=True)
+    (victim / "Dockerfile").write_text(BUILD)
+    links = {name: target.format(victim=victim) for name, target in links.items()}
+    commit = _commit(tmp_path / "repo", {"Dockerfile": BUILD}, links)
+    with pytest.raises(ImageError, match="name an image with --image"):
+        job_images.ensure(docker_client, tmp_path / "repo", commit, recipe)
+
+
+def _command(container: Any) -> str:
+    return " ".join(container.attrs["Config"]["Cmd"] or ())
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+def test_a_build_of_others_has_limits(
+    tmp_path: Path, docker_client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On its memory, its processes and its time. The image of a link inside is built."""
+    forks = "RUN sleep 1; for i in $(seq 60); do sleep 9 & done"
+    dockerfile = f"FROM {BASE_IMAGE}\n{forks}\n# {tmp_path}\n"
+    files = {"real/Dockerfile": dockerfile}
+    commit = _commit(tmp_path / "repo", files, {"linked": "real"})
+    monkeypatch.setattr(base_image, "_BUILD_PIDS", 20)
+    made_by = Recipe(dockerfile="linked/Dockerfile", context="linked")
+    with pytest.raises(ImageError) as raised:
+        job_images.ensure(docker_client, tmp_path / "repo", commit, made_by)
+    assert "annot fork" in str(raised.value)
+    limits = "RUN cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max"
+    dockerfile = f"FROM {BASE_IMAGE}\n{limits} 2>/dev/null; sleep 66\n"
+    slow = _commit(tmp_path / "slow", {"Dockerfile": dockerfile}, {})
+    monkeypatch.setattr(base_image, "_BUILD_TIMEOUT_S", 3)
+    with pytest.raises(ImageError, match=f"(?s){8 * 2**30}.*took longer"):
+        job_images.ensure(docker_client, tmp_path / "slow", slow, Recipe(dockerfile="Dockerfile"))
+    wait_until(
+        lambda: not any("sleep 66" in _command(each) for each in docker_client.containers.list())
+    )
 
 
 @pytest.mark.docker
