@@ -9,7 +9,6 @@ import hashlib
 import hmac
 import json
 import secrets
-import shlex
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,10 @@ TestOutcome = Literal["passed", "failed", "error", "skipped"]
 """`failed`: at an assertion. `error`: by anything else, such as an import or a fixture."""
 
 _INSIDE = Path(__file__).with_name("inside")
-_START = "import json,sys;s,g=json.load(sys.stdin);n={'__name__':'launcher'};exec(s,n);n['main'](g)"
+_START = (
+    "import json,sys;s,g=json.loads(sys.stdin.readline());"
+    "n={'__name__':'launcher'};exec(s,n);n['main'](g)"
+)
 _WORST_FIRST: tuple[TestOutcome, ...] = ("error", "failed", "skipped", "passed")
 _AROUND = ("setup", "teardown")
 
@@ -52,9 +54,11 @@ class Results:
 
 @dataclass(frozen=True)
 class Run:
-    """A run of tests to be made: a shell command, and the key to its results."""
+    """A run of tests to be made: a Python program, and the key to its results."""
 
-    command: str
+    program: str
+    """Reads its input, one line, from standard input."""
+    given: str = field(repr=False)
     nonce: str = field(repr=False)
 
     @property
@@ -103,10 +107,7 @@ def prepare(runner: TestRunner, paths: Sequence[str]) -> Run | None:
             "arguments": [*program.arguments, *runner.names(paths)],
         },
     }
-    text = json.dumps([_source("launcher"), given])
-    end = f"END-{secrets.token_hex(8)}"
-    command = f"python -I -S -c {shlex.quote(_START)} <<'{end}'\n{text}\n{end}"
-    return Run(command, nonce)
+    return Run(_START, json.dumps([_source("launcher"), given]), nonce)
 
 
 @cache

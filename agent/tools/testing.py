@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,25 +20,16 @@ _CHANNEL_BYTES = 32 * 2**20
 """Room for what tests print, and for the results after it."""
 
 _LOOK_TIMEOUT_S = 60.0
+_TRIES = 20
 _TIMED_OUT = 124  # no test runner exits with it
 
-_EDIT = r"""
-files() { git -c safe.directory='*' ls-files -z -- "$@" 2>/dev/null; }
-while IFS= read -rd '' edited; do
-  [[ -f $edited && ! -L $edited && -w $edited ]] && break
-done < <(files '*.md' '*.rst' '*.txt'; files)
-unset -f files
-[[ $edited ]] && original=$(mktemp) && cp -- "$edited" "$original" && echo >>"$edited" ||
-  { echo 'no file can be edited beside the tests, which were not run' && exit 1; }
+_TEXTS = """
+git -c safe.directory='*' ls-files -z -- '*.md' '*.rst' '*.txt' 2>/dev/null
+git -c safe.directory='*' ls-files -z 2>/dev/null
 """
-"""Adds an empty line to a tracked file, of text rather than of code; without one, ends the run."""
+"""Lists the tracked files, those of text first."""
 
-_UNDO = r"""
-status=$?
-cp -- "$original" "$edited"
-rm -f -- "$original"
-exit "$status"
-"""
+_NO_TEXT = "no file can be edited beside the tests, which were not run"
 
 _OUTPUT_CHARS = 2 * 2**20
 _MAX_REPORTS = 50
@@ -97,14 +89,31 @@ async def run_paths(
     Raises:
         WorkspaceError: the shell is gone.
     """
-    command, late = settings.runner.shell_command(paths), ""
-    observed = prepare(settings.runner, paths)
-    running = observed.command if observed else command
-    done = await workspace.run(
-        f"{_EDIT}({running}\n){_UNDO}" if beside_an_edit else running,
-        timeout_s=settings.test_timeout_s,
-        max_output_bytes=_CHANNEL_BYTES if observed else None,
-    )
+    command = settings.runner.shell_command(paths)
+    if not beside_an_edit:
+        return await _run(workspace, settings, command, paths)
+    edited = await _edit(workspace)
+    if edited is None:
+        return TestRun(command, 1, [], [], [], _NO_TEXT, problem=_NO_TEXT)
+    done = await _run(workspace, settings, command, paths)
+    if done.exit_code != _TIMED_OUT:
+        await workspace.write(*edited)
+    return done
+
+
+async def _run(
+    workspace: Workspace, settings: ToolSettings, command: str, paths: Sequence[str]
+) -> TestRun:
+    observed, late = prepare(settings.runner, paths), ""
+    if observed is None:
+        done = await workspace.run(command, timeout_s=settings.test_timeout_s)
+    else:
+        done = await workspace.run_python(
+            observed.program,
+            observed.given,
+            timeout_s=settings.test_timeout_s,
+            max_output_bytes=_CHANNEL_BYTES,
+        )
     if done.timed_out:
         late = f"\n[the tests took longer than {settings.test_timeout_s:.0f} s and were ended]"
     if observed is None:
@@ -115,6 +124,21 @@ async def run_paths(
         problem = "the run was cut short, so its results are unknown"
         return TestRun(command, done.exit_code, [], [], [], output, problem=problem, observed=True)
     return _observed(command, done.exit_code, output, results)
+
+
+async def _edit(workspace: Workspace) -> tuple[str, bytes] | None:
+    """Add an empty line to a tracked file, of text rather than of code.
+
+    Return its path and its content before, or None if there is no such file.
+    """
+    listed = await workspace.run(_TEXTS, timeout_s=_LOOK_TIMEOUT_S)
+    for path in listed.output.split("\0")[:_TRIES]:
+        with suppress(OSError):
+            [found] = await workspace.look_up([path]) if path else [None]
+            if found is not None and found.path == path and found.content is not None:
+                await workspace.write(path, found.content + b"\n")
+                return path, found.content
+    return None
 
 
 async def _targets(

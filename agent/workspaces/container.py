@@ -4,21 +4,21 @@ import asyncio
 import functools
 import json
 import logging
-import os
 import re
 import secrets
 import shutil
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 from time import sleep
 from typing import Any, Self
 
 from agent.errors import Destroyed, WorkspaceError
-from agent.workspaces import ownership
+from agent.workspaces import apart, ownership
 from agent.workspaces.docker_daemon import client, docker_errors, find_data_folder
+from agent.workspaces.docker_exec import Program, exit_code_of, socket_of
 from agent.workspaces.frames import Frames
 from agent.workspaces.lifetime import uninterrupted
 from agent.workspaces.limits import Limits, Observer
@@ -84,6 +84,11 @@ _CPU_PERIOD_US = 100_000
 _CONFLICT = 409
 _KILLED = 137  # the exit code of a first process that SIGKILL ended
 _STREAM_BYTES = 2**20
+
+_LOOK_TIMEOUT_S = 60.0
+
+_interpreters: dict[str, apart.Interpreter] = {}
+"""The interpreters of images that this process has looked at, by their content ids."""
 
 _log = logging.getLogger(__name__)
 
@@ -236,6 +241,36 @@ class DockerWorkspace(ShellWorkspace):
         await self._git("firmly settle", "snapshot", retryable=True)
         return await uninterrupted(asyncio.to_thread(self._container.commit))
 
+    @asynccontextmanager
+    async def _python(self, program: str) -> AsyncIterator[apart.Process]:
+        python = await self._interpreter()
+        changed = await asyncio.to_thread(self._container.changed_files)
+        if name := python.changed_by(changed):
+            raise apart.NoPython(f"{name} was changed, so the interpreter of the image is gone")
+        process = await self._container.run_apart(
+            [*python.command, "-c", program],
+            {**python.environment, "WORKSPACE_MARK": _PROCESS_MARK},
+            self._root,
+        )
+        try:
+            yield process
+        finally:
+            process.close()
+
+    async def _interpreter(self) -> apart.Interpreter:
+        """Return the interpreter of the image, from a container in which nothing has run."""
+        if (known := _interpreters.get(self.image_digest)) is None:
+            unused = _Container(self.image_digest)
+            try:
+                options = _options(ownership.labels({}), network=False, limits=Limits(), mounts=())
+                await uninterrupted(asyncio.to_thread(unused.start, options))
+                shell = await unused.connect(self._root)
+                found = await shell.run(apart.look_command(), timeout_s=_LOOK_TIMEOUT_S)
+            finally:
+                await uninterrupted(unused.close())
+            known = _interpreters[self.image_digest] = apart.read_interpreter(found.text)
+        return known
+
     async def _revived(self) -> Shell:
         try:
             return await self._container.connect(self._root, first=_END_ALL)
@@ -367,6 +402,28 @@ class _Container:
             sleep(0.05)
         return True
 
+    def changed_files(self) -> list[str]:
+        """Return the paths that differ from the image, as Docker knows them; blocking."""
+        with docker_errors(self._image):
+            return [each["Path"] for each in client().api.diff(self._name) or ()]
+
+    async def run_apart(
+        self, command: list[str], environment: Mapping[str, str], folder: str
+    ) -> Program:
+        """Start a program beside the command server."""
+
+        def start() -> tuple[str, socket.socket]:
+            with docker_errors(self._image):
+                api = client().api
+                created = api.exec_create(
+                    self._name, command, stdin=True, environment=dict(environment), workdir=folder
+                )
+                return str(created["Id"]), socket_of(api.exec_start(created["Id"], socket=True))
+
+        exec_id, stream = await uninterrupted(asyncio.to_thread(start))
+        reader, writer = await asyncio.open_connection(sock=stream, limit=_STREAM_BYTES)
+        return Program(exec_id, Frames(reader), writer)
+
     async def connect(self, root: str, *, first: str = "") -> Shell:
         """Start the command server and wait until it responds. It runs `first` before all else."""
         if self._is_closed:
@@ -414,28 +471,14 @@ class _Container:
                 if not state["Running"]:
                     expect_first_process(self._image, state["ExitCode"])
                 raise
-        if not isinstance(stream, socket.SocketIO):
-            raise WorkspaceError(
-                "the Docker connection has no plain socket for commands (TLS and ssh:// have "
-                "none); use a unix socket or tcp:// without TLS in DOCKER_HOST",
-                retryable=False,
-            )
-        # A duplicate, so that the HTTP response that owns the original can be closed.
-        self._stream = socket.socket(fileno=os.dup(stream.fileno()))
-        stream._response.close()  # type: ignore[attr-defined]  # set by the Docker client
-        self._stream.setblocking(False)
+        self._stream = socket_of(stream)
         return str(created["Id"])
 
     def _explain_no_start(self, exec_id: str, root: str) -> None:
         """Raise an error that is not retryable if the server could not start in this image."""
         with docker_errors(self._image):
-            state = client().api.exec_inspect(exec_id)
-            for _ in range(20):  # the stream can end a moment before Docker records the exit code
-                if state["ExitCode"] is not None:
-                    break
-                sleep(0.05)
-                state = client().api.exec_inspect(exec_id)
-        expect_server(self._image, root, state["ExitCode"])
+            exit_code = exit_code_of(exec_id)
+        expect_server(self._image, root, exit_code)
 
 
 def _options(

@@ -6,11 +6,21 @@ import posixpath
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import PurePosixPath
+from time import monotonic
 from typing import Any
 
+from agent.workspaces.apart import NoPython, Process
 from agent.workspaces.protocol import CommandResult, Found
-from agent.workspaces.shell import DEFAULT_OUTPUT_BYTES, Finished, Mode, Shell, ShellEnded
+from agent.workspaces.shell import (
+    DEFAULT_OUTPUT_BYTES,
+    Finished,
+    Mode,
+    Output,
+    Shell,
+    ShellEnded,
+)
 
 MAX_FILE_BYTES = 64 * 2**20
 """Largest file that is read, and largest patch that `diff` returns."""
@@ -22,7 +32,7 @@ _FILE_TIMEOUT_S = 60.0
 
 _KILLED = "\n[The shell was killed with all that ran in it. Another one was started.]"
 _NO_COMMAND = "[bash takes no command with NUL characters or lone surrogates]"
-_CANNOT_EXECUTE = 126
+_TIMED_OUT, _CANNOT_EXECUTE, _NOT_FOUND = 124, 126, 127
 
 _MAX_PATH_CHARS = 4096
 _SHOWN_CHARS = 200
@@ -108,6 +118,57 @@ class ShellFiles(ABC):
             timed_out=done.timed_out,
             duration_s=done.duration_s,
         )
+
+    async def run_python(
+        self, program: str, given: str, *, timeout_s: float, max_output_bytes: int | None = None
+    ) -> CommandResult:
+        """Run a Python program that gets one line of input, which no command can read.
+
+        It runs apart from the shell, whose memory other processes of its user can read. When it
+        ends, the processes that it leaves are killed, as with `run`.
+
+        Raises:
+            Destroyed: it left a workspace in which no shell can be started.
+            WorkspaceError: the workspace is gone.
+        """
+        start = monotonic()
+        output = Output(DEFAULT_OUTPUT_BYTES if max_output_bytes is None else max_output_bytes)
+        timed_out, exit_code, told = False, _TIMED_OUT, ""
+        try:
+            async with self._shell.alone(), self._python(program) as process:
+                async with asyncio.timeout(timeout_s):
+                    exit_code = await process.talk(f"{given}\n".encode(), output)
+        except TimeoutError:
+            timed_out = True
+        except NoPython as error:
+            exit_code = _NOT_FOUND
+            output.add(f"{error}\n".encode())
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        try:
+            await self._execute("unset WORKSPACE_MARK; kill_stragglers", may_change=True)
+        except ShellEnded:
+            self._unchanged_since, told = "", _KILLED
+            await self._replace()
+        done = output.finished(exit_code, monotonic() - start, timed_out=timed_out)
+        return CommandResult(
+            exit_code=exit_code,
+            output=done.text + told + self._of_limits(),
+            output_bytes=done.output_bytes,
+            truncated=done.left_out > 0,
+            timed_out=timed_out,
+            duration_s=done.duration_s,
+        )
+
+    @abstractmethod
+    def _python(self, program: str) -> AbstractAsyncContextManager[Process]:
+        """Start a Python program with the interpreter and the environment of the opening.
+
+        Raises:
+            NoPython: there is no interpreter, or commands have changed it.
+            WorkspaceError: the workspace is gone.
+        """
 
     def _of_limits(self) -> str:
         """Return a line about the limits that the last command reached, for its output, or ''."""

@@ -11,19 +11,19 @@ import signal
 import subprocess
 import sys
 import tempfile
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable, Iterator, Mapping
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
 import psutil
 
 from agent.errors import WorkspaceError
-from agent.workspaces import ownership
+from agent.workspaces import apart, ownership
 from agent.workspaces.lifetime import uninterrupted
 from agent.workspaces.protocol import Environment
 from agent.workspaces.repository import PAGERS_OFF, ShellWorkspace
-from agent.workspaces.shell import Shell, server_command
+from agent.workspaces.shell import Output, Shell, server_command
 
 PREFIX = "durabench-"
 LABELS_FILE = "labels.json"
@@ -96,6 +96,10 @@ class HostWorkspace(ShellWorkspace):
     async def snapshot(self) -> None:
         """Do nothing, because a folder cannot be saved as an image."""
 
+    @contextlib.asynccontextmanager
+    async def _python(self, program: str) -> AsyncIterator[apart.Process]:
+        yield await self._folder.start_python(program)
+
     async def _revived(self) -> Shell:
         return await self._folder.connect_again()
 
@@ -149,6 +153,31 @@ class _Folder:
         await shell.greet()
         return shell
 
+    async def start_python(self, program: str) -> "_Program":
+        """Start a Python program in the repository.
+
+        Raises:
+            NoPython: there is no interpreter.
+        """
+        python = shutil.which("python", path=_path())
+        if python is None:
+            raise apart.NoPython("python: command not found")
+        process = await asyncio.create_subprocess_exec(
+            python,
+            *apart.OPTIONS,
+            "-c",
+            program,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=STDOUT,
+            env={**_environment(self.path), "WORKSPACE_MARK": self._mark},
+            cwd=self.repository,
+            start_new_session=True,
+            limit=_STREAM_BYTES,
+            preexec_fn=heed_interrupts(),
+        )
+        return _Program(process)
+
     async def connect_again(self) -> Shell:
         """End all processes that were started here, and start another command server.
 
@@ -188,6 +217,27 @@ class _Folder:
         # waits for a command, that task reads to the end itself.
         with contextlib.suppress(TimeoutError, RuntimeError):
             await asyncio.wait_for(server.communicate(), _END_TIMEOUT_S)
+
+
+class _Program:
+    """A Python program on this machine."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def talk(self, given: bytes, output: Output) -> int:
+        """Send the program its input, and add what it prints to `output`. Return its exit code."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            await apart.exchange(process.stdout, process.stdin, given, output)
+            exit_code = await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        return exit_code if exit_code >= 0 else 128 - exit_code
 
 
 def _anonymous() -> Path:

@@ -107,6 +107,20 @@ class Workspace(Protocol):
         """
         ...
 
+    async def run_python(
+        self, program: str, given: str, *, timeout_s: float, max_output_bytes: int | None = None
+    ) -> CommandResult:
+        """Run a Python program that gets one line of input, which no command can read.
+
+        The interpreter and its environment are those that a login shell finds at the opening.
+        Nothing that commands changed since takes their place. In a container whose interpreter was
+        changed the program is not run.
+
+        Raises:
+            WorkspaceError: the shell or the container is gone.
+        """
+        ...
+
     async def read(self, path: str) -> bytes:
         """Return the content of a file. `path` is absolute or relative to the root.
 

@@ -7,7 +7,8 @@ writes faster than they are read has to wait.
 
 import asyncio
 import secrets
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -109,7 +110,7 @@ class ShellEnded(WorkspaceError):
         self.so_far = so_far
 
 
-class _Kept:
+class Output:
     """The first and the last bytes of a stream, and its total length."""
 
     def __init__(self, limit: int) -> None:
@@ -131,6 +132,20 @@ class _Kept:
     def tail(self) -> bytes:
         self._trim()
         return bytes(self._tail)
+
+    def finished(
+        self, exit_code: int, duration_s: float, *, timed_out: bool, changed: bool = True
+    ) -> Finished:
+        """Return the end of the command that wrote this."""
+        return Finished(
+            exit_code=exit_code,
+            timed_out=timed_out,
+            head=bytes(self.head),
+            tail=self.tail,
+            output_bytes=self.total,
+            duration_s=duration_s,
+            changed=changed,
+        )
 
     def _trim(self) -> None:
         del self._tail[: max(0, len(self._tail) - self._tail_room)]
@@ -194,7 +209,7 @@ class Shell:
         async with self._lock:
             if self.gone:
                 raise ShellEnded(self.gone) if self.has_ended else WorkspaceError(self.gone)
-            start, output = monotonic(), _Kept(keep_bytes)
+            start, output = monotonic(), Output(keep_bytes)
             try:
                 async with asyncio.timeout(timeout_s + grace_s):
                     return await self._exchange(command, stdin, mode, timeout_s, output, stamp)
@@ -208,13 +223,19 @@ class Shell:
                 self.gone = f"the shell in {self._name} was closed when a command was cancelled"
                 raise
 
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Let no command run during the block. The block itself must run none."""
+        async with self._lock:
+            yield
+
     async def _exchange(
         self,
         command: str,
         stdin: str,
         mode: Mode,
         timeout_s: float,
-        output: _Kept,
+        output: Output,
         stamp: str,
     ) -> Finished:
         start, self._begun = monotonic(), False
@@ -222,21 +243,15 @@ class Shell:
         with suppress(ConnectionError):  # a server that ended gave a reason, read below
             await self._send(token, command, stdin, mode, timeout_s, stamp)
         # A killed process may still have been writing when its command was over.
-        await self._until(token + b" begin\n", _Kept(_LAST_WORDS_BYTES))
+        await self._until(token + b" begin\n", Output(_LAST_WORDS_BYTES))
         self._begun = True
         await self._until(b"\n" + token + b" end ", output)
-        ending = _Kept(_LAST_WORDS_BYTES)
+        ending = Output(_LAST_WORDS_BYTES)
         await self._until(b"\n", ending)
         exit_code, timed_out, changed, killed, refused = map(int, ending.head.split())
         self.pressure = Pressure(killed, refused)
-        return Finished(
-            exit_code=exit_code,
-            timed_out=bool(timed_out),
-            head=bytes(output.head),
-            tail=output.tail,
-            output_bytes=output.total,
-            duration_s=monotonic() - start,
-            changed=bool(changed),
+        return output.finished(
+            exit_code, monotonic() - start, timed_out=bool(timed_out), changed=bool(changed)
         )
 
     async def _send(
@@ -248,7 +263,7 @@ class Shell:
         self._writer.write(token + header + body + given)
         await self._writer.drain()
 
-    async def _until(self, mark: bytes, sink: _Kept) -> None:
+    async def _until(self, mark: bytes, sink: Output) -> None:
         """Move everything before `mark` into `sink`, and drop the mark."""
         while (at := self._pending.find(mark)) < 0:
             safe = max(0, len(self._pending) - len(mark) + 1)
@@ -271,19 +286,11 @@ class Shell:
         raise ShellEnded(self.gone, so_far=so_far or None) from None
 
 
-def _cut_off(exit_code: int, output: _Kept, start: float) -> Finished:
+def _cut_off(exit_code: int, output: Output, start: float) -> Finished:
     """Return the end of a command whose server gave none. 124 stands for a timeout."""
-    return Finished(
-        exit_code=exit_code,
-        timed_out=exit_code == 124,
-        head=bytes(output.head),
-        tail=output.tail,
-        output_bytes=output.total,
-        duration_s=monotonic() - start,
-        changed=True,
-    )
+    return output.finished(exit_code, monotonic() - start, timed_out=exit_code == 124)
 
 
-def _last_words(kept: _Kept) -> str:
+def _last_words(kept: Output) -> str:
     words = (kept.head + kept.tail)[-_LAST_WORDS_BYTES:].decode(errors="replace").strip()
     return f"its last words were {words!r}" if words else "it said nothing more"

@@ -2,10 +2,13 @@
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from agent.runners import prepare, runner_of
+from agent.runners.channel import Run
+from agent.workspaces import apart
 
 PYTEST = "python -m pytest -q -rfE -p no:cacheprovider {paths}"
 DJANGO = "./tests/runtests.py --verbosity=2 --settings=test_sqlite --parallel=1 {paths}"
@@ -152,9 +155,21 @@ def recorded(command: str, path: str, folder: Path, programs: Path | None = None
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "TMPDIR": str(folder)}
     if programs is not None:
         environment["PATH"] = f"{programs}:{environment['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", run.command], cwd=folder, env=environment, capture_output=True, text=True
-    )
+    done = launch(run, folder, environment)
     _, message = run.opened(done.stdout)
     assert message is not None, done.stdout + done.stderr
     return message
+
+
+def launch(
+    run: Run, folder: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run the launcher of a run of tests in a folder."""
+    return subprocess.run(
+        ["python", *apart.OPTIONS, "-c", run.program],
+        cwd=folder,
+        env=environment,
+        input=f"{run.given}\n",
+        capture_output=True,
+        text=True,
+    )

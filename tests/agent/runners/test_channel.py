@@ -1,7 +1,7 @@
 """Records of a run either prove the results of its tests or prove nothing."""
 
 import json
-import subprocess
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 
 from agent.runners import Results, prepare, runner_of
 from agent.runners.channel import results
-from tests.agent.runners.running import ENDINGS_OF_UNITTEST, PYTEST, UNITTEST, recorded
+from tests.agent.runners.running import ENDINGS_OF_UNITTEST, PYTEST, UNITTEST, launch, recorded
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -168,7 +168,7 @@ def test_a_missing_runner_is_reported(tmp_path: Path) -> None:
     """An interpreter without pytest, which exits with 1, is not taken for a failing test."""
     run = prepare(runner_of("python -S -m pytest {paths}"), ["test_a.py"])
     assert run is not None
-    done = subprocess.run(["bash", "-c", run.command], cwd=tmp_path, capture_output=True, text=True)
+    done = launch(run, tmp_path, os.environ)
     text, found = run.read(done.stdout)
     assert "No module named 'pytest'" in text
     assert found is not None
@@ -180,8 +180,8 @@ def test_options_of_the_environment_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
     run = prepare(runner_of(PYTEST), ["test_a.py"])
     assert run is not None
-    command = f"export PYTEST_ADDOPTS=--co PYTEST_PLUGINS=nowhere\n{run.command}"
-    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    options = {"PYTEST_ADDOPTS": "--co", "PYTEST_PLUGINS": "nowhere"}
+    done = launch(run, tmp_path, {**os.environ, **options})
     found = run.read(done.stdout)[1]
     assert found is not None
     assert (found.problem, len(found.tests)) == ("", 1)
