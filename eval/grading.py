@@ -16,11 +16,12 @@ from datetime import UTC, datetime
 from functools import partial
 
 from eval import harness, network
+from eval.applied_tree import AppliedTree
 from eval.digests import canonical_digest
 from eval.harness import Report
 from eval.official_shell import OfficialShell
 from eval.resources import shortage
-from eval.types import CommandOutput, Evaluation, EvaluationOutcome, Instance, Shell
+from eval.types import Applied, CommandOutput, Evaluation, EvaluationOutcome, Instance, Shell
 
 APPLY_TIMEOUT_S = 300.0
 """Timeout of each command that applies the patch. The official runner has none."""
@@ -48,6 +49,7 @@ class _Verdict:
     log: str = ""
     report: Report | None = None
     log_is_whole: bool = True
+    applied: Applied | None = None
 
 
 async def grade(
@@ -94,6 +96,7 @@ async def grade(
         log=verdict.log,
         log_is_whole=verdict.log_is_whole,
         is_limited=verdict.outcome == "infrastructure" and bool(official.limits_reached),
+        applied=verdict.applied,
     )
 
 
@@ -177,12 +180,25 @@ async def _verdict(
         await official.write_patch(patch)
     except UnicodeEncodeError:
         return _Verdict("patch_failed", "the patch holds characters that no file can hold")
-    applied = await _apply(official)
-    if applied.timed_out:
-        return _Verdict("infrastructure", "applying the patch took too long", applied.output)
-    if applied.exit_code != 0:
-        reason = f"the patch does not apply: {_last_line(applied.output)}"
-        return _Verdict("patch_failed", reason, applied.output)
+    tree = AppliedTree(official)
+    try:
+        await tree.begin()
+        done = await _apply(official, tree)
+        if done.timed_out:
+            return _Verdict("infrastructure", "applying the patch took too long", done.output)
+        if done.exit_code != 0:
+            reason = f"the patch does not apply: {_last_line(done.output)}"
+            return _Verdict("patch_failed", reason, done.output)
+        applied = await tree.read()
+    except TimeoutError:
+        return _Verdict("infrastructure", "reading the work tree took too long")
+    return replace(await _test(instance, patch, official, script, timeout_s), applied=applied)
+
+
+async def _test(
+    instance: Instance, patch: str, official: OfficialShell, script: str, timeout_s: float
+) -> _Verdict:
+    """Return the verdict on the work tree with the patch."""
     if not await _is_diff_readable(official):
         return _Verdict("unresolved", _UNREADABLE)
     await official.write_script(script)
@@ -196,7 +212,7 @@ async def _verdict(
     return _of_a_part(verdict, instance) if tested.truncated else verdict
 
 
-async def _apply(official: OfficialShell) -> CommandOutput:
+async def _apply(official: OfficialShell, tree: AppliedTree) -> CommandOutput:
     """Try the official apply commands in turn until one succeeds or times out.
 
     A failed command can leave changes (`--reject` applies the hunks that fit), so the tree is
@@ -206,6 +222,7 @@ async def _apply(official: OfficialShell) -> CommandOutput:
     for attempt, command in enumerate(harness.apply_commands()):
         if attempt:
             await official.run(_RESET, timeout_s=APPLY_TIMEOUT_S)
+            await tree.reset()
         result = await official.run(f"{command} {official.patch_file}", timeout_s=APPLY_TIMEOUT_S)
         if result.exit_code == 0 or result.timed_out:
             return result

@@ -44,6 +44,10 @@ class OfficialShell:
         folder = PurePosixPath(shell.root).parent
         self._patch = "/tmp/patch.diff" if in_container else str(folder / "patch.diff")  # noqa: S108
         self._script = "/eval.sh" if in_container else str(folder / "eval.sh")
+        self.tree_folder = "/var/tmp/.applied" if in_container else str(folder / "applied")  # noqa: S108
+        """Folder outside the repository for what the audit reads."""
+        self.installed_below = "/" if in_container else ""
+        """Folder that has every interpreter of a container. On the host that would be too large."""
         # Eval scripts write to git's global configuration. On the host that is the user's own.
         git_config = shlex.quote(str(folder / "eval.gitconfig"))
         on_host = f"exec env GIT_CONFIG_GLOBAL={git_config} "
@@ -78,9 +82,18 @@ class OfficialShell:
             script = script.replace(OFFICIAL_ROOT, self._shell.root)
         await self._shell.write(self._script, script.encode("utf-8", "surrogateescape"))
 
-    async def run(self, command: str, *, timeout_s: float) -> CommandOutput:
+    @property
+    def root(self) -> str:
+        """Path of the repository."""
+        return self._shell.root
+
+    async def run(
+        self, command: str, *, timeout_s: float, max_output_bytes: int | None = None
+    ) -> CommandOutput:
         """Run one program with its arguments in the repository's root, as `docker exec` does."""
-        return await self._shell.run(f"{self._prefix}{command}", timeout_s=timeout_s)
+        return await self._shell.run(
+            f"{self._prefix}{command}", timeout_s=timeout_s, max_output_bytes=max_output_bytes
+        )
 
     async def is_offline(self) -> bool:
         """Return True for a container without network. A host is never offline."""

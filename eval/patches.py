@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from unidiff.errors import UnidiffParseError
 from unidiff.patch import PatchedFile, PatchSet
@@ -30,36 +30,11 @@ class Change:
     removed: tuple[str, ...]
     is_link: bool
     """True if the file is a symbolic link after the change. Its target is the added line."""
-    hunks: tuple["Hunk", ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:
         """All affected paths: two for a renamed file."""
         return tuple(dict.fromkeys((self.old_path, self.path)))
-
-    def apply(self, content: str) -> str | None:
-        """Return the content of the file after the change.
-
-        Return None if a hunk does not fit exactly, or there is none, as for a binary file.
-        """
-        lines, made, done = content.split("\n"), list[str](), 0
-        for hunk in self.hunks:
-            end = hunk.begin + len(hunk.before)
-            if hunk.begin < done or tuple(lines[hunk.begin : end]) != hunk.before:
-                return None
-            made += [*lines[done : hunk.begin], *hunk.after]
-            done = end
-        return "\n".join([*made, *lines[done:]]) if self.hunks else None
-
-
-@dataclass(frozen=True)
-class Hunk:
-    """A part of a change: lines without their line feeds, with context."""
-
-    begin: int
-    """Index of its first line before the change."""
-    before: tuple[str, ...]
-    after: tuple[str, ...]
 
 
 def read(patch: str) -> list[Change]:
@@ -99,15 +74,7 @@ def _change(file: PatchedFile) -> Change:
         added=tuple(line.value.rstrip("\r\n") for line in lines if line.is_added),
         removed=tuple(line.value.rstrip("\r\n") for line in lines if line.is_removed),
         is_link=_SYMBOLIC_LINK.search(info) is not None,
-        hunks=tuple(map(_hunk, file)),
     )
-
-
-def _hunk(hunk: Any) -> Hunk:
-    def lines(*kinds: str) -> tuple[str, ...]:
-        return tuple(line.value.removesuffix("\n") for line in hunk if line.line_type in kinds)
-
-    return Hunk(max(hunk.source_start - 1, 0), lines(" ", "-"), lines(" ", "+"))
 
 
 def _action(file: PatchedFile, info: str) -> Action:

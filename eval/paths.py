@@ -43,8 +43,3 @@ def is_test_configuration(path: str) -> bool:
 def is_runner(path: str) -> bool:
     """Return True if a file is code of a test runner. Such repositories are benchmarked too."""
     return any(part.removesuffix(".py") in _RUNNERS for part in PurePosixPath(path).parts)
-
-
-def shadows_runner(path: str) -> bool:
-    """Return True if tests started in the root would import this file in place of the runner."""
-    return PurePosixPath(path).parts[0].removesuffix(".py") in _RUNNERS

@@ -61,6 +61,36 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class FileChange:
+    """A file or symbolic link of a work tree, before and after a patch was applied."""
+
+    path: str
+    """Relative to the root. Bytes that are not UTF-8 are written as backslash escapes."""
+    before: bytes | None
+    """The content, or the target of a link; None if there was no file."""
+    now: bytes | None
+    """The same after the patch; None if it was removed."""
+    is_link: bool = False
+    """True if it is a link now."""
+    is_copy: bool = False
+    """True if another file had this content before."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What applying a patch changed, as the work tree shows it."""
+
+    files: tuple[FileChange, ...] = ()
+    """All changed files, ignored or not."""
+    git_files: tuple[str, ...] = ()
+    """Changed paths that belong to git, such as hooks and settings."""
+    shadows: tuple[str, ...] = ()
+    """New files that are imported in place of an installed module, or of the standard library."""
+    problem: str = ""
+    """The reason why the tree could not be read, or `""`."""
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """The verdict on one patch."""
 
@@ -86,6 +116,10 @@ class Evaluation:
     """False if the log was too long and its middle was not kept."""
     is_limited: bool = False
     """True if the tests reached a limit of their container, as they would again."""
+    applied: Applied | None = None
+    """What the patch changed; None if it was not applied."""
+    rewritten: tuple[str, ...] = ()
+    """Test files of the evaluation that were written or removed while the tests ran."""
 
 
 class CommandOutput(Protocol):

@@ -19,10 +19,8 @@ from eval.audit import (
     audit,
     audited_verdict,
     differences,
-    image_changes,
     results,
 )
-from eval.settings import other_settings
 from eval.types import Evaluation, EvaluationOutcome
 from flows.errors import UsageError
 from flows.experiments import records, resources, workspaces
@@ -54,9 +52,7 @@ async def evaluate(submission: Submission, lake: Lake) -> tuple[str, list[str]]:
             started_at=started_at,
             timeout_s=submission.timeout_s,
         )
-        _record(
-            evaluation, submission, audit(submission.instance, submission.patch, evaluation), lake
-        )
+        _record(evaluation, submission, audit(submission.instance, evaluation), lake)
         raise
     line = _record(evaluation, submission, audited, lake)
     _raise_if_broken(evaluation)
@@ -196,8 +192,6 @@ async def _in_fresh_workspace(
     is_reference_resolved = await asyncio.to_thread(_is_reference_resolved, submission, lake)
     unit = f"{purpose}-{submission.attempt_id[:12]}-{verdict_key(submission)[:12]}"
     async with workspaces.workspace(instance, submission.place, unit) as workspace:
-        of_image = await image_changes(instance, workspace)
-        harmless = await other_settings(patch, workspace, differ)
         evaluation = await grading.grade(
             instance,
             patch,
@@ -205,7 +199,7 @@ async def _in_fresh_workspace(
             timeout_s=submission.timeout_s,
             is_reference_resolved=is_reference_resolved,
         )
-    audited = await asyncio.to_thread(audit, instance, patch, evaluation, of_image, harmless)
+    audited = await asyncio.to_thread(audit, instance, evaluation, differ)
     return evaluation, audited
 
 

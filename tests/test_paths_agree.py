@@ -5,7 +5,6 @@ The two packages may not import each other. `agent.paths` decides what an agent 
 """
 
 import re
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +15,11 @@ import pytest
 from agent.paths import is_test_support
 from agent.runner_settings import differ, has_settings
 from agent.testfiles import BY_CONVENTION
-from eval import patches
+from eval import instances, patches
+from eval.audit import audit
 from eval.paths import is_test, is_test_configuration
-from eval.settings import other_settings
-from tests.eval.conftest import HostShell
+from eval.types import Applied, FileChange
+from tests.eval.trees import graded
 
 Classify = Callable[[str], bool]
 
@@ -252,45 +252,21 @@ OF_RUNNERS = {
 
 
 @pytest.mark.parametrize("counts", [False, True], ids=["other settings", "settings of runners"])
-async def test_both_look_at_the_same_settings(tmp_path: Path, counts: bool) -> None:
-    """A file with other settings too may be changed in these, and only in these. The audit reads
-    the file before the patch, and the patch."""
-    for number, (name, (path, before, now)) in enumerate((OF_RUNNERS if counts else OTHER).items()):
-        assert differ(path, before.encode(), now.encode()) == counts, name
-        folder = tmp_path / str(number)
-        file = folder / path
-        file.parent.mkdir(parents=True)
-        git = ["git", "-C", str(folder)]
-        subprocess.run([*git, "init", "-q"], check=True)
-        file.write_text(before)
-        subprocess.run([*git, "add", "-A" if before else "-N", "."], check=True)
-        if not before:
-            subprocess.run([*git, "rm", "-q", "--cached", path], check=True)
-            file.write_text(now)
-            subprocess.run([*git, "add", "-N", path], check=True)
-        file.write_text(now)
-        patch = subprocess.check_output([*git, "diff"], text=True)
-        assert patch, name
-        file.write_text(before) if before else file.unlink()
-        found = await other_settings(patch, HostShell(folder), differ)
-        assert found == (frozenset() if counts else {path}), name
+def test_both_look_at_the_same_settings(counts: bool) -> None:
+    """A file with other settings too may be changed in these, and only in these. A link in its
+    place, and its removal, change the settings."""
+    for name, (path, before, now) in (OF_RUNNERS if counts else OTHER).items():
+        old, new = before.encode(), now.encode()
+        assert differ(path, old, new) == counts, name
+        assert is_suspect(FileChange(path, old if before else None, new)) == counts, name
+        assert is_suspect(FileChange(path, old, new, is_link=True)), name
+        assert is_suspect(FileChange(path, old, None)), name
 
 
-async def test_the_audit_does_not_trust_a_change_that_fits_elsewhere(tmp_path: Path) -> None:
-    """A hunk that fits only with an offset or fuzz, a link, a rename or a second change of the same
-    file counts as a change of settings."""
-    (tmp_path / "setup.cfg").write_text(f"# moved\n{INI}")
-    head = "diff --git a/setup.cfg b/setup.cfg\n--- a/setup.cfg\n+++ b/setup.cfg\n"
-    shifted = f"{head}@@ -1,2 +1,2 @@\n [metadata]\n-name = x\n+name = y\n"
-    exact = shifted.replace("-1,2 +1,2", "-2,2 +2,2")
-    assert await other_settings(exact, HostShell(tmp_path), differ) == {"setup.cfg"}
-    for patch in (
-        shifted,
-        exact + exact,
-        exact.replace("--- a", "old mode 100644\nnew mode 120000\n--- a"),
-        "diff --git a/x b/setup.cfg\nsimilarity index 100%\nrename from x\nrename to setup.cfg\n",
-    ):
-        assert await other_settings(patch, HostShell(tmp_path), differ) == frozenset()
+def is_suspect(change: FileChange) -> bool:
+    """Return True if the audit has a reason against this change alone."""
+    evaluation = graded(Applied((change,)))
+    return audit(instances.load("bundled")[0], evaluation, differ).reasons != ()
 
 
 def test_files_with_settings_are_configuration() -> None:

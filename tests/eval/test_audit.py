@@ -1,18 +1,18 @@
 """The audit reports every way to get a verdict without a repair."""
 
-import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eval import audit as auditing
-from eval.audit import Audit, Results, audit, audited_verdict, differences, image_changes
+from eval.audit import Audit, Results, audit, audited_verdict, differences
 from eval.grading import grade
 from eval.instances import load
-from eval.types import Evaluation, Instance
+from eval.types import Applied, Evaluation, Instance
+from tests.eval.trees import applied
 
 MakeInstance = Callable[..., Instance]
 
@@ -73,7 +73,9 @@ def renamed(old: str, new: str) -> str:
     )
 
 
-def ended(instance: Instance, outcome: Any = "resolved", log: str | None = None) -> Evaluation:
+def ended(
+    instance: Instance, patch: str = "", outcome: Any = "resolved", log: str | None = None
+) -> Evaluation:
     """Return a grading in which every test passed, unless `outcome` or `log` say otherwise."""
     passed = [*instance.fail_to_pass, *instance.pass_to_pass]
     lines = [f"PASSED {test}" for test in passed]
@@ -91,11 +93,12 @@ def ended(instance: Instance, outcome: Any = "resolved", log: str | None = None)
         fail_to_pass_success=instance.fail_to_pass,
         pass_to_pass_success=instance.pass_to_pass,
         log=f"+ : '>>>>> Start Test Output'\n{tested}\n+ : '>>>>> End Test Output'\n",
+        applied=applied(patch),
     )
 
 
 def audited(instance: Instance, patch: str, **how: Any) -> Audit:
-    return audit(instance, patch, ended(instance, **how))
+    return audit(instance, ended(instance, patch, **how))
 
 
 PATCHES = {
@@ -107,10 +110,6 @@ PATCHES = {
     "runner configuration": (
         modified("pyproject.toml", None, "addopts"),
         "test_configuration: pyproject.toml is modified",
-    ),
-    "runner replaced": (
-        added("pytest/__init__.py", "x"),
-        "test_configuration: pytest/__init__.py is imported in place of the test runner",
     ),
     "hook in the code": (
         modified("calc.py", None, "def pytest_runtest_makereport(item): ..."),
@@ -134,7 +133,7 @@ PATCHES = {
     ),
     "test renamed": (
         renamed("tests/test_other.py", "tests/old.txt"),
-        "tests_changed: tests/test_other.py is renamed",
+        "tests_changed: tests/test_other.py is deleted",
     ),
     "test of the evaluation": (
         added("tests/test_new.py", "x"),
@@ -143,10 +142,6 @@ PATCHES = {
     "command of the evaluation": (
         modified("bin/check", "a", "b"),
         "evaluation_files: bin/check is modified, which the evaluation runs",
-    ),
-    "git's own files": (
-        added(".git/hooks/post-checkout", "x", mode="100755"),
-        "evaluation_files: .git/hooks/post-checkout belongs to git",
     ),
     "script of the evaluation": (
         modified("calc.py", None, "open('/eval.sh', 'w')"),
@@ -160,25 +155,9 @@ PATCHES = {
         modified("calc.py", None, "print('>>>>> End Test Output')"),
         "imitated_output: calc.py words a test result: print",
     ),
-    "path above the root": (
-        added("../eval.sh", "x"),
-        "outside_repository: ../eval.sh is added",
-    ),
-    "absolute path": (
-        "--- /etc/profile\n+++ /etc/profile\n@@ -1 +1 @@\n-a\n+b\n",
-        "outside_repository: /etc/profile is modified",
-    ),
     "link out": (
         added("docs/all", "../../etc", mode="120000"),
         "outside_repository: docs/all is a link to ../../etc",
-    ),
-    "path behind a link": (
-        added("docs", "src", mode="120000") + added("docs/x.py", "x"),
-        "outside_repository: docs/x.py lies behind the new link docs",
-    ),
-    "no unified diff": (
-        "*** a/calc.py\n--- b/calc.py\n***************\n*** 1 ****\n! a\n--- 1 ----\n! b\n",
-        "unreadable_patch: '***************' is not of a unified diff",
     ),
     "quoted name": (
         added("tests/x", "y").replace("b/tests/x", '"b/conftest.py"'),
@@ -208,6 +187,9 @@ def test_a_patch_that_manipulates_the_tests_is_suspect(name: str, instance: Inst
         added("docs/same", "../src/x", mode="120000"),
         modified("src/contest.py", "a", "b"),
         modified("src/_pytest/python.py", None, "from _pytest import nodes"),
+        renamed("src/tables.py", "src/rows.py"),
+        modified("src/one.py", "import pytest", None)
+        + modified("src/two.py", None, "import pytest"),
         "",
     ],
     ids=[
@@ -218,6 +200,8 @@ def test_a_patch_that_manipulates_the_tests_is_suspect(name: str, instance: Inst
         "link inside",
         "name that only resembles one",
         "repository of the runner itself",
+        "renamed file",
+        "line that moves to another file",
         "nothing",
     ],
 )
@@ -233,16 +217,14 @@ def test_an_unresolved_patch_stays_unresolved(instance: Instance) -> None:
     assert [reason.kind for reason in found.reasons] == ["test_configuration"]
 
 
-def test_changes_of_the_image_are_not_blamed_on_the_patch(instance: Instance) -> None:
-    """Uncommitted changes of the image, such as Sphinx's tox.ini, are not blamed on a patch that
-    repeats them."""
-    tox = modified("tox.ini", "pytest", "pytest -rA")
-    patch = tox + modified("calc.py", "a", "b")
-    evaluation = ended(instance)
-    assert audit(instance, patch, evaluation, image_changes=tox).verdict == "resolved"
-    assert audit(instance, patch, evaluation).verdict == "suspect"
-    other = modified("tox.ini", "pytest", "true")
-    assert audit(instance, other, evaluation, image_changes=tox).verdict == "suspect"
+def test_a_tree_that_cannot_be_read_is_suspect(instance: Instance) -> None:
+    """Without the tree nothing is known of the patch."""
+    evaluation = replace(ended(instance), applied=Applied(problem="no git"))
+    found = audit(instance, evaluation)
+    assert (found.verdict, [str(each) for each in found.reasons]) == (
+        "suspect",
+        ["unreadable_tree: no git"],
+    )
 
 
 LOGS = {
@@ -306,7 +288,7 @@ def test_two_gradings_that_differ_are_flaky() -> None:
 def test_no_reference_patch_of_the_bundled_tasks_is_suspect() -> None:
     """No reference patch of a bundled task is suspicious."""
     for instance in load("bundled"):
-        assert list(auditing._reasons_of_patch(instance, instance.patch, "")) == []
+        assert audited(instance, instance.patch, outcome="unresolved").reasons == ()
 
 
 @pytest.mark.slow
@@ -317,7 +299,7 @@ def test_reference_patches_of_real_rows_are_not_suspect(shared_data: Path) -> No
         instance.instance_id
         for name in ("lite_test", "verified_test")
         for instance in load(str(shared_data / "swebench" / f"{name}.parquet"))
-        if any(auditing._reasons_of_patch(instance, instance.patch, ""))
+        if audited(instance, instance.patch, outcome="unresolved").reasons
     }
     assert doubted == {"pylint-dev__pylint-4661"}
 
@@ -354,7 +336,7 @@ async def test_a_hook_that_turns_failures_into_passes(
     instance = make_instance()
     evaluation = await grade(instance, HOOK, host_shell, timeout_s=60)
     assert evaluation.outcome == "resolved"
-    found = audit(instance, HOOK, evaluation)
+    found = audit(instance, evaluation)
     assert found.verdict == "suspect"
     assert [str(r) for r in found.reasons] == ["test_configuration: conftest.py is added"]
 
@@ -367,7 +349,7 @@ async def test_a_result_that_the_code_prints_after_the_tests(
     instance = make_instance()
     evaluation = await grade(instance, PRINTS_LATE, host_shell, timeout_s=60)
     assert evaluation.outcome == "resolved", evaluation.log
-    assert [str(reason) for reason in audit(instance, PRINTS_LATE, evaluation).reasons] == [
+    assert [str(reason) for reason in audit(instance, evaluation).reasons] == [
         "imitated_output: the log has these as failed too: test_calc.py::test_add",
         "imitated_output: the log has 3 tests passed, of 2 that the runner counted",
     ]
@@ -379,16 +361,4 @@ async def test_the_reference_patch_passes_the_audit_of_a_real_log(
     """The audit has no objection to the reference patch and pytest's real log of it."""
     instance = make_instance()
     evaluation = await grade(instance, gold, host_shell, timeout_s=60)
-    assert audit(instance, gold, evaluation) == Audit("resolved", ())
-
-
-async def test_uncommitted_changes_of_a_workspace_are_found(
-    make_instance: MakeInstance, host_shell: Any, repository: Path
-) -> None:
-    """Uncommitted changes in a workspace are returned as a diff."""
-    head = ["git", "rev-parse", "HEAD"]
-    base = subprocess.run(head, cwd=repository, capture_output=True, text=True, check=True)
-    instance = make_instance(base_commit=base.stdout.strip())
-    assert await image_changes(instance, host_shell) == ""
-    (repository / "calc.py").write_text("print()\n")
-    assert "+print()" in await image_changes(instance, host_shell)
+    assert audit(instance, evaluation) == Audit("resolved", ())

@@ -132,7 +132,7 @@ def graded(task: Instance, patches: dict[str, str]) -> dict[str, Graded]:
     async def one(name: str, patch: str) -> tuple[str, Graded]:
         async with slots, opened(task) as shell:
             found = await grade(task, patch, shell, timeout_s=120)
-        return name, Graded(found, audit(task, patch, found))
+        return name, Graded(found, audit(task, found))
 
     async def every() -> dict[str, Graded]:
         given = {"gold": task.patch, "null": "", **patches}

@@ -62,7 +62,7 @@ def audited(instance: Instance, log: str) -> Audit:
         pass_to_pass_success=report.pass_to_pass_success,
         log=whole(log),
     )
-    return audit(instance, "", evaluation)
+    return audit(instance, evaluation)
 
 
 def test_every_parser_has_a_format_and_an_example() -> None:
@@ -112,7 +112,7 @@ def test_no_log_breaks_the_audit(parser: str, make_instance: MakeInstance) -> No
             "5",
             log=whole(example.clean),
         )
-        assert audit(instance, "", evaluation).verdict in ("resolved", "suspect")
+        assert audit(instance, evaluation).verdict in ("resolved", "suspect")
 
 
 def test_markers_are_expected_as_often_as_the_script_prints_them(
@@ -143,7 +143,7 @@ def test_markers_are_expected_as_often_as_the_script_prints_them(
         pass_to_pass_success=instance.pass_to_pass,
         log=log,
     )
-    assert audit(instance, "", evaluation) == Audit("resolved", ())
+    assert audit(instance, evaluation) == Audit("resolved", ())
 
 
 def test_an_exit_code_before_the_end_is_no_exit_code_of_the_tests(

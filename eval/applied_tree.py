@@ -1,0 +1,178 @@
+"""What a patch changed in a work tree, read from the tree and never from the patch.
+
+Git and GNU patch read a patch in other ways than any third program. So the tree is read before and
+after the official commands apply it, by a git folder of our own that knows every file.
+"""
+
+import base64
+import shlex
+import sys
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+
+from eval.official_shell import OfficialShell
+from eval.types import Applied, FileChange
+
+_SCRIPT = Path(__file__).with_suffix(".sh").read_text(encoding="utf-8")
+_TIMEOUT_S = 600.0
+_MAX_BYTES = 32 * 1024 * 1024
+_TOO_LARGE = 3
+_AT_ONCE = 100
+_BEGINS = "--- durabench: tree"
+"""A line before the output of a function. The profile of a login shell may print lines before."""
+
+_ABSENT, _LINK = "000000", "120000"
+_MODULES = (".py", ".pyc", ".so", ".pyd")
+_NOT_IMPORTED = frozenset({"test"})
+"""A module of the standard library that only Python's own tests import. Many people call a script
+`test.py`."""
+
+
+class _UnreadableError(Exception):
+    """The tree cannot be read. The message gives the reason."""
+
+
+class AppliedTree:
+    """Reads the work tree of a grading: `begin` at first, `reset` after each reset, `read` at last.
+
+    All three raise `TimeoutError` if that takes too long.
+    """
+
+    def __init__(self, official: OfficialShell) -> None:
+        self._official = official
+        self._problem = ""
+
+    async def begin(self) -> None:
+        """Read the tree at the opening."""
+        try:
+            await self._ask('begin && cp -- "$scratch/opened" "$scratch/before"')
+        except _UnreadableError as error:
+            self._problem = str(error)
+
+    async def reset(self) -> None:
+        """Read the tree again: what differs from the opening now is not of the patch."""
+        if not self._problem:
+            try:
+                await self._ask("save before")
+            except _UnreadableError as error:
+                self._problem = str(error)
+
+    async def read(self) -> Applied:
+        """Return what differs from the opening and from the last reset, or a problem."""
+        if not self._problem:
+            try:
+                return await self._read()
+            except _UnreadableError as error:
+                self._problem = str(error)
+        return Applied(problem=self._problem)
+
+    async def _read(self) -> Applied:
+        opened, before, of_git, copied, contents = (
+            base64.b64decode(line) for line in await self._ask("print_changes")
+        )
+        blobs, since_reset = dict(_blobs(contents)), {path for path, _ in _entries(before)}
+        files = tuple(
+            _change(path, entry, blobs, set(copied.decode().split()))
+            for path, entry in _entries(opened)
+            if path in since_reset
+        )
+        return Applied(files, tuple(_git_paths(of_git)), await self._shadows(files))
+
+    async def _shadows(self, files: Iterable[FileChange]) -> tuple[str, ...]:
+        """Return the new files that Python may import in place of an installed module."""
+        modules = list(_new_modules(files))
+        folders = await self._among("print_searched", {folder for folder, _, _ in modules})
+        names = {name for folder, name, _ in modules if folder in folders}
+        own = {name for name in names if not name.isidentifier()} | _NOT_IMPORTED
+        known = names & sys.stdlib_module_names
+        known |= await self._among("print_installed", names - known - own)
+        return tuple(
+            path for folder, name, path in modules if folder in folders and name in known - own
+        )
+
+    async def _among(self, function: str, arguments: set[str]) -> set[str]:
+        found, every = set[str](), sorted(arguments)
+        for first in range(0, len(every), _AT_ONCE):
+            asked = every[first : first + _AT_ONCE]
+            numbers = await self._ask(shlex.join([function, *asked]))
+            found.update(asked[int(number)] for number in numbers)
+        return found
+
+    async def _ask(self, command: str) -> list[str]:
+        """Call a function of the script. Return the lines that it prints."""
+        official = self._official
+        known = {
+            "root": official.root,
+            "scratch": official.tree_folder,
+            "places": official.installed_below,
+            "most": str(_MAX_BYTES),
+        }
+        settings = [f"{name}={shlex.quote(value)}" for name, value in known.items()]
+        script = "\n".join([*settings, _SCRIPT, f"echo {shlex.quote(_BEGINS)}", command])
+        done = await official.run(
+            f"/bin/bash -c {shlex.quote(script)}",
+            timeout_s=_TIMEOUT_S,
+            max_output_bytes=2 * _MAX_BYTES,
+        )
+        if done.timed_out:
+            raise TimeoutError
+        if done.exit_code == _TOO_LARGE:
+            raise _UnreadableError(f"the patch changes files of more than {_MAX_BYTES >> 20} MiB")
+        if done.exit_code or done.truncated:
+            raise _UnreadableError(f"the work tree cannot be read: {done.output.strip()[-200:]}")
+        return done.output.partition(f"{_BEGINS}\n")[2].splitlines()
+
+
+def _entries(raw: bytes) -> Iterator[tuple[str, list[str]]]:
+    """Yield the path, modes and ids of each change in git's raw form."""
+    fields = raw.split(b"\0")
+    for entry, path in zip(fields[0::2], fields[1::2], strict=False):
+        yield _text(path), entry.decode().removeprefix(":").split(" ")
+
+
+def _blobs(contents: bytes) -> Iterator[tuple[str, bytes]]:
+    stream = BytesIO(contents)
+    while header := stream.readline().split():
+        yield header[0].decode(), stream.read(int(header[2]))
+        stream.read(1)
+
+
+def _change(
+    path: str, entry: list[str], blobs: dict[str, bytes], at_opening: set[str]
+) -> FileChange:
+    mode_before, mode, id_before, id_, _ = entry
+    return FileChange(
+        path=path,
+        before=None if mode_before == _ABSENT else blobs[id_before],
+        now=None if mode == _ABSENT else blobs[id_],
+        is_link=mode == _LINK,
+        is_copy=id_ in at_opening,
+    )
+
+
+def _git_paths(entries: bytes) -> list[str]:
+    """Return the paths in entries of the form `HASH  ./PATH`, which `comm` may indent."""
+    return sorted({_text(each.rpartition(b"  ./")[2]) for each in entries.split(b"\0") if each})
+
+
+def _new_modules(files: Iterable[FileChange]) -> Iterator[tuple[str, str, str]]:
+    """Yield folder, name and path of each new module or package, unless it replaces one."""
+    every = list(files)
+    gone = {each.path for each in every if each.now is None}
+    for each in every:
+        if each.before is not None or each.now is None:
+            continue
+        path = PurePosixPath(each.path)
+        name = path.name.partition(".")[0]
+        if name == "__init__":
+            path, name = path.parent, path.parent.name
+        elif not (each.is_link or path.name.endswith(_MODULES)):
+            continue
+        beside = (f"{name}.py", f"{name}/__init__.py")
+        if name and not any(str(path.parent / other) in gone for other in beside):
+            yield str(path.parent), name, each.path
+
+
+def _text(path: bytes) -> str:
+    return path.decode("utf-8", "backslashreplace")
