@@ -16,7 +16,8 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Literal
 
-from eval import harness, log_formats, patches
+from eval import harness, log_formats
+from eval.evaluation_files import run_by_evaluation, supplied_by_evaluation
 from eval.paths import is_runner, is_test, is_test_configuration
 from eval.types import Applied, Evaluation, EvaluationOutcome, FileChange, Instance
 
@@ -38,9 +39,6 @@ PROCEDURE = 5
 
 _SHOWN_TESTS = 3
 _SHOWN_CHARACTERS = 80
-
-_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1\n.*?^\2$", re.DOTALL | re.MULTILINE)
-_WORD = re.compile(r"[^\s'\";=<>|&()]+")
 
 # No line of the reference patches of SWE-bench Lite and Verified matches one of these patterns,
 # except in the patches of pytest itself.
@@ -132,6 +130,8 @@ def _reasons_of_tree(
         yield Reason("evaluation_files", f"{path} belongs to git")
     for path in applied.shadows:
         yield Reason("test_configuration", f"{path} is imported in place of an installed module")
+    for path in evaluation.rewritten:
+        yield Reason("tests_changed", f"{path} changed while the tests ran")
     run, supplied = run_by_evaluation(instance), supplied_by_evaluation(instance)
     moved = {line for change in applied.files for line in _lines(change.before, change.now)}
     for change in applied.files:
@@ -200,20 +200,6 @@ def _evaluation(
         yield Reason("evaluation_files", f"{path} is added, which the evaluation supplies")
     elif path in run - supplied:
         yield Reason("evaluation_files", f"{path} is {action}, which the evaluation runs")
-
-
-def run_by_evaluation(instance: Instance) -> frozenset[str]:
-    """Return possible paths in the commands between the two markers of the eval script."""
-    start, end = harness.log_markers()
-    _, _, after = _HEREDOC.sub("", instance.eval_script).partition(start)
-    commands = after.partition(end)[0]
-    return frozenset(word.removeprefix("./") for word in _WORD.findall(commands))
-
-
-def supplied_by_evaluation(instance: Instance) -> frozenset[str]:
-    """Return the files that the evaluation overwrites with the state of its test patch."""
-    changes = patches.read_or_nothing(instance.test_patch)
-    return frozenset(path for change in changes for path in change.paths)
 
 
 def _content(change: FileChange, moved: set[str]) -> Iterator[Reason]:

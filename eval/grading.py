@@ -18,6 +18,7 @@ from functools import partial
 from eval import harness, network
 from eval.applied_tree import AppliedTree
 from eval.digests import canonical_digest
+from eval.evaluation_files import is_watched, tests_of_evaluation
 from eval.harness import Report
 from eval.official_shell import OfficialShell
 from eval.resources import shortage
@@ -38,7 +39,7 @@ _IS_DIFF_READABLE = (
 )
 _UNREADABLE = "the work tree's diff is not UTF-8, on which the official runner gives up"
 
-_PROCEDURE = 2
+_PROCEDURE = 3
 """Version of this procedure. Increment it with every change that can change a verdict."""
 
 
@@ -50,6 +51,7 @@ class _Verdict:
     report: Report | None = None
     log_is_whole: bool = True
     applied: Applied | None = None
+    rewritten: tuple[str, ...] = ()
 
 
 async def grade(
@@ -97,6 +99,7 @@ async def grade(
         log_is_whole=verdict.log_is_whole,
         is_limited=verdict.outcome == "infrastructure" and bool(official.limits_reached),
         applied=verdict.applied,
+        rewritten=verdict.rewritten,
     )
 
 
@@ -201,7 +204,7 @@ async def _test(
     """Return the verdict on the work tree with the patch."""
     if not await _is_diff_readable(official):
         return _Verdict("unresolved", _UNREADABLE)
-    await official.write_script(script)
+    await official.write_script(script, tests_of_evaluation(instance))
     tested = await official.run_script(timeout_s=timeout_s, max_output_bytes=MAX_LOG_BYTES)
     if tested.timed_out:
         return _Verdict("timeout", f"the tests took more than {timeout_s:g} s", tested.output)
@@ -209,6 +212,8 @@ async def _test(
         return _Verdict("unresolved", _UNREADABLE, tested.output)
     report = await asyncio.to_thread(harness.report, instance.row, patch, tested.output)
     verdict = _judge(report, tested.output)
+    if report.resolved and is_watched(script):
+        verdict = replace(verdict, rewritten=await official.rewritten())
     return _of_a_part(verdict, instance) if tested.truncated else verdict
 
 

@@ -1,9 +1,10 @@
 """The paths and the environment that grading uses in a workspace."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
+from eval.evaluation_files import rewritten, watch
 from eval.types import CommandOutput, Shell
 
 OFFICIAL_ROOT = "/testbed"
@@ -46,6 +47,7 @@ class OfficialShell:
         self._script = "/eval.sh" if in_container else str(folder / "eval.sh")
         self.tree_folder = "/var/tmp/.applied" if in_container else str(folder / "applied")  # noqa: S108
         """Folder outside the repository for what the audit reads."""
+        self._record = f"{self.tree_folder}/rewritten"
         self.installed_below = "/" if in_container else ""
         """Folder that has every interpreter of a container. On the host that would be too large."""
         # Eval scripts write to git's global configuration. On the host that is the user's own.
@@ -76,10 +78,15 @@ class OfficialShell:
         """
         await self._shell.write(self._patch, patch.encode("utf-8"))
 
-    async def write_script(self, script: str) -> None:
-        """Write the eval script beside the patch, with this workspace's repository path."""
+    async def write_script(self, script: str, tests: Iterable[str]) -> None:
+        """Write the eval script beside the patch, with this workspace's repository path.
+
+        It watches the files `tests` of the repository while its tests run.
+        """
         if self._shell.root != OFFICIAL_ROOT:
             script = script.replace(OFFICIAL_ROOT, self._shell.root)
+        files = [str(PurePosixPath(self._shell.root, path)) for path in tests]
+        script = watch(script, files, script_file=self._script, record=self._record)
         await self._shell.write(self._script, script.encode("utf-8", "surrogateescape"))
 
     @property
@@ -109,3 +116,8 @@ class OfficialShell:
             timeout_s=timeout_s,
             max_output_bytes=max_output_bytes,
         )
+
+    async def rewritten(self) -> tuple[str, ...]:
+        """Return the watched files that changed while the tests of the script ran."""
+        read = await self.run(f"cat -- {shlex.quote(self._record)}", timeout_s=_CHECK_TIMEOUT_S)
+        return rewritten(read.output if read.exit_code == 0 else "", self._shell.root)

@@ -250,7 +250,7 @@ def ours(cases: dict[str, Case], images: None) -> dict[str, Ours]:
     async def run(case: Case, slots: asyncio.Semaphore) -> Ours:
         async with slots:
             workspace = await DockerWorkspace.open(
-                image=case.instance.image, root="/testbed", base_commit="HEAD"
+                image=case.instance.image, root="/testbed", base_commit="HEAD", grading=True
             )
             shell = Recording(workspace)
             try:
