@@ -1,7 +1,7 @@
 """Preflight: check that an instance's image can be trusted, before money is spent on it.
 
-Three conditions must hold: git has nothing newer than the base commit, the reference patch is
-resolved, and the empty patch is not.
+These conditions must hold: git has nothing newer than the base commit, no file outside the
+repository holds the lines of the reference patch, that patch is resolved, and the empty one is not.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from eval import grading, harness, history
+from eval.copies import find_copies
 from eval.digests import canonical_digest
 from eval.errors import ImageError
 from eval.types import Evaluation, Instance, Shell
@@ -20,10 +21,10 @@ OpenShell = Callable[[], AbstractAsyncContextManager[Shell]]
 TIMEOUT_S = 1800.0
 """Limit of the tests. The experiment's own limit does not apply, as images are checked once."""
 
-_PROCEDURE = 2
+_PROCEDURE = 3
 """Version of this procedure.
 
-Increment it with every change here or in `eval.history` that can change a preflight.
+Increment it with every change here, in `eval.history` or `eval.copies` that can change a preflight.
 """
 
 
@@ -54,6 +55,9 @@ async def check(
     checked_at = datetime.now(UTC)
     async with (open_for_arm or open_shell)() as shell:
         reasons = [str(leak) for leak in await history.inspect(shell, instance.base_commit)]
+        if shell.environment == "docker":
+            copies = await find_copies(shell, instance.patch)
+            reasons += [f"copy: {path} has the lines of the reference patch" for path in copies[:3]]
     async with open_shell() as shell:
         null = await _grade(instance, "", shell)
     if null.resolved:

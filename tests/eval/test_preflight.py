@@ -22,6 +22,10 @@ MakeInstance = Callable[..., Instance]
 LATER = "echo later >> calc.py && git -c user.name=x -c user.email=x@x.org commit -qam later"
 FORGET = "git reset -q --hard HEAD~ && rm -f .git/ORIG_HEAD && git reflog expire --expire=now --all"
 
+SUM = "the_sum_of_both_numbers"
+REPAIR = [f"{SUM} = a + b", f"assert {SUM} == b + a", f"return {SUM}  # and no difference"]
+REPAIRED = "sed -i 's/return a - b/" + r"\n    ".join(REPAIR) + "/'"
+
 DOCTORED = {
     "clean": ("true", None),
     "dangling": (f"{LATER} && {FORGET}", "object: "),
@@ -40,6 +44,19 @@ DOCTORED = {
         f"{LATER} && git bundle create -q /srv/x.bundle main && {FORGET} && git gc -q --prune=now",
         "elsewhere: /srv/x.bundle",
     ),
+    "installed release": (
+        "mkdir -p /opt/site-packages && cp calc.py /opt/site-packages && "
+        f"{REPAIRED} /opt/site-packages/calc.py",
+        "copy: /opt/site-packages/calc.py has the lines of the reference patch",
+    ),
+    "patch": (
+        f"{REPAIRED} calc.py && git diff >/srv/notes.txt && git checkout -q .",
+        "copy: /srv/notes.txt has the lines of the reference patch",
+    ),
+    "installed release before the repair": (
+        f"mkdir -p /opt/calc && cp calc.py /opt/calc && echo '{REPAIR[-1]}' >>/opt/calc/more.py",
+        None,
+    ),
 }
 """Commands that doctor an image, and the beginning of the expected reason, if any."""
 
@@ -50,11 +67,18 @@ def doctored(
     make_instance: MakeInstance,
     make_task_repo: Callable[..., Path],
     tmp_path_factory: pytest.TempPathFactory,
+    gold: str,
 ) -> Iterator[dict[str, Instance]]:
     """Yield an instance with a built image and its base commit for each way to doctor an image."""
     root = tmp_path_factory.mktemp("doctored")
+    repair = "".join(f"+    {line}\n" for line in REPAIR)
+    patch = gold.replace("+    return a + b\n", repair).replace("+1,5", "+1,7")
     made = {
-        name: make_instance(instance_id=f"tiny__{name}", image=f"durabench/test-preflight:{name}")
+        name: make_instance(
+            instance_id=f"tiny__{name.replace(' ', '-')}",
+            image=f"durabench/test-preflight:{name.replace(' ', '-')}",
+            patch=patch,
+        )
         for name in DOCTORED
     }
     for name, instance in made.items():
