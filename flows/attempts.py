@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
@@ -108,6 +108,8 @@ class _LeasedAttempt:
     lake: Lake
     journal: Journal
     lease: Lease
+    removed: set[str] = field(default_factory=set)
+    """What was removed from git before the agent saw it."""
 
     async def is_over(self) -> bool:
         """Return True if the attempt has ended and its rows are written. They are then final.
@@ -135,7 +137,7 @@ class _LeasedAttempt:
             self.journal, self.lease, blobs(self.lake), recorded, limits, stop.sleep, reuse
         )
         try:
-            outcome = await _solve(self.cell, log, recorded, stop)
+            outcome = await _solve(self.cell, log, recorded, stop, self.removed)
         except InfrastructureError:
             stop.check()  # the signal that stops a worker also ends the programs of its cells
             raise
@@ -174,8 +176,12 @@ class _LeasedAttempt:
             covered_s(recorded),
             known.parent_id,
             frozenset((step.scope, step.seq) for step in recorded if step.copied),
+            tuple(sorted(self.removed)),
         )
         records.write(self.lake, finished)
+        if finished.git_removed:
+            names = ", ".join(finished.git_removed)
+            run_log().info("%s: removed from git before the work: %s", self.cell.label, names)
         row = records.attempt_row(finished)
         run_log().info("%s: %s", self.cell.label, attempt_line(row, len(steps)))
         return row
@@ -253,14 +259,18 @@ def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
 
 
 async def _solve(
-    cell: Cell, log: JournalLog, recorded: Sequence[RecordedStep], stop: Stop
+    cell: Cell,
+    log: JournalLog,
+    recorded: Sequence[RecordedStep],
+    stop: Stop,
+    removed: set[str],
 ) -> Outcome:
     show, note, attempt_id = on_step.get(), step_log(), log.lease.attempt_id
     spec = cell.experiment.model_of(cell.arm)
     built = _models(cell, spec, log.journal, stop) if spec else {}
     origin = await asyncio.to_thread(origin_of, log.journal, attempt_id)
     place = workspaces.AttemptWorkspaces(
-        cell.instance, cell.place, attempt_id, log.journal.id, origin
+        cell.instance, cell.place, attempt_id, log.journal.id, origin, removed=removed
     )
 
     def tell(step: Step) -> None:

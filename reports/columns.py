@@ -247,9 +247,13 @@ ATTEMPTS = Table(
         Column("seed", INT, "seed of everything random in the attempt"),
         Column("image", TEXT, "image reference, or empty on the host"),
         Column(
-            "image_digest",
-            TEXT,
-            "image id at the start; null where no image was used",
+            "image_digest", TEXT, "image id at the start; null without an image", required=False
+        ),
+        Column(
+            "git_removed",
+            TEXTS,
+            "names, and number of later commits, that were removed from git before the work; null "
+            "where unknown, as for imports and in older files",
             required=False,
         ),
         *_RESOURCES,

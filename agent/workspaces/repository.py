@@ -68,6 +68,8 @@ class ShellWorkspace(ShellFiles):
         self._base_commit = base_commit
         self._scratch = scratch
         self._opening: _Opening | None = None
+        self.removed: tuple[str, ...] = ()
+        """What was removed from git before the opening, as it led to commits after the base."""
         self._last_survey: Survey | None = None
 
     async def holds(self, path: str, content: bytes) -> bool:
@@ -262,6 +264,8 @@ class ShellWorkspace(ShellFiles):
         Raises:
             Unfit: no work is possible in `what`. If `lenient`, return False.
         """
+        if not lenient:
+            await self._forget()
         probe = f"tools={'fit' if tools in _fit_tools else 'unknown'}\nprobe"
         work = f"({probe} >/dev/null) || exit 0\nbegin" if lenient else f"{probe}\nbegin"
         done = await self._work_tree(work, keep_bytes=MAX_FILE_BYTES)
@@ -273,9 +277,14 @@ class ShellWorkspace(ShellFiles):
 
     async def _begin_again(self) -> bool:
         """Continue from the state that another program saved. Return True if there is one."""
+        await self._forget()
         return self._remember(
             await self._git("begun", "repository", keep_bytes=MAX_FILE_BYTES, retryable=True)
         )
+
+    async def _forget(self) -> None:
+        done = await self._work_tree("forget")
+        self.removed = tuple(done.text.splitlines()) if done.exit_code == 0 else ()
 
     def _remember(self, known: bytes) -> bool:
         """Keep the opening. If it was saved just now, the work tree is as it was then."""

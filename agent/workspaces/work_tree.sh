@@ -11,6 +11,7 @@
 #              files    all files at the opening, each with its kind
 #              opening  the patch from the base commit to the tree at the opening
 #              known    the ids of the base commit and of that tree
+#              removed  what `forget` removed
 #              bytes    a git folder for checkpoints, which takes files byte by byte
 #              patch    one for patches, with the line endings that .gitattributes sets
 #              now      a file whose time of change is that of the last look
@@ -46,6 +47,53 @@ begin() {
   stamp "$(stat -c %.9Z -- "$scratch/now")"
   echo "$base $opening $stamped"
   cat -- "$scratch/files"
+}
+
+# Removes what git has of the time after the base commit, once and before `begin`: an agent could find
+# the solution in it. If there are later commits outside of the history of the opened commit, these are
+# all other names, logs and objects. Remotes are removed in any case. Prints what was removed.
+#
+# Content without a commit stays: to find it, git has to read all trees, in each workspace.
+forget() {
+  if [[ ! -d $scratch/start && -d .git/objects && ! -L .git ]]; then
+    local removed
+    removed=$(GIT_DIR=.git forget_later 2>/dev/null)
+    need_scratch && printf '%s' "${removed:+$removed$'\n'}" >"$scratch/removed" || return
+  fi
+  [[ ! -f $scratch/removed ]] || cat -- "$scratch/removed"
+}
+
+forget_later() {
+  local since name later
+  export GIT_DIR
+  git merge-base --is-ancestor "$base" HEAD || return 0
+  git config --get-regexp '^remote\..*\.url$' | while read -r name _; do
+    name=${name#remote.} name=${name%.url}
+    git config --remove-section "remote.$name" && echo "the remote $name"
+  done
+  since=$(git log -1 --format=%ct "$base") && later=$(count_later) && ((later)) || return 0
+  git for-each-ref --no-merged=HEAD --format='%(refname)' | while read -r name; do
+    git -c core.hooksPath=/dev/null update-ref --no-deref -d "$name" && echo "$name"
+  done
+  rm -rf -- .git/logs .git/worktrees .git/*_HEAD .git/objects/info/commit-graph* \
+    .git/objects/pack/{tmp_*,*.keep}
+  git -c gc.auto=0 prune --expire=now
+  if (($(count_later))); then
+    git -c repack.writeBitmaps=false repack -a -d -q && git prune-packed -q
+  fi
+  echo "$((later - $(count_later))) later commits"
+}
+
+# Counts the commits outside of the history of HEAD that are later than $since. Git would list HEAD if it
+# were given none, so it also gets the base commit.
+count_later() {
+  { echo "$base" && comm -23 \
+    <(git cat-file --batch-all-objects --batch-check='%(objecttype) %(objectname)' |
+      sed -n 's/^commit //p' | sort) <(git rev-list HEAD | sort); } |
+    git log --no-walk=unsorted --stdin --format=%ct |
+    { local count=0 time
+      while read -r time; do ((time <= since)) || ((++count)); done
+      echo "$count"; }
 }
 
 begun() {

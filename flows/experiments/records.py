@@ -81,6 +81,7 @@ class AttemptRecord:
     """The attempt that it was forked or derived from."""
     copied: frozenset[tuple[str, int]] = frozenset()
     """Scope and number of the steps that it has from that attempt."""
+    git_removed: tuple[str, ...] = ()
 
 
 def attempt_row(record: AttemptRecord) -> Row:
@@ -113,6 +114,7 @@ def attempt_row(record: AttemptRecord) -> Row:
         "seed": cell.seed,
         "image": cell.instance.image if cell.place.environment == "docker" else "",
         "image_digest": cell.place.image_digest,
+        "git_removed": [make_readable(each) for each in record.git_removed],
         **resources.columns(cell.place.limits(cell.instance)),
         "versions": json.dumps(versions()),
     }

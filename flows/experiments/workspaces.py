@@ -4,7 +4,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.errors import WorkspaceError
@@ -68,6 +68,8 @@ class AttemptWorkspaces:
     """The original attempt of a chain of forks; its paths appear in the conversation."""
     mounts: tuple[Mount, ...] = ()
     """Folders of this machine that containers may read. Commands on the host read everything."""
+    removed: set[str] = field(default_factory=set, compare=False)
+    """Gets what was removed from git when a workspace was opened."""
     names_journal: bool = True
     """False for an attempt of release 0.1, whose folders on the host had its id alone."""
 
@@ -117,6 +119,7 @@ class AttemptWorkspaces:
         adopt = f"{WORKSPACE_LABEL}={labels[WORKSPACE_LABEL]}" if goes_on else None
         image = image or self.instance.image
         opened = await _open(self.instance, self.place, labels, folder, adopt, image, self.mounts)
+        self.removed.update(opened.removed)
         try:
             yield opened
         finally:
@@ -163,7 +166,7 @@ async def _open(
     mounts: Sequence[Mount] = (),
     *,
     grading: bool = False,
-) -> Workspace:
+) -> DockerWorkspace | HostWorkspace:
     """Open a workspace. `adopt` is the label of a container that a dead process left behind."""
     if place.problem:
         raise WorkspaceError(place.problem, retryable=False)

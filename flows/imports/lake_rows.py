@@ -28,6 +28,7 @@ def attempt_columns(cell: Row, repo: str, *, agent: str, model: str, provider: s
         "environment": "imported",
         "duration_s": None,
         "order_in_instance": None,
+        "git_removed": None,
         **NOTHING_KNOWN,
         "seed": 0,
         "image": "",

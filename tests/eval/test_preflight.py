@@ -28,14 +28,14 @@ REPAIRED = "sed -i 's/return a - b/" + r"\n    ".join(REPAIR) + "/'"
 
 DOCTORED = {
     "clean": ("true", None),
-    "dangling": (f"{LATER} && {FORGET}", "object: "),
-    "packed": (f"{LATER} && git repack -qad && {FORGET}", "pack: "),
+    "dangling": (f"{LATER} && {FORGET}", None),
+    "packed": (f"{LATER} && git repack -qad && {FORGET}", None),
     "stash": (
         "echo x >> calc.py && git -c user.name=x -c user.email=x@x.org stash -q",
-        "stash: ",
+        None,
     ),
-    "reflog": (f"{LATER} && git reset -q --hard HEAD~", "reflog: "),
-    "tag": (f"{LATER} && git tag v2 && {FORGET}", "tag: refs/tags/v2"),
+    "reflog": (f"{LATER} && git reset -q --hard HEAD~", None),
+    "tag": (f"{LATER} && git tag v2 && {FORGET}", None),
     "copy": (
         f"git clone -q . /opt/copy && cd /opt/copy && {LATER}",
         "elsewhere: /opt/copy/.git",
@@ -112,7 +112,8 @@ def opener(instance: Instance) -> Callable[[], AbstractAsyncContextManager[Shell
 
 @pytest.mark.parametrize("name", DOCTORED)
 async def test_an_image_with_later_commits_fails(name: str, doctored: dict[str, Instance]) -> None:
-    """An image that hides later commits fails, for that reason alone. A clean image passes."""
+    """An image that hides later commits outside its repository fails, for that reason alone. One
+    that is clean passes, and so does one whose own later commits are removed at the opening."""
     found = await check(doctored[name], opener(doctored[name]))
     _, begins = DOCTORED[name]
     assert found.passed == (begins is None)

@@ -1,4 +1,4 @@
-"""Images whose work tree is not that of the base commit, as many official ones are."""
+"""Images whose work tree or history is not that of the base commit, as many official ones are."""
 
 import json
 from collections.abc import Iterator
@@ -18,6 +18,10 @@ SKILLED = {"provider": "simulated", "skill": 1.0, "wrong_anchors": 0, "overspeci
 
 CHANGES = {
     "uncommitted": "echo changed >>README.md",
+    "later commits": (
+        "git checkout -qb fix && echo changed >>README.md && "
+        "git -c user.name=a -c user.email= commit -qam x && git checkout -q main"
+    ),
     "commit on top": "echo changed >>README.md && git -c user.name=a -c user.email= commit -qam x",
 }
 
@@ -41,9 +45,11 @@ def image(request: pytest.FixtureRequest, docker_client: DockerClient) -> Iterat
 
 @pytest.mark.docker
 @pytest.mark.usefixtures("prefect")
-async def test_no_arm_answers_for_the_changes_of_the_image(image: str, tmp_path: Path) -> None:
+async def test_no_arm_answers_for_the_changes_of_the_image(
+    image: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """`null` submits nothing. The others submit no hunk of the image. The arms that test their
-    change on a fresh copy accept it."""
+    change on a fresh copy accept it. Later commits are removed first, and attempts record that."""
     dataset = tmp_path / "rows.jsonl"
     dataset.write_text(json.dumps({**INSTANCE.row, "image": image}, default=str))
     arms: list[dict[str, Any]] = [{"name": each, "agent": each} for each in ("gold", "null")]
@@ -61,6 +67,9 @@ async def test_no_arm_answers_for_the_changes_of_the_image(image: str, tmp_path:
     assert outcomes.pop("null") == "unresolved"
     assert set(outcomes.values()) == {"resolved"}
     assert [arm for arm, patch in patches.items() if "README.md" in patch] == []
+    has_later = "fix" in request.node.callspec.params["image"]
+    removed = ["1 later commits", "refs/heads/fix"] if has_later else []
+    assert {tuple(row["git_removed"]) for row in attempts.values()} == {tuple(removed)}
     by_agent = {row["agent"]: row for row in attempts.values()}
     assert by_agent["durable"]["agent_verdict"] == by_agent["staged"]["agent_verdict"] == "accepted"
     assert not any(row["scope"].startswith("try-2") for row in rows(lake, "steps"))
