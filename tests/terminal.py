@@ -64,9 +64,14 @@ class Terminal:
         self.close()
 
     @property
+    def raw(self) -> str:
+        """Everything printed so far."""
+        return self._read.decode(errors="replace")
+
+    @property
     def shown(self) -> str:
         """Everything printed so far, without control sequences."""
-        return _CONTROL.sub("", self._read.decode(errors="replace"))
+        return _CONTROL.sub("", self.raw)
 
     def type(self, text: str) -> None:
         """Type characters."""

@@ -213,7 +213,7 @@ class ExecutionStateGraph:
 
     def to_json(self) -> str:
         """Return the graph as JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False)
+        return json.dumps(self.to_dict())
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "ExecutionStateGraph":

@@ -6,6 +6,7 @@ import typer
 
 from flows.cli.exits import EXIT_GATE
 from flows.cli.options import EnvironmentOption
+from flows.display.terminal import show, write
 
 agents_app = typer.Typer(help="List, show and check the recipes of programs.", no_args_is_help=True)
 
@@ -19,7 +20,7 @@ def agents_list() -> None:
 
     for name in recipe.shipped():
         found = recipe.load(name)
-        typer.echo(f"{name:<14} {found.version:<10} {found.dialect:<10} {found.description}")
+        show(f"{name:<14} {found.version:<10} {found.dialect:<10} {found.description}")
 
 
 @agents_app.command("show")
@@ -30,7 +31,7 @@ def agents_show(name: NameArgument) -> None:
     from agent.arms.command import recipe
 
     content = recipe.load(name).model_dump(mode="json", exclude_defaults=True)
-    typer.echo(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), nl=False)
+    write(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
 @agents_app.command("check")
@@ -48,7 +49,7 @@ def agents_check(
 
     recipe, gates = asyncio.run(admission.admit(name, environment or "auto", release))
     for gate in gates:
-        typer.echo(f"{'ok  ' if gate.passed else 'FAIL'}  {gate.name:<14} {gate.detail}")
+        show(f"{'ok  ' if gate.passed else 'FAIL'}  {gate.name:<14} {gate.detail}")
     if not all(gate.passed for gate in gates):
         raise typer.Exit(EXIT_GATE)
-    typer.echo(f"{recipe.name} is admitted")
+    show(f"{recipe.name} is admitted")

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -22,7 +21,7 @@ from flows.cli.jobs import arms
 from flows.cli.prompting import Prompt
 from flows.cli.running import litellm_spec, run_flow
 from flows.display.steps import of_step
-from flows.display.terminal import show
+from flows.display.terminal import show, write
 from flows.errors import IncompleteRun, UsageError
 from flows.experiments import declaration
 from flows.experiments.stop import Stop
@@ -346,8 +345,7 @@ class Chat:
         if not self._is_in_line:
             self._streamed, self._is_in_line = "", True
         self._streamed += text
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        write(text)
 
     def _end_line(self) -> None:
         """End the line of the text that was printed while it was generated."""

@@ -1,7 +1,5 @@
 """The diagnosis of an attempt in the terminal."""
 
-import typer
-
 from flows.display.terminal import show as say
 from flows.experiments.diagnosis import Subject, diagnose
 from flows.experiments.forking import recorded_attempt
@@ -23,4 +21,4 @@ def show(prefix: str, lake_path: str | None) -> None:
         for line in finding.lines:
             say(f"  {line}")
         if finding.command:
-            typer.echo(f"  {finding.command}")
+            say(f"  {finding.command}")

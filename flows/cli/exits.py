@@ -26,6 +26,7 @@ class OneLineErrors(TyperGroup):
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # of its own click
         _take_any_text()
+        sys.excepthook = terminal.show_bug
         terminal.begin()
         try:
             return super().invoke(ctx)
@@ -48,5 +49,5 @@ def _take_any_text() -> None:
 
 
 def _exit(error: Exception, code: int) -> typer.Exit:
-    typer.echo(f"durabench: {' '.join(str(error).split())}", err=True)
+    terminal.warn(f"durabench: {' '.join(str(error).split())}")
     return typer.Exit(code)

@@ -36,24 +36,25 @@ def export(
     lake: LakeOption = None,
 ) -> None:
     """Write each arm's all_preds.jsonl in the format of `swebench eval`, or another format."""
+    from flows.display.terminal import show
     from flows.storage import exports
 
     if atif or inspect:
         from flows.storage.formats import export
 
         for path in export.trajectories(name, atif, lake) if atif else ():
-            typer.echo(f"{path}")
+            show(f"{path}")
         if inspect:
-            typer.echo(f"{inspect}: {export.inspect_log(name, inspect, lake)} samples")
+            show(f"{inspect}: {export.inspect_log(name, inspect, lake)} samples")
         return
 
     if duckdb:
         for relation, rows in exports.relations(name, duckdb, lake):
-            typer.echo(f"{relation}: {rows} rows")
-        typer.echo(f"duckdb {duckdb}")
+            show(f"{relation}: {rows} rows")
+        show(f"duckdb {duckdb}")
         return
     if trajectories:
         for path, count in exports.trajectories(name, output, repeat, lake):
-            typer.echo(f"{path}: {count} calls")
+            show(f"{path}: {count} calls")
     for path, count in exports.predictions(name, output, repeat, lake):
-        typer.echo(f"{path}: {count} predictions")
+        show(f"{path}: {count} predictions")

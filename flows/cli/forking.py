@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import typer
-
 from flows.cli import console
 from flows.cli.running import litellm_spec, run_flow, show_step
+from flows.display.terminal import show
 from flows.errors import UsageError
 from flows.experiments import declaration as experiments
 from flows.experiments import forking, selective
@@ -35,7 +34,7 @@ def at_step(
     request = forking.check(attempt, step, lake, model=spec, options=changed)
     with prefect_api():
         made = forking.fork(request)
-        typer.echo(f"{made.kept_steps} steps kept in experiment {made.experiment.name}")
+        show(f"{made.kept_steps} steps kept in experiment {made.experiment.name}")
         _solve(made, lake)
 
 
@@ -60,14 +59,14 @@ def selective_fork(
         never,
     )
     request = selective.check(attempt, lake, changes)
-    typer.echo(request.forecast())
+    show(request.forecast())
     if dry_run:
         return
     with prefect_api():
         made = selective.fork(request)
         _solve(made, lake)
     journal = open_journal(request.lake)
-    typer.echo(selective.used(journal, request.parent, made.attempt_id))
+    show(selective.used(journal, request.parent, made.attempt_id))
 
 
 def _edit(text: str) -> tuple[str, Path]:
@@ -83,5 +82,5 @@ def _solve(made: Fork, lake: str | None) -> None:
 
     on_step.set(partial(show_step, full=False))
     outcome = run_flow(lambda: solve(made.experiment, made.instance_id, made.arm, lake=lake))
-    typer.echo(f"\n{made.arm} on {made.instance_id}: {outcome}")
+    show(f"\n{made.arm} on {made.instance_id}: {outcome}")
     console.debugged(made.experiment.name, made.arm, Lake.existing(lake))

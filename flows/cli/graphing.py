@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Literal
 
-import typer
-
 from agent.graph.attempt import graph_of, role_of
 from agent.graph.drawing import as_mermaid, as_tree
 from agent.graph.state import ExecutionStateGraph
@@ -36,7 +34,7 @@ def show(
         experiment = declared(lake, attempt) if change.startswith("option=") else None
         stale += graph.mark_stale(_concerned(change, steps, attempt.arm, experiment))
     drawn = {"tree": as_tree, "mermaid": as_mermaid, "json": ExecutionStateGraph.to_json}
-    typer.echo(drawn[form](graph))
+    say(drawn[form](graph))
     if changes and form == "tree":
         say(_bill(graph, stale))
 

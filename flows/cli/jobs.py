@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import typer
 from pydantic import ValidationError
 from rich.markup import escape
 from rich.table import Table
@@ -93,14 +92,14 @@ def show(job: str, lake: str | None, *, patch: bool) -> None:
     if patch:
         if row["patch"] is None:
             raise UsageError(f"job {row['job_id']} has no patch so far")
-        typer.echo(encode(row["patch"]), nl=False)
+        terminal.write_data(encode(row["patch"]))
         return
     for name in ("job_id", "state", "detail", "source", "title", "base_commit", "branch", "commit",
                  "pull_request", "attempt_id"):  # fmt: skip
         if row[name]:
             terminal.show(f"{name.replace('_', ' ')}: {row[name]}")
     if row["patch"] is not None:
-        typer.echo(f"\n{body.body(row, '')}", nl=False)
+        terminal.write(f"\n{body.body(row, '')}")
 
 
 def list_all(lake: str | None) -> None:
@@ -207,7 +206,7 @@ def _ended(row: Row, asked: Request, asks: list[Asking]) -> None:
         terminal.show(f"`durabench job approve {row['job_id']}` publishes it")
         return
     if asked.publish == "patch":
-        typer.echo(encode(row["patch"]), nl=False)
+        terminal.write_data(encode(row["patch"]))
     else:
         terminal.show(row["pull_request"] or f"branch {row['branch']}")
 

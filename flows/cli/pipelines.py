@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich.markup import escape
 from rich.table import Table
 
@@ -109,7 +108,7 @@ def show(run: str, lake: str | None) -> None:
     row = runs.found(store, run)
     _show(row, store)
     if row["patch"] is not None:
-        typer.echo(f"\n{body.body(row, '')}", nl=False)
+        terminal.write(f"\n{body.body(row, '')}")
 
 
 def _show(row: Row, store: Lake) -> None:

@@ -24,6 +24,7 @@ def run(
 ) -> None:
     """Run an experiment. Running it again resumes it: only missing work is done."""
     from flows.cli import running
+    from flows.display.terminal import warn
     from flows.experiments import declaration as experiments
 
     declared = running.overridden(
@@ -36,5 +37,5 @@ def run(
     )
     if fresh:
         declared = declared.afresh()
-        typer.echo(f"results are filed under {declared.name}", err=True)
+        warn(f"results are filed under {declared.name}")
     running.benchmark(declared, lake, grade=grade)

@@ -6,14 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import typer
-
 from agent.arms import ARMS
 from agent.errors import InfrastructureError, Interrupted, one_line
 from agent.models import litellm_loading
 from agent.session.steps import Step
 from flows.cli import console
 from flows.display import steps
+from flows.display.terminal import show
 from flows.errors import GateFailed, IncompleteRun, UsageError
 from flows.experiments import declaration as experiments
 from flows.experiments import plan
@@ -149,7 +148,7 @@ def debug(
 
         on_step.set(partial(show_step, full=full))
         outcome = run_flow(lambda: solve(declared, instance, arm, lake=lake, trace=trace))
-    typer.echo(f"\n{arm} on {instance}: {outcome}")
+    show(f"\n{arm} on {instance}: {outcome}")
     console.debugged(declared.name, arm, Lake.existing(lake))
 
 

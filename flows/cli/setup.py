@@ -27,12 +27,13 @@ def setup(
     settings to a file. A server reads them when it starts, so this also works before there is a
     server.
     """
+    from flows.display.terminal import show
     from flows.server import setup
 
     if env_file:
         setup.write_settings(env_file)
-        typer.echo(f"settings for the server's environment: {env_file}")
+        show(f"settings for the server's environment: {env_file}")
         if not setup.has_server():
             return
     lines = asyncio.run(setup.set_up(setup.SetupRequest(cells, notify)))
-    typer.echo("\n".join(lines) or "nothing is missing")
+    show("\n".join(lines) or "nothing is missing")

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 
 from agent.errors import JournalError
 from flows.display.terminal import columns, fitted, out
+from flows.display.terminal import show as say
 from flows.errors import UsageError
 from flows.experiments import status
 from flows.experiments.status import (
@@ -59,15 +60,15 @@ def show(name: str | None, lake_path: str | None, *, cells: bool, as_json: bool)
     if cell:
         found = found.of_cell(*cell[1:])
     if as_json:
-        print(json.dumps(status.as_json(found, name), indent=1, ensure_ascii=False))
+        say(json.dumps(status.as_json(found, name), indent=1))
         return
     for note in found.notes:
-        _say(note)
+        say(note)
     if name is None:
         _print_brief(found.experiments)
         return
     [experiment] = found.experiments
-    _say(f"{experiment.experiment}: {summary(experiment.total)}{_billed(experiment)}")
+    say(f"{experiment.experiment}: {summary(experiment.total)}{_billed(experiment)}")
     _print_arms(experiment)
     _print_cells(each for each in experiment.cells if cells or cell or each.state in _OPEN)
 
@@ -197,7 +198,3 @@ def _print_lines(lines: Iterable[str]) -> None:
     console = out()
     for line in lines:
         console.print(fitted(line, console.width), markup=False, soft_wrap=True)
-
-
-def _say(text: str) -> None:
-    out().print(text, markup=False, soft_wrap=True)

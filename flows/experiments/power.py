@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 
+from flows.display.terminal import out
 from flows.errors import UsageError
 from flows.storage import report_files
 from flows.storage.lake import Lake
@@ -20,8 +20,6 @@ DISCORDANCE = 0.2
 CORRELATION = 0.5
 """Default intra-instance correlation of repeats: half of the variance between two arms is due to
 the instance, half is chance."""
-
-_out = Console(highlight=False)
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def show(
         rows = answer(question, found)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    _out.print(_table(question, found, rows))
+    out().print(_table(question, found, rows))
 
 
 def answer(question: Question, found: Assumption) -> list[Row]:

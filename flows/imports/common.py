@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import typer
-
 from eval.digests import canonical_digest
+from flows.display.terminal import warn
 from flows.errors import UsageError
 from flows.experiments import records
 from flows.experiments.arms import NAME
@@ -131,7 +130,7 @@ def check_name(name: str, what: str = "results") -> None:
 
 def tell(text: str) -> None:
     """Print a line about a surprising effect of an import."""
-    typer.echo(text, err=True)
+    warn(text)
 
 
 @contextmanager

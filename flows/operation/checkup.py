@@ -16,8 +16,6 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from rich.console import Console
-
 from agent.errors import InfrastructureError, one_line
 from agent.journal import Journal
 from agent.journal.addresses import is_missing, place
@@ -85,9 +83,8 @@ async def check(lake: str | None, *, fix: bool) -> bool:
 
 def print_all(findings: Iterable[Finding]) -> None:
     """Print one line for each finding."""
-    console = Console(highlight=False)
     for finding in findings:
-        console.print(f"{finding.level:<8} {finding.what}", markup=False, soft_wrap=True)
+        show(f"{finding.level:<8} {finding.what}")
 
 
 def adopt_journal(path: str | None) -> None:

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeVar, get_args
 
-from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import track
 
@@ -32,7 +31,7 @@ from agent.workspaces import janitor
 from eval import repositories
 from eval.errors import ImageError
 from eval.repositories import Source
-from flows.display.terminal import show
+from flows.display.terminal import error_console, show
 from flows.errors import UsageError
 from flows.experiments.workspaces import cache_folder
 from flows.images.cache import ImageCache
@@ -391,7 +390,7 @@ async def _remove_snapshots(journal_id: str, attempt_ids: Iterable[str]) -> None
 
 def _tracked(items: Iterable[T], what: str) -> Iterable[T]:
     """Return the items with a progress bar on the terminal."""
-    console, known = Console(stderr=True), list(items)
+    console, known = error_console, list(items)
     return track(known, what, console=console, transient=True, disable=not console.is_terminal)
 
 

@@ -28,6 +28,7 @@ _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 VARIABLES = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_CLASS": "flows.server.console.ConsoleHandler",
     # As in prefect.yaml. A server that `durabench setup` has prepared marks the flow run of a
     # killed command as Crashed, and with Prefect's own interval that of a living one, too.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",

@@ -57,7 +57,7 @@ def step_log() -> Callable[[Step], None]:
 
     def told(step: Step) -> None:
         if not step.replayed and log.isEnabledFor(logging.INFO):
-            log.info("%s", _encodable(steps.entry(steps.of_step(step), WIDTH)))
+            log.info("%s", steps.entry(steps.of_step(step), WIDTH))
 
     return told
 
@@ -101,9 +101,4 @@ def verdict_line(evaluation: Evaluation, audited: AuditedVerdict, doubts: Iterab
 
 
 def _brief(text: str) -> str:
-    return _encodable(fitted(in_line(text), WIDTH))
-
-
-def _encodable(text: str) -> str:
-    """Return a text with lone surrogates as escapes, since Prefect sends logs as JSON."""
-    return text.encode(errors="backslashreplace").decode()
+    return fitted(in_line(text), WIDTH)

@@ -33,6 +33,7 @@ from reports.rendering.sharing import sharing_section
 from reports.rendering.strata import strata_section
 from reports.rendering.worth import worth_section
 from reports.types import STATES, ArmSummary, Comparison, Report, Source
+from reports.visible import make_visible
 
 NAMED_INSTANCES = 20
 """Maximum number of instances that a list of differences names."""
@@ -63,7 +64,7 @@ def render(report: Report) -> str:
         "## Source",
         _source(report),
     ]
-    return "\n\n".join(filter(None, sections)) + "\n"
+    return make_visible("\n\n".join(filter(None, sections)) + "\n")
 
 
 def _audits(report: Report) -> str:

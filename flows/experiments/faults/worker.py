@@ -4,6 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
+from flows.display.terminal import warn
 from flows.experiments import declaration, records
 from flows.experiments.directly import solved
 from flows.experiments.keys import attempt_id_of
@@ -29,7 +30,7 @@ def main() -> int:
     try:
         asyncio.run(work(Path(sys.argv[1]), sys.argv[2]))
     except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        warn(f"{type(error).__name__}: {error}")
         return FAILED
     return 0
 
