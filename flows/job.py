@@ -28,6 +28,7 @@ from flows.experiments.plan import declare
 from flows.experiments.records import patch_sha256
 from flows.experiments.stop import Stop
 from flows.jobs import body, choosing, commits, publishing, rows, verification
+from flows.jobs.automation import tell_automation
 from flows.jobs.choosing import Candidate
 from flows.jobs.placing import placed
 from flows.jobs.preparing import Prepared, prepare
@@ -46,6 +47,7 @@ from flows.server.turns import in_turn
 from flows.storage import bindings, journals
 from flows.storage.cleanup import swept
 from flows.storage.lake import Lake, Row
+from reports.quoting import quote_text
 
 _AT_BASE = WeakValueDictionary[str, asyncio.Lock]()
 """Locks by key: steps of a pipeline that begin at the same commit verify it once."""
@@ -164,7 +166,9 @@ async def _carried_out(prepared: Prepared, row: Row, store: Lake, *, approved: b
 async def decided_on(row: Row, store: Lake) -> Row:
     """Return the row of a job that needs approval: running again, cancelled, or waiting."""
     row = rows.update(store, row, state="waiting", detail="the patch waits for approval")
-    question = f"**{row['title']}**\n\n{row['verdict']}: {row['reason']}"
+    question = f"**{quote_text(row['title'])}**\n\n{row['verdict']}: {quote_text(row['reason'])}"
+    if warned := tell_automation(row["patch"]):
+        question += f"\n\n**The patch {quote_text(warned)}**"
     decision = await approving.decided("publish", question)
     if decision is None:
         return row
@@ -327,13 +331,14 @@ async def show(row: Row, store: Lake) -> None:
         acreate_markdown_artifact,
         markdown=body.body(row, ""),
         key=artifact_key("job", row["job_id"], lake_id),
-        description=f"job {row['job_id']}: {row['title']} ({patch_sha256(row['patch'])[:12]})",
+        description=f"job {row['job_id']}: {quote_text(row['title'])} "
+        f"({patch_sha256(row['patch'])[:12]})",
     )
     if row["pull_request"]:
         await patiently(
             acreate_link_artifact,
             link=row["pull_request"],
-            link_text=row["title"],
+            link_text=quote_text(row["title"]),
             key=artifact_key("pull-request", row["job_id"], lake_id),
             description=f"job {row['job_id']}",
         )
@@ -343,4 +348,6 @@ def summary(row: Row) -> str:
     if row["verdict"] is None:
         return f"{row['state']} · {row['detail']}"
     where = row["pull_request"] or row["branch"] or "patch"
-    return f"{row['state']} · {row['verdict']} · {where}"
+    return " · ".join(
+        filter(None, [row["state"], row["verdict"], where, tell_automation(row["patch"])])
+    )

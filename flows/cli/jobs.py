@@ -18,6 +18,7 @@ from flows.display import terminal
 from flows.errors import UsageError
 from flows.experiments import declaration
 from flows.jobs import body, rows
+from flows.jobs.automation import tell_automation
 from flows.jobs.request import Request
 from flows.server.api import prefect_api
 from flows.storage.exact import encode
@@ -202,6 +203,8 @@ def _ended(row: Row, asked: Request, asks: list[Asking]) -> None:
         return
     verdict = (row["verdict"] or "").replace("_", " ")
     terminal.show(f"job {row['job_id']}: {row['state']}, {verdict}: {row['reason']}")
+    if warned := tell_automation(row["patch"]):
+        terminal.show(f"the patch {warned}")
     if row["state"] == "waiting":
         terminal.show(f"`durabench job approve {row['job_id']}` publishes it")
         return

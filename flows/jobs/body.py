@@ -1,11 +1,16 @@
-"""The text of a pull request: the review report of a job."""
+"""The text of a pull request: the review report of a job.
+
+What the author of an issue, an arm or a test wrote is quoted, so that it stays text on the forge.
+"""
 
 import json
 from typing import Any
 
+from flows.jobs.automation import find_automation
+from flows.jobs.changes import changed_files
 from flows.jobs.verification import Verdict
-from flows.storage.exact import make_readable
 from flows.storage.lake import Row
+from reports.quoting import quote_block, quote_code, quote_text
 
 _QUOTED_CHARACTERS = 4_000
 _VERDICTS: dict[Verdict, str] = {
@@ -21,8 +26,9 @@ def body(row: Row, moved_to: str) -> str:
     `moved_to` is the head of its base branch if that has moved, otherwise ''.
     """
     parts = [
-        f"**Verification: {_VERDICTS[row['verdict']]}** – {row['reason']}",
-        _section("Task", _quoted(row["statement"])),
+        f"**Verification: {_VERDICTS[row['verdict']]}** – {quote_text(row['reason'])}",
+        *_warning(row["patch"]),
+        _section("Task", _task(row["statement"])),
         *_steps(row),
         _section("Changes", _changes(row["patch"])),
         _section("Verification", _verification(row)),
@@ -32,8 +38,8 @@ def body(row: Row, moved_to: str) -> str:
     if moved_to:
         parts.insert(
             1,
-            f"The branch `{row['base_branch']}` has moved since the work began: it was at "
-            f"{row['base_commit'][:12]} and is at {moved_to[:12]}.",
+            f"The branch {quote_code(row['base_branch'])} has moved since the work began: "
+            f"it was at {row['base_commit'][:12]} and is at {moved_to[:12]}.",
         )
     return "\n\n".join(parts) + "\n"
 
@@ -42,10 +48,20 @@ def _section(title: str, text: str) -> str:
     return f"### {title}\n\n{text}"
 
 
-def _quoted(text: str) -> str:
+def _warning(patch: str) -> list[str]:
+    """Return a warning if a patch changes files that run by themselves."""
+    files = find_automation(patch)
+    if not files:
+        return []
+    lines = [f"- {quote_code(path)}: {what}" for path, what in files]
+    head = "**The patch changes files that run by themselves, with the secrets of the repository:**"
+    return ["\n".join([head, "", *lines])]
+
+
+def _task(text: str) -> str:
     shown = text.strip()[:_QUOTED_CHARACTERS]
     more = "\n…" if len(text.strip()) > _QUOTED_CHARACTERS else ""
-    return "\n".join(f"> {line}".rstrip() for line in f"{shown}{more}".splitlines())
+    return quote_block(f"{shown}{more}")
 
 
 def _steps(row: Row) -> list[str]:
@@ -56,9 +72,9 @@ def _steps(row: Row) -> list[str]:
     lines = ["| step | state | verification | arm | |", "|---|---|---|---|---|"]
     for step in steps:
         verdict = _VERDICTS[step["verdict"]] if step["verdict"] else ""
-        detail = " ".join(step["detail"].split()).replace("|", "\\|")
+        arm, detail = quote_text(step["arm"] or ""), quote_text(step["detail"])
         lines.append(
-            f"| {step['name']} | {step['state']} | {verdict} | {step['arm'] or ''} | {detail} |"
+            f"| {quote_text(step['name'])} | {step['state']} | {verdict} | {arm} | {detail} |"
         )
     return [_section("Steps", "\n".join(lines))]
 
@@ -67,24 +83,9 @@ def _changes(patch: str) -> str:
     """Return the changed files with their numbers of added and removed lines."""
     lines = ["| file | added | removed |", "|---|---|---|"]
     for path, added, removed in changed_files(patch):
-        lines.append(f"| `{path}` | {added} | {removed} |")
+        in_table = quote_code(path).replace("|", "\\|")
+        lines.append(f"| {in_table} | {added} | {removed} |")
     return "\n".join(lines)
-
-
-def changed_files(patch: str) -> list[tuple[str, int, int]]:
-    """Return path, added and removed lines of each file of a patch."""
-    found: list[list[Any]] = []
-    in_hunk = False
-    for line in make_readable(patch).splitlines():
-        if line.startswith("diff --git "):
-            found.append([line.rpartition(" b/")[2], 0, 0])
-            in_hunk = False
-        elif line.startswith("@@"):
-            in_hunk = True
-        elif in_hunk and found:
-            found[-1][1] += line.startswith("+")
-            found[-1][2] += line.startswith("-")
-    return [(path, added, removed) for path, added, removed in found]
 
 
 def _verification(row: Row) -> str:
@@ -92,7 +93,7 @@ def _verification(row: Row) -> str:
         return "None was asked for."
     evidence = json.loads(row["verification"])
     lines = [
-        f"`{row['verify_command']}` in fresh workspaces:",
+        f"{quote_code(row['verify_command'])} in fresh workspaces:",
         "",
         "| | exit code | passed | failed | skipped |",
         "|---|---|---|---|---|",
@@ -104,8 +105,8 @@ def _verification(row: Row) -> str:
             _run("with the patch and the tests of the base commit", evidence["with_old_tests"])
         )
     if evidence["warnings"]:
-        lines += ["", "New warnings of linters and type checks:", "", "```"]
-        lines += [line.replace("```", "'''") for line in evidence["warnings"]] + ["```"]
+        warnings = quote_block("\n".join(evidence["warnings"]))
+        lines += ["", "New warnings of linters and type checks:", "", warnings]
     return "\n".join(lines)
 
 
@@ -120,10 +121,10 @@ def _run(name: str, run: dict[str, Any] | None) -> str:
 
 def _cost(row: Row) -> str:
     evidence = json.loads(row["verification"])
-    lines = [] if evidence.get("steps") else [f"Arm `{row['arm']}` was chosen."]
+    lines = [] if evidence.get("steps") else [f"Arm {quote_code(row['arm'])} was chosen."]
     judged = evidence.get("agent_verdict")
     if judged:
-        lines.append(f"Its own verdict: {judged}.")
+        lines.append(f"Its own verdict: {quote_text(judged)}.")
     cost = "unknown" if row["cost_usd"] is None else f"{row['cost_usd']:.4f} USD"
     lines.append(f"Cost of all arms: {cost}.")
     if row["input_tokens"] is not None and row["output_tokens"] is not None:

@@ -14,6 +14,7 @@ from eval.repositories import OWN_REFS, Source, is_refused
 from flows.errors import UsageError
 from flows.jobs.request import TOKEN, access_to
 from flows.storage.lake import Row
+from reports.quoting import quote_title
 
 _AUTHOR, _EMAIL = "Durabench", "jobs@durabench.invalid"
 _PROTECTED = re.compile(r"protected branch|GH006|GH013|pre-receive hook declined", re.IGNORECASE)
@@ -113,8 +114,8 @@ def head_of(source: Source, mirror: Path, branch: str) -> str:
 
 
 def _message(row: Row) -> str:
-    title = row["title"] if len(row["title"]) <= 72 else f"{row['title'][:71]}…"
-    return f"{title}\n\nMade by arm {row['arm']} of job {row['job_id']} of Durabench.\n"
+    made = f"Made by arm {row['arm']} of job {row['job_id']} of Durabench."
+    return f"{quote_title(row['title'])}\n\n{made}\n"
 
 
 def _explained(said: str, target: Target) -> Exception:

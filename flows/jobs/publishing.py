@@ -14,6 +14,7 @@ from flows.jobs.commits import Target
 from flows.jobs.request import Request, slug
 from flows.jobs.request import forge as own_forge
 from flows.storage.lake import Lake, Row
+from reports.quoting import quote_title
 
 
 def check(request: Request, source: Source, row: Row) -> None:
@@ -69,7 +70,7 @@ def _pull_request(row: Row, source: Source, mirror: Path) -> str:
     base = _base_branch(row)
     now = commits.head_of(source, mirror, base)
     moved = now if now != row["base_commit"] and not row["revises"] else ""
-    draft = forge.Draft(row["branch"], base, row["title"], body.body(row, moved))
+    draft = forge.Draft(row["branch"], base, quote_title(row["title"]), body.body(row, moved))
     return forge.pull_request(source, draft)
 
 

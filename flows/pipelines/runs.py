@@ -7,7 +7,7 @@ from typing import Any
 from eval.digests import canonical_digest
 from flows.errors import UsageError
 from flows.jobs import rows
-from flows.jobs.body import changed_files
+from flows.jobs.changes import changed_files
 from flows.jobs.request import Request
 from flows.pipelines.definition import Pipeline, PipelineStep, parse
 from flows.storage.exact import make_readable

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from flows.jobs.body import changed_files
+from flows.jobs.changes import changed_files
 from flows.storage.exact import make_readable
 
 MOST_LINES = 2_000

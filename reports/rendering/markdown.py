@@ -1,6 +1,5 @@
 """A report as Markdown, for Prefect artifacts and pull requests."""
 
-import re
 from collections.abc import Iterable, Sequence
 
 from reports.analysis import spending
@@ -18,6 +17,7 @@ from reports.format import (
     total,
 )
 from reports.losses import PURPOSES, Purpose, Spending
+from reports.quoting import quote_code, quote_text
 from reports.rendering import costs
 from reports.rendering.budgets import budget_section
 from reports.rendering.effort import effort_section
@@ -42,9 +42,9 @@ NAMED_INSTANCES = 20
 def render(report: Report) -> str:
     """Return the report as Markdown, most important parts first. It ends with a newline."""
     sections = [
-        f"# {_text(report.source.experiment)}",
+        f"# {quote_text(report.source.experiment)}",
         _audits(report),
-        f"**{_text(headline(report))}**",
+        f"**{quote_text(headline(report))}**",
         _notes(report),
         "## Arms",
         _arms(ranked(report)),
@@ -69,15 +69,15 @@ def render(report: Report) -> str:
 
 def _audits(report: Report) -> str:
     return "\n>\n".join(
-        f"> **Audit `{audit.name}` found {plural(audit.rows, 'row')}:** {_text(audit.meaning)} "
-        f"For example {_code(audit.examples[0])}."
+        f"> **Audit `{audit.name}` found {plural(audit.rows, 'row')}:** "
+        f"{quote_text(audit.meaning)} For example {quote_code(audit.examples[0])}."
         for audit in report.audits
     )
 
 
 def _notes(report: Report) -> str:
     return "\n>\n".join(
-        f"> **Warning:** {_text(note.text)}" if note.level == "warning" else f"> {_text(note.text)}"
+        f"> {'**Warning:** ' if note.level == 'warning' else ''}{quote_text(note.text)}"
         for note in report.notes
     )
 
@@ -97,8 +97,8 @@ def _arms(arms: Sequence[ArmSummary]) -> str:
 
 def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
     return (
-        _text(arm.name),
-        _text(arm.model + (f"; from {arm.derived_from}" if arm.derived_from else "")),
+        quote_text(arm.name),
+        quote_text(arm.model + (f"; from {arm.derived_from}" if arm.derived_from else "")),
         count(arm.planned),
         count(arm.resolved),
         percent(arm.rate),
@@ -122,7 +122,7 @@ def _states(arms: Sequence[ArmSummary]) -> str:
     header = ("arm", *STATES.values(), "suspect", "not audited")
     rows = (
         (
-            _text(arm.name),
+            quote_text(arm.name),
             *(count(arm.states[state]) for state in STATES),
             count(arm.suspect),
             count(arm.unaudited),
@@ -136,7 +136,7 @@ def _tokens(arms: Sequence[ArmSummary]) -> str:
     header = ("arm", "input", "of it cached", "cache writes", "output", "of it reasoning")
     rows = (
         (
-            _text(arm.name),
+            quote_text(arm.name),
             *(total(tokens, is_lower_bound) for tokens, is_lower_bound in arm.tokens.sums),
         )
         for arm in arms
@@ -148,7 +148,7 @@ def _paired(report: Report) -> Iterable[str]:
     if not report.comparisons:
         return
     first = report.comparisons[0]
-    yield f"## {_text(first.candidate)} against {_text(first.baseline)} ({first.role})"
+    yield f"## {quote_text(first.candidate)} against {quote_text(first.baseline)} ({first.role})"
     yield _two_by_two(first)
     yield from _differences(report)
     leading = describe(report)
@@ -158,22 +158,26 @@ def _paired(report: Report) -> Iterable[str]:
 
 def _section(section: Section) -> Iterable[str]:
     yield f"## {section.question}"
-    yield _text(section.answer)
+    yield quote_text(section.answer)
     for table in section.tables:
-        rows = (tuple(map(_text, row)) for row in table.rows)
-        header = tuple(map(_text, table.header))
-        yield f"{_text(table.caption)}:\n\n{_table(header, rows, table.words, table.remarks)}"
+        rows = (tuple(map(quote_text, row)) for row in table.rows)
+        header = tuple(map(quote_text, table.header))
+        yield f"{quote_text(table.caption)}:\n\n{_table(header, rows, table.words, table.remarks)}"
     if section.footnotes:
-        yield "\n".join(f"- {_text(footnote)}" for footnote in section.footnotes)
+        yield "\n".join(f"- {quote_text(footnote)}" for footnote in section.footnotes)
 
 
 def _two_by_two(pair: Comparison) -> str:
     table = pair.table
-    header = ("", f"{_text(pair.candidate)} resolved", "not resolved")
+    header = ("", f"{quote_text(pair.candidate)} resolved", "not resolved")
     return _table(
         header,
         (
-            (f"{_text(pair.baseline)} resolved", count(table.both), count(table.only_baseline)),
+            (
+                f"{quote_text(pair.baseline)} resolved",
+                count(table.both),
+                count(table.only_baseline),
+            ),
             ("not resolved", count(table.only_candidate), count(table.neither)),
         ),
     )
@@ -184,13 +188,18 @@ def _leading(pair: Comparison, leading: Leading) -> Iterable[str]:
     header = ("value", "95 % interval", "over", "method")
     for group in leading.groups:
         rows = (
-            (_text(line.name), line.value, line.interval, line.over, line.method)
+            (quote_text(line.name), line.value, line.interval, line.over, line.method)
             for line in group.lines
         )
         if group.lines:
             yield _table((group.title, *header), rows, remarks=2)
     if leading.pass_at:
-        names = (_text(pair.baseline), "95 % interval", _text(pair.candidate), "95 % interval")
+        names = (
+            quote_text(pair.baseline),
+            "95 % interval",
+            quote_text(pair.candidate),
+            "95 % interval",
+        )
         yield _table(
             ("pass@k", *names),
             (
@@ -204,7 +213,7 @@ def _leading(pair: Comparison, leading: Leading) -> Iterable[str]:
                 for line in leading.pass_at
             ),
         )
-    yield "\n".join(f"- {_text(footnote)}" for footnote in leading.footnotes)
+    yield "\n".join(f"- {quote_text(footnote)}" for footnote in leading.footnotes)
 
 
 def _differences(report: Report) -> Iterable[str]:
@@ -212,10 +221,10 @@ def _differences(report: Report) -> Iterable[str]:
     for side in read_sides(report):
         only = list(dict.fromkeys(one.instance_id for one in side.shown))
         if only:
-            named = ", ".join(_code(instance) for instance in only[:NAMED_INSTANCES])
+            named = ", ".join(quote_code(instance) for instance in only[:NAMED_INSTANCES])
             more = side.cells - sum(one.instance_id in only[:NAMED_INSTANCES] for one in side.shown)
             rest = f" and {plural(more, 'more cell')}" if more else ""
-            yield f"Only {_text(side.winner)}: {named}{rest}."
+            yield f"Only {quote_text(side.winner)}: {named}{rest}."
 
 
 def _failures(report: Report) -> Iterable[str]:
@@ -225,7 +234,7 @@ def _failures(report: Report) -> Iterable[str]:
     if not groups:
         return
     yield "## Why attempts fail"
-    named = [_text(arm) for arm in arms]
+    named = [quote_text(arm) for arm in arms]
     for group in groups:
         if len(arms) > MANY_ARMS:
             header = [group.title, *(row.name for row in group.rows)]
@@ -246,7 +255,7 @@ def _spending(report: Report) -> Iterable[str]:
         return
     rows = (
         (
-            _text(one.arm),
+            quote_text(one.arm),
             spending.billed(one),
             spending.credited(one),
             *(_part(one, purpose) for purpose in PURPOSES),
@@ -274,7 +283,7 @@ def _source(report: Report) -> str:
         **({"Resources": resources(source)} if source.resources else {}),
         "Versions": versions or UNKNOWN,
     }
-    return "\n".join(f"- {name}: {_text(value)}" for name, value in facts.items())
+    return "\n".join(f"- {name}: {quote_text(value)}" for name, value in facts.items())
 
 
 def _table(
@@ -285,17 +294,3 @@ def _table(
     rule = ["---"] * words + ["---:"] * numbers + ["---"] * remarks
     lines = [header, rule, *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _text(value: str) -> str:
-    """Return data as running text, with the special characters of Markdown and HTML escaped."""
-    return re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", " ".join(value.split()))
-
-
-def _code(value: str) -> str:
-    """Return data as inline code, with a fence longer than any backticks in the data."""
-    flat = " ".join(value.split())
-    longest = max((len(run) for run in re.findall("`+", flat)), default=0)
-    fence = "`" * (longest + 1)
-    pad = " " if flat.startswith("`") or flat.endswith("`") else ""
-    return f"{fence}{pad}{flat}{pad}{fence}"

@@ -42,7 +42,7 @@ async def test_a_task_becomes_a_draft_pull_request(forge: Forge, lake_path: str)
     assert (pull["draft"], pull["base"]["ref"], pull["head"]["ref"]) == (True, "main", branch)
     assert row["pull_request"] == pull["html_url"]
     assert "**Verification: verified** – 1 test passes" in pull["body"]
-    for part in ("> It is wrong.", "| `calc.py` | 1 | 1 |", f"durabench job revise {job_id}"):
+    for part in ("\nIt is wrong.\n```", "| `calc.py` | 1 | 1 |", f"durabench job revise {job_id}"):
         assert part in pull["body"]
 
 
