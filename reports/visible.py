@@ -26,6 +26,11 @@ def make_visible(text: str) -> str:
     return _NOT_PLAIN.sub(lambda found: _shown(found[0]), text.replace("\r\n", "\n"))
 
 
+def is_blank(text: str) -> bool:
+    """Return True if there is nothing to read in a text."""
+    return not any(_shown(each) == each and not each.isspace() for each in text)
+
+
 @lru_cache(4096)
 def _shown(character: str) -> str:
     prints = character.isprintable() or unicodedata.category(character) == "Zs"

@@ -27,7 +27,7 @@ Chance = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Spec(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class LiteLLMSpec(_Spec):

@@ -3,15 +3,17 @@
 import secrets
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from flows.experiments import declaration
 from flows.experiments.arms import ArmSpec
 from flows.experiments.declaration import Experiment
+from flows.experiments.secret_kinds import Readable
 from flows.jobs.request import Request
+from reports.visible import is_blank
 
 
-class Talk(BaseModel):
+class Talk(Readable):
     """The beginning of a chat. It holds no token: workers take that from their environment."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -45,7 +47,7 @@ class Talk(BaseModel):
     def _is_about_one_thing(self) -> Self:
         if (self.repo is None) == (self.instance is None):
             raise ValueError("name a repository or an instance, and not both")
-        if self.repo is not None and not self.message.strip():
+        if self.repo is not None and is_blank(self.message):
             raise ValueError("the first message is empty: say what to do")
         return self
 

@@ -24,7 +24,7 @@ NAME = r"^[a-z0-9][a-z0-9._-]*$"
 class Declared(BaseModel):
     """A part of a declaration. Unknown names are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class _Arm(Declared):

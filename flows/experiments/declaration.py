@@ -27,6 +27,7 @@ from flows.experiments.derived import derived_arms
 from flows.experiments.forms import RULES, number_fields
 from flows.experiments.gates import Gates
 from flows.experiments.resources import Resources
+from flows.experiments.secret_kinds import Readable
 
 BUILT_IN = Path(__file__).parent
 
@@ -102,7 +103,7 @@ class Primary(Comparison):
     )
 
 
-class Experiment(Declared):
+class Experiment(Readable, Declared):
     """The arms, instances and settings of an experiment, declared before any result exists."""
 
     model_config = ConfigDict(json_schema_extra={"dependentSchemas": RULES})
@@ -332,6 +333,8 @@ def from_yaml(text: str, source: str) -> dict[str, Any]:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise UsageError(f"{source} is not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise UsageError(f"{source} is nested too deep") from None
     if not isinstance(content, dict):
         raise UsageError(f"{source} is not a mapping of names to values, such as `name: …`")
     return content

@@ -5,6 +5,8 @@ import json
 from agent.arms import ARMS
 from agent.errors import MessageRefused, Waiting
 from agent.journal import Attempt, InboxMessage, Journal
+from agent.journal.inbox import checked
+from flows.experiments.secret_kinds import check_readable
 
 
 def send(journal: Journal, attempt: Attempt, message: InboxMessage) -> InboxMessage:
@@ -14,7 +16,21 @@ def send(journal: Journal, attempt: Attempt, message: InboxMessage) -> InboxMess
         MessageRefused: its agent hears no messages, or as in `Inbox.send`.
     """
     check_hears(attempt)
+    check(message)
     return journal.inbox(attempt.attempt_id).send(message)
+
+
+def check(message: InboxMessage) -> None:
+    """Return if a message can be sent to an attempt.
+
+    Raises:
+        MessageRefused: it has no text, or holds a secret or what cannot be stored.
+    """
+    checked(message)
+    try:
+        check_readable({"text": message.text, "sender": message.sender})
+    except ValueError as error:
+        raise MessageRefused(str(error)) from None
 
 
 def check_answered(journal: Journal, attempt_id: str) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from agent.arms import ARMS
 from agent.models.spec import ModelSpec
@@ -15,6 +15,8 @@ from eval.digests import canonical_digest
 from eval.repositories import Access, Source
 from flows.experiments.arms import ArmSpec
 from flows.experiments.resources import Resources
+from flows.experiments.secret_kinds import Readable
+from reports.visible import is_blank
 
 Publish = Literal["pull_request", "branch", "patch"]
 
@@ -28,7 +30,7 @@ MOST_CHARACTERS = 100_000
 """Characters of a task. A longer one leaves too little of a model's context."""
 
 
-class JobSettings(BaseModel):
+class JobSettings(Readable):
     """The settings that jobs and pipelines share. They hold no token: workers have one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -94,7 +96,7 @@ class Request(JobSettings):
 
     @model_validator(mode="after")
     def _has_a_task(self) -> Self:
-        if not self.task.strip() and "/issues/" not in self.source:
+        if is_blank(self.task) and "/issues/" not in self.source:
             raise ValueError("the task is empty: say what to do, or give the address of an issue")
         return self
 

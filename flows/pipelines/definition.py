@@ -12,6 +12,7 @@ from flows.errors import UsageError
 from flows.experiments.declaration import from_yaml, in_one_line
 from flows.jobs.request import MOST_CHARACTERS, JobSettings
 from flows.pipelines import templates
+from reports.visible import is_blank
 
 STEP_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
 PIPELINE_NAME = r"^[a-z0-9][a-z0-9._-]*$"
@@ -87,7 +88,7 @@ class Pipeline(JobSettings):
         arms = {arm.name for arm in self.arms}
         for step in self.steps:
             _check_names(step, set(names), arms)
-            if not step.task.strip():
+            if is_blank(step.task):
                 raise ValueError(f"the task of step {step.name} is empty: say what to do")
         if (length := len(self.statement)) > MOST_CHARACTERS:
             raise ValueError(

@@ -9,15 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agent.errors import InfrastructureError, MessageRefused
 from agent.journal import Attempt, InboxMessage, MessageKind
-from agent.journal.inbox import checked
 from flows.chats import asking, history
 from flows.chats.mailbox import Mailbox
-from flows.experiments.messages import hears
+from flows.experiments.messages import check, hears
 from flows.server import waking
 from flows.service.board import JobStatus, asked
 from flows.service.problems import Problem
 from flows.service.services import Service, Used
-from flows.service.submitting import refuse_tokens
 from flows.storage.lake import Lake
 
 router = APIRouter()
@@ -67,10 +65,9 @@ async def sent(
     Raises:
         Problem: the job has no attempt that can take it, or the message is none.
     """
-    refuse_tokens(message.text, {})
     named = InboxMessage(key or uuid4().hex, message.kind, message.text, message.sender)
     try:
-        checked(named)
+        check(named)
     except MessageRefused as error:
         raise Problem(422, str(error)) from None
     attempt = await asyncio.to_thread(_attempt, service.lake, job, message.arm)

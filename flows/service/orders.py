@@ -16,7 +16,7 @@ from flows.service import messages
 from flows.service.board import JobStatus, asked
 from flows.service.problems import Problem, not_found
 from flows.service.services import Service
-from flows.service.submitting import refuse_tokens, request
+from flows.service.submitting import request
 from flows.storage.job_names import experiment_of
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
@@ -110,7 +110,6 @@ async def revise(service: Service, job: JobStatus, comments: str) -> JobStatus:
         raise Problem(409, f"job {job.id} is of a pipeline, and cannot be revised")
     if row is None or not row["commit"]:
         raise Problem(409, f"job {job.id} made no commit that could be revised: it is {job.state}")
-    refuse_tokens(comments, {})
     changes = {"id": None, "revises": job.id, "task": comments, "ref": None}
     wanted = request(json.loads(row["request"]) | changes)
     return await _ordered(service, wanted.model_copy(update={"id": wanted.job_id}))

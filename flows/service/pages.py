@@ -107,7 +107,7 @@ async def submit(request: Request, service: Used) -> Response:
     body = await request.body()
     entered = forms.entered(forms.fields(request.headers.get("content-type", ""), body))
     try:
-        wanted = submitted(str(entered).encode(), forms.content(entered))
+        wanted = submitted(forms.content(entered))
         new_job = await orders.submit(service, wanted, None)
     except Problem as problem:
         return _form(entered, problem)

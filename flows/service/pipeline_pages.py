@@ -63,7 +63,7 @@ async def define(request: Request) -> Response:
     given = forms.fields(request.headers.get("content-type", ""), await request.body())
     text = given.get("definition", [""])[-1]
     try:
-        made = await pipelines.deploy(pipelines.defined(text, _parsed(text)))
+        made = await pipelines.deploy(pipelines.defined(_parsed(text)))
     except Problem as problem:
         return _form(text, problem)
     return RedirectResponse(f"{PIPELINES}/{made.name}", 303)

@@ -15,7 +15,7 @@ from flows.service.board import JobStatus, asked
 from flows.service.problems import Problem, not_found
 from flows.service.routes import as_json
 from flows.service.services import Service, Used
-from flows.service.submitting import refuse_tokens, with_named_arms
+from flows.service.submitting import with_named_arms
 from flows.storage.lake import Lake, Row
 
 router = APIRouter()
@@ -32,7 +32,7 @@ _DEFINED = {
 async def define(request: Request) -> dict[str, Any]:
     """Deploy a definition, or replace the one of its name."""
     body = await request.body()
-    return shown(await deploy(defined(body.decode(errors="replace"), as_json(request, body))))
+    return shown(await deploy(defined(as_json(request, body))))
 
 
 @router.get("/pipelines")
@@ -92,15 +92,14 @@ async def cancel(run_id: str, service: Used) -> dict[str, Any]:
     return await run_as_json(service, run.id)
 
 
-def defined(text: str, read: Any) -> Pipeline:
+def defined(read: Any) -> Pipeline:
     """Return the definition that a body holds.
 
     Raises:
-        Problem: it is none, or it holds a token.
+        Problem: it is none, or it holds a secret.
     """
     if not isinstance(read, dict):
         raise Problem(422, "a definition is an object with the fields name, source and steps")
-    refuse_tokens(text, read)
     try:
         return definition.parse(with_named_arms(read), "definition")
     except UsageError as error:

@@ -52,7 +52,7 @@ async def submit(
 ) -> dict[str, Any]:
     """Order a job. The same `Idempotency-Key` again returns the first one."""
     body = await request.body()
-    wanted = submitted(body, as_json(request, body))
+    wanted = submitted(as_json(request, body))
     return (await orders.submit(service, wanted, idempotency_key)).as_json()
 
 
@@ -129,6 +129,8 @@ def as_json(request: Request, body: bytes) -> Any:
         return json.loads(body)
     except ValueError as error:
         raise Problem(400, f"the body is not JSON: {error}") from None
+    except RecursionError:
+        raise Problem(400, "the body is nested too deep") from None
 
 
 async def _prefect_problem(service: Service) -> str:

@@ -3,7 +3,6 @@
 It has the fields of `flows.jobs.request.Request`, with an arm as a name where it needs no options.
 """
 
-import re
 import uuid
 from typing import Any
 
@@ -11,6 +10,7 @@ from pydantic import ValidationError
 
 from agent.arms import ARMS
 from flows.experiments.declaration import in_one_line
+from flows.experiments.secret_kinds import check_readable
 from flows.jobs.request import Request
 from flows.service.problems import Problem
 
@@ -19,23 +19,15 @@ BY_NAME = tuple(sorted(str(name) for name in ARMS if name not in ("command", "py
 
 DEFAULT_ARM = "durable"
 
-_TOKENS = re.compile(
-    r"gh[a-z]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|https?://[^/\s:@]+:[^/\s@]+@"
-)
-"""Tokens of forges, and addresses with a password."""
 
-_TOKEN_FIELDS = ("token", "github_token", "forge_token", "password", "api_key")
-
-
-def submitted(body: bytes, read: Any) -> Request:
-    """Return the job that a body describes, with an id. `read` is the body as JSON.
+def submitted(read: Any) -> Request:
+    """Return the job that a body of JSON describes, with an id.
 
     Raises:
-        Problem: it is no job, or it holds a token.
+        Problem: it is no job, or it holds a secret.
     """
     if not isinstance(read, dict):
         raise Problem(422, "the body is not a JSON object with the fields source and task")
-    refuse_tokens(body.decode(errors="replace"), read)
     return request({**with_named_arms(read), "id": read.get("id") or uuid.uuid4().hex[:10]})
 
 
@@ -43,8 +35,12 @@ def with_named_arms(read: dict[str, Any]) -> dict[str, Any]:
     """Return the same fields with an arm in place of each name, and the default arm for none.
 
     Raises:
-        Problem: there is no such arm.
+        Problem: there is no such arm, or a field holds a secret, which no message may repeat.
     """
+    try:
+        check_readable(read)
+    except ValueError as error:
+        raise Problem(422, str(error)) from None
     return {**read, "arms": [_arm(each) for each in _arms(read)]}
 
 
@@ -58,20 +54,6 @@ def request(content: dict[str, Any]) -> Request:
         return Request.model_validate(content)
     except ValidationError as error:
         raise Problem(422, in_one_line(error)) from None
-
-
-def refuse_tokens(text: str, fields: dict[str, Any]) -> None:
-    """Check that a body holds no token: flow runs and the lake would show it.
-
-    Raises:
-        Problem: it does.
-    """
-    if _TOKENS.search(text) or any(name in fields for name in _TOKEN_FIELDS):
-        raise Problem(
-            422,
-            "the body holds a token or a password, which a flow run would show: name a Prefect "
-            "Secret block in token_block, or give the workers DURABENCH_FORGE_TOKEN",
-        )
 
 
 def _arms(read: dict[str, Any]) -> list[Any]:

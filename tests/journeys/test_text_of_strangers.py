@@ -72,3 +72,36 @@ def test_an_attempt_is_shown_without_its_control_sequences(
         assert SHOWN in real.raw
         for part in ("\x1b]", "\x1b[2J", "\x1b[8m", "\x9b", "\u202e", "\u200b"):
             assert part not in real.raw
+
+
+@pytest.mark.journey("run", "job run", "pipeline check", "chat")
+def test_secrets_and_tasks_without_text_are_refused_in_a_line(terminal: Terminal) -> None:
+    """The line names the field and the kind. A secret may be in a file that is named, too."""
+    key = "sk-ant-" + "a1b2" * 8
+    work = {"source": "octo/demo", "arms": [{"name": "null", "agent": "null"}]}
+    base = {"name": "x", "dataset": "bundled", "arms": work["arms"]}
+    recipe = terminal.write(
+        "tiny.yaml",
+        {"name": "tiny", "dialect": "chat", "run": f"X={key} tiny", "description": "tiny"},
+    )
+    program = {"name": "tiny", "agent": "command", "options": {"recipe": recipe}, "model": "a/b"}
+    for name, content, where in (
+        ("plain", base | {"dataset": f"s3://me:{key}@host/x"}, "dataset: it holds a key"),
+        ("recipe", base | {"arms": [program]}, "arms.0.options.recipe.run: it holds a key"),
+    ):
+        line = terminal.refused("run", terminal.write(f"{name}.yaml", content))
+        assert f"{where} of Anthropic" in line
+        assert key not in line
+    steps = [{"name": "one", "task": "use \\u0067hp_" + "a1" * 18}]
+    line = terminal.refused(
+        "pipeline", "check", terminal.write("p.yaml", {**work, "name": "p", "steps": steps})
+    )
+    assert "steps.0.task: it holds a token of GitHub" in line
+    run = ("job", "run", "octo/demo")
+    assert "task: it holds an address with a password" in terminal.refused(
+        *run, "fetch https://me:pass@host/x", "--arm", "gold"
+    )
+    for task in ("", " \t", "\u200b", "\u202e"):
+        assert "the task is empty" in terminal.refused(*run, task, "--arm", "gold")
+    talk = ("chat", "--repo", "octo/demo", "--model", "a/b", "-m", f"use {key}")
+    assert "message: it holds a key of Anthropic" in terminal.refused(*talk)

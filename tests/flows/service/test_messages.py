@@ -117,7 +117,7 @@ def test_a_page_sends_a_message(server: Service, job: str) -> None:
         ({"text": "x" * 100_001}, 422, "the message has 100,001 bytes"),
         ({"text": "x", "kind": "shout"}, 422, "kind: "),
         ({"text": "x", "token": "y"}, 422, "token: "),
-        ({"text": f"use ghp_{'a' * 36}"}, 422, "the body holds a token"),
+        ({"text": f"use ghp_{'a' * 36}"}, 422, "text: it holds a token of GitHub"),
         ({"text": "x", "sender": "\n"}, 422, "the sender of a message needs"),
         ({"text": "x", "arm": "other"}, 409, "arm 'other' of job"),
         ({"kind": "approve"}, 409, "attempt "),

@@ -139,7 +139,7 @@ def test_a_run_has_its_steps_and_one_that_waits_is_approved(
         ({"steps": [{**STEPS[0], "task": "{{steps.both.output.files}}"}, STEPS[2], STEPS[1]]},
          "step fix-it uses an output of step both, which is not upstream"),
         ({"arms": ["missing"]}, "there is no arm 'missing'"),
-        ({"token": "x"}, "the body holds a token"),
+        ({"token": "x"}, "token: unknown key"),
         ({"name": "Not a name"}, "name: "),
     ],
 )  # fmt: skip

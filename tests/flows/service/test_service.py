@@ -1,5 +1,6 @@
 """The routes and the pages of a real service, as a client and a browser use them."""
 
+import json
 import re
 from typing import Any
 from uuid import uuid4
@@ -89,6 +90,16 @@ def test_a_published_job_is_revised(server: Service) -> None:
     )
 
 
+def sent(body: bytes) -> dict[str, Any]:
+    """Return the options of a request with a body of JSON."""
+    return {"content": body, "headers": {"Content-Type": "application/json"}}
+
+
+def odd(field: bytes) -> bytes:
+    """Return a job with one field as it is written."""
+    return json.dumps(JOB).encode().removesuffix(b"}") + b", " + field + b"}"
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("method", "path", "options", "status", "said"),
@@ -108,6 +119,19 @@ def test_a_published_job_is_revised(server: Service) -> None:
             {"content": b"{", "headers": {"Content-Type": "application/json"}},
             400,
             "the body is not JSON",
+        ),
+        ("POST", "/submit", sent(b"[" * 100_000), 400, "the body is nested too deep"),
+        ("POST", "/pipelines", sent(b'{"a":' * 100_000), 400, "the body is nested too deep"),
+        ("POST", "/jobs/0000000000/revise", sent(b'{"a":' * 100_000), 400, ""),
+        ("POST", "/submit", sent(odd(b'"budget_usd": 1e999')), 422, "budget_usd: Input should be"),
+        ("POST", "/submit", sent(odd(b'"task": "\\u0000"')), 422, "task: it has a NUL"),
+        ("POST", "/submit", sent(odd(b'"task": "\\ud800"')), 422, "task: it has a NUL or half"),
+        (
+            "POST",
+            "/submit",
+            sent(odd(rb'"ref": "\u0067hp_' + b"a" * 36 + b'"')),
+            422,
+            "ref: it holds",
         ),
         ("POST", "/submit", {"json": JOB, "headers": {"Origin": "http://x"}}, 403, "pages of"),
         ("GET", "/status/0000000000", {}, 404, "there is no job '0000000000'"),

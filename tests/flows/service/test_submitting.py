@@ -13,7 +13,7 @@ MINIMAL = {"source": "octo/demo", "task": "Fix it.", "model": "openai/gpt-5"}
 
 
 def made(content: Any) -> Any:
-    return submitted(json.dumps(content).encode(), content)
+    return submitted(json.loads(json.dumps(content)))
 
 
 def test_a_body_needs_a_source_a_task_and_a_model() -> None:
@@ -46,9 +46,14 @@ def test_arms_are_names_or_descriptions() -> None:
         ({"task": "x" * 100_001}, "task: "),
         ({"nonsense": 1}, "nonsense: unknown key"),
         ({"id": "../../etc"}, "id: "),
-        ({"token": "x"}, "the body holds a token"),
-        ({"task": "use ghp_0123456789abcdefghij0123456789abcdef"}, "the body holds a token"),
-        ({"source": "https://me:secret@forge.example/a/b"}, "the body holds a token"),
+        ({"token": "x"}, "token: unknown key"),
+        ({"task": "use ghp_0123456789abcdefghij0123456789abcdef"}, "task: it holds a token of Git"),
+        ({"source": "https://me:secret@forge.example/a/b"}, "source: it holds an address with a"),
+        ({"model": {"name": "x", "sk-ant-" + "a1" * 20: 1}}, "model.a name: it holds a key of An"),
+        ({"arms": ["sk-ant-" + "a1" * 20]}, "arms.0: it holds a key of Anthropic, which a flow"),
+        ({"task": "\0"}, "task: it has a NUL"),
+        ({"task": "\u200b \n"}, "the task is empty"),
+        ({"budget_usd": float("inf")}, "budget_usd: Input should be a finite number"),
     ],
 )
 def test_a_body_that_is_no_job_is_refused(changes: dict[str, Any], said: str) -> None:
