@@ -1,6 +1,7 @@
 """Exit codes, and errors as one line."""
 
 import io
+import logging
 import sys
 
 import typer
@@ -27,6 +28,7 @@ class OneLineErrors(TyperGroup):
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # of its own click
         _take_any_text()
         sys.excepthook = terminal.show_bug
+        logging.lastResort = terminal.RecordHandler(logging.WARNING)
         terminal.begin()
         try:
             return super().invoke(ctx)

@@ -5,6 +5,7 @@ texts of models, programs and repositories instead of passing them to the termin
 refuses other ways to print.
 """
 
+import logging
 import os
 import sys
 import traceback
@@ -61,6 +62,17 @@ def say(line: str) -> None:
 def warn(line: str) -> None:
     """Print one line on standard error."""
     error_console.print(line, markup=False, soft_wrap=True)
+
+
+class RecordHandler(logging.Handler):
+    """Prints the records of loggers without a handler, for `logging.lastResort`."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record on standard error, with the traceback of its error."""
+        try:
+            warn(self.format(record))
+        except Exception:
+            self.handleError(record)
 
 
 def show_bug(kind: type[BaseException], error: BaseException, place: TracebackType | None) -> None:

@@ -30,6 +30,7 @@ async def serve(host: str, port: int, lake: str | None, *, writes_per_minute: in
         host=host,
         port=port,
         log_level="warning",
+        log_config=None,  # its records are printed as all others
         ws="websockets-sansio",
         ws_max_size=64 * 1024,
         proxy_headers=False,  # a client could name any address, and evade its rate
