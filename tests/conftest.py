@@ -29,13 +29,14 @@ from hypothesis import HealthCheck, settings
 
 from agent.timings import timings
 from agent.workspaces.host import heed_interrupts
+from flows.server.settings import CLIENTS
 from tests import in_memory, leftovers, samples
 from tests.needs import needs
 from tests.servers import idle
 from tests.servers.certificates import share_one_certificate
 from tests.servers.postgres import PostgresServer, require_postgres
 from tests.servers.prefect_home import copy_home, migrated, shared_homes
-from tests.servers.prefect_server import PrefectServer
+from tests.servers.prefect_server import CREDENTIALS, PrefectServer
 from tests.startup import sitecustomize
 from tests.timing import as_variables
 
@@ -87,6 +88,7 @@ TIMEOUT_S = 300.0
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare what all programs of the test run share."""
     _heed_interrupts()
+    os.environ[CLIENTS] = CREDENTIALS  # for clients in this process
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(leftovers)
         config.stash[_IN_MEMORY] = in_memory.begin(config)

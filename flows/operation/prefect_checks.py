@@ -8,7 +8,7 @@ from uuid import UUID
 
 from agent.errors import InfrastructureError
 from flows.operation.finding import Finding
-from flows.server.first_contact import contact
+from flows.server.first_contact import contact, is_open
 from flows.storage import journals
 
 if TYPE_CHECKING:
@@ -42,11 +42,16 @@ async def _server(url: str) -> list[Finding]:
     from prefect.client.orchestration import get_client
     from prefect.exceptions import PrefectHTTPStatusError
 
+    from flows.server.settings import open_api
+
     try:
         version = await asyncio.to_thread(contact, url)
+        is_public = await asyncio.to_thread(is_open, url)
     except InfrastructureError as error:
         return [Finding("problem", str(error))]
     findings = [Finding("ok", f"Prefect API {url}"), *version_notes(version)]
+    if is_public:
+        findings.append(Finding("note", open_api(url)))
     try:
         async with get_client() as client:
             settings = (await client.request("GET", "/admin/settings")).json()
@@ -139,9 +144,9 @@ def _settings(settings: Mapping[str, Any], url: str, online: int) -> list[Findin
         findings.append(
             Finding(
                 "note",
-                "the Prefect server falls behind under many cells or loses runs when it is "
-                f"restarted: it lacks {', '.join(few)}; write them with "
-                "`durabench setup --env-file FILE`",
+                "the Prefect server falls behind under many cells, loses runs when it is "
+                f"restarted or answers foreign web pages: it lacks {', '.join(few)}; write them "
+                "with `durabench setup --env-file FILE`",
             )
         )
     if elsewhere := misdirected_ui(settings, url):

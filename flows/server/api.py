@@ -22,6 +22,7 @@ from pathlib import Path
 from agent.errors import InfrastructureError
 from agent.timings import timings
 from flows.server.first_contact import contact
+from flows.server.settings import AUTHENTICATION, CLIENTS, new_credentials
 
 _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 
@@ -117,21 +118,22 @@ def _configured_or_private() -> Iterator[None]:
         contact(given)
         yield
         return
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
     if in_profile := PREFECT_API_URL.value():  # only Prefect can read its profile
         contact(in_profile)
         yield
         return
-    port = _free_port()
-    _start(port)
+    port, credentials = _free_port(), new_credentials()
+    _start(port, credentials)
     url = f"http://127.0.0.1:{port}/api"
-    with _in_every_thread(url), temporary_settings({PREFECT_API_URL: url}):
+    here = {PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: credentials}
+    with _in_every_thread(url, credentials), temporary_settings(here):
         yield
 
 
 @contextmanager
-def _in_every_thread(url: str) -> Iterator[None]:
+def _in_every_thread(url: str, credentials: str) -> Iterator[None]:
     """Make the API the global setting during the block.
 
     Settings of a context do not reach the thread that sends what runs log: Prefect would start
@@ -139,12 +141,17 @@ def _in_every_thread(url: str) -> Iterator[None]:
     """
     from prefect.context import refresh_global_settings_context
 
-    os.environ |= {"PREFECT_API_URL": url, PRIVATE: url}
+    variables = {"PREFECT_API_URL": url, PRIVATE: url, CLIENTS: credentials}
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ |= variables
     refresh_global_settings_context()
     try:
         yield
     finally:
-        del os.environ["PREFECT_API_URL"], os.environ[PRIVATE]
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
         refresh_global_settings_context()
 
 
@@ -176,9 +183,11 @@ async def wait_until_ready() -> None:
     raise InfrastructureError(f"Prefect's server does not answer: {error}; run again")
 
 
-def _start(port: int) -> None:
+def _start(port: int, credentials: str) -> None:
     """Start a private server, which shares the modules that this process has imported so far."""
-    server = multiprocessing.get_context("fork").Process(target=_serve, args=(port,), daemon=True)
+    server = multiprocessing.get_context("fork").Process(
+        target=_serve, args=(port, credentials), daemon=True
+    )
     server.start()
     # Stop the server at exit, not at the end of the flow: Prefect sends its last events when the
     # process exits, and would wait for a stopped server. Exit handlers run in reverse order of
@@ -186,7 +195,7 @@ def _start(port: int) -> None:
     atexit.register(_stop, server)
 
 
-def _serve(port: int) -> None:
+def _serve(port: int, credentials: str) -> None:
     """Run Prefect's server in a fork, without what a single command does not need."""
     os.setsid()  # Ctrl-C goes to the command, which stops the server itself
     if sys.platform == "linux":  # ends with its parent, also if that is killed
@@ -194,8 +203,12 @@ def _serve(port: int) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for output in (1, 2):  # multiprocessing has closed the input
         os.dup2(nowhere, output)
+    # Other users of the machine and web pages in a browser reach the port, too.
+    os.environ[AUTHENTICATION] = credentials
     from prefect.cli.server import start
+    from prefect.context import refresh_global_settings_context
 
+    refresh_global_settings_context()
     settle()
     start(host="127.0.0.1", port=port, ui=False, scheduler=False, late_runs=False, analytics=False)
 

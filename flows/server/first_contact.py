@@ -31,9 +31,7 @@ def contact(url: str) -> str:
 
     url = url.rstrip("/")
     try:
-        with httpx.Client(
-            verify=_verify(url), timeout=timings().server_answer_s, follow_redirects=True
-        ) as client:
+        with _client(url) as client:
             # Ask before importing Prefect, because the import can take longer than the answer.
             health = _first_answer(client, f"{url}/health")
             is_cloud = _is_cloud(url)
@@ -41,6 +39,29 @@ def contact(url: str) -> str:
             return "" if is_cloud else _version(client, url)
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         raise _failure(url, error) from None
+
+
+def is_open(url: str) -> bool:
+    """Return True if the API at a URL, which answers, does so without a password.
+
+    Raises:
+        InfrastructureError: it does not answer any more.
+    """
+    import httpx
+
+    url = url.rstrip("/")
+    try:
+        with _client(url) as client:
+            return bool(client.get(f"{url}/admin/version").is_success)
+    except httpx.HTTPError as error:
+        raise _failure(url, error) from None
+
+
+def _client(url: str) -> Any:
+    import httpx
+
+    limit_s = timings().server_answer_s
+    return httpx.Client(verify=_verify(url), timeout=limit_s, follow_redirects=True)
 
 
 def _verify(url: str) -> bool | ssl.SSLContext:
@@ -68,10 +89,10 @@ def _credentials() -> dict[str, str]:
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_KEY
 
     if auth := PREFECT_API_AUTH_STRING.value():
-        token = base64.b64encode(str(auth.get_secret_value()).encode()).decode()
+        token = base64.b64encode(auth.encode()).decode()
         return {"Authorization": f"Basic {token}"}
     if key := PREFECT_API_KEY.value():
-        return {"Authorization": f"Bearer {key.get_secret_value()}"}
+        return {"Authorization": f"Bearer {key}"}
     return {}
 
 

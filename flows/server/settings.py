@@ -1,9 +1,11 @@
-"""Settings that the Prefect server needs for the load of cells, and checks of its current settings.
+"""Settings that the Prefect server needs, and checks of its current settings.
 
-By default the server processes one event at a time.
+By default the server processes one event at a time, and does what anybody asks who reaches it: a
+flow run runs commands on a worker.
 """
 
 import ipaddress
+import secrets
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -51,8 +53,18 @@ WANTED: Mapping[tuple[str, ...], int | str | bool] = {
     # With analytics on, it would send usage data and, without internet access, fill its log with
     # errors.
     ("server", "analytics_enabled"): False,
+    # The pages ask 127.0.0.1, under whichever of the two names they were opened.
+    ("server", "api", "cors_allowed_origins"): "http://127.0.0.1:4200,http://localhost:4200",
 }
 """Server settings by their path in Prefect's own settings. A number is a minimum."""
+
+AUTHENTICATION = "PREFECT_SERVER_API_AUTH_STRING"
+"""The variable with the user and the password that the server wants of every request."""
+
+CLIENTS = "PREFECT_API_AUTH_STRING"
+"""The variable with the same text where clients and workers are started."""
+
+_PLACEHOLDER = "durabench:A-LONG-RANDOM-TEXT"
 
 DEFAULT_PORT = 4200
 
@@ -60,12 +72,21 @@ LONGEST_POLL_S = 2.0
 """Maximum time that a shard should wait for an idle worker."""
 
 
-def as_lines() -> list[str]:
+def new_credentials() -> str:
+    """Return a user and a random password, as Prefect's basic authentication wants them."""
+    return f"durabench:{secrets.token_urlsafe(24)}"
+
+
+def as_lines(credentials: str) -> list[str]:
     """Return the settings as lines of environment variables, with placeholders for the operator."""
     return [
+        "# For everything that asks the server. Its pages ask for this text, too.",
+        f"{CLIENTS}={credentials}",
         "# For `prefect server start`.",
+        f"{AUTHENTICATION}={credentials}",
         *(f"{_variable(path)}={_text(value)}" for path, value in WANTED.items()),
-        f"# For another port than {DEFAULT_PORT}; the option --port does not reach the pages:",
+        f"# For another port than {DEFAULT_PORT}, which is also in the origins above; the option",
+        "# --port does not reach the pages:",
         f"# PREFECT_SERVER_API_PORT={DEFAULT_PORT}",
         "# For programs and browsers on other machines:",
         "# PREFECT_SERVER_API_HOST=0.0.0.0",
@@ -82,10 +103,22 @@ def as_lines() -> list[str]:
     ]
 
 
-def missing_lines(settings: Mapping[str, Any]) -> list[str]:
-    """Return the lines of environment variables that a server lacks."""
-    names = lacking(settings)
-    return [line for line in as_lines() if line.partition("=")[0] in names]
+def open_api(url: str) -> str:
+    """Return what to do about an API that answers requests without a password."""
+    return (
+        f"the Prefect API {url} wants no password, so whoever reaches it, and any web page in a "
+        f"browser here, can run commands on the workers: start its server with {AUTHENTICATION} "
+        f"and its clients with {CLIENTS}; `durabench setup --env-file FILE` writes both"
+    )
+
+
+def missing_lines(settings: Mapping[str, Any], *, is_open: bool) -> list[str]:
+    """Return the lines of environment variables that a server lacks.
+
+    `is_open` tells that it answers requests without a password.
+    """
+    names = [*lacking(settings), *[AUTHENTICATION] * is_open]
+    return [line for line in as_lines(_PLACEHOLDER) if line.partition("=")[0] in names]
 
 
 def lacking(settings: Mapping[str, Any]) -> list[str]:
@@ -101,7 +134,8 @@ def _lacks(settings: Mapping[str, Any], path: tuple[str, ...], wanted: int | str
         return bool(there) is not wanted
     if isinstance(wanted, int):
         return bool(there < wanted)
-    return str(there).endswith(".memory")  # files and Redis are both fine
+    # Files and Redis are both fine, and so is any list of origins.
+    return str(there) == "*" or str(there).endswith(".memory")
 
 
 def _text(value: int | str | bool) -> str:

@@ -1,6 +1,7 @@
 """`durabench setup`: create or update everything that runs need on a Prefect server."""
 
 import asyncio
+import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,9 +22,18 @@ from agent.errors import InfrastructureError
 from agent.timings import timings
 from flows.errors import UsageError
 from flows.server import events
-from flows.server.first_contact import contact
+from flows.server.first_contact import contact, is_open
 from flows.server.retry import beside_others
-from flows.server.settings import CELLS, JOB_TAG, POOL, QUEUES, as_lines, missing_lines
+from flows.server.settings import (
+    CELLS,
+    CLIENTS,
+    JOB_TAG,
+    POOL,
+    QUEUES,
+    as_lines,
+    missing_lines,
+    new_credentials,
+)
 from flows.server.stopping import PAUSED
 
 DEFAULT_CELLS = 64
@@ -103,13 +113,19 @@ async def _made(client: PrefectClient, wanted: SetupRequest) -> list[str]:
 
 
 def write_settings(path: Path) -> None:
-    """Write the server's settings as a file of environment variables.
+    """Write the server's settings, with a new password, as a file that only its owner can read.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError: the file exists or cannot be written.
     """
     try:
-        path.write_text("\n".join(as_lines()) + "\n")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write("\n".join(as_lines(new_credentials())) + "\n")
+    except FileExistsError:
+        raise UsageError(
+            f"{path} exists and may have the password in use: name another file, or remove it"
+        ) from None
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
@@ -285,10 +301,12 @@ def _content(automation: AutomationCore) -> dict[str, object]:
 async def _settings(client: PrefectClient) -> list[str]:
     """Return the settings that the server lacks."""
     there = (await client.request("GET", "/admin/settings")).json()
-    lines = missing_lines(there)
+    is_public = await asyncio.to_thread(is_open, str(PREFECT_API_URL.value()))
+    lines = missing_lines(there, is_open=is_public)
     if not lines:
         return []
-    return ["missing  settings in the environment of `prefect server start`:", *lines]
+    password = f"; the first also as {CLIENTS} for all clients and workers" * is_public
+    return [f"missing  settings in the environment of `prefect server start`{password}:", *lines]
 
 
 async def _notification(client: PrefectClient, block: str) -> AutomationCore:

@@ -1,10 +1,15 @@
 """Run the service: its address, its token and its server."""
 
+import asyncio
 import os
 
 import uvicorn
+from prefect.settings import PREFECT_API_URL
 
+from flows.display.terminal import say
 from flows.errors import UsageError
+from flows.server.first_contact import is_open
+from flows.server.settings import open_api
 from flows.server.setup import reach_server
 from flows.service.app import create
 from flows.service.guard import Limits, is_loopback
@@ -19,12 +24,13 @@ async def serve(host: str, port: int, lake: str | None, *, writes_per_minute: in
     """Serve until a signal ends this process.
 
     Raises:
-        UsageError: the address is open to others and there is no token, or no Prefect server is
-            configured.
+        UsageError: the address is open to others and there is no token or Prefect's API wants no
+            password, or no Prefect server is configured.
         InfrastructureError: the Prefect server does not answer.
     """
     limits = Limits(_token(host), is_loopback(host), writes_per_minute)
     await reach_server("serve")
+    await _check_prefect(host)
     config = uvicorn.Config(
         create(Lake.existing(lake), limits),
         host=host,
@@ -38,6 +44,20 @@ async def serve(host: str, port: int, lake: str | None, *, writes_per_minute: in
         timeout_graceful_shutdown=_CLOSING_S,
     )
     await uvicorn.Server(config).serve()
+
+
+async def _check_prefect(host: str) -> None:
+    """Check that Prefect does not do without a password what the service wants a token for.
+
+    Raises:
+        UsageError: others can reach the address of the service, and Prefect's API is open.
+    """
+    url = str(PREFECT_API_URL.value())
+    if not await asyncio.to_thread(is_open, url):
+        return
+    if not is_loopback(host):
+        raise UsageError(open_api(url))
+    say(f"note: {open_api(url)}")
 
 
 def _token(host: str) -> str:

@@ -167,7 +167,7 @@ def test_the_service_and_the_flows_are_served(
             health = httpx.get(f"{address}/health").json()
         except httpx.TransportError:
             return False
-        found = httpx.post(f"{prefect_server.url}/deployments/filter", json={}).json()
+        found = prefect_server.post("/deployments/filter", {})
         return bool(health) and "benchmark" in {each["name"] for each in found}
 
     try:

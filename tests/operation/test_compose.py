@@ -17,7 +17,7 @@ import pytest
 from eval.base_image import BASE_IMAGE, ensure_base
 from eval.instances import load
 from tests.operation.running import declared, order, state, wait_until
-from tests.servers.prefect_server import ROOT, PrefectApi
+from tests.servers.prefect_server import CREDENTIALS, ROOT, PrefectApi
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.full, pytest.mark.timeout(1500)]
 
@@ -31,6 +31,7 @@ BUILD, UP, DOCTOR, ORDER, UP_ELSEWHERE = re.findall(
 )
 TOKEN = "a-token-of-the-service"
 ENV = (
+    f"PREFECT_PASSWORD={CREDENTIALS.partition(':')[2]}\n"
     "POSTGRES_PASSWORD=p4ss\nAWS_ACCESS_KEY_ID=tester\nAWS_SECRET_ACCESS_KEY=s3cret\n"
     f"SERVICE_TOKEN={TOKEN}\n"
 )

@@ -8,7 +8,7 @@ import pytest
 
 from tests.operation.running import begin, expect, report, shards
 from tests.servers.browser import Browser
-from tests.servers.prefect_server import PrefectServer
+from tests.servers.prefect_server import CREDENTIALS, PrefectServer
 
 pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -20,6 +20,9 @@ class Pages:
 
     def __init__(self, server: PrefectServer, browser: Browser) -> None:
         self._root, self._browser = server.url.removesuffix("/api"), browser
+        browser.open(self._root)
+        # Where the pages keep what their form for the password was told.
+        browser.value(f"localStorage.setItem('prefect-password', btoa({json.dumps(CREDENTIALS)}))")
 
     def open(self, path: str, *words: str) -> str:
         """Open a page, and return its text once it has all of these words."""

@@ -1,9 +1,11 @@
 """The page on several machines: a test runs each of its commands."""
 
 import json
+import os
 import re
 import shlex
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,10 @@ import pytest
 import yaml
 
 from flows.server.settings import (
+    AUTHENTICATION,
     BENCHMARKS_QUEUE,
     CELLS_QUEUE,
+    CLIENTS,
     LONGEST_POLL_S,
     WANTED,
     as_lines,
@@ -63,7 +67,7 @@ COMPOSE_TEST = re.compile(r"docker (build|compose)|cd flows/operation|SERVER=")
 
 def test_every_command_is_run() -> None:
     """Every command of the page is run by a test."""
-    shells = [c for c in COMMANDS if c.startswith(("export ", "createdb ", "(set -a"))]
+    shells = [c for c in COMMANDS if c.startswith(("export ", "createdb ", "(set -a", "set -a"))]
     pools = [c for c in COMMANDS if c.startswith("prefect work-pool create")]
     known = {*shells, *pools, *ELSEWHERE, *(c for c in COMMANDS if COMPOSE_TEST.match(c))}
     assert set(COMMANDS) <= known
@@ -132,8 +136,12 @@ def test_a_pool_of_containers_is_made_before_the_deployments(
 
 def test_the_compose_file_has_the_settings_of_setup() -> None:
     """The server's environment contains every setting that `durabench setup` requires."""
-    there = COMPOSE["services"]["server"]["environment"]
-    wanted = dict(line.split("=", 1) for line in as_lines() if not line.startswith("#"))
+    there = {
+        name: str(text).replace("${SERVER:-127.0.0.1}", "127.0.0.1")
+        for name, text in COMPOSE["services"]["server"]["environment"].items()
+    }
+    lines = [line for line in as_lines("") if not line.startswith("#")]
+    wanted = dict(line.split("=", 1) for line in lines if "AUTH_STRING" not in line)
     assert {name: there.get(name) for name in wanted} == wanted
     assert len(wanted) == len(WANTED)
 
@@ -188,3 +196,48 @@ def test_the_image_holds_what_runs() -> None:
     assert {"agent", "eval", "flows", "reports", "requirements.lock", "prefect.yaml"} <= {*copied}
     pool = json.loads((ROOT / "flows" / "work_pools" / "docker.json").read_text())
     assert pool["variables"]["properties"]["image"]["default"] == "durabench:latest"
+
+
+SECRETS = ("PREFECT_PASSWORD", "POSTGRES_PASSWORD", "AWS_SECRET_ACCESS_KEY", "SERVICE_TOKEN")
+NEEDED = (*SECRETS, "AWS_ACCESS_KEY_ID")
+PUBLISHED = {
+    "database": "POSTGRES_PASSWORD",
+    "server": "PREFECT_SERVER_API_AUTH_STRING",
+    "service": "DURABENCH_SERVICE_TOKEN",
+}
+"""The variable of each service with a port, without the store, which has a file."""
+
+
+def configured(folder: Path, names: Iterable[str]) -> "subprocess.CompletedProcess[str]":
+    """Return what compose makes of the file with these variables, each of which is its own name."""
+    (folder / "names.env").write_text("".join(f"{name}={name}\n" for name in names))
+    clean = {name: text for name, text in os.environ.items() if name not in NEEDED}
+    return subprocess.run(
+        ["docker", "compose", "--env-file", "names.env", "--file", str(FOLDER / "compose.yaml"),
+         "config", "--format", "json"],
+        cwd=folder, env=clean, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.docker
+def test_compose_publishes_nothing_without_a_password(tmp_path: Path) -> None:
+    """Each service with a port has a secret of the operator, and each secret has to be set."""
+    made = configured(tmp_path, NEEDED)
+    assert made.returncode == 0, made.stderr
+    content = json.loads(made.stdout)
+    services = content["services"]
+    environments = {name: each["environment"] for name, each in services.items() if "ports" in each
+                    and "environment" in each}  # fmt: skip
+    published = {name for name, each in services.items() if "ports" in each}
+    assert published == {*PUBLISHED, "store"}
+    for service, variable in PUBLISHED.items():
+        assert environments[service][variable].removeprefix("durabench:") in SECRETS
+    assert '"secretKey": "AWS_SECRET_ACCESS_KEY"' in content["configs"]["identities"]["content"]
+    clients = set(services) - {"database", "store"}
+    credentials = {services[name]["environment"].get(CLIENTS) for name in clients - {"server"}}
+    assert credentials == {environments["server"][AUTHENTICATION]}
+    for name in NEEDED:
+        refused = configured(tmp_path, set(NEEDED) - {name})
+        assert refused.returncode != 0
+        assert name in refused.stderr
+        assert "set it in .env" in refused.stderr

@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 
 from agent.workspaces.host import heed_interrupts
-from flows.server.settings import as_lines
+from flows.server.settings import CLIENTS, as_lines
 from tests.servers.postgres import free_port
 from tests.servers.prefect_home import copy_home, merge_log, migrated
 from tests.timing import as_variables
@@ -41,8 +41,16 @@ _WITHOUT_BLOCKS = {
 """Storing a block registers its type. Registering all of them at the start takes a second."""
 
 
+CREDENTIALS = "durabench:of-the-tests"
+"""What the servers of the tests want of every client."""
+
+
 # For plain HTTP: httpx would read all of certifi for a request, for 20 ms of processor time.
-_request = partial(httpx.request, verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+_request = partial(
+    httpx.request,
+    verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+    auth=tuple(CREDENTIALS.split(":")),
+)
 
 
 class PrefectApi:
@@ -95,7 +103,10 @@ class PrefectServer(PrefectApi):
     """A server with the settings that `durabench setup` requires, stopped with the context."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
-        """Prepare the server; `settings` are further variables of its environment."""
+        """Prepare the server; `settings` are further variables of its environment.
+
+        An empty one is not set.
+        """
         self.folder = folder
         self.port = free_port()
         super().__init__(f"http://127.0.0.1:{self.port}/api")
@@ -105,13 +116,15 @@ class PrefectServer(PrefectApi):
             **own,
             "PREFECT_HOME": str(self.home),
             "PREFECT_API_URL": self.url,
+            CLIENTS: CREDENTIALS,
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "DURABENCH_LAKE": str(folder / "lake"),
             **PATIENT,
         }
         """Environment of all programs that use the server."""
-        wanted = [line for line in as_lines() if not line.startswith("#")]
-        self._settings = _WITHOUT_BLOCKS | dict(line.split("=", 1) for line in wanted) | settings
+        wanted = [line for line in as_lines(CREDENTIALS) if not line.startswith("#")]
+        known = _WITHOUT_BLOCKS | dict(line.split("=", 1) for line in wanted) | settings
+        self._settings = {name: text for name, text in known.items() if text}
         self._process: subprocess.Popen[bytes] | None = None
         self._logs: dict[int, Path] = {}
 
