@@ -31,6 +31,7 @@ LONGEST = {
 
 OTHERS = (
     "CHANGELOG.md",
+    "SECURITY.md",
     "agent/ARCHITECTURE.md",
     "agent/DURABLE.md",
     "agent/CAPABILITIES.md",
@@ -278,3 +279,15 @@ def test_the_page_of_operation_has_every_timing() -> None:
         f"| `{variable(name)}` | {getattr(Timings(), name):g} | {' '.join(reason.split())} |"
         for name, reason in reasons().items()
     ]
+
+
+def test_each_door_has_its_module_and_its_test() -> None:
+    """A door that is moved takes its row of the table with it."""
+    _, _, table = PAGES["SECURITY.md"].partition("## Doors")
+    rows = [line.split("|") for line in table.partition("## Walls")[0].splitlines() if "`" in line]
+    assert len(rows) == 12
+    for row in rows:
+        for cell in (row[2], row[4]):
+            paths = [ROOT / name for name in re.findall(r"`([^`]+)`", cell)]
+            folder = paths[0].parent
+            assert all(path.exists() or (folder / path.name).exists() for path in paths), row
