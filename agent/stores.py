@@ -6,6 +6,7 @@ A location on a disk is a `pathlib.Path`, one on an object store a `upath.UPath`
 import mimetypes
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,26 @@ def replace_file(path: Path, data: bytes, *, durable: bool) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def make_private(folder: Path) -> None:
+    """Create a folder that only its owner can enter. One that exists keeps its mode.
+
+    Raises:
+        OSError: the disk rejects it.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def create_private(path: Path) -> None:
+    """Create an empty file that only its owner can read. One that exists keeps its mode.
+
+    Raises:
+        OSError: the disk rejects it.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def put_object(path: "UPath", data: bytes) -> None:

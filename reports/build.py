@@ -28,7 +28,7 @@ from reports.analysis.strata import read_stops, read_strata
 from reports.analysis.strips import read_strips
 from reports.analysis.worth import read_worth
 from reports.errors import ReportError
-from reports.lake import near, open_lake
+from reports.lake import naming_damage, near, open_lake
 from reports.losses import Failures
 from reports.relations import AUDITS, COMPARED, SUMMED, Making
 from reports.rendering.marks import MARKS
@@ -62,64 +62,65 @@ def build(
     Raise ReportError for a missing lake, an unknown experiment or arm, and an experiment that
     declares nothing.
     """
-    making = Making(open_lake(lake, experiment), audits=AUDITS)
-    connection = making.connection
-    try:
-        meanwhile()
-        making.wait(COMPARED)
-        source = _read_source(connection, experiment)
-        arms = read_arms(connection)
-        pair, role = _first_pair(arms, source, baseline, candidate)
-        comparisons = read_comparisons(connection, pair, role, source.plan)
-        if alone and pair:
-            arms = tuple(arm for arm in arms if arm.name in pair)
-            comparisons = comparisons[:1]
-        names = tuple(arm.name for arm in arms)
-        best_first = sorted(arms, key=lambda arm: -arm.rate)
-        worth = read_worth(connection, names)
-        making.wait(SUMMED)
-        sharing = tuple(one for one in read_sharing(connection) if one.arm in names)
-        report = Report(
-            source=source,
-            audits=(),
-            notes=(),
-            arms=arms,
-            comparisons=comparisons,
-            resampled=None,
-            non_inferiority=judge_margin(source, comparisons[0]) if comparisons else None,
-            cells=(),
-            strips=(),
-            failures=Failures((), ()),
-            spending=tuple(one for one in read_spending(connection) if one.arm in names),
-            sharing=sharing,
-            breakdowns=read_breakdowns(connection, names),
-            worth=worth,
-            unknown_costs=tuple(
-                one for one in read_unknown_costs(connection, worth) if one.arm in names
-            ),
-            budgets=read_budgets(connection, names),
-            strata=read_strata(connection),
-            stops=read_stops(connection),
-            grid=read_grid(connection, arms),
-            trajectories=frozenset(),
-        )
-        early(report)
-        resampled = read_resampled(connection, *pair) if pair else None
-        if len(arms) > MANY_ARMS:
-            strips = read_strips(connection, [arm.name for arm in best_first], pair, MARKS)
-            report = replace(report, strips=strips)
-        making.wait()
-        report = replace(
-            report,
-            audits=making.audits(),
-            notes=(*write_notes(source, arms, comparisons, resampled), *sharing_notes(sharing)),
-            resampled=resampled,
-            cells=read_cells(connection, names, pair),
-            failures=read_failures(connection).of(names),
-            breakdowns=with_work(connection, report.breakdowns, names),
-        )
-    finally:
-        making.close()
+    with naming_damage(lake, experiment):
+        making = Making(open_lake(lake, experiment), audits=AUDITS)
+        connection = making.connection
+        try:
+            meanwhile()
+            making.wait(COMPARED)
+            source = _read_source(connection, experiment)
+            arms = read_arms(connection)
+            pair, role = _first_pair(arms, source, baseline, candidate)
+            comparisons = read_comparisons(connection, pair, role, source.plan)
+            if alone and pair:
+                arms = tuple(arm for arm in arms if arm.name in pair)
+                comparisons = comparisons[:1]
+            names = tuple(arm.name for arm in arms)
+            best_first = sorted(arms, key=lambda arm: -arm.rate)
+            worth = read_worth(connection, names)
+            making.wait(SUMMED)
+            sharing = tuple(one for one in read_sharing(connection) if one.arm in names)
+            report = Report(
+                source=source,
+                audits=(),
+                notes=(),
+                arms=arms,
+                comparisons=comparisons,
+                resampled=None,
+                non_inferiority=judge_margin(source, comparisons[0]) if comparisons else None,
+                cells=(),
+                strips=(),
+                failures=Failures((), ()),
+                spending=tuple(one for one in read_spending(connection) if one.arm in names),
+                sharing=sharing,
+                breakdowns=read_breakdowns(connection, names),
+                worth=worth,
+                unknown_costs=tuple(
+                    one for one in read_unknown_costs(connection, worth) if one.arm in names
+                ),
+                budgets=read_budgets(connection, names),
+                strata=read_strata(connection),
+                stops=read_stops(connection),
+                grid=read_grid(connection, arms),
+                trajectories=frozenset(),
+            )
+            early(report)
+            resampled = read_resampled(connection, *pair) if pair else None
+            if len(arms) > MANY_ARMS:
+                strips = read_strips(connection, [arm.name for arm in best_first], pair, MARKS)
+                report = replace(report, strips=strips)
+            making.wait()
+            report = replace(
+                report,
+                audits=making.audits(),
+                notes=(*write_notes(source, arms, comparisons, resampled), *sharing_notes(sharing)),
+                resampled=resampled,
+                cells=read_cells(connection, names, pair),
+                failures=read_failures(connection).of(names),
+                breakdowns=with_work(connection, report.breakdowns, names),
+            )
+        finally:
+            making.close()
     return replace(report, trajectories=find_trajectories(lake, report))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -119,6 +120,37 @@ def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
 def unit_file(lake: Path | UPath, table: str, experiment: str, arm: str, unit: str) -> Path | UPath:
     """Return the path of the file for one unit of work. The file need not exist."""
     return lake / table / f"experiment={experiment}" / f"arm={arm}" / f"{unit}.parquet"
+
+
+def damage(path: Path | UPath, error: Exception) -> str:
+    """Return what to do about a file that is not what was written."""
+    reason = " ".join(str(error).split())[:200]
+    return (
+        f"{path} is damaged: {reason}; restore it from a copy, or move it out of the lake and run "
+        "the experiment again"
+    )
+
+
+@contextmanager
+def naming_damage(lake: Path | UPath, experiment: str) -> Iterator[None]:
+    """Name the damaged file if DuckDB cannot read the lake during the block.
+
+    Raise ReportError for it.
+    """
+    import duckdb
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        yield
+    except duckdb.Error:
+        for source in _sources(lake, experiment):
+            for path in matching(source.folder, source.files):
+                try:
+                    pq.ParquetFile(pa.BufferReader(path.read_bytes())).read()
+                except (pa.ArrowException, OSError) as error:
+                    raise ReportError(damage(path, error)) from error
+        raise
 
 
 def near(name: str, known: list[str]) -> str:

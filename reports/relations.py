@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from reports.lake import open_lake
+from reports.lake import naming_damage, open_lake
 from reports.sources import SESSION
 from reports.types import AuditFailure
 
@@ -165,13 +165,14 @@ def open_marts(
 
     The caller closes the connection. Raise ReportError as `reports.lake.open_lake` does.
     """
-    making = Making(open_lake(lake, experiment), marts)
-    try:
-        making.wait()
-    except BaseException:
-        making.close()
-        raise
-    return making.connection
+    with naming_damage(lake, experiment):
+        making = Making(open_lake(lake, experiment), marts)
+        try:
+            making.wait()
+        except BaseException:
+            making.close()
+            raise
+        return making.connection
 
 
 def _audit(path: Path, cursor: DuckDBPyConnection) -> AuditFailure | None:

@@ -23,6 +23,7 @@ from agent.journal.commits import (
     driver,
     transaction,
 )
+from agent.stores import create_private
 
 T = TypeVar("T")
 
@@ -220,7 +221,9 @@ def _passes(error: Exception) -> bool:
 
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() == "sqlite":
-        Path(str(url.database)).absolute().parent.mkdir(parents=True, exist_ok=True)
+        file = Path(str(url.database)).absolute()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        create_private(file)  # SQLite gives its log the same mode
         engine = create_engine(url, max_overflow=-1)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)

@@ -137,6 +137,7 @@ def tell(text: str) -> None:
 def alone(lake: Lake, experiment: str) -> Iterator[None]:
     """Exclude other imports under the same name on this machine during the block."""
     if isinstance(lake.root, Path):
+        lake.make_folder()
         folder = lake.root / ".imports"
     else:
         place = hashlib.sha256(str(lake.root).encode()).hexdigest()[:16]

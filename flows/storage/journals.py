@@ -49,7 +49,7 @@ def journal_url(lake: Lake) -> str:
     """Return the URL of a lake's journal for SQLAlchemy.
 
     Raises:
-        UsageError: the lake is on an object store, and no journal is configured.
+        UsageError: the lake cannot hold a journal, and none is configured.
     """
     given = os.environ.get(VARIABLE)
     if given:
@@ -58,6 +58,11 @@ def journal_url(lake: Lake) -> str:
         raise UsageError(
             f"the lake {lake.root} is on an object store, which cannot hold the journal: set "
             f"{VARIABLE}=postgresql://… (or sqlite:////folder/journal.sqlite, for one machine)"
+        )
+    if "?" in str(lake.root):  # what follows would be read as options of the database
+        raise UsageError(
+            f"the lake {lake.root} has a question mark in its path, so it cannot hold the journal: "
+            f"choose another path, or set {VARIABLE}"
         )
     return _beside(lake)
 
@@ -199,6 +204,7 @@ def _bound(url: str, root: "Path | UPath") -> Journal:
     lake = Lake(root)
     if bindings.read(lake) is None:
         check_knows(lake, url)
+    lake.make_folder()
     journal = _open(url, root)
     binding = bindings.bind(lake, journal.id, _relative(lake, url))
     if binding.journal_id != journal.id:

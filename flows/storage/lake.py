@@ -23,6 +23,7 @@ from agent.errors import InfrastructureError
 from agent.stores import (
     create_object,
     is_away,
+    make_private,
     put_object,
     reason,
     refusals,
@@ -31,7 +32,7 @@ from agent.stores import (
 from flows.errors import UsageError
 from flows.storage import parquet
 from reports.columns import SHARED_TABLES, TABLES, Table
-from reports.lake import location, matching, unit_file
+from reports.lake import damage, location, matching, unit_file
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -101,7 +102,7 @@ class Lake:
         if not content:
             return None
         final = unit_file(self.root, table, experiment, arm, unit)
-        write_whole(final, parquet.encode(TABLES[table], content))
+        self._put(final, parquet.encode(TABLES[table], content))
         return final
 
     def write_columns(
@@ -130,7 +131,7 @@ class Lake:
         }
         arrow = pa.table(arrays, schema=TABLES[table].schema)
         arrow.validate(full=True)
-        write_whole(unit_file(self.root, table, experiment, arm, unit), parquet.encode_table(arrow))
+        self._put(unit_file(self.root, table, experiment, arm, unit), parquet.encode_table(arrow))
 
     def has(self, table: str, experiment: str, arm: str, unit: str) -> bool:
         """Return True if a table contains a unit of work."""
@@ -171,7 +172,7 @@ class Lake:
             "storage_block_id": None,
         }
         stored = {"metadata": metadata, "result": json.dumps(value)}
-        write_whole(self.results / name, json.dumps(stored).encode())
+        self._put(self.results / name, json.dumps(stored).encode())
 
     def read(
         self,
@@ -195,9 +196,8 @@ class Lake:
         Raises:
             pyarrow.ArrowInvalid, InfrastructureError: see `write`.
         """
-        write_whole(
-            self.root / table / f"{unit}.parquet", parquet.encode(SHARED_TABLES[table], [row])
-        )
+        path = self.root / table / f"{unit}.parquet"
+        self._put(path, parquet.encode(SHARED_TABLES[table], [row]))
 
     def read_shared(
         self, table: str, unit: str, columns: Sequence[str] | None = None
@@ -270,6 +270,22 @@ class Lake:
                 f"the lake {self.root} cannot be read: {reason(error)}; fix that and run again"
             ) from error
 
+    def make_folder(self) -> None:
+        """Create the folder of the lake, for its owner only. One that exists keeps its mode.
+
+        Raises:
+            InfrastructureError: the disk rejects it.
+        """
+        if isinstance(self.root, Path):
+            try:
+                make_private(self.root)
+            except OSError as error:
+                raise _unwritten(self.root, error) from error
+
+    def _put(self, path: "Path | UPath", content: bytes) -> None:
+        self.make_folder()
+        write_whole(path, content)
+
     def _is_there(self, path: "Path | UPath") -> bool:
         with self.reading():
             return path.exists()
@@ -282,13 +298,17 @@ class Lake:
                 content = path.read_bytes()
             except FileNotFoundError:
                 return []
-        return parquet.decode(table, content, columns)
+        return _decode(path, table, content, columns)
 
     def _all_rows(self, table: str, pattern: str) -> list[Row]:
         files, declared = self._files(table, pattern), (TABLES | SHARED_TABLES)[table]
         with self.reading():
             contents = self._contents(files)
-        return [row for content in contents for row in parquet.decode(declared, content)]
+        return [
+            row
+            for path, content in zip(files, contents, strict=True)
+            for row in _decode(path, declared, content)
+        ]
 
     def _files(self, table: str, pattern: str) -> "Sequence[Path | UPath]":
         with self.reading():
@@ -304,6 +324,15 @@ class Lake:
         return contents
 
 
+def _decode(
+    path: "Path | UPath", table: Table, content: bytes, columns: Sequence[str] | None = None
+) -> list[Row]:
+    try:
+        return parquet.decode(table, content, columns)
+    except (pa.ArrowException, OSError) as error:
+        raise InfrastructureError(damage(path, error)) from error
+
+
 def write_whole(path: "Path | UPath", content: bytes) -> None:
     """Write a file that appears whole or not at all.
 
@@ -313,10 +342,14 @@ def write_whole(path: "Path | UPath", content: bytes) -> None:
     try:
         _write(path, content)
     except refusals() as error:
-        raise InfrastructureError(
-            f"{path} cannot be written: {reason(error)}; free some space or repair the disk or "
-            "the store, and run again"
-        ) from error
+        raise _unwritten(path, error) from error
+
+
+def _unwritten(path: "Path | UPath", error: Exception) -> InfrastructureError:
+    return InfrastructureError(
+        f"{path} cannot be written: {reason(error)}; free some space or repair the disk or the "
+        "store, and run again"
+    )
 
 
 def create_whole(path: "Path | UPath", content: bytes) -> bool:
