@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from agent.errors import InfrastructureError, Interrupted, InvalidSpec, LeaseHeld, MessageRefused
 from eval.errors import DatasetError, ImageError, PredictionsError
+from flows import surroundings
 from flows.display import terminal
 from flows.errors import GateFailed, IncompleteRun, UsageError
 from reports.errors import ReportError
@@ -31,6 +32,7 @@ class OneLineErrors(TyperGroup):
         logging.lastResort = terminal.RecordHandler(logging.WARNING)
         terminal.begin()
         try:
+            surroundings.prepare()
             return super().invoke(ctx)
         except GateFailed as error:
             raise _exit(error, EXIT_GATE) from error

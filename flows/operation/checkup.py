@@ -27,7 +27,7 @@ from flows.display.terminal import show
 from flows.errors import UsageError
 from flows.experiments.records import versions
 from flows.experiments.workspaces import cache_folder
-from flows.operation import prefect_checks
+from flows.operation import network_check, prefect_checks
 from flows.operation.finding import Finding
 from flows.storage import bindings, cleanup, journals
 from flows.storage.lake import Lake
@@ -67,6 +67,7 @@ async def check(lake: str | None, *, fix: bool) -> bool:
         ("the lake", partial(_lake, lake), check_s),
         ("the journal", partial(_journal, lake), check_s),
         ("the disk", _disk, check_s),
+        ("the network", network_check.check, check_s),
         ("Prefect", prefect_checks.check, check_s),
         ("model keys", _keys, check_s),
         ("leftovers", partial(_leftovers, lake, fix), leftovers_s),

@@ -1,0 +1,73 @@
+"""Network settings, a locale and files that cannot be used: one line that names them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from tests.journeys.command_line import Terminal
+from tests.journeys.test_predictions import FIRST
+from tests.servers.postgres import free_port
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+GOLD = {
+    "name": "e",
+    "arms": [{"name": "gold", "agent": "gold"}],
+    "dataset": "bundled",
+    "environment": "host",
+    "select": {"ids": [FIRST.instance_id]},
+}
+PROXIED = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+UNUSABLE = [
+    *({name: "socks5://127.0.0.1:9"} for name in (*PROXIED, "all_proxy")),
+    {"HTTPS_PROXY": "gopher://127.0.0.1:70"},
+    {"HTTP_PROXY": "http://"},
+    {"HTTP_PROXY": "http://127.0.0.1:port"},
+    {"NO_PROXY": "[", "HTTP_PROXY": "http://127.0.0.1:9"},
+    {"SSL_CERT_FILE": "/nonexistent"},
+    {"REQUESTS_CA_BUNDLE": "/dev/null"},
+    {"LC_ALL": "xx_YY.bad"},
+]
+
+
+def on(terminal: Terminal, variables: Mapping[str, str]) -> Terminal:
+    return replace(terminal, variables=terminal.variables | variables)
+
+
+@pytest.mark.journey("status")
+@pytest.mark.parametrize("variables", UNUSABLE, ids=lambda each: "-".join(each))
+def test_a_setting_that_cannot_be_used_is_named(
+    terminal: Terminal, variables: Mapping[str, str]
+) -> None:
+    """Whichever command it is, nothing has begun."""
+    line = on(terminal, variables).refused("status")
+    assert next(iter(variables)) in line
+
+
+@pytest.mark.journey("run", "doctor")
+@pytest.mark.parametrize("others", ["", "host.example, 10.0.0.0/8"])
+def test_loopback_needs_no_proxy(terminal: Terminal, others: str) -> None:
+    """A run reaches its Prefect server, and `doctor` names the proxy that does not answer."""
+    dead = {name: f"http://127.0.0.1:{free_port()}" for name in PROXIED}
+    proxied = on(terminal, {**dead, "NO_PROXY": others})
+    proxied.durabench("run", proxied.write("e.yaml", GOLD))
+    said = proxied.durabench("doctor", code=3)
+    assert "ok       a request on loopback is answered" in said
+    assert [name for name in PROXIED if f"problem  {name}: the proxy" in said] == list(PROXIED)
+
+
+@pytest.mark.journey("run", "report", "status")
+@pytest.mark.parametrize("keep", [0, 10, -10])
+def test_a_damaged_file_is_named(terminal: Terminal, keep: int) -> None:
+    """Whatever reads it names it in its only line."""
+    file = terminal.write("e.yaml", GOLD)
+    terminal.durabench("run", file)
+    [damaged] = (terminal.folder / "lake" / "attempts").rglob("*.parquet")
+    damaged.write_bytes(damaged.read_bytes()[:keep])
+    for command in (["report", "e"], ["status", "e"], ["run", file]):
+        done = terminal.attempt(*command)
+        assert done.returncode in (2, 3), (command, done.stdout, done.stderr)
+        [line] = [each for each in done.stderr.splitlines() if each.startswith("durabench:")]
+        assert f"{damaged} is damaged: " in line
+        assert "Traceback" not in done.stderr
