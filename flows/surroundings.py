@@ -30,8 +30,8 @@ def prepare() -> None:
     for name, value in proxies().items():
         _check_proxy(name, value)
     for name in CERTIFICATES:
-        if value := os.environ.get(name):
-            _check_certificates(name, value)
+        if file := os.environ.get(name):
+            _check_certificates(name, file)
     for name in ("NO_PROXY", "no_proxy"):
         if not _HOSTS.fullmatch(os.environ.get(name, "")):
             raise UsageError(f"{name} is no list of hosts: separate names with commas, or unset it")
@@ -42,7 +42,7 @@ def prepare() -> None:
 def proxies() -> dict[str, str]:
     """Return the variables that name a proxy, with their values."""
     names = [each for name in PROXIES for each in (name, name.lower())]
-    return {name: value for name in names if (value := os.environ.get(name))}
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
 def address_of(proxy: str) -> tuple[str, int]:

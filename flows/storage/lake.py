@@ -14,23 +14,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from agent.errors import InfrastructureError
 from agent.stores import (
-    create_object,
     is_away,
     make_private,
-    put_object,
     reason,
     refusals,
-    replace_file,
 )
 from flows.errors import UsageError
 from flows.storage import parquet
+from flows.storage.files import create_file, find_existing, remove_file, write_file
 from reports.columns import SHARED_TABLES, TABLES, Table
 from reports.lake import damage, location, matching, unit_file
 
@@ -65,9 +62,9 @@ class Lake:
         """
         lake = cls.existing(path)
         try:
-            probe = _existing(lake.root) / f".writable-{uuid.uuid4().hex}"
-            _write(probe, b"")
-            _remove(probe)
+            probe = find_existing(lake.root) / f".writable-{uuid.uuid4().hex}"
+            write_file(probe, b"")
+            remove_file(probe)
         except refusals() as error:
             if is_away(error):
                 raise InfrastructureError(
@@ -340,7 +337,7 @@ def write_whole(path: "Path | UPath", content: bytes) -> None:
         InfrastructureError: a disk or object-store operation failed; no partial file remains.
     """
     try:
-        _write(path, content)
+        write_file(path, content)
     except refusals() as error:
         raise _unwritten(path, error) from error
 
@@ -361,7 +358,7 @@ def create_whole(path: "Path | UPath", content: bytes) -> bool:
         InfrastructureError: a disk or object-store operation failed; nothing remains.
     """
     try:
-        return _create(path, content)
+        return create_file(path, content)
     except refusals() as error:
         raise InfrastructureError(f"{path} cannot be written: {reason(error)}") from error
 
@@ -373,52 +370,6 @@ def remove(path: "Path | UPath") -> None:
         InfrastructureError: a disk or object-store operation failed.
     """
     try:
-        _remove(path)
+        remove_file(path)
     except refusals() as error:
         raise InfrastructureError(f"{path} cannot be removed: {reason(error)}") from error
-
-
-def _existing(folder: "Path | UPath") -> "Path | UPath":
-    """Return the folder, or the nearest one above it that exists."""
-    if not isinstance(folder, Path):
-        return folder
-    return next(one for one in (folder, *folder.parents) if one.exists() or one.is_symlink())
-
-
-def _write(path: "Path | UPath", content: bytes) -> None:
-    if not isinstance(path, Path):
-        put_object(path, content)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, content, durable=False)
-
-
-def _create(path: "Path | UPath", content: bytes) -> bool:
-    if not isinstance(path, Path):
-        return create_object(path, content)
-    if path.exists():
-        return False
-    folder = path.parent
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Not every disk supports links, but on every disk a folder can only replace an empty folder.
-    with TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.") as temporary:
-        made = Path(temporary) / folder.name
-        made.mkdir()
-        with (made / path.name).open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            made.rename(folder)
-        except OSError:
-            if path.exists():
-                return False
-            raise
-    return True
-
-
-def _remove(path: "Path | UPath") -> None:
-    if isinstance(path, Path):
-        path.unlink(missing_ok=True)
-    else:
-        path.fs.rm_file(path.path)  # `unlink` would treat the name as a pattern
