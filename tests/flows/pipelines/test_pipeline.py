@@ -140,7 +140,7 @@ async def test_a_failing_step_that_may_fail_feeds_two_others(forge: Forge, lake_
     assert forge.git(NAME, "show", f"{branch}:NOTES.md") == "# Notes"
     body = forge.pulls[NAME][0]["body"]
     assert "step may-fail left no summary, which its task needs" in body
-    assert "test_zero fails and did not before" in body
+    assert r"test\_zero fails and did not before" in body
 
 
 async def test_a_failing_step_stops_the_run(forge: Forge, lake_path: str) -> None:
