@@ -163,6 +163,17 @@ class BudgetCurve:
 
 
 @dataclass(frozen=True)
+class Leader:
+    """The arm that resolves most, from one limit up to that of the next leader."""
+
+    limit: float
+    """Least limit per cell, in USD or calls, at which it resolves more than any arm before it."""
+    arm: str
+    share: float
+    """Resolved share of its planned cells at this limit."""
+
+
+@dataclass(frozen=True)
 class Budget:
     """The arms under limits of one kind."""
 
@@ -173,3 +184,6 @@ class Budget:
     """Curves of the arms with known use, in declared order, without controls."""
     unknown: Mapping[str, int]
     """Number of resolved cells with unknown use by arm, if there are any. They are in no curve."""
+    leaders: tuple[Leader, ...]
+    """Every arm that resolves most at some limit, by ascending limit. Empty if no arm resolves
+    anything."""

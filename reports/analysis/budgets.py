@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from reports.analysis.worth import round_values
-from reports.economics import Budget, BudgetCurve, BudgetKind, BudgetStep
+from reports.economics import Budget, BudgetCurve, BudgetKind, BudgetStep, Leader
 from reports.types import CONTROLS
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ def _read(connection: DuckDBPyConnection, kind: BudgetKind, arms: Collection[str
     )
     drawn = {curve.arm for curve in curves}
     unknown = {arm: int(cells) for arm, _, _, cells in rows if cells and arm in drawn}
-    return Budget(kind, tuple(limits), curves, unknown)
+    leaders = _leaders({arm: columns for (arm, _), columns in steps.items()}, planned)
+    return Budget(kind, tuple(limits), curves, unknown, leaders)
 
 
 def _steps(connection: DuckDBPyConnection, kind: BudgetKind, arm: str) -> Columns:
@@ -90,6 +91,37 @@ def _steps(connection: DuckDBPyConnection, kind: BudgetKind, arm: str) -> Column
         [kind, arm],
     ).fetchnumpy()
     return cast("Columns", columns)  # all of them are numbers
+
+
+def _leaders(steps: Mapping[str, Columns], planned: Mapping[str, int]) -> tuple[Leader, ...]:
+    """Return the arms that resolve most, each from the exact limit at which it takes the lead.
+
+    An arm keeps the lead until another one resolves more. Of several that resolve the same at that
+    limit, the one that spends least takes it.
+    """
+    import numpy as np
+
+    if not steps:
+        return ()
+    arms = list(steps)
+    limits, spent = (
+        np.concatenate([columns[name] for columns in steps.values()]) for name in ("most", "spent")
+    )
+    shares = np.concatenate([columns["resolved"] / planned[arm] for arm, columns in steps.items()])
+    owners = np.repeat(np.arange(len(arms)), [len(columns["most"]) for columns in steps.values()])
+    order = np.argsort(limits, kind="stable")
+    distinct, starts = np.unique(limits[order], return_index=True)
+    # A share never falls, so that the largest one so far is the largest one at each limit.
+    most = np.maximum.accumulate(np.maximum.reduceat(shares[order], starts))
+    leaders: list[Leader] = []
+    for rise in np.flatnonzero(np.diff(most, prepend=0.0) > 0):
+        end = starts[rise + 1] if rise + 1 < len(starts) else len(order)
+        ahead = [place for place in order[starts[rise] : end] if shares[place] == most[rise]]
+        if leaders and any(arms[owners[place]] == leaders[-1].arm for place in ahead):
+            continue
+        first = min(ahead, key=lambda place: spent[place])
+        leaders.append(Leader(float(distinct[rise]), arms[owners[first]], float(most[rise])))
+    return tuple(leaders)
 
 
 def _limits(amounts: Sequence[NDArray[np.float64]]) -> list[float]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from reports.economics import Budget, BudgetCurve, BudgetStep
+from reports.economics import Budget, BudgetCurve, BudgetStep, Leader
 from reports.format import count, listing, percent, plural, usd
 from reports.rendering.sections import Section, Table
 from reports.types import Report
 
 QUESTION = "What does a budget buy?"
 
-NAMED = 3
-"""Maximum number of changes of the best arm that the answer names."""
+NAMED = 4
+"""Maximum number of changes of the leader that the answer names one by one."""
 
 
 def budget_section(report: Report) -> Section:
@@ -36,25 +36,30 @@ def _calls(limit: float) -> str:
 
 
 def _answer(budget: Budget) -> str:
-    """Name the arm that resolves most at each limit, where it changes."""
-    show = limit_of(budget)
+    """Name each arm that resolves most at some limit, or the first ones and the last one."""
     if not budget.limits:
         return ""
-    best = [_best(budget, place) for place in range(len(budget.limits))]
     if len(budget.curves) == 1:
         return _alone(budget)
-    changes = [
-        (limit, curve, curve.at[place])
-        for place, (limit, curve) in enumerate(zip(budget.limits, best, strict=True))
-        if place == 0 or curve is not best[place - 1]
-    ]
-    (limit, curve, step), *others = changes
+    what = "costs" if budget.kind == "usd" else "calls"
+    if not budget.leaders:
+        return f"No arm resolves anything within a limit of {what}."
+    show, (first, *others) = limit_of(budget), budget.leaders
     sentence = (
-        f"With a limit of {show(limit)} per instance, {curve.arm} resolves most "
-        f"({percent(curve.share(step))})"
+        f"With a limit of {show(first.limit)} per instance, {first.arm} resolves most "
+        f"({percent(first.share)})"
     )
-    for limit, curve, step in others[:NAMED]:
-        sentence += f"; from {show(limit)} on, {curve.arm} ({percent(curve.share(step))})"
+    if not others:
+        return f"{sentence}, and no higher limit changes the leader."
+
+    def takes_over(leader: Leader) -> str:
+        return f"from {show(leader.limit)} on, {leader.arm} ({percent(leader.share)})"
+
+    named = others if len(others) <= NAMED else others[: NAMED - 1]
+    sentence = "; ".join([sentence, *map(takes_over, named)])
+    if len(named) < len(others):
+        changes = plural(len(others) - len(named), "further change")
+        sentence += f"; after {changes} of the leader, {takes_over(others[-1])}"
     return f"{sentence}."
 
 
@@ -62,13 +67,6 @@ def _alone(budget: Budget) -> str:
     (curve,), show = budget.curves, limit_of(budget)
     shares = [f"{percent(curve.share(step))} with {show(step.limit)}" for step in curve.at]
     return f"{curve.arm} resolves {listing(shares)} per instance."
-
-
-def _best(budget: Budget, place: int) -> BudgetCurve:
-    """Return the arm that resolves the largest share at a limit, the most frugal one of several."""
-    return min(
-        budget.curves, key=lambda curve: (-curve.share(curve.at[place]), curve.at[place].spent)
-    )
 
 
 def _tables(budget: Budget) -> Iterator[Table]:

@@ -1,6 +1,7 @@
 """Budget curves, against counts over the cells."""
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -81,6 +82,38 @@ def test_curves_are_those_of_the_definition(lake: LakeBuilder) -> None:
                 assert found.spent == pytest.approx(wanted.spent)
             lost = sum(verdict for amount, verdict in amounts if amount is None)
             assert budget.unknown.get(curve.arm, 0) == lost
+
+
+def test_leaders_are_those_of_the_definition(lake: LakeBuilder) -> None:
+    """At each limit, the leader resolves no less than any arm; before its own, less than it."""
+    draw = random.Random(11)
+    arms: Used = {
+        arm: [
+            (round(draw.lognormvariate(level, 1.0), 4), draw.randint(1, 40), draw.random() < skill)
+            for _ in range(60)
+        ]
+        for arm, level, skill in (
+            ("a", -4.0, 0.2), ("b", -2.0, 0.4), ("c", 0.0, 0.6), ("d", 2.0, 0.8), ("e", 5.0, 1.0),
+            ("f", 5.0, 0.1),
+        )
+    }  # fmt: skip
+    fill(lake, arms)
+    for budget in read(lake):
+        number = 0 if budget.kind == "usd" else 1
+
+        def resolved(arm: str, limit: float, number: int = number) -> int:
+            return sum(bool(cell[2]) for cell in arms[arm] if float(cell[number] or 0) <= limit)
+
+        limits = sorted({float(cell[number] or 0) for cells in arms.values() for cell in cells})
+        assert len(budget.leaders) > 2
+        assert {leader.limit for leader in budget.leaders} <= set(limits)
+        for limit in limits:
+            most = max(resolved(arm, limit) for arm in arms)
+            leading = [leader for leader in budget.leaders if leader.limit <= limit]
+            assert resolved(leading[-1].arm, limit) == most if leading else most == 0
+        for before, after in pairwise(budget.leaders):
+            assert resolved(before.arm, after.limit) < resolved(after.arm, after.limit)
+            assert after.share == resolved(after.arm, after.limit) / 60
 
 
 def test_long_curves_are_thinned_and_keep_their_end(

@@ -35,6 +35,26 @@ def test_the_answer_names_the_best_arm_by_limit(lake: LakeBuilder) -> None:
     )
 
 
+@pytest.mark.parametrize("number", [2, 5, 6, 8])
+def test_the_answer_names_every_leader_or_says_how_many_it_leaves_out(
+    lake: LakeBuilder, number: int
+) -> None:
+    """Each arm resolves more than the one before it, at prices that are no round numbers."""
+    arms, names = [f"arm{n}" for n in range(number)], [f"i{n}" for n in range(number)]
+    lake.declare(arms, names)
+    for n, arm in enumerate(arms):
+        for place, name in enumerate(names):
+            outcome = "resolved" if place <= n else "unresolved"
+            lake.cell(arm, name, outcome, cost_usd=0.03 * 10**n)
+    answer = section(lake).answer.split(". ")[0]
+    assert answer.startswith("With a limit of $0.0300 per instance, arm0 resolves most (")
+    last = {1: "from $0.300 on, arm1", 7: "from $300,000.00 on, arm7"}.get(number - 1, "")
+    assert answer.endswith(f"{last} (100.0 %)") or not last
+    named = {arm for arm in arms if f"{arm} " in answer}
+    left_out = number - len(named)
+    assert left_out == 0 or f"after {left_out + 1} further changes of the leader" in answer
+
+
 def test_the_tables_have_shares_and_spend_by_limit(lake: LakeBuilder) -> None:
     """Each limit has its share and its total spend; the last column has no limit."""
     two_arms(lake)
