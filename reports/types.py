@@ -99,7 +99,9 @@ class Cost:
     unpriced_calls: int
     """Calls without a known price."""
     is_unmetered: bool
-    """True if every cost is 0 although calls were made. Then the costs count as unknown."""
+    """True if every cost is 0 and a cell is unmetered. Then no cost is known."""
+    unmetered_cells: int = 0
+    """Cells with a cost of 0 that are not known to have made no call. Their cost is unknown."""
 
     @property
     def is_lower_bound(self) -> bool:

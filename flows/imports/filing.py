@@ -162,7 +162,8 @@ class _Arm:
         for attempt_id, trace in self._traces.items():
             self._write(lake, attempt_id, trace)
         traces = self._traces.values()
-        costs = [t.usage.cost_usd for t in traces if t.usage.cost_usd is not None]
+        amounts = (lake_rows.metered(t.usage.cost_usd, t.usage.model_calls) for t in traces)
+        costs = [cost for cost in amounts if cost is not None]
         return Summary(
             self._name,
             planned * (1 + max(trace.repeat or 0 for trace in traces)),

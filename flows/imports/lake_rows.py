@@ -16,6 +16,11 @@ def repository(instance_id: str) -> str:
     return instance_id.rpartition("-")[0].replace("__", "/", 1) or instance_id
 
 
+def metered(cost_usd: float | None, model_calls: int | None) -> float | None:
+    """Return a cost in USD; None if it is unknown, as a 0 is unless no call was made."""
+    return None if cost_usd == 0 and model_calls != 0 else cost_usd
+
+
 def attempt_columns(cell: Row, repo: str, *, agent: str, model: str, provider: str) -> Row:
     """Return the columns of `attempts` that are the same for all rows of an import."""
     return {

@@ -137,7 +137,8 @@ class _Filed:
         if self._endings:
             lake.write_columns("evaluations", *where, *self._evaluations())
             lake.write_columns("attempts", *where, *self._attempts())
-        costs = [cost for cost in self._columns["cost_usd"] if cost is not None]
+        amounts = map(lake_rows.metered, self._columns["cost_usd"], self._columns["model_calls"])
+        costs = [cost for cost in amounts if cost is not None]
         return Summary(
             self._arm,
             planned * self._repeats,

@@ -274,6 +274,7 @@ def _cost(row: dict[str, Any]) -> Cost:
         incomplete_cells=row["cells_with_incomplete_cost"],
         unpriced_calls=row["unpriced_calls"],
         is_unmetered=row["is_unmetered"],
+        unmetered_cells=row["unmetered_cells"],
     )
 
 

@@ -129,13 +129,19 @@ def _about_suspicion(
 
 def _about_costs(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
     ran = [arm for arm in arms if arm.started]
-    unmetered = [arm.name for arm in ran if arm.cost.is_unmetered]
-    if unmetered:
-        yield Note(
-            "warning",
-            f"Not metered: all costs of {some_names(unmetered)} are 0 although calls were made, so "
-            "they count as unknown.",
-        )
+    for with_calls, why in (
+        (True, "although calls were made"),
+        (False, "and the numbers of their calls are unknown"),
+    ):
+        unmetered = [
+            arm.name for arm in ran if arm.cost.is_unmetered and bool(arm.mean_calls) is with_calls
+        ]
+        if unmetered:
+            yield Note(
+                "warning",
+                f"Not metered: all costs of {some_names(unmetered)} are 0 {why}, so they count as "
+                "unknown.",
+            )
     unknown = [arm.name for arm in ran if arm.cost.usd is None and not arm.cost.is_unmetered]
     if unknown:
         is_all = len(unknown) == len(ran)
@@ -167,14 +173,21 @@ def _about_costs(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
 
 def _missing_costs(arm: ArmSummary) -> str:
     """Explain why an arm's known cost is incomplete: cells without cost, calls without price."""
-    told, without = [], arm.started - arm.cells_with_cost
+    told, unmetered = [], arm.cost.unmetered_cells
+    without = arm.started - arm.cells_with_cost - unmetered
+    if unmetered:
+        told.append(f"an unmetered $0 for {count(unmetered)} of {_cells(arm)}")
     if without:
-        told.append(f"no cost for {count(without)} of {plural(arm.started, 'cell')}")
+        told.append(f"no cost for {count(without)} of {_cells(arm)}")
     if arm.cost.unpriced_calls:
         calls = plural(arm.cost.unpriced_calls, "call")
         cells = plural(arm.cells_with_unpriced_calls, "cell")
         told.append(f"{calls} without a known price in {cells}")
     return " and ".join(told)
+
+
+def _cells(arm: ArmSummary) -> str:
+    return plural(arm.started, "cell")
 
 
 def _about_counts(arms: list[ArmSummary]) -> Iterator[Note]:

@@ -242,12 +242,34 @@ def test_an_arm_whose_costs_are_all_zero_is_unmetered(lake: LakeBuilder) -> None
     assert "$0" not in text.partition("## Arms")[2].partition("##")[0]
     told = [note.text for note in report.notes if note.text.startswith("Not metered")]
     assert told == [
-        "Not metered: all costs of free are 0 although calls were made, so they count as unknown."
+        "Not metered: all costs of free are 0 and the numbers of their calls are unknown, so they "
+        "count as unknown."
     ]
     leading = describe(report)
     assert leading
     (cost,) = [each.text for each in answers(report, leading) if each.name == "cost"]
     assert "free was not metered (all its costs are 0)" in cost
+
+
+@pytest.mark.parametrize("zeros", [1, 2, 3])
+def test_a_cost_of_zero_is_unknown_in_a_metered_arm_too(lake: LakeBuilder, zeros: int) -> None:
+    """Attempts with calls that cost nothing are in no ratio and no curve, and a warning says so."""
+    names = [f"i{n}" for n in range(4)]
+    lake.declare(["part", "paid"], names)
+    for n, name in enumerate(names):
+        lake.cell("part", name, cost_usd=0.0 if n < zeros else 2.0, model_calls=20)
+        lake.cell("paid", name, cost_usd=1.0, model_calls=20)
+    report = build(lake.root, "trial")
+    assert report.comparisons[0].priced_pairs == 4 - zeros
+    assert report.comparisons[0].cost_ratio == 0.5
+    assert report.arm("part").cost.is_lower_bound
+    assert {leader.arm for leader in report.budgets[0].leaders} == {"paid"}
+    assert report.budgets[0].unknown == {"part": zeros}
+    assert any(
+        f"part: an unmetered $0 for {zeros} of 4 cells" in note.text
+        for note in report.notes
+        if note.level == "warning"
+    )
 
 
 def test_a_bill_that_is_unknown_is_never_zero(lake: LakeBuilder) -> None:

@@ -19,6 +19,7 @@ totals as (
         count(*) filter (is_suspect) as suspect,
         count(*) filter (state = 'resolved' and audited_verdict is null) as unaudited,
         sum(cost_usd) as known_cost_usd,
+        count(*) filter (is_unmetered) as unmetered_cells,
         count(cost_usd) as cells_with_cost,
         count(*) filter (not is_cost_complete) as cells_with_incomplete_cost,
         coalesce(sum(unpriced_calls), 0) as unpriced_calls,
@@ -41,7 +42,6 @@ totals as (
         coalesce(sum(superseded_attempts), 0) as superseded_attempts,
         sum(superseded_cost_usd) as superseded_cost_usd,
         coalesce(sum(superseded_incomplete), 0) as superseded_incomplete,
-        coalesce(bool_or(is_unmetered), false) as is_unmetered,
         coalesce(bool_or(provider = 'simulated'), false) as used_simulated,
         coalesce(bool_or(environment = 'host' or graded_in = 'host'), false) as used_host
     from cells
@@ -57,7 +57,9 @@ final as (
         declared.derived_from,
         declared.simulated or used_simulated as simulated,
         declared.environment = 'host' or used_host as on_host,
+        unmetered_cells > 0 and coalesce(known_cost_usd, 0) = 0 as is_unmetered,
         totals.* exclude (arm, used_simulated, used_host)
+            replace (nullif(known_cost_usd, case when unmetered_cells > 0 then 0 end) as known_cost_usd)
     from declared
     inner join totals using (arm)
 )

@@ -3,16 +3,8 @@ with attempts as (
     select * from main.attempts
 ),
 
--- Calls are not free: an arm with calls and without any cost above 0 was not metered, and its
--- zeros are unknown costs. An attempt without a call costs nothing.
-unmetered as (
-    select arm
-    from attempts
-    group by arm
-    having max(cost_usd) = 0 and bool_or(coalesce(model_calls, 1) > 0 and cost_usd is not null)
-),
-
--- Earlier releases billed calls of unknown price at 0. A fork may indeed have bought nothing.
+-- Calls are not free: an attempt at no cost was not metered, and its zero is an unknown cost, unless
+-- it is known to have made no call. Earlier releases billed calls of unknown price at 0. A fork may indeed have bought nothing.
 metered as (
     select
         * exclude (is_unbilled) replace (
@@ -24,7 +16,7 @@ metered as (
     from (
         select
             *,
-            arm in (from unmetered) as is_unmetered,
+            coalesce(cost_usd = 0 and coalesce(model_calls, 1) > 0, false) as is_unmetered,
             base_attempt_id is null and (cost_usd is null or unpriced_calls > 0) as is_unbilled
         from attempts
     )
