@@ -18,7 +18,8 @@ class InstanceOverlap:
     """One planned instance and the arms that resolve it at least once, without control arms."""
 
     instance_id: str
-    repository: str
+    repository: str | None
+    """None if it is not known."""
     difficulty: str | None
     arms: Sequence[str]
     """The arms that plan it, in declared order."""

@@ -86,7 +86,7 @@ ATTEMPTS = Table(
     "one try at a cell (experiment × arm × instance × repeat)",
     (
         *_CELL,
-        Column("repo", TEXT, "repository of the instance"),
+        Column("repo", TEXT, "repository of the instance; empty if unknown"),
         Column(
             "difficulty",
             TEXT,
@@ -99,7 +99,11 @@ ATTEMPTS = Table(
             "kind of arm: mini, durable, command, gold, null or imported; or the harness of an "
             "import",
         ),
-        Column("model", TEXT, "model string; `none` for arms without a model"),
+        Column(
+            "model",
+            TEXT,
+            "model string; `none` for arms without a model, `unknown` for imports without one",
+        ),
         Column(
             "provider",
             TEXT,

@@ -350,7 +350,8 @@ class Resampled:
     instances differ."""
     difference_by_repository: Estimate | None
     """The same difference, resampled by repository. Only an indication if there are few
-    repositories or one of them holds most instances."""
+    repositories or one of them holds most instances. None if a repository is not known, as the
+    estimates of `costs_by_repository` are then."""
     costs_by_repository: Costs
     """Costs of the priced pairs, resampled by repository."""
     complete: PairedTable

@@ -79,7 +79,8 @@ def import_table(
         str | None, typer.Option(help="seconds, optional; default duration_s")
     ] = None,
     repo_column: Annotated[
-        str | None, typer.Option(help="repository, optional; default repo, else from the instance")
+        str | None,
+        typer.Option(help="repository, optional; default repo, else from a SWE-bench id"),
     ] = None,
     difficulty_column: Annotated[
         str | None, typer.Option(help="difficulty, optional; default difficulty")

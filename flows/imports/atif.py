@@ -8,7 +8,7 @@ from typing import Any
 from atif import ContentPart, FinalMetrics, Metrics, ObservationResult, Step, ToolCall, Trajectory
 
 from flows.errors import UsageError
-from flows.imports import atif_files, filing, traces
+from flows.imports import atif_files, filing, lake_rows, traces
 from flows.imports.atif_files import Recording, TrajectoryPart
 from flows.imports.common import Summary
 from flows.imports.comparisons import Comparisons
@@ -87,7 +87,7 @@ def trace(recording: Recording) -> Trace:
         source=str(recording.path),
         harness=_harness(first),
         instance_id=instance_id,
-        repo=filing.repository(instance_id, "unknown"),
+        repo=lake_rows.repository(instance_id),
         outcome="submitted",
         detail=DETAIL,
         steps=steps,

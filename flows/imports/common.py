@@ -314,7 +314,6 @@ def file_prediction(
     repo: str,
     patch: str | None,
     *,
-    model: str,
     detail: str,
 ) -> str:
     """Record a patch whose attempt or content is unknown. Return the attempt id.
@@ -328,7 +327,9 @@ def file_prediction(
         lake.write("predictions", *where, attempt_id, [records.patch_row(cell, arm, patch)])
     filed = lake.read("attempts", *where, attempt_id)
     started_at = filed[0]["started_at"] if filed else datetime.now(UTC)
-    row = lake_rows.bare_attempt_row(cell, repo, model=model, detail=detail, started_at=started_at)
+    row = lake_rows.bare_attempt_row(
+        cell, repo, model="unknown", detail=detail, started_at=started_at
+    )
     if filed != [row]:
         lake.write("attempts", *where, attempt_id, [row])
     return attempt_id

@@ -279,8 +279,3 @@ def _step_row(cell: Row, seq: int, step: TracedStep) -> Row:
 
 def _all_of(names: Iterable[str]) -> str:
     return ", ".join(sorted(set(filter(None, names))))
-
-
-def repository(instance_id: str, dataset: str) -> str:
-    """Return the repository of a SWE-bench instance, and the dataset for any other one."""
-    return lake_rows.repository(instance_id) if "__" in instance_id else dataset

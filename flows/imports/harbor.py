@@ -11,7 +11,7 @@ from pydantic import AfterValidator, AllowInfNan, BaseModel, Field, ValidationEr
 from eval.types import EvaluationOutcome
 from flows.errors import UsageError
 from flows.experiments import records
-from flows.imports import atif, atif_files, common, filing, traces
+from flows.imports import atif, atif_files, common, filing, lake_rows, traces
 from flows.imports.common import Summary
 from flows.imports.comparisons import Comparisons
 from flows.imports.filing import ImportRequest
@@ -234,7 +234,7 @@ def _trace(folder: Path, trial: _Trial, instances: dict[str, str], reward: str |
         source=str(folder / "result.json"),
         harness=_harness(trial),
         instance_id=instance_id,
-        repo=filing.repository(instance_id, trial.source or "unknown"),
+        repo=lake_rows.repository(instance_id),
         outcome=outcome,
         detail=f"{kind}: {failure.exception_message}" if failure else f"trial {trial.trial_name}",
         steps=steps,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from eval.types import EvaluationOutcome
 from flows.errors import UsageError
-from flows.imports import common, filing, inspect_events, traces
+from flows.imports import common, filing, inspect_events, lake_rows, traces
 from flows.imports.common import Summary
 from flows.imports.comparisons import Comparisons
 from flows.imports.filing import ImportRequest
@@ -135,9 +135,7 @@ def _trace(read: _Read, scorer: str | None) -> Trace:
         source=source,
         harness=_harness(log),
         instance_id=str(sample.id),
-        repo=repo
-        if isinstance(repo, str) and repo
-        else filing.repository(str(sample.id), log.eval.dataset.name or log.eval.task),
+        repo=repo if isinstance(repo, str) and repo else lake_rows.repository(str(sample.id)),
         outcome=outcome,
         detail=detail,
         steps=steps,

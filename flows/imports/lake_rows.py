@@ -1,6 +1,7 @@
 """Rows of attempts and gradings of other systems."""
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -10,10 +11,14 @@ from flows.experiments.programs import NO_PROGRAM
 from flows.experiments.sharing import NOTHING_KNOWN
 from flows.storage.lake import Row
 
+_WITH_REPOSITORY = re.compile(r"([^_/].*?)__(.+)-[0-9]+")
+"""Instance ids of SWE-bench, which are made of a repository and a number."""
+
 
 def repository(instance_id: str) -> str:
-    """Return the repository named in a SWE-bench instance id."""
-    return instance_id.rpartition("-")[0].replace("__", "/", 1) or instance_id
+    """Return the repository named in a SWE-bench instance id; empty for any other id."""
+    found = _WITH_REPOSITORY.fullmatch(instance_id)
+    return f"{found[1]}/{found[2]}" if found else ""
 
 
 def metered(cost_usd: float | None, model_calls: int | None) -> float | None:

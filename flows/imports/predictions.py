@@ -60,7 +60,6 @@ async def submissions(
                 instance.instance_id,
                 instance.repo,
                 patch,
-                model="unknown",
                 detail="predictions file",
             )
             waiting.append(

@@ -124,7 +124,7 @@ def _positions_by_kind(path: Path, sheet: Sheet, columns: Columns) -> dict[str, 
     """Return the position of each kind of column that the table has.
 
     A table with a model and a harness, and no name for the arm, has an arm for each of their
-    combinations.
+    combinations. A column of models may name the arms as well.
     """
     named = {field.name: getattr(columns, field.name) for field in fields(columns)}
     found = {}
@@ -134,9 +134,8 @@ def _positions_by_kind(path: Path, sheet: Sheet, columns: Columns) -> dict[str, 
     has_name = bool(named["arm"] or _positions(sheet, KINDS["arm"].usual[0]))
     if has_name or not {"model", "harness"} <= found.keys():
         found["arm"] = _column(path, sheet, named["arm"], "arm")
-        for kind in ("model", "harness"):
-            if found.get(kind) == found["arm"]:
-                del found[kind]
+        if found.get("harness") == found["arm"]:
+            del found["harness"]
     return found
 
 

@@ -103,7 +103,7 @@ def import_swebench(
         }
         planned = _declare(lake, experiment, name, label, report, reported, found, comparisons)
         for instance_id, prediction in found.items():
-            _file(lake, experiment, name, label, reported.form, instance_id, prediction)
+            _file(lake, experiment, name, reported.form, instance_id, prediction)
     resolved = sum(verdict.outcome == "resolved" for verdict in reported.verdicts.values())
     return Summary(
         name, planned, found=len(submitted), resolved=resolved, cost_usd=None, label=label
@@ -124,7 +124,7 @@ def _declare(
     arm = ImportedArm(
         name,
         agent="imported",
-        model=label,
+        model="unknown",
         environment="imported",
         dataset=report.name,
         dataset_digest=canonical_digest(ids),
@@ -139,7 +139,6 @@ def _file(
     lake: Lake,
     experiment: str,
     arm: str,
-    label: str,
     form: str,
     instance_id: str,
     prediction: _Prediction,
@@ -147,7 +146,7 @@ def _file(
     patch, verdict = prediction.patch, prediction.verdict
     repo = lake_rows.repository(instance_id)
     attempt_id = common.file_prediction(
-        lake, experiment, arm, instance_id, repo, patch, model=label, detail=form
+        lake, experiment, arm, instance_id, repo, patch, detail=form
     )
     if verdict is None:
         return

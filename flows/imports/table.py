@@ -57,7 +57,7 @@ def import_table(
         others = [arm for arm in declared if arm.imported_from != source]
         names = common.arm_names(by_label, others)
         models = {
-            label: _one_of(found.other.get("model"), own) or label
+            label: _one_of(found.other.get("model"), own) or "unknown"
             for label, own in by_label.items()
         }
         filed = {

@@ -80,7 +80,8 @@ def read_resampled(
     ]
     bootstrap = bootstrap or settings_for(len(set(instances)))
     repository_of = _read_repositories(connection)
-    repositories = _numbered([repository_of[name] for name in names])
+    named = [repository for name in names if (repository := repository_of[name])]
+    repositories = _numbered(named) if len(named) == len(names) else None
     complete, complete_leads = _counted(
         [pair for pair in pairs if None not in (pair[1].verdict, pair[2].verdict)],
         lambda cell: cell.resolved,
@@ -99,14 +100,18 @@ def read_resampled(
         resamples=bootstrap.resamples,
         seed=bootstrap.seed,
         difference=_difference(verdicts, instances, bootstrap),
-        difference_by_repository=_difference(verdicts, repositories, bootstrap),
+        difference_by_repository=_difference(verdicts, repositories, bootstrap)
+        if repositories
+        else None,
         complete=complete,
         complete_leads=complete_leads,
         trusted=trusted,
         trusted_leads=trusted_leads,
         costs_by_repository=_costs_by(
             list(compress(repositories, has_price)), spent, solved, bootstrap
-        ),
+        )
+        if repositories
+        else Costs(None, None, None, None, None),
         cost=_amounts(pairs, "cost_usd", bootstrap),
         tokens=_amounts(pairs, "tokens", bootstrap),
         duration=_amounts(pairs, "duration_s", bootstrap),
@@ -187,8 +192,8 @@ def _read_cells(connection: DuckDBPyConnection, arm: str) -> Mapping[tuple[str, 
     return {(row[0], row[1]): _Cell(*row[2:]) for row in rows}
 
 
-def _read_repositories(connection: DuckDBPyConnection) -> Mapping[str, str]:
-    """Read the repository of every planned instance."""
+def _read_repositories(connection: DuckDBPyConnection) -> Mapping[str, str | None]:
+    """Read the repository of every planned instance; None if it is not known."""
     query = "select instance_id, repository from marts.instances"
     return dict(connection.execute(query).fetchall())
 

@@ -29,7 +29,7 @@ from reports.rendering.lines import (
     interval_text,
     signed,
 )
-from reports.rendering.repositories import costs_by_repository, questions
+from reports.rendering.repositories import costs_by_repository, questions, repositories
 from reports.rendering.unknown_costs import REPLACED, with_unknown_costs
 from reports.statistics import newcombe_interval, sign_flip
 from reports.types import (
@@ -247,12 +247,11 @@ def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
             plural(pair.leads.instances, "instance"),
         )
     by_repository = resampled.difference_by_repository
-    repositories = by_repository.clusters if by_repository else 0
     yield estimate_line(
         "difference by repository, points",
         by_repository,
         points,
-        f"{count(repositories)} {'repository' if repositories == 1 else 'repositories'}",
+        repositories(by_repository),
         BY_REPOSITORY,
     )
 
@@ -313,7 +312,8 @@ def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator
         "fully known; cost per resolved cell is all their cost, of unresolved ones too. A "
         "resample in which an arm resolves nothing is degenerate and counts as infinitely "
         f"expensive. A limit is {UNLIMITED} where too many resamples are degenerate, or where "
-        "there is only one instance or repository to draw."
+        "there is only one instance or repository to draw, or if the repository of an instance is "
+        "not known."
     )
     yield (
         "Complete pairs are those of which no cell was lost (infrastructure, stopped, not graded, "

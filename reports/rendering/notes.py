@@ -234,7 +234,7 @@ def _about_models(
     models = {arm.name: arm.model for arm in arms}
     for pair in comparisons[:1]:
         one, other = models[pair.baseline], models[pair.candidate]
-        if one != other and "none" not in (one, other):
+        if one != other and not {"none", "unknown"} & {one, other}:
             yield Note(
                 "warning",
                 f"{pair.baseline} and {pair.candidate} have different models ({one} and {other}): "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reports.estimates import Estimate
-from reports.format import count, ratio, usd
+from reports.format import DASH, count, ratio, usd
 from reports.rendering.lines import BY_REPOSITORY, Line, Show, estimate_line, signed
 from reports.types import Resampled
 
@@ -29,9 +29,16 @@ def costs_by_repository(resampled: Resampled) -> Iterator[Line]:
         ("per resolved cell by repository, ratio", costs.ratio_per_resolved, ratio),
     )
     for name, estimate, show in shown:
-        drawn = estimate.clusters if estimate else 0
-        over = f"{count(drawn)} {'repository' if drawn == 1 else 'repositories'}"
-        yield estimate_line(name, estimate, show, over, BY_REPOSITORY)
+        yield estimate_line(name, estimate, show, repositories(estimate), BY_REPOSITORY)
+
+
+def repositories(estimate: Estimate | None) -> str:
+    """Format the number of repositories that were drawn, or as a dash without an estimate."""
+    if estimate is None:
+        return DASH
+    return (
+        f"{count(estimate.clusters)} {'repository' if estimate.clusters == 1 else 'repositories'}"
+    )
 
 
 def _dollars(value: float) -> str:

@@ -1,6 +1,6 @@
 -- Grain: one planned instance, with its repository, its difficulty, and the declared arms that plan
 -- it and that resolve it at least once. Control arms do not count. The repository of an untried
--- instance is derived from its id.
+-- instance is derived from its id if that is one of SWE-bench, and is null if it is not known.
 with arms as (
     select arm, agent not in ('gold', 'null') as is_contender from staging.experiments
 ),
@@ -28,7 +28,11 @@ final as (
     select
         instance_id,
         coalesce(
-            repo, replace(regexp_replace(instance_id, '-[^-]*$', ''), '__', '/')
+            repo,
+            case
+                when regexp_full_match(instance_id, '[^_/].*?__.+-[0-9]+')
+                    then regexp_replace(instance_id, '^(.+?)__(.+)-[0-9]+$', '\1/\2')
+            end
         ) as repository,
         difficulty,
         [one.arm for one in coalesce(contenders, [])] as arms,

@@ -26,9 +26,15 @@ def invoke(*arguments: str) -> Any:
 
 
 def attempts(lake: Path) -> dict[tuple[str, str], tuple[float | None, int | None]]:
-    """Return cost and calls by model and instance."""
-    rows = Lake.existing(str(lake)).rows("attempts", "x")
-    return {(r["model"], r["instance_id"]): (r["cost_usd"], r["model_calls"]) for r in rows}
+    """Return cost and calls by arm and instance."""
+    found = Lake.existing(str(lake))
+    return {
+        (arm, row["instance_id"]): (row["cost_usd"], row["model_calls"])
+        for folder in (lake / "attempts" / "experiment=x").iterdir()
+        for arm in [folder.name.removeprefix("arm=")]
+        for unit in found.units("attempts", "*", "x", arm)
+        for row in found.read("attempts", "x", arm, unit)
+    }
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_a_run_report_is_imported(first: Published, lake: str) -> None:
     reasons = {cell.state: cell.reason for cell in report.cells}
     assert reasons["infrastructure"] == "out_of_memory"
     assert reasons["timeout"] == "tests_timed_out"
-    assert report.arm("somebody-model-1").model == "Somebody/Model-1"
+    assert report.arm("somebody-model-1").model == "unknown"
 
 
 def test_the_folder_of_a_run_is_imported(first: Published, lake: str) -> None:

@@ -1,0 +1,74 @@
+"""What an import does not state stays unknown, in the lake and in every sentence of the report."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.imports.lake_rows import repository
+from flows.storage import report_files
+from flows.storage.lake import Lake
+from reports.rendering import markdown
+from reports.types import Report
+
+
+def put(tmp_path: Path, text: str, name: str = "x", file: str = "t.csv") -> Any:
+    """Import a table of blank-separated cells from the command line."""
+    lines = [",".join(line.split()) for line in text.strip().splitlines()]
+    (tmp_path / file).write_text("\n".join(lines) + "\n")
+    lake = str(tmp_path / "lake")
+    return CliRunner().invoke(
+        app, ["import", "table", str(tmp_path / file), "--name", name, "--lake", lake]
+    )
+
+
+def read(tmp_path: Path, name: str = "x") -> Report:
+    return report_files.read(Lake.existing(str(tmp_path / "lake")), name)
+
+
+@pytest.mark.parametrize(
+    ("header", "models"),
+    [
+        ("arm instance_id resolved", ("unknown", "unknown")),
+        ("agent instance_id resolved", ("unknown", "unknown")),
+        ("model instance_id resolved", ("fable", "bare")),
+    ],
+)
+def test_only_a_column_of_models_names_models(
+    header: str, models: tuple[str, str], tmp_path: Path
+) -> None:
+    """The name of an arm is no model, and no warning compares models that nobody named."""
+    assert put(tmp_path, f"{header}\nfable x-1 1\nbare x-1 0").exit_code == 0
+    report = read(tmp_path)
+    assert tuple(arm.model for arm in report.arms) == models
+    warned = any("have different models" in note.text for note in report.notes)
+    assert warned is (models[0] != "unknown")
+
+
+@pytest.mark.parametrize(
+    ("instance_id", "named"),
+    [
+        ("django__django-11099", "django/django"),
+        ("aws-cloudformation__cfn-lint-3798", "aws-cloudformation/cfn-lint"),
+        ("pallets__flask__x-1", "pallets/flask__x"),
+        *((text, "") for text in (
+            "x-1", "bugfix-cache", "hard-mini-3", "a/b-1", "a__b", "__a-1", "a__b-x", "a__-1", "7",
+        )),
+    ],
+)  # fmt: skip
+def test_only_an_id_of_swebench_names_a_repository(
+    instance_id: str, named: str, tmp_path: Path
+) -> None:
+    """Any other id names none, tried or not: there is no group and no interval by repository."""
+    assert repository(instance_id) == named
+    table = f"arm instance_id resolved\na {instance_id} 1\na x__y-1 0\nb x__y-1 1"
+    assert put(tmp_path, table).exit_code == 0
+    report = read(tmp_path)
+    repositories = {one.instance_id: one.repository for one in report.breakdowns.instances}
+    assert repositories == {instance_id: named or None, "x__y-1": "x/y"}
+    assert report.resampled
+    is_known = report.resampled.difference_by_repository is not None
+    assert is_known is bool(named)
+    assert ("1 repository" in markdown.render(report)) is False
