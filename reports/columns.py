@@ -114,7 +114,7 @@ ATTEMPTS = Table(
             "outcome",
             TEXT,
             "submitted, gave_up, out_of_steps (calls or rounds), out_of_budget (its own limit in "
-            "dollars) or out_of_time, in the same words for every arm; infrastructure, "
+            "dollars) or out_of_time, in the same words for every arm, or unknown; infrastructure, "
             "refused (the image failed its preflight), budget_stop, interrupted and waiting (for "
             "a person) are not final: a later run resumes the attempt",
         ),

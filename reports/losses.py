@@ -50,6 +50,7 @@ ENDINGS: Mapping[str | None, str] = {
     "waiting": "waits for a person",
     "infrastructure": "infrastructure",
     "refused": "its image failed the preflight",
+    "unknown": "not stated",
     None: "never run",
 }
 """Every way in which an attempt itself reports its end (`attempts.outcome`)."""

@@ -72,6 +72,9 @@ KINDS: Mapping[str, Kind] = {
     "reasoning_tokens": Kind(("reasoning_tokens",), values.count),
 }
 
+AMOUNTS = {"cost", "calls", "duration", *(kind for kind in KINDS if kind.endswith("_tokens"))}
+"""Kinds of columns of which a number above 0 means that an attempt was made."""
+
 REQUIRED = ("instance", "resolved")
 
 
@@ -84,8 +87,8 @@ class Results:
     instances: list[str]
     repeats: list[int]
     endings: list[Ending | None]
-    """None if the table has neither a verdict nor a reason for none: the cell counts as never
-    run."""
+    """None if the table has neither a verdict nor an outcome nor an amount above 0: the cell counts
+    as never run."""
     other: Mapping[str, list[Any]]
     """The optional columns by kind."""
     blanks: Mapping[str, int]
@@ -110,14 +113,22 @@ def read(path: Path, sheet: Sheet, columns: Columns) -> Results:
         " · ".join(filter(None, parts)) or "unnamed"
         for parts in zip(found["harness"], found["model"], strict=True)
     ]
+    instances, repeats = found.pop("instance"), found.pop("repeat", [0] * sheet.rows)
+    endings = _endings(path, found.pop("resolved"), found.pop("outcome", None))
     return Results(
-        labels,
-        found.pop("instance"),
-        _from_zero(found.pop("repeat", [0] * sheet.rows)),
-        _endings(path, found.pop("resolved"), found.pop("outcome", None)),
-        found,
-        blanks,
+        labels, instances, _from_zero(repeats), _with_ungraded(endings, found), found, blanks
     )
+
+
+def _with_ungraded(
+    endings: list[Ending | None], found: Mapping[str, list[Any]]
+) -> list[Ending | None]:
+    """Replace what has no end but an amount above 0, such as a cost: it ran and was not graded."""
+    amounts = [column for kind, column in found.items() if kind in AMOUNTS]
+    return [
+        values.UNGRADED if ended is None and any(column[row] for column in amounts) else ended
+        for row, ended in enumerate(endings)
+    ]
 
 
 def _positions_by_kind(path: Path, sheet: Sheet, columns: Columns) -> dict[str, int]:

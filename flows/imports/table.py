@@ -14,6 +14,7 @@ from flows.imports import common, lake_rows, results, sheets
 from flows.imports.common import ImportedArm, Summary
 from flows.imports.comparisons import Comparisons
 from flows.imports.results import Columns, Results
+from flows.imports.values import UNGRADED, Ending
 from flows.storage.lake import Lake, Row
 
 AMOUNTS = {
@@ -35,10 +36,10 @@ def import_table(
 ) -> list[Summary]:
     """Import a table of results. Return the arms in the order of their first rows.
 
-    The instances are those of all arms. An instance without a row for an arm, or without a
-    verdict, stays in the arm's denominator as never run. No dataset is needed: the file takes its
-    place. Importing a table from the same path replaces the earlier one, including its arms and
-    instances.
+    The instances are those of all arms. An instance without a row for an arm stays in the arm's
+    denominator as never run, and so does a row that says nothing. A row without a verdict that has
+    a cost or another amount is not graded. No dataset is needed: the file takes its place.
+    Importing a table from the same path replaces the earlier one, including its arms and instances.
 
     Raises:
         UsageError: the file, a column, a row or a comparison cannot be used; nothing was written.
@@ -87,11 +88,19 @@ def import_table(
             comparisons=comparisons,
         )
         _tell_of_blanks(path, found.blanks)
-        if without := sum(ended is None for ended in found.endings):
-            rows = "1 row has" if without == 1 else f"{without} rows have"
-            common.tell(f"{path}: {rows} no verdict and no outcome, and count as never run.")
+        _tell_of_endings(path, found.endings)
         _tell_of_arms(path, declared, source, names)
         return [filed[label].write(lake, planned) for label in by_label]
+
+
+def _tell_of_endings(path: Path, endings: Sequence[Ending | None]) -> None:
+    for ended, without, state in (
+        (None, "verdict, outcome or amount", "never run"),
+        (UNGRADED, "verdict", "not graded"),
+    ):
+        if number := sum(each == ended for each in endings):
+            rows = "1 row has" if number == 1 else f"{number} rows have"
+            common.tell(f"{path}: {rows} no {without}, and count as {state}.")
 
 
 def _tell_of_arms(

@@ -32,7 +32,7 @@ class Ending(NamedTuple):
     """The end of an attempt of a published table."""
 
     attempt: str
-    """An outcome of the table `attempts`."""
+    """An outcome of the table `attempts`; `unknown` if the table does not say how it ended."""
     graded: EvaluationOutcome | None
     """None if there is no verdict."""
 
@@ -56,8 +56,12 @@ _SPELLINGS = {
 OUTCOMES = ("submitted", *_WITHOUT_SUBMISSION, "no_patch", *_OF_GRADING, *_UNGRADED)
 
 
+UNGRADED = Ending("unknown", None)
+"""The end of an attempt without a verdict, and without a reason for none."""
+
+
 def ending(resolved: bool | None, outcome: str | None) -> Ending | None:
-    """Return how an attempt ended; None if the table has neither a verdict nor a reason for none.
+    """Return how an attempt ended; None if the table has neither a verdict nor an outcome.
 
     Raises:
         ValueError: verdict and outcome contradict each other.
@@ -72,8 +76,10 @@ def ending(resolved: bool | None, outcome: str | None) -> Ending | None:
             raise ValueError(f"resolved is true, and outcome {outcome}")
         return Ending("submitted" if outcome == "no_patch" else outcome, None)
     if resolved is None:
-        return Ending(outcome, None) if outcome and outcome in _WITHOUT_SUBMISSION else None
-    return Ending(outcome or "submitted", "resolved" if resolved else "unresolved")
+        if outcome and outcome in _WITHOUT_SUBMISSION:
+            return Ending(outcome, None)
+        return UNGRADED if outcome else None
+    return Ending(outcome or "unknown", "resolved" if resolved else "unresolved")
 
 
 def name(value: Any) -> str:

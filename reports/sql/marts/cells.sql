@@ -23,7 +23,8 @@ evaluations as (
 ),
 
 -- Imported runs may come without patches, so that a missing prediction means "no patch" only
--- where nothing was graded either. Imported trajectories do not say whether there was one.
+-- where nothing was graded either. Imported trajectories do not say whether there was one, nor do
+-- imported attempts of which it is not known how they ended.
 predictions as (
     select attempt_id, bool_or(has_patch) as has_patch
     from staging.predictions
@@ -35,7 +36,9 @@ joined as (
         planned.*,
         attempts.* exclude (arm, instance_id, repeat),
         evaluations.* exclude (attempt_id),
-        coalesce(predictions.has_patch, graded is not null or provider = 'unknown') as has_patch
+        coalesce(
+            predictions.has_patch, graded is not null or 'unknown' in (provider, outcome)
+        ) as has_patch
     from planned
     left join attempts using (arm, instance_id, repeat)
     left join evaluations using (attempt_id)

@@ -10,8 +10,9 @@ from flows.cli.app import app
 from flows.imports.lake_rows import repository
 from flows.storage import report_files
 from flows.storage.lake import Lake
+from reports.analysis.failing import group_failures
 from reports.rendering import markdown
-from reports.types import Report
+from reports.types import STATES, Report
 
 
 def put(tmp_path: Path, text: str, name: str = "x", file: str = "t.csv") -> Any:
@@ -72,3 +73,38 @@ def test_only_an_id_of_swebench_names_a_repository(
     is_known = report.resampled.difference_by_repository is not None
     assert is_known is bool(named)
     assert ("1 repository" in markdown.render(report)) is False
+
+
+@pytest.mark.parametrize("column", ["cost", "calls", "duration_s", "input_tokens"])
+@pytest.mark.parametrize(
+    ("amount", "state"), [("3", "ungraded"), ("-", "missing"), ("0", "missing")]
+)
+def test_a_row_without_a_verdict_that_used_something_was_run(
+    column: str, amount: str, state: str, tmp_path: Path
+) -> None:
+    """Such a row is not graded, and what it used counts. Another one says nothing."""
+    table = f"arm instance_id resolved {column}\na x-1 null {amount}\na x-2 1 4"
+    assert f"count as {STATES[state]}." in put(tmp_path, table).stderr
+    report = read(tmp_path)
+    assert {cell.instance_id: cell.state for cell in report.cells}["x-1"] == state
+    assert report.arms[0].started == (2 if state == "ungraded" else 1)
+    if column == "cost":
+        assert report.arms[0].cost.usd == (7.0 if state == "ungraded" else 4.0)
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "ended"),
+    [
+        ("resolved", "0", "not stated"),
+        ("resolved outcome", "0 submitted", "submitted a patch"),
+        ("resolved outcome", "0 out_of_steps", "out of steps"),
+        ("resolved cost", "- 1", "not stated"),
+    ],
+)
+def test_only_an_outcome_says_how_an_attempt_ended(
+    header: str, cells: str, ended: str, tmp_path: Path
+) -> None:
+    """A verdict alone does not say that a patch was submitted."""
+    assert put(tmp_path, f"arm instance_id {header}\na x-1 {cells}").exit_code == 0
+    groups = {one.title: one for one in group_failures(read(tmp_path), ["a"])}
+    assert [row.name for row in groups["Ending reported by the attempt"].rows] == [ended]

@@ -57,8 +57,8 @@ def test_repeats_are_cells_of_their_own(first: int, tmp_path: Path) -> None:
 
 
 def test_outcomes_become_states_and_keep_their_costs(tmp_path: Path) -> None:
-    """Each outcome gives the state of its cell, a row without a verdict and an outcome was never
-    run, and costs of attempts without a verdict count."""
+    """Each outcome gives the state of its cell, a row without a verdict but with a cost or an
+    outcome is not graded, and costs of attempts without a verdict count."""
     report = put(
         tmp_path,
         """
@@ -82,13 +82,13 @@ def test_outcomes_become_states_and_keep_their_costs(tmp_path: Path) -> None:
         "x-4": "no_patch",
         "x-5": "timeout",
         "x-6": "patch_failed",
-        "x-7": "missing",
+        "x-7": "ungraded",
         "x-8": "unresolved",
-        "x-9": "missing",
+        "x-9": "ungraded",
         "y-1": "no_patch",
     }
     [arm] = report.arms
-    assert (arm.cost.usd, arm.started, arm.planned) == (8.0, 8, 10)
+    assert (arm.cost.usd, arm.started, arm.planned) == (10.0, 10, 10)
     ended = {cell.instance_id: cell.outcome for cell in report.cells}
     assert (ended["x-8"], ended["y-1"]) == ("out_of_budget", "out_of_steps")
 
@@ -101,7 +101,7 @@ def test_rows_without_a_verdict_are_reported(tmp_path: Path) -> None:
         app, ["import", "table", str(path), "--name", "x", "--lake", str(tmp_path)]
     )
     assert result.exit_code == 0, result.output
-    assert "2 rows have no verdict and no outcome, and count as never run." in result.stderr
+    assert "2 rows have no verdict, outcome or amount, and count as never run." in result.stderr
     assert "1 of 3" in result.stdout
 
 
