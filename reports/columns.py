@@ -99,11 +99,7 @@ ATTEMPTS = Table(
             "kind of arm: mini, durable, command, gold, null or imported; or the harness of an "
             "import",
         ),
-        Column(
-            "model",
-            TEXT,
-            "model string; `none` for arms without a model, `unknown` for imports without one",
-        ),
+        Column("model", TEXT, "model string; `none` for arms without a model, or unknown"),
         Column(
             "provider",
             TEXT,

@@ -31,9 +31,14 @@ class DatedRun:
     """One run of a series."""
 
     experiment: str
-    began: datetime
-    """Start of its first attempt, or the time of its declaration, in UTC."""
-    dataset_digest: str
+    began: datetime | None
+    """Start of its first attempt, or the time of its declaration, in UTC. None for an import that
+    does not state when it was run."""
+    declared_at: datetime
+    """Time of its declaration or import, in UTC."""
+    contents: object
+    """Equal for runs of the same instances with the same contents. The contents of an import are
+    not known, and only its instances count."""
     arms: tuple[ArmSummary, ...]
 
 
@@ -52,15 +57,14 @@ class History:
     @property
     def other_instances(self) -> tuple[str, ...]:
         """Names of the runs with other instances than the latest, or with other contents."""
-        latest = self.runs[-1].dataset_digest if self.runs else ""
-        return tuple(run.experiment for run in self.runs if run.dataset_digest != latest)
+        return tuple(run.experiment for run in self.runs if run.contents != self.runs[-1].contents)
 
     def before(self, experiment: str) -> DatedRun | None:
         """Return the run before this one, on the same instances; None if there is none."""
         names = [run.experiment for run in self.runs]
         own = self.runs[names.index(experiment)]
         earlier = self.runs[: names.index(experiment)]
-        alike = [run for run in earlier if run.dataset_digest == own.dataset_digest]
+        alike = [run for run in earlier if run.contents == own.contents]
         return alike[-1] if alike else None
 
 
@@ -89,7 +93,9 @@ def read_history(lake: Path | UPath, experiment: str) -> History:
         raise ReportError(f"no run of {name!r} in {lake}; {near(name, list_experiments(lake))}")
     read = (_read(lake, each) for each in names[-LATEST:])
     runs = [run for run in read if run is not None]
-    return History(name, tuple(sorted(runs, key=lambda run: (run.began, run.experiment))))
+    return History(
+        name, tuple(sorted(runs, key=lambda run: (run.began or run.declared_at, run.experiment)))
+    )
 
 
 def _read(lake: Path | UPath, experiment: str) -> DatedRun | None:
@@ -99,7 +105,12 @@ def _read(lake: Path | UPath, experiment: str) -> DatedRun | None:
         if not rows:
             return None
         [row] = rows
-        began = row["first_attempt_utc"] or row["declared_at_utc"]
-        return DatedRun(experiment, began, row["dataset_digest"], read_arms(connection))
+        declared_at, began = row["declared_at_utc"], row["first_attempt_utc"]
+        contents: object = row["dataset_digest"]
+        if row["environment"] == "imported":
+            contents = frozenset(row["instance_ids"])
+        elif began is None:
+            began = declared_at
+        return DatedRun(experiment, began, declared_at, contents, read_arms(connection))
     finally:
         connection.close()

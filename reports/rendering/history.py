@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from reports.analysis.history import DatedRun, History
-from reports.format import listing, moment, percent, usd
+from reports.format import UNKNOWN, listing, moment, percent, usd
 from reports.rendering.costs import cost_per_resolved
 from reports.rendering.drawing import Figure, arm_colour, draw_figure, marker, percent_axis
 from reports.rendering.templates import environment
@@ -66,14 +67,16 @@ def draw_history(history: History) -> Figure:
             ]
             shift = 0.12 * (position - (len(names) - 1) / 2)
             xs, colour = [place + shift for place, _ in points], arm_colour(position)
-            axes.plot(xs, [arm.rate for _, arm in points], color=colour, linewidth=1)
+            for (x, (one, arm)), (next_x, (other, later)) in pairwise(zip(xs, points, strict=True)):
+                if history.runs[one].contents == history.runs[other].contents:
+                    axes.plot([x, next_x], [arm.rate, later.rate], color=colour, linewidth=1)
             for x, (_, arm) in zip(xs, points, strict=True):
                 low, high = arm.interval.low, arm.interval.high
                 axes.plot([x, x], [low, high], color=colour, linewidth=1.6, alpha=0.45)
                 marker(axes, x, arm.rate, position, name if x == xs[0] else "")
         percent_axis(axes.yaxis, axes.set_ylim)
         shown = range(0, len(history.runs), 1 + len(history.runs) // 8)
-        axes.set_xticks([*shown], [f"{history.runs[i].began:%m-%d %H:%M}" for i in shown])
+        axes.set_xticks([*shown], [_date(history.runs[i]) for i in shown])
         axes.tick_params(axis="x", rotation=30)
         axes.grid(visible=True, axis="y")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1.03), ncols=3, fontsize=8)
@@ -85,18 +88,23 @@ def draw_history(history: History) -> Figure:
     return draw_figure(
         "history",
         "Resolution over time",
-        "Share of planned cells resolved in each run, with 95 % Wilson intervals.",
+        "Share of planned cells resolved in each run, with 95 % Wilson intervals. A line joins runs "
+        "of the same instances.",
         "; ".join(told) + ".",
         3.2,
         draw,
     )
 
 
+def _date(run: DatedRun) -> str:
+    return f"{run.began:%m-%d %H:%M}" if run.began else UNKNOWN
+
+
 def _row(run: DatedRun, arm: ArmSummary) -> tuple[str, ...]:
     bound = arm.cost.is_lower_bound
     return (
         run.experiment,
-        moment(run.began),
+        moment(run.began) if run.began else UNKNOWN,
         arm.name,
         f"{arm.resolved} of {arm.planned}",
         percent(arm.rate),

@@ -11,7 +11,7 @@ from flows.imports.lake_rows import repository
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from reports.analysis.failing import group_failures
-from reports.rendering import markdown
+from reports.rendering import history, markdown
 from reports.types import STATES, Report
 
 
@@ -108,3 +108,18 @@ def test_only_an_outcome_says_how_an_attempt_ended(
     assert put(tmp_path, f"arm instance_id {header}\na x-1 {cells}").exit_code == 0
     groups = {one.title: one for one in group_failures(read(tmp_path), ["a"])}
     assert [row.name for row in groups["Ending reported by the attempt"].rows] == [ended]
+
+
+def test_the_time_of_an_import_is_not_the_time_of_a_run(tmp_path: Path) -> None:
+    """A series of imports has no dates, and runs of the same instances are comparable."""
+    for day, verdict, more in ((1, 1, ""), (2, 0, ""), (3, 1, "a x-9 1")):
+        name = f"night-2026030{day}t000000"
+        table = f"arm instance_id resolved\na x-1 {verdict}\na x-2 1\n{more}"
+        assert put(tmp_path, table, name, f"{name}.csv").exit_code == 0
+    found = report_files.read_history(Lake.existing(str(tmp_path / "lake")), "night")
+    assert {row[1] for row in history.rows(found)} == {"unknown"}
+    first, second, third = (run.experiment for run in found.runs)
+    assert found.other_instances == (first, second)
+    assert found.before(second) == found.runs[0]
+    assert found.before(third) is None
+    assert history.draw_history(found)
