@@ -67,6 +67,11 @@ class Plan:
         """All declared comparisons, the primary one first."""
         return ((self.primary,) if self.primary else ()) + self.family
 
+    def directed(self, pair: Pair) -> Pair:
+        """Return the pair in its declared direction, or as it is if it was not declared."""
+        declared = (each for each in self.comparisons if set(each) == set(pair))
+        return next(declared, pair)
+
     def role_of(self, pair: Pair) -> Role:
         """Return the declared role of the comparison of these arms, in either direction."""
         if self.primary and set(self.primary) == set(pair):

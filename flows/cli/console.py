@@ -26,9 +26,10 @@ SHOWN_ARMS = 25
 
 
 def report(lake: Lake, built: "Report", compared: tuple[str, str] | None = None) -> None:
-    """Print a report for the terminal: the answer, the arms, the leading pair and the page."""
+    """Print a report for the terminal: the arms, the declared comparisons, the answer, the page."""
     from reports.rendering.headline import headline
     from reports.rendering.leading import describe
+    from reports.rendering.pairs import declared_lines
 
     for failed in built.audits:
         show(f"Audit {failed.name} found {failed.rows} rows: {failed.meaning}", "bold red")
@@ -41,6 +42,8 @@ def report(lake: Lake, built: "Report", compared: tuple[str, str] | None = None)
     leading = describe(built)
     if leading:
         show(leading.summary)
+    for line in declared_lines(built):
+        show(line)
     show(headline(built), "bold")
     show(f"Report: {report_files.page_path(lake, built.source.experiment, compared)}")
 

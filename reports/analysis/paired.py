@@ -136,23 +136,19 @@ def read_arms(connection: DuckDBPyConnection) -> tuple[ArmSummary, ...]:
 def read_comparisons(
     connection: DuckDBPyConnection, first: Pair | None, role: Role, plan: Plan
 ) -> tuple[Comparison, ...]:
-    """Read every pair of arms once, the later declared arm against the earlier.
+    """Read every pair of arms once.
 
-    The pair `first` comes first, in the given direction and with `role`. The plan decides the
-    role of the others.
+    The pair `first` comes first, in the given direction and with `role`. The plan decides direction
+    and role of the others; what it does not declare is the later arm against the earlier.
     """
-    rows = read_rows(connection, _PAIRS)
-    leading = [row for row in rows if (row["baseline"], row["candidate"]) == first]
-    others = [
-        row
-        for row in rows
-        if row["baseline_position"] < row["candidate_position"]
-        and {row["baseline"], row["candidate"]} != set(first or ())
-    ]
-    comparisons = [_comparison(row, role) for row in leading]
-    comparisons += [
-        _comparison(row, plan.role_of((row["baseline"], row["candidate"]))) for row in others
-    ]
+    rows = {(row["baseline"], row["candidate"]): row for row in read_rows(connection, _PAIRS)}
+    others = dict.fromkeys(
+        plan.directed(pair)
+        for pair, row in rows.items()
+        if row["baseline_position"] < row["candidate_position"] and set(pair) != set(first or ())
+    )
+    comparisons = [_comparison(rows[first], role)] if first in rows else []
+    comparisons += [_comparison(rows[pair], plan.role_of(pair)) for pair in others]
     return _adjusted(_adjusted_over_all(comparisons, _controls(connection)), plan)
 
 

@@ -88,8 +88,8 @@ def draw_history(history: History) -> Figure:
     return draw_figure(
         "history",
         "Resolution over time",
-        "Share of planned cells resolved in each run, with 95 % Wilson intervals. A line joins runs "
-        "of the same instances.",
+        "Share of planned cells resolved in each run, with 95 % Wilson intervals. A line joins "
+        "runs of the same instances.",
         "; ".join(told) + ".",
         3.2,
         draw,

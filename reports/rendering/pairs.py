@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from reports.format import DASH, count, p_value, plural, points, ratio
-from reports.rendering.headline import LEVEL
+from reports.rendering.headline import LEVEL, priced
 from reports.rendering.leading import adjusted_p
 from reports.rendering.sections import Row, Section, Table
 from reports.rendering.sharing import roots
@@ -27,6 +27,24 @@ def pairs_section(report: Report) -> Section | None:
     rows = tuple(_row(pair, origin[pair.baseline] == origin[pair.candidate]) for pair in shown)
     table = Table(_caption(pairs, shown), _header(pairs[0]), rows, 3)
     return Section("pairs", TITLE, _summary(pairs), (table,), tuple(_footnotes(report)))
+
+
+def declared_lines(report: Report) -> Iterator[str]:
+    """Yield a line on each declared comparison but the leading pair, in its declared direction."""
+    for pair in report.comparisons[1:]:
+        if pair.adjusted_p_value is None:
+            continue
+        over = f" on {priced(pair)}" if pair.priced_pairs < pair.table.pairs else ""
+        yield (
+            f"{pair.candidate} against {pair.baseline} ({pair.role}): "
+            f"{points(pair.table.difference)} points (95 % interval {_interval(pair)}); "
+            f"{pair.decisive} = {p_value(pair.decisive_p_value)}, {adjusted_p(pair)} by Holm; "
+            f"cost ratio {ratio(pair.cost_ratio)}{over}"
+        )
+
+
+def _interval(pair: Comparison) -> str:
+    return f"{points(pair.interval.low)} to {points(pair.interval.high)}"
 
 
 def listed(pairs: Sequence[Comparison]) -> tuple[Comparison, ...]:
@@ -95,7 +113,7 @@ def _row(pair: Comparison, shares_draws: bool) -> Row:
         count(table.only_candidate),
         count(table.neither),
         points(table.difference) if table.pairs else DASH,
-        f"{points(pair.interval.low)} to {points(pair.interval.high)}",
+        _interval(pair),
         p_value(pair.decisive_p_value),
         adjusted_p(pair),
         _shown(pair.holm_p_value),
