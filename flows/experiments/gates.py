@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Metric = Literal["resolved", "cost_per_instance", "cost_per_resolved"]
 
+COSTS: frozenset[Metric] = frozenset({"cost_per_instance", "cost_per_resolved"})
+
 BOUND = r"^(>=|<=|>|<) *([0-9]+(\.[0-9]+)?)$"
 
 Bound = Annotated[str, Field(pattern=BOUND)]
@@ -40,23 +42,36 @@ class FailedGate:
     bound: str
     value: float | None
     """None if the value is unknown, which keeps no bound."""
+    is_lower_bound: bool = False
+    """True if only a part of the cost is known, which keeps no bound either."""
 
     def __str__(self) -> str:
         """Say what was asked for and what was found."""
-        shown = percent if self.metric == "resolved" else usd
-        found = "unknown" if self.value is None else shown(self.value)
+        if self.is_lower_bound:
+            found = f"{usd(self.value, at_least=True)} and not fully known"
+        elif self.value is None:
+            found = "unknown"
+        else:
+            found = percent(self.value) if self.metric == "resolved" else usd(self.value)
         return f"{self.arm}: {self.metric} is {found}, not {self.bound}"
 
 
 def failed_gates(gates: Gates, arms: "Sequence[ArmSummary]") -> tuple[FailedGate, ...]:
-    """Return the bounds that these arms do not keep. An arm that is not there keeps none."""
+    """Return the bounds that these arms do not keep. An arm that is not there keeps none.
+
+    A cost of which only a part is known keeps none, whatever the rest may be.
+    """
     by_name = {arm.name: arm for arm in arms}
     failed = []
     for name, bounds in gates.items():
         for metric, bound in bounds.items():
-            value = _value(by_name[name], metric) if name in by_name else None
-            if value is None or not _holds(bound, value):
-                failed.append(FailedGate(name, metric, bound, value))
+            arm = by_name.get(name)
+            value = _value(arm, metric) if arm else None
+            is_part = bool(
+                arm and value is not None and metric in COSTS and arm.cost.is_lower_bound
+            )
+            if value is None or is_part or not _holds(bound, value):
+                failed.append(FailedGate(name, metric, bound, value, is_part))
     return tuple(failed)
 
 

@@ -45,6 +45,24 @@ def test_a_bound_is_kept_or_not(
     assert [str(gate) for gate in failed_gates({arm: bounds}, arms)] == failed
 
 
+@pytest.mark.parametrize("metric", ["cost_per_instance", "cost_per_resolved"])
+@pytest.mark.parametrize("bound", ["<= 2", "< 100", ">= 0.1", "> 0"])
+@pytest.mark.parametrize(
+    "rest", [{"cost_usd": None}, {"unpriced_calls": 1}, {"cost_usd": 0.0}], ids=str
+)
+def test_a_lower_bound_keeps_no_gate(
+    metric: Any, bound: str, rest: dict[str, Any], lake: LakeBuilder
+) -> None:
+    """A cost of which only a part is known passes no gate; what is known still does."""
+    lake.declare(["part"], ["i", "j"], arm_order=2)
+    lake.cell("part", "i", cost_usd=0.5)
+    lake.cell("part", "j", **rest)
+    arms = report_files.read(Lake.existing(lake.root), "trial").arms
+    [failed] = failed_gates({"part": {metric: bound, "resolved": ">= 1"}}, arms)
+    assert " and not fully known, not " in str(failed)
+    assert str(failed).startswith(f"part: {metric} is \N{GREATER-THAN OR EQUAL TO} $")
+
+
 @pytest.mark.parametrize(
     ("gates", "message"),
     [
