@@ -51,7 +51,13 @@ def _one_arm(arm: ArmSummary) -> str:
 
 
 def _resolution(pair: Comparison, baseline: ArmSummary, candidate: ArmSummary) -> str:
-    counts = _counts(baseline, candidate)
+    table = pair.table
+    counts = (
+        f"{table.both + table.only_candidate} of {table.pairs} against "
+        f"{table.both + table.only_baseline} of {table.pairs}"
+    )
+    if table.pairs < max(baseline.planned, candidate.planned):
+        counts += " of the cells that both plan"
     if pair.table.difference == 0:
         return f"{candidate.name} resolves as many as {baseline.name} ({counts}, {_chance(pair)})"
     direction = "more" if pair.table.difference > 0 else "fewer"

@@ -33,7 +33,7 @@ def write_notes(
         *_about_costs(arms),
         *_about_declaration(source, comparisons),
         *_about_models(arms, comparisons),
-        *_about_repeats(source),
+        *_about_repeats(source, arms),
     ]
     return tuple(sorted(notes, key=lambda note: note.level != "warning"))
 
@@ -242,11 +242,16 @@ def _about_models(
             )
 
 
-def _about_repeats(source: Source) -> Iterator[Note]:
-    if source.repeats > 1:
+def _about_repeats(source: Source, arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
+    repeats = {arm.name: arm.planned // source.instances for arm in arms}
+    if max(repeats.values(), default=1) > 1:
+        planned = f"{max(repeats.values())} times"
+        if len(set(repeats.values())) > 1:
+            planned = "as often as its arm says, and pairs are those that both arms plan ("
+            planned += some([f"{name} {number}" for name, number in repeats.items()]) + ")"
         yield Note(
             "note",
-            f"Each instance is planned {source.repeats} times. Rates are over cells (instance × "
+            f"Each instance is planned {planned}. Rates are over cells (instance × "
             "repeat). Their intervals count each instance once, and the p-values are those of the "
             "sign-flip permutation test over instances: neither treats the repeats of an "
             "instance as independent.",

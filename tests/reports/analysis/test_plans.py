@@ -1,5 +1,6 @@
 """Comparisons declared before the first result: roles, Holm's correction, margin and banner."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -209,6 +210,26 @@ def test_arms_with_other_repeats_are_tested_over_those_they_share(lake: LakeBuil
     found = {p.candidate + p.baseline: p for p in build(lake.root, "trial").comparisons}
     assert (found["ca"].table.pairs, found["ca"].leads.counts) == (9, {-1: 7})
     assert (found["ba"].table.pairs, found["ba"].leads.counts) == (27, {-3: 8})
+
+
+@pytest.mark.parametrize("repeats", [(1, 2), (2, 1), (3, 5), (2, 2)])
+def test_the_headline_has_one_denominator(lake: LakeBuilder, repeats: tuple[int, int]) -> None:
+    """Its counts are those of its difference, and a note says how often each arm is planned."""
+    arms = dict(zip("ab", repeats, strict=True))
+    for place, (arm, number) in enumerate(arms.items()):
+        lake.declare([arm], INSTANCES[:4], repeats=number, arm_order=place)
+        repeat(lake, number, {arm: range(3 if arm == "a" else 1)}, instances=4)
+    report = build(lake.root, "trial")
+    found = re.search(r"\((\d+) of (\d+) against (\d+) of (\d+)", headline(report))
+    assert found
+    first, pairs, second, others = map(int, found.groups())
+    assert pairs == others == 4 * min(repeats)
+    assert (first - second) / pairs == report.comparisons[0].table.difference == -0.5
+    is_part = "of the cells that both plan" in headline(report)
+    assert is_part is (repeats[0] != repeats[1])
+    [note] = [note.text for note in report.notes if note.text.startswith("Each instance")]
+    assert ("planned 2 times" in note) is (repeats == (2, 2))
+    assert (f"(a {repeats[0]}, b {repeats[1]})" in note) is is_part
 
 
 def test_instances_that_do_not_differ_are_no_proof(lake: LakeBuilder) -> None:
