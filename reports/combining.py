@@ -54,7 +54,10 @@ def combine(lake: Path | UPath, experiments: Sequence[str], folder: Path) -> Not
         for row in own
         if row["arm"] == arm
     ]
+    # The whole is one declaration, which exists since the latest of its parts.
+    declared_at = max(row["declared_at_utc"] for row in rows)
     for order, row in enumerate(rows):
+        row["declared_at_utc"] = declared_at
         _write(lake, folder, combined_name(experiments), row, order, common)
     return _note(declared, planned, common)
 

@@ -14,7 +14,8 @@ class RankAgreement:
     harnesses: int
     """Number of harnesses that ran with both models."""
     tau: float | None
-    """Kendall's tau-b of their rates, or None if all rates with one model are equal."""
+    """Kendall's tau-b of their rates, or None with fewer than four harnesses, or if all rates with
+    one model are equal."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Resolved = Mapping[str, Mapping[str, float]]
 """Share of the repeats that an arm resolved, by arm and instance."""
 
+RANKED = 4
+"""Least number of harnesses for an agreement of rankings. Of two, it is always 1 or -1."""
+
 _Quad = tuple[tuple[str, str], tuple[str, str]]
 """Two harnesses and two models."""
 
@@ -77,7 +80,9 @@ def read_grid(
             RankAgreement(
                 pair,
                 len(of_both),
-                kendall_tau(*([rates[placed[h, each]] for h in of_both] for each in pair)),
+                kendall_tau(*([rates[placed[h, each]] for h in of_both] for each in pair))
+                if len(of_both) >= RANKED
+                else None,
             )
             for pair, of_both in shared.items()
             if len(of_both) > 1

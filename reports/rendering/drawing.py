@@ -221,16 +221,27 @@ def usd_axis(axes: Axes) -> None:
 
 
 def log_or_linear(axes: Axes, costs: Sequence[float]) -> None:
-    """Scale the horizontal axis for these costs, logarithmically if they span a wide range."""
+    """Scale the horizontal axis for these costs, logarithmically if they span a wide range.
+
+    A cost of 0 is at the left end of either.
+    """
     positive = [cost for cost in costs if cost > 0]
     if not positive:
         axes.set_xticks([])
-    elif len(positive) == len(costs) and max(positive) / min(positive) >= _LOG_SPAN:
-        axes.set_xscale("log")
-        from matplotlib.ticker import LogLocator
+    elif max(positive) / min(positive) >= _LOG_SPAN:
+        from matplotlib.ticker import LogLocator, SymmetricalLogLocator
 
-        if max(positive) / min(positive) < _DECADES_ALONE:
-            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        steps = (1.0, 2.0, 5.0) if max(positive) / min(positive) < _DECADES_ALONE else (1.0,)
+        if len(positive) == len(costs):
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=steps))
+        else:
+            least = min(positive)
+            axes.set_xscale("symlog", linthresh=least, linscale=0.3)
+            axes.xaxis.set_major_locator(
+                SymmetricalLogLocator(base=10, linthresh=least, subs=[*steps])
+            )
+            axes.set_xlim(left=0)
         usd_axis(axes)
     else:
         axes.set_xlim(left=0)

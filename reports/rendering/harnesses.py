@@ -63,8 +63,8 @@ def _left_out(grid: HarnessGrid) -> str:
 
 _FOOTNOTES = (
     "The harness of an arm is everything that was declared of it but its name and its model.",
-    "tau-b is 1 if two models order the harnesses alike and −1 if they reverse the order. With few "
-    "harnesses it says little. Kendall, M. G. (1945). Biometrika 33, 239-251.",
+    "tau-b is 1 if two models order the harnesses alike and −1 if they reverse the order. "
+    "With fewer than four harnesses there is none. Kendall, M. G. (1945). Biometrika 33, 239-251.",
     "An interaction is the difference between two harnesses with one model less that with another, "
     "over the instances of all four arms. Its interval is from resampling instances, and is not "
     "adjusted for the number of interactions: all are exploratory.",

@@ -1,5 +1,6 @@
 """Several experiments in one report, and one experiment over time."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,19 @@ def test_experiments_are_compared_on_common_instances(tmp_path: Path) -> None:
     assert "left out: one 1, two 1" in report.notes[0].text
     report_files.write(Lake.existing(tmp_path), report)
     assert "mini@two" in (tmp_path / "reports" / "one+two" / "index.html").read_text()
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_experiments_of_different_days_are_no_changed_declaration(
+    number: int, tmp_path: Path
+) -> None:
+    """Each was declared once, at a time of its own, and nothing warns of several declarations."""
+    names = [f"run{n}" for n in range(number)]
+    for day, name in enumerate(names):
+        experiment(tmp_path, name, {"i": True}, declared_at=NOON + timedelta(days=day))
+    report = report_files.read_several(Lake.existing(tmp_path), names)
+    assert report.source.declarations == 1
+    assert [note.text for note in report.notes if note.level == "warning"] == []
 
 
 def test_one_revision_is_named(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_rankings_and_interactions_are_over_what_both_models_ran(lake: LakeBuild
     grid = report.grid
     assert grid is not None
     [agreement] = grid.agreements
-    assert (agreement.models, agreement.harnesses, agreement.tau) == (("small", "large"), 2, -1)
+    assert (agreement.models, agreement.harnesses, agreement.tau) == (("small", "large"), 2, None)
     [interaction] = grid.interactions
     assert interaction.harnesses == ("mini", "durable (lean-s)")
     assert interaction.estimate.value == pytest.approx(-5 / 8)
