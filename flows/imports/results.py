@@ -75,6 +75,9 @@ KINDS: Mapping[str, Kind] = {
 AMOUNTS = {"cost", "calls", "duration", *(kind for kind in KINDS if kind.endswith("_tokens"))}
 """Kinds of columns of which a number above 0 means that an attempt was made."""
 
+NAMES = {"instance", "arm", "model", "harness"}
+"""Kinds whose usual names may be columns of different things, of which the first one counts."""
+
 REQUIRED = ("instance", "resolved")
 
 
@@ -101,9 +104,12 @@ def read(path: Path, sheet: Sheet, columns: Columns) -> Results:
         return Results([], [], [], [], {}, {})
     found: dict[str, list[Any]] = {}
     blanks: dict[str, int] = {}
-    for kind, position in _positions_by_kind(path, sheet, columns).items():
+    positions = _positions_by_kind(path, sheet, columns)
+    for kind, position in positions.items():
         cells = sheet.column(position)
         found[kind] = _parsed(path, sheet.names[position], cells, KINDS[kind].parse)
+        if kind not in NAMES and not getattr(columns, kind, None):
+            _check_others(path, sheet, kind, position, found[kind])
         if kind in ("arm", "instance"):
             blanks[kind] = sum(
                 isinstance(cell, str) and cell != name
@@ -129,6 +135,28 @@ def _with_ungraded(
         values.UNGRADED if ended is None and any(column[row] for column in amounts) else ended
         for row, ended in enumerate(endings)
     ]
+
+
+def _check_others(path: Path, sheet: Sheet, kind: str, position: int, found: Sequence[Any]) -> None:
+    """Check that the other columns with a usual name of a kind do not contradict the found one.
+
+    Raises:
+        UsageError: one does.
+    """
+    usual = {name.casefold() for name in KINDS[kind].usual}
+    for other, name in enumerate(sheet.names):
+        if other == position or name.casefold() not in usual:
+            continue
+        try:
+            cells = _parsed(path, name, sheet.column(other), KINDS[kind].parse)
+        except UsageError:  # a column of something else
+            continue
+        for row, pair in enumerate(zip(found, cells, strict=True), 1):
+            if None not in pair and pair[0] != pair[1]:
+                raise UsageError(
+                    f"{path}, row {row}: {sheet.names[position]} and {name} contradict each other "
+                    f"({pair[0]} and {pair[1]}); remove or rename one of the two columns"
+                )
 
 
 def _positions_by_kind(path: Path, sheet: Sheet, columns: Columns) -> dict[str, int]:

@@ -127,13 +127,28 @@ def _json(path: Path, text: str) -> list[Any]:
 
 def _value(path: Path, text: str, where: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_object)
     except (json.JSONDecodeError, RecursionError) as error:
         raise _unreadable(
             path, f"{where}{error}; give a JSON list of rows, or one row on each line"
         ) from None
+    except _ContradictingKeys as error:
+        raise _unreadable(path, f"{where}{error}; remove one of the two") from None
     except ValueError:
         raise _unreadable(path, f"{where}a number has thousands of digits") from None
+
+
+class _ContradictingKeys(ValueError):
+    """An object has a key twice, with different values."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found and repr(found[key]) != repr(value):
+            raise _ContradictingKeys(f"a row has {key[:100]!r} twice, with different values")
+        found[key] = value
+    return found
 
 
 def _objects(path: Path, rows: list[Any]) -> Sheet:

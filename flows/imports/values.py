@@ -144,7 +144,7 @@ def count(value: Any) -> int | None:
     if found is None:
         return None
     if isinstance(found, str | bool) or not 0 <= found < MOST or found != found // 1:
-        raise _refusal("must be a whole number", found)
+        raise _refusal("must be a whole number between 0 and a trillion", found)
     return int(found)
 
 

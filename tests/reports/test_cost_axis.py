@@ -15,9 +15,7 @@ from reports.rendering.drawing import log_or_linear, usd_axis
     [[0.02, 0.45], [0.11, 0.95, 2.5], [0.004, 0.009, 0.99], [1e-5, 3.0]],
     ids=["20", "23", "250", "300,000"],
 )
-def test_a_logarithmic_axis_has_several_named_ticks(
-    costs: list[float], zeros: list[float]
-) -> None:
+def test_a_logarithmic_axis_has_several_named_ticks(costs: list[float], zeros: list[float]) -> None:
     """A logarithmic axis has at least three labels, even around a single power of ten.
 
     A cost of 0 does not take the room of the others.

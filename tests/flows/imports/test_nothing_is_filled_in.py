@@ -123,3 +123,41 @@ def test_the_time_of_an_import_is_not_the_time_of_a_run(tmp_path: Path) -> None:
     assert found.before(second) == found.runs[0]
     assert found.before(third) is None
     assert history.draw_history(found)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "values"),
+    [
+        ("resolved", "Resolved", "1 0"),
+        ("passed", "RESOLVED", "0 true"),
+        ("resolved", "success", "true 0"),
+        ("cost", "cost_usd", "1 2"),
+        ("api_calls", "n_calls", "1 2"),
+        ("input_tokens", "prompt_tokens", "5 6"),
+    ],
+)
+def test_columns_that_contradict_each_other_are_refused(
+    first: str, second: str, values: str, tmp_path: Path
+) -> None:
+    """One line names both. Columns that agree, or of which one is unknown, are imported."""
+    is_verdict = bool({first.lower(), second.lower()} & {"resolved", "passed"})
+    rest = "" if is_verdict else " 1"
+    header = f"arm instance_id {first} {second}" + ("" if is_verdict else " is_resolved")
+    refused = put(tmp_path, f"{header}\na x-1 {values}{rest}")
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+    assert "row 1: " in refused.stderr
+    assert f"{first} and {second}" in refused.stderr or f"{second} and {first}" in refused.stderr
+    one = values.split()[0]
+    assert put(tmp_path, f"{header}\na x-1 {one} {one}{rest}\na x-2 {one} -{rest}").exit_code == 0
+
+
+@pytest.mark.parametrize("file", ["t.json", "t.jsonl"])
+@pytest.mark.parametrize(("second", "code"), [("false", 2), ("1", 2), ("null", 2), ("true", 0)])
+def test_keys_that_contradict_each_other_are_refused(
+    file: str, second: str, code: int, tmp_path: Path
+) -> None:
+    """A row that has a key twice is refused unless both values are the same."""
+    row = f'{{"arm":"a","instance_id":"x-1","resolved":true,"resolved":{second}}}'
+    result = put(tmp_path, f"[{row}]" if file == "t.json" else row, file=file)
+    assert result.exit_code == code
+    assert ("a row has 'resolved' twice, with different values" in result.stderr) is (code == 2)

@@ -103,8 +103,14 @@ def test_one_table_in_many_forms(name: str, content: str, tmp_path: Path) -> Non
         ("a,x-5,1,1e300,1", "row 5: cost_usd must be an amount of at least 0, not 1e+300"),
         ("a,x-5,1,1_0,1", "row 5: cost_usd must be an amount of at least 0, not '1_0'"),
         ("a,x-5,1,true,1", "row 5: cost_usd must be an amount of at least 0, not 'true'"),
-        ("a,x-5,1,1,-2", "row 5: api_calls must be a whole number, not -2"),
-        ("a,x-5,1,1,99999999999999999999", "row 5: api_calls must be a whole number, not 9999"),
+        (
+            "a,x-5,1,1,-2",
+            "row 5: api_calls must be a whole number between 0 and a trillion, not -2",
+        ),
+        (
+            "a,x-5,1,1,99999999999999999999",
+            "row 5: api_calls must be a whole number between 0 and a trillion, not 9999",
+        ),
         ("a, ,1,1,1", "row 5: instance_id must be text, not ' '"),
         ("a,x-5,1,1", "row 5: has 4 cells, and the header 5"),
         ("a,x-5,1,0,5,1", "row 5: has 6 cells, and the header 5"),

@@ -192,7 +192,11 @@ def test_the_same_table_again_changes_nothing(table: Path, tmp_path: Path) -> No
         (",1,0.5,3", ",yes,0.5,3", "row 1: resolved must be true, false, 1 or 0, not 'yes'"),
         (",1,0.5,3", ",2,0.5,3", "row 1: resolved must be true, false, 1 or 0, not 2"),
         ("0.25", "-1", "row 3: cost_usd must be an amount of at least 0, not -1.0"),
-        (",6\n", ",6.5\n", "row 4: api_calls must be a whole number, not 6.5"),
+        (
+            ",6\n",
+            ",6.5\n",
+            "row 4: api_calls must be a whole number between 0 and a trillion, not 6.5",
+        ),
         ("a__c-1,", ",", "row 3: instance_id must be text, not ''"),
     ],
 )
