@@ -23,8 +23,7 @@ evaluations as (
 ),
 
 -- Imported runs may come without patches, so that a missing prediction means "no patch" only
--- where nothing was graded either. Imported trajectories do not say whether there was one, nor do
--- imported attempts of which it is not known how they ended.
+-- where nothing was graded either. Not all imports say whether there was one.
 predictions as (
     select attempt_id, bool_or(has_patch) as has_patch
     from staging.predictions
@@ -36,9 +35,7 @@ joined as (
         planned.*,
         attempts.* exclude (arm, instance_id, repeat),
         evaluations.* exclude (attempt_id),
-        coalesce(
-            predictions.has_patch, graded is not null or 'unknown' in (provider, outcome)
-        ) as has_patch
+        coalesce(has_patch, graded is not null or 'unknown' in (provider, outcome)) as has_patch
     from planned
     left join attempts using (arm, instance_id, repeat)
     left join evaluations using (attempt_id)

@@ -144,9 +144,9 @@ def test_a_few_unknown_costs_leave_an_arm_in_its_place(lake: LakeBuilder) -> Non
     lake.declare(["a", "b"], INSTANCES)
     run(lake, "a", 3, 1.0)
     for n, name in enumerate(INSTANCES):
-        lake.cell("b", name, cost_usd=float(n), unpriced_calls=1 if n == 7 else 0)
+        lake.cell("b", name, cost_usd=float(n + 1), unpriced_calls=1 if n == 7 else 0)
     found = worth(lake).arm("b")
-    assert (found.priced, found.planned, found.cost_usd) == (7, 8, 3.0)
+    assert (found.priced, found.planned, found.cost_usd) == (7, 8, 4.0)
 
 
 def test_an_arm_that_resolves_nothing_is_only_the_cheapest(lake: LakeBuilder) -> None:

@@ -206,7 +206,7 @@ def test_markdown_and_page_show_every_line_and_footnote(
 def test_a_rounding_error_is_no_difference(lake: LakeBuilder) -> None:
     """A difference that is only a rounding error of floats is shown as zero."""
     lake.declare(["a", "b"], ["i1", "i2"])
-    for arm, costs in (("a", (0.3, 0.0)), ("b", (0.1, 0.2))):
+    for arm, costs in (("a", (0.15, 0.15)), ("b", (0.1, 0.2))):
         for instance, cost in zip(("i1", "i2"), costs, strict=True):
             lake.cell(arm, instance, cost_usd=cost)
     assert line(leading(lake), "cost, difference per cell").value == "$0"
