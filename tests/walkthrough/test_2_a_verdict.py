@@ -65,6 +65,6 @@ async def test_an_audit_doubts_a_patch_that_changes_the_runner(tmp_path: Path) -
     instance = load("bundled")[0]
     evaluation = await verdict(instance, HOOK, tmp_path)
     assert evaluation.resolved
-    audited = audit(instance, HOOK, evaluation)
+    audited = audit(instance, evaluation)
     assert audited.verdict == "suspect"
     assert "test_configuration" in {reason.kind for reason in audited.reasons}
