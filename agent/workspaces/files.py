@@ -30,6 +30,9 @@ PIECE_BYTES = 3 * 2**20
 
 _FILE_TIMEOUT_S = 60.0
 
+_START_S = 3.0
+"""Time in which a busy machine starts a program beside the shell. Its limit begins after that."""
+
 _KILLED = "\n[The shell was killed with all that ran in it. Another one was started.]"
 _NO_COMMAND = "[bash takes no command with NUL characters or lone surrogates]"
 _TIMED_OUT, _CANNOT_EXECUTE, _NOT_FOUND = 124, 126, 127
@@ -136,7 +139,7 @@ class ShellFiles(ABC):
         timed_out, exit_code, told = False, _TIMED_OUT, ""
         try:
             async with self._shell.alone(), self._python(program) as process:
-                async with asyncio.timeout(timeout_s):
+                async with asyncio.timeout(timeout_s + _START_S):
                     exit_code = await process.talk(f"{given}\n".encode(), output)
         except TimeoutError:
             timed_out = True

@@ -21,7 +21,7 @@ def check(printed: str) -> None:
 
 
 @pytest.mark.journey(
-    "run", "trace", "trace --tree", "history", "diagnose", "status", "graph", "report"
+    "run", "trace", "history", "diagnose", "status", "graph", "report"
 )
 def test_an_attempt_is_shown_without_its_control_sequences(
     terminal: Terminal, environment: str
