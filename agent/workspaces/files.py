@@ -113,14 +113,7 @@ class ShellFiles(ABC):
             self._unchanged_since = ""
             await self._replace()
             done, told = ended.so_far, _KILLED
-        return CommandResult(
-            exit_code=done.exit_code,
-            output=done.text + told + self._of_limits(),
-            output_bytes=done.output_bytes,
-            truncated=done.left_out > 0,
-            timed_out=done.timed_out,
-            duration_s=done.duration_s,
-        )
+        return self._result(done, told)
 
     async def run_python(
         self, program: str, given: str, *, timeout_s: float, max_output_bytes: int | None = None
@@ -155,14 +148,7 @@ class ShellFiles(ABC):
             self._unchanged_since, told = "", _KILLED
             await self._replace()
         done = output.finished(exit_code, monotonic() - start, timed_out=timed_out)
-        return CommandResult(
-            exit_code=exit_code,
-            output=done.text + told + self._of_limits(),
-            output_bytes=done.output_bytes,
-            truncated=done.left_out > 0,
-            timed_out=timed_out,
-            duration_s=done.duration_s,
-        )
+        return self._result(done, told)
 
     @abstractmethod
     def _python(self, program: str) -> AbstractAsyncContextManager[Process]:
@@ -172,6 +158,16 @@ class ShellFiles(ABC):
             NoPython: there is no interpreter, or commands have changed it.
             WorkspaceError: the workspace is gone.
         """
+
+    def _result(self, done: Finished, told: str) -> CommandResult:
+        return CommandResult(
+            exit_code=done.exit_code,
+            output=done.text + told + self._of_limits(),
+            output_bytes=done.output_bytes,
+            truncated=done.left_out > 0,
+            timed_out=done.timed_out,
+            duration_s=done.duration_s,
+        )
 
     def _of_limits(self) -> str:
         """Return a line about the limits that the last command reached, for its output, or ''."""

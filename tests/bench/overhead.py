@@ -88,18 +88,20 @@ class TimedWorkspaces:
     @asynccontextmanager
     async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[Workspace]:
         async with self.workspaces.open(name, image=image, goes_on=goes_on) as workspace:
-            run: Callable[..., Awaitable[Any]] = workspace.run
-
-            async def timed(command: str, **options: Any) -> Any:
-                clock = time.perf_counter()
-                try:
-                    return await run(command, **options)
-                finally:
-                    self.watch.commands_s += time.perf_counter() - clock
-                    self.watch.commands += 1
-
-            workspace.run = timed  # type: ignore[method-assign]
+            for method in ("run", "run_python"):
+                setattr(workspace, method, self._timed(getattr(workspace, method)))
             yield workspace
+
+    def _timed(self, run: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def timed(*given: Any, **options: Any) -> Any:
+            clock = time.perf_counter()
+            try:
+                return await run(*given, **options)
+            finally:
+                self.watch.commands_s += time.perf_counter() - clock
+                self.watch.commands += 1
+
+        return timed
 
 
 @dataclass(frozen=True)

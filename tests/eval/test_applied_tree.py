@@ -10,22 +10,12 @@ import pytest
 from eval.audit import audit
 from eval.grading import grade
 from eval.types import Instance
+from tests.eval.conftest import GOLD
 
 MakeInstance = Callable[..., Instance]
 
 # Git does not know this context. So GNU patch applies the whole text, with fuzz.
-FUZZY = """\
-diff --git a/calc.py b/calc.py
---- a/calc.py
-+++ b/calc.py
-@@ -1,5 +1,5 @@
- def add(a, b):
--    return a - b
-+    return a + b
- 
- 
- def doubled(a):
-"""  # noqa: W293
+FUZZY = GOLD.replace("double(a)", "doubled(a)")
 
 
 def added(path: str, text: str = "x = 1") -> str:

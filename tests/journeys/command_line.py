@@ -9,10 +9,20 @@ from typing import Any
 
 import yaml
 
+from eval import instances
 from flows.storage.lake import Lake, Row
 
 LIMIT_S = 240
 PROGRAM = (sys.executable, "-c", "from flows.cli.app import app; app()")
+
+GOLD = {
+    "name": "e",
+    "arms": [{"name": "gold", "agent": "gold"}],
+    "dataset": "bundled",
+    "environment": "host",
+    "select": {"ids": [instances.load("bundled")[0].instance_id]},
+}
+"""An experiment that buys nothing: the reference patch of one task, on the host."""
 
 
 @dataclass(frozen=True)

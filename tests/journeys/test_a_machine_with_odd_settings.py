@@ -5,19 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.journeys.command_line import Terminal
-from tests.journeys.test_predictions import FIRST
+from tests.journeys.command_line import GOLD, Terminal
 from tests.servers.postgres import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-GOLD = {
-    "name": "e",
-    "arms": [{"name": "gold", "agent": "gold"}],
-    "dataset": "bundled",
-    "environment": "host",
-    "select": {"ids": [FIRST.instance_id]},
-}
 PROXIED = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 UNUSABLE = [
     *({name: "socks5://127.0.0.1:9"} for name in (*PROXIED, "all_proxy")),

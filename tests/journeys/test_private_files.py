@@ -5,18 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.command_line import Terminal
-from tests.journeys.test_predictions import FIRST
+from tests.journeys.command_line import GOLD, Terminal
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
-GOLD = {
-    "name": "e",
-    "arms": [{"name": "gold", "agent": "gold"}],
-    "dataset": "bundled",
-    "environment": "host",
-    "select": {"ids": [FIRST.instance_id]},
-}
 
 
 def mode(path: Path) -> int:

@@ -20,9 +20,7 @@ def check(printed: str) -> None:
     assert found <= {"\n", "\t"}
 
 
-@pytest.mark.journey(
-    "run", "trace", "history", "diagnose", "status", "graph", "report"
-)
+@pytest.mark.journey("run", "trace", "history", "diagnose", "status", "graph", "report")
 def test_an_attempt_is_shown_without_its_control_sequences(
     terminal: Terminal, environment: str
 ) -> None:

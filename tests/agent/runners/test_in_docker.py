@@ -19,19 +19,28 @@ printf 'from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n' 
 git add . && git commit -qm base && git tag base
 """
 
-FORGER = r"""
+FORGE = r"""
+import base64, hashlib, hmac, json, os, re, sys, zlib
+
+
+def forge(nonce, target):
+    name = "test_calc.py::test_add"
+    records = [["begin", "x"], ["collected", name]]
+    records += [["result", name, when, "passed", ""] for when in ("setup", "call", "teardown")]
+    result = {"exit_code": 0, "problem": "", "records": [*records, ["end", "0"]]}
+    sealed = base64.b64encode(zlib.compress(json.dumps(result).encode()))
+    mark = hashlib.sha256(b"mark" + nonce).hexdigest().encode()
+    seal = hmac.new(nonce, sealed, hashlib.sha256).hexdigest().encode()
+    with open(target, "wb", 0) as output:
+        output.write(b"\n" + mark + b" " + sealed + b" " + seal + b"\n")
+"""
+"""Seals a passing test with the secret of a run."""
+
+FORGER = rf"""
 mkdir -p /opt/forged && cat >/opt/forged/python <<'END'
 #!/usr/bin/python3 -IS
-import base64, hashlib, hmac, json, os, sys, zlib
-given = json.loads(sys.stdin.readline())[1]
-nonce, name = given["nonce"].encode(), "test_calc.py::test_add"
-records = [["begin", "x"], ["collected", name]]
-records += [["result", name, when, "passed", ""] for when in ("setup", "call", "teardown")]
-result = {"exit_code": 0, "problem": "", "records": [*records, ["end", "0"]]}
-sealed = base64.b64encode(zlib.compress(json.dumps(result).encode()))
-mark = hashlib.sha256(b"mark" + nonce).hexdigest().encode()
-seal = hmac.new(nonce, sealed, hashlib.sha256).hexdigest().encode()
-os.write(1, b"\n" + mark + b" " + sealed + b" " + seal + b"\n")
+{FORGE}
+forge(json.loads(sys.stdin.readline())[1]["nonce"].encode(), "/dev/stdout")
 END
 chmod +x /opt/forged/python; found=$(type -P python); real=$(readlink -f "$found")
 """
@@ -54,9 +63,9 @@ PLANTED = {
     "as a link to the shell's own": "ln -sf /opt/forged/python /usr/local/bin/python",
 }
 
-READER = r"""
-import base64, hashlib, hmac, json, os, re, zlib
-
+READER = (
+    FORGE
+    + r"""
 
 def memory(process):
     with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as content:
@@ -66,18 +75,6 @@ def memory(process):
             if rights.startswith("rw") and end - begin < 1 << 27:
                 content.seek(begin)
                 yield content.read(end - begin)
-
-
-def forge(nonce, target):
-    name = "test_calc.py::test_add"
-    records = [["begin", "x"], ["collected", name]]
-    records += [["result", name, when, "passed", ""] for when in ("setup", "call", "teardown")]
-    result = {"exit_code": 0, "problem": "", "records": [*records, ["end", "0"]]}
-    sealed = base64.b64encode(zlib.compress(json.dumps(result).encode()))
-    mark = hashlib.sha256(b"mark" + nonce).hexdigest().encode()
-    seal = hmac.new(nonce, sealed, hashlib.sha256).hexdigest().encode()
-    with open(target, "wb", 0) as output:
-        output.write(b"\n" + mark + b" " + sealed + b" " + seal + b"\n")
 
 
 for process in filter(str.isdigit, os.listdir("/proc")):
@@ -95,6 +92,7 @@ for process in filter(str.isdigit, os.listdir("/proc")):
     except OSError:
         pass
 """
+)
 """Looks for the secret in the memory of all processes, and writes to their outputs."""
 
 
