@@ -141,5 +141,5 @@ async def test_every_request_of_a_model_is_admitted_retries_too(
         model = LiteLLMModel(spec, admit=admit, sleep=waits)
         reply = await model.complete(ModelRequest([{"role": "user", "content": "x" * 400}]))
     assert reply.retries == 1
-    assert admitted == [(("openai", "openai/test-model"), 150)] * 2
+    assert admitted == [(("openai", "openai/test-model"), 1_280 + spec.max_tokens)] * 2
     assert 30 < max(waits.seconds) <= 61, "the rest of a minute"
