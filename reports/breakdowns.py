@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from reports.estimates import Interval
@@ -25,10 +26,24 @@ class InstanceOverlap:
     """The arms that plan it, in declared order."""
     resolving: Sequence[str]
 
-    def of(self, arms: Collection[str]) -> "InstanceOverlap":
+    def of(self, arms: frozenset[str]) -> "InstanceOverlap":
         """Return the overlap of these arms."""
-        kept, resolving = ([arm for arm in of if arm in arms] for of in (self.arms, self.resolving))
-        return replace(self, arms=kept, resolving=resolving)
+        if arms.issuperset(self.arms):
+            return self
+        planning, resolving = (
+            [arm for arm in names if arm in arms] for names in (self.arms, self.resolving)
+        )
+        return replace(self, arms=planning, resolving=resolving)
+
+
+class InstancesByArms(NamedTuple):
+    """Instances by the number of arms that resolve them at least once."""
+
+    union: list[InstanceOverlap]
+    """Those that any arm resolves."""
+    every: list[InstanceOverlap]
+    one: list[InstanceOverlap]
+    none: list[InstanceOverlap]
 
 
 class Strip(NamedTuple):
@@ -170,10 +185,24 @@ class Breakdowns:
     calls: tuple[CallUse, ...]
     tools: tuple[ToolUse, ...]
 
+    @cached_property
+    def by_arms(self) -> InstancesByArms:
+        """The instances by the number of arms that resolve them."""
+        groups = InstancesByArms([], [], [], [])
+        for instance in self.instances:
+            resolving = len(instance.resolving)
+            (groups.union if resolving else groups.none).append(instance)
+            if resolving == 1:
+                groups.one.append(instance)
+            if 0 < resolving == len(instance.arms):
+                groups.every.append(instance)
+        return groups
+
     def of(self, arms: Collection[str]) -> "Breakdowns":
         """Return the breakdowns of these arms."""
+        names = frozenset(arms)
         return Breakdowns(
-            instances=tuple(one.of(arms) for one in self.instances),
+            instances=tuple(one.of(names) for one in self.instances),
             groups=tuple(one for one in self.groups if one.arm in arms),
             repeats=tuple(one for one in self.repeats if one.arm in arms),
             spreads=tuple(one for one in self.spreads if one.arm in arms),

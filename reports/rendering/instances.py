@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
 from reports.breakdowns import Chance, GroupRate, InstanceOverlap, Kind, Repeats
 from reports.format import DASH, count, percent, plural
@@ -46,29 +47,13 @@ def _answer(report: Report) -> str:
             f"The only arm resolves {count(resolved)} of {plural(len(instances), 'instance')}"
             + (" at least once." if report.source.repeats > 1 else ".")
         )
-    union, every, one, none = (len(_having(instances, test)) for test, _ in _overlaps(arms))
+    union, every, one, none = (len(group) for group in report.breakdowns.by_arms)
     return (
         f"{count(union)} of {plural(len(instances), 'instance')} "
         f"({percent(union / len(instances))}) are resolved by at least one of {arms} arms: "
         f"{count(every)} by every arm and {count(one)} by exactly one. {count(none)} are resolved "
         "by none."
     )
-
-
-_Test = Callable[[InstanceOverlap], bool]
-
-
-def _overlaps(arms: int) -> tuple[tuple[_Test, str], ...]:
-    return (
-        (lambda each: bool(each.resolving), "at least one arm (oracle union)"),
-        (lambda each: 0 < len(each.resolving) == len(each.arms), f"every arm ({arms})"),
-        (lambda each: len(each.resolving) == 1, "exactly one arm"),
-        (lambda each: not each.resolving, "no arm"),
-    )
-
-
-def _having(instances: Sequence[InstanceOverlap], test: _Test) -> list[InstanceOverlap]:
-    return [each for each in instances if test(each)]
 
 
 def _tables(report: Report) -> Iterator[Table]:
@@ -79,8 +64,17 @@ def _tables(report: Report) -> Iterator[Table]:
             "Instances by the arms that resolve them",
             ("resolved by", "instances", "share", "95 % interval", "for example"),
             tuple(
-                _overlap(name, _having(instances, test), instances)
-                for test, name in _overlaps(arms)
+                _overlap(name, group, instances)
+                for name, group in zip(
+                    (
+                        "at least one arm (oracle union)",
+                        f"every arm ({arms})",
+                        "exactly one arm",
+                        "no arm",
+                    ),
+                    report.breakdowns.by_arms,
+                    strict=True,
+                )
             ),
             remarks=1,
         )
@@ -114,15 +108,17 @@ def _examples(found: Sequence[InstanceOverlap]) -> str:
 
 def _own(report: Report) -> Iterator[Row]:
     """Yield one row per arm: instances resolved at all, by it alone, and by others alone."""
-    instances, repeats = report.breakdowns.instances, _repeats_of(report)
-    union = sum(bool(each.resolving) for each in instances)
+    groups, repeats = report.breakdowns.by_arms, _repeats_of(report)
+    alone: dict[str, list[InstanceOverlap]] = defaultdict(list)
+    for instance in groups.one:
+        alone[instance.resolving[0]].append(instance)
     for arm in ranked(report):
         if arm.is_control:
             continue
-        alone = [each for each in instances if list(each.resolving) == [arm.name]]
         resolved = repeats[arm.name].resolved
-        missed = union - resolved
-        yield arm.name, count(resolved), count(len(alone)), count(missed), _examples(alone)
+        missed = len(groups.union) - resolved
+        own = alone[arm.name]
+        yield arm.name, count(resolved), count(len(own)), count(missed), _examples(own)
 
 
 def _repeats_of(report: Report) -> dict[str, Repeats]:

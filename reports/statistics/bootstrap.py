@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 Clusters = Sequence[str] | Sequence[int]
 """The name of each row's cluster."""
 
-DRAWN_AT_ONCE = 100_000
-"""Number of clusters drawn in one batch, which sets the number of resamples per batch. A batch
-fits into a processor's cache."""
+DRAWN_AT_ONCE = 400_000
+"""Number of clusters drawn in one batch, which sets the number of resamples per batch. All columns
+are read once per batch."""
 
 DRAWS_KEPT = 50_000_000
 """Up to this number, draws (50 or 100 MB) are cached for all statistics of a report."""

@@ -1,6 +1,7 @@
 """The compose file, used as the page describes: server, database, object store and workers."""
 
 import ipaddress
+import json
 import os
 import re
 import subprocess
@@ -128,11 +129,44 @@ def check_service(team: Team) -> None:
     assert allowed.json() == {"total": 0, "jobs": []}
 
 
+def check_walls(team: Team) -> None:
+    """Check from a container of another network that no port answers without credentials.
+
+    The store is not tried: its stand-in asks for no key.
+    """
+    scan = (STAND_INS.parent / "scan.py").read_text()
+    address, network = team.environment["ADDRESS"], f"{team.name}-stranger"
+    command = ["docker", "run", "--rm", "--interactive", "--network", network, BASE_IMAGE]
+    subprocess.run(["docker", "network", "create", network], check=True, capture_output=True)
+    try:
+        found = subprocess.run(
+            [*command, "python", "-", address],
+            input=scan,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    finally:
+        subprocess.run(["docker", "network", "rm", network], check=True, capture_output=True)
+    assert json.loads(found.stdout) == {
+        "database": "asks for a password",
+        "GET :4200/api/health": 200,
+        "GET :4200/api/admin/settings": 401,
+        "POST :4200/api/flow_runs/filter": 401,
+        "POST :4200/api/deployments/filter": 401,
+        "POST :4200/api/block_documents/filter": 401,
+        "GET :8200/health": 200,
+        "GET :8200/jobs": 401,
+        "POST :8200/jobs": 401,
+    }
+
+
 def test_the_commands_of_the_page_start_a_server_and_workers(team: Team) -> None:
     """Workers of the compose file run the smoke benchmark, the service answers, and a worker
     elsewhere runs a cell."""
     team.type(UP)
     check_service(team)
+    check_walls(team)
     found = team.type(DOCTOR)
     assert "ok       lake s3://durabench/lake" in found
     assert "SQLite" not in found
