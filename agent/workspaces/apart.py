@@ -7,7 +7,7 @@ read the memory of the shell. So the program that starts tests is given its secr
 import asyncio
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -52,9 +52,6 @@ known = sorted({place for name in files if name for place in (name, os.path.real
 print(json.dumps([sys.executable, is_compiled, known, folders]))
 """
 
-_NOT_PROGRAMS = ("__pycache__", "site-packages", "dist-packages")
-"""Folders beside the interpreter's modules of which the options read nothing."""
-
 
 class NoPython(Exception):
     """There is no interpreter that can be trusted. The message is one line."""
@@ -75,18 +72,9 @@ class Interpreter:
     command: tuple[str, ...]
     """The path of the interpreter, and its options."""
     environment: Mapping[str, str]
-    files: frozenset[str]
-    folders: frozenset[str]
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
     """Folders of modules, in which a new file could take the place of another one."""
-
-    def changed_by(self, paths: Iterable[str]) -> str:
-        """Return one of the changed paths that the interpreter depends on, or ''."""
-        for path in paths:
-            folder, _, name = path.rpartition("/")
-            is_new_module = folder in self.folders and path not in self.folders
-            if path in self.files or (is_new_module and name not in _NOT_PROGRAMS):
-                return path
-        return ""
 
 
 def look_command() -> str:
@@ -109,7 +97,7 @@ def read_interpreter(printed: str) -> Interpreter:
     pairs = (each.partition("=") for each in variables.split("\0") if each)
     environment = {name: value for name, _, value in pairs if name not in _OF_THE_SHELL}
     command = (path, *OPTIONS, *(() if is_compiled else _UNCOMPILED))
-    return Interpreter(command, environment, frozenset(files), frozenset(folders))
+    return Interpreter(command, environment, tuple(files), tuple(folders))
 
 
 async def exchange(reader: ByteReader, writer: ByteWriter, given: bytes, output: Output) -> None:

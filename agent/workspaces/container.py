@@ -5,7 +5,6 @@ import functools
 import json
 import logging
 import re
-import secrets
 import shutil
 import socket
 import sys
@@ -17,7 +16,12 @@ from typing import Any, Self
 
 from agent.errors import Destroyed, WorkspaceError
 from agent.workspaces import apart, ownership
-from agent.workspaces.docker_daemon import client, docker_errors, find_data_folder
+from agent.workspaces.docker_daemon import (
+    client,
+    docker_errors,
+    find_data_folder,
+    remove_container,
+)
 from agent.workspaces.docker_exec import Program, exit_code_of, socket_of
 from agent.workspaces.frames import Frames
 from agent.workspaces.lifetime import uninterrupted
@@ -26,6 +30,7 @@ from agent.workspaces.probe import expect_first_process, expect_server, expect_s
 from agent.workspaces.protocol import Environment, Mount
 from agent.workspaces.repository import PAGERS_OFF, ShellWorkspace
 from agent.workspaces.shell import Finished, Shell, server_command
+from agent.workspaces.witness import find_change
 
 CAPABILITIES = (
     "CHOWN",  # pip, tar and test suites change owners
@@ -65,9 +70,6 @@ setting. Those of Maven and Gradle share a variable with options that images and
 WORKSPACE_LABEL = "durabench=workspace"
 """Label of every workspace container."""
 
-NAME_PREFIX = "durabench-"
-"""Prefix of container names, followed by the process that owns the container."""
-
 ROOT = "/testbed"
 """Location of the repository in SWE-bench images."""
 
@@ -81,7 +83,6 @@ It reaps the processes that commands leave behind. Docker's own init ends when i
 _END_ALL = "kill -KILL -1"
 _LIST_LARGE = ["find", "/", "-xdev", "-type", "f", "-size", "+1M", "-printf", "%s %b\\n"]
 _CPU_PERIOD_US = 100_000
-_CONFLICT = 409
 _KILLED = 137  # the exit code of a first process that SIGKILL ended
 _STREAM_BYTES = 2**20
 
@@ -244,8 +245,8 @@ class DockerWorkspace(ShellWorkspace):
     @asynccontextmanager
     async def _python(self, program: str) -> AsyncIterator[apart.Process]:
         python = await self._interpreter()
-        changed = await asyncio.to_thread(self._container.changed_files)
-        if name := python.changed_by(changed):
+        compare = functools.partial(find_change, self._container.id, self.image_digest, python)
+        if name := await uninterrupted(asyncio.to_thread(compare)):
             raise apart.NoPython(f"{name} was changed, so the interpreter of the image is gone")
         process = await self._container.run_apart(
             [*python.command, "-c", program],
@@ -302,7 +303,7 @@ class _Container:
         self.image_digest = ""
         self._image = image
         # Chosen before creation, so that a creation whose answer is lost can still be undone.
-        self._name = f"{NAME_PREFIX}{ownership.process()}-{secrets.token_hex(6)}"
+        self._name = ownership.container_name()
         self._stream: socket.socket | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._created = False
@@ -401,11 +402,6 @@ class _Container:
                     return False
             sleep(0.05)
         return True
-
-    def changed_files(self) -> list[str]:
-        """Return the paths that differ from the image, as Docker knows them; blocking."""
-        with docker_errors(self._image):
-            return [each["Path"] for each in client().api.diff(self._name) or ()]
 
     async def run_apart(
         self, command: list[str], environment: Mapping[str, str], folder: str
@@ -540,22 +536,3 @@ def snapshots(daemon: Any, *labels: str) -> list[Any]:
     """Return the images that workspaces of this user on this machine were saved as."""
     wanted = ["durabench=snapshot", f"{ownership.OWNER}={ownership.owner()}", *labels]
     return list(daemon.images.list(filters={"label": wanted}))
-
-
-def remove_container(name: str) -> bool:
-    """Kill and remove a container with its anonymous volumes. Return True if it existed.
-
-    Never raises: a container that cannot be removed is left to the janitor, with a warning.
-    """
-    from docker.errors import APIError, NotFound
-
-    try:
-        client().api.remove_container(name, force=True, v=True)
-    except NotFound:
-        return False
-    except Exception as error:  # a failure to close must not hide an earlier error
-        if isinstance(error, APIError) and error.status_code == _CONFLICT:
-            return True  # somebody else is removing it
-        _log.warning("container %s is left behind: %s", name, error)
-        return False
-    return True

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ from typing import Any
 from agent.errors import WorkspaceError, one_line
 
 _CLIENT_LOCK = threading.Lock()
+_CONFLICT = 409
+
+_log = logging.getLogger(__name__)
 
 
 async def docker_available() -> str | None:
@@ -73,6 +77,25 @@ def find_data_folder() -> str | None:
     """Return the folder of Docker's data; None if it is on another machine."""
     folder = str(client().info()["DockerRootDir"])
     return folder if os.path.isdir(folder) else None  # noqa: PTH112 - the daemon's, as text
+
+
+def remove_container(name: str) -> bool:
+    """Kill and remove a container with its anonymous volumes. Return True if it existed.
+
+    Never raises: a container that cannot be removed is left to the janitor, with a warning.
+    """
+    from docker.errors import APIError, NotFound
+
+    try:
+        client().api.remove_container(name, force=True, v=True)
+    except NotFound:
+        return False
+    except Exception as error:  # a failure to close must not hide an earlier error
+        if isinstance(error, APIError) and error.status_code == _CONFLICT:
+            return True  # somebody else is removing it
+        _log.warning("container %s is left behind: %s", name, error)
+        return False
+    return True
 
 
 def _short(error: Exception) -> str:

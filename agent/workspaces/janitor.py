@@ -108,7 +108,7 @@ def _containers() -> Iterator[tuple[Leftover, str]]:
     with docker_daemon.docker_errors("none"):
         for found in container.owned_containers(client):
             # An adopted container has its new owner in its name, because labels cannot change.
-            process = found.name.removeprefix(container.NAME_PREFIX).rpartition("-")[0]
+            process = ownership.process_of(found.name)
             attempt = found.labels.get(ownership.ATTEMPT)
             yield Leftover("container", found.name, attempt, _age_s(found)), process
 
@@ -136,7 +136,7 @@ def _age_s(found: Any) -> float:
 def _remove(leftover: Leftover) -> bool:
     """Return True if it existed and was removed."""
     removers: dict[str, Callable[[str], bool]] = {
-        "container": container.remove_container,
+        "container": docker_daemon.remove_container,
         "folder": _remove_folder,
     }
     return removers[leftover.kind](leftover.name)

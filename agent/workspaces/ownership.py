@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +15,8 @@ JOURNAL = "durabench.journal"
 
 OWNER = "durabench.owner"
 PROCESS = "durabench.process"
+
+_NAME_PREFIX = "durabench-"
 
 _ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
@@ -47,6 +50,16 @@ def lives(named: str) -> bool:
         )
     except (psutil.Error, ValueError):
         return False
+
+
+def container_name() -> str:
+    """Return a new name for a container of this process."""
+    return f"{_NAME_PREFIX}{process()}-{secrets.token_hex(6)}"
+
+
+def process_of(container: str) -> str:
+    """Return the process that owns the container of that name."""
+    return container.removeprefix(_NAME_PREFIX).rpartition("-")[0]
 
 
 def labels(given: Mapping[str, str]) -> dict[str, str]:

@@ -80,7 +80,7 @@ class SharedContainer:
 
     def remove(self) -> None:
         """Remove the container."""
-        container.remove_container(self._container._name)
+        docker_daemon.remove_container(self._container._name)
 
     def _reset(self) -> None:
         found = docker_daemon.client().containers.get(self._container.id)

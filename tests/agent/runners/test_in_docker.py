@@ -56,6 +56,11 @@ PLANTED = {
     "earlier on PATH": "cp /opt/forged/python /usr/local/sbin/python",
     "as a library that is loaded first": "echo /opt/forged/none.so >/etc/ld.so.preload",
     "in a module": "echo 'raise SystemExit(0)' >>$(python -c 'import json; print(json.__file__)')",
+    "in the place of the program, with its size and date": 'cp -p "$real" /usr/bin/python3-real && '
+    'sed -i "s/python3 -IS/python3-real -IS/" /opt/forged/python && '
+    'missing=$(($(stat -c %s "$real") - $(stat -c %s /opt/forged/python))) && '
+    'head -c $missing /dev/zero | tr "\\0" "#" >>/opt/forged/python && '
+    'cp /opt/forged/python "$real" && touch -r /usr/bin/python3-real "$real"',
     "as a package": "cd $(python -c 'import os; print(os.path.dirname(os.__file__))') && "
     "mkdir hmac && echo 'raise SystemExit(0)' >hmac/__init__.py",
     "by variables of the profile": "echo 'export PYTHONHOME=/opt PYTHONPATH=/opt LD_PRELOAD=x' "
@@ -149,6 +154,6 @@ async def test_what_tests_leave_behind_is_ended(workspace: DockerWorkspace) -> N
 
 
 async def _programs(workspace: DockerWorkspace) -> list[str]:
-    """Return the names of running interpreters."""
-    names = (await workspace.run("cat /proc/[0-9]*/comm", timeout_s=9)).output.split()
-    return [name for name in names if name.startswith("python")]
+    """Return the paths of running interpreters. A process that was killed has none any more."""
+    paths = (await workspace.run("readlink /proc/[0-9]*/exe", timeout_s=9)).output.split()
+    return [path for path in paths if "python" in path]

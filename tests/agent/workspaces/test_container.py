@@ -60,7 +60,7 @@ async def test_a_container_that_others_are_removing_is_no_warning(
 ) -> None:
     """Several may find that a container has to go. Docker refuses all but the first."""
     made = docker_client.containers.run(image, ["sleep", "60"], detach=True)
-    removals = (asyncio.to_thread(container.remove_container, made.name) for _ in range(8))
+    removals = (asyncio.to_thread(docker_daemon.remove_container, made.name) for _ in range(8))
     assert any(await asyncio.gather(*removals))
     assert caplog.messages == []
 
