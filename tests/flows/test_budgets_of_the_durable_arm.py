@@ -114,7 +114,12 @@ def meter() -> Iterator[Meter]:
 def declared(**budget: Any) -> Experiment:
     """Return an experiment with one attempt, with a budget if one is given."""
     options = {"profile": {"preset": "full"}}
-    model = {"name": "openai/metered", "api_base": "http://stand-in.invalid/v1"}  # needs no key
+    model = {
+        "name": "openai/metered",
+        "api_base": "http://stand-in.invalid/v1",  # needs no key
+        "input_cost_per_token": 1e-6,
+        "output_cost_per_token": 1e-5,
+    }
     arms = [{"name": "d", "agent": "durable", "model": model, "options": options}]
     budgets = {"budgets": {"attempt": budget}} if budget else {}
     ids = ["durabench__slotwise-2"]
