@@ -485,6 +485,7 @@ def _options(
     return {
         "entrypoint": ["sh", "-c"],  # the image's own entrypoint might do anything
         "command": [_FIRST_PROCESS],
+        "stop_signal": "SIGKILL",  # it ignores others, for which a daemon that stops would wait
         "labels": {"durabench": "workspace", **labels},
         "network_mode": _network_mode(network),
         # Set on the container, not on its commands: a grading restores the environment of process
