@@ -124,4 +124,4 @@ async def test_a_job_whose_arms_all_cheat_names_the_tests(forge: Forge, lake_pat
     await job(request(cheat, f"{cheat}; touch more.txt"), lake_path)
     [pull] = forge.pulls[NAME]
     assert "**Verification: not verified**" in pull["body"]
-    assert "(test_calc.py)" in pull["body"]
+    assert "(test\\_calc.py)" in pull["body"]
