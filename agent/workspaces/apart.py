@@ -8,7 +8,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agent.workspaces.shell import ByteReader, ByteWriter, Output
@@ -20,7 +20,7 @@ OPTIONS = ("-I", "-S", "-B")
 """Options of the interpreter: no file of a user or of a package is read."""
 
 _UNCOMPILED = ("-X", "pycache_prefix=/nonexistent")
-"""And none that was compiled since. This takes a tenth of a second."""
+"""And none that was compiled. This takes a tenth of a second, and Python 3.8."""
 
 LOOK = r"""
 python=$(type -P python) || exit 127
@@ -46,10 +46,10 @@ while place:
     place = link and os.path.join(os.path.dirname(place), link)
 for folder in (os.path.dirname(sys.executable), os.path.dirname(os.path.dirname(sys.executable))):
     files.append(os.path.join(folder, "pyvenv.cfg"))
-files += compiled
 files += ["/etc/ld.so.preload", "/etc/ld.so.cache"] + [name for name in sys.path if name]
 known = sorted({place for name in files if name for place in (name, os.path.realpath(name))})
-print(json.dumps([sys.executable, is_compiled, known, folders]))
+can_ignore = sys.version_info >= (3, 8)
+print(json.dumps([sys.executable, can_ignore, is_compiled, known, compiled, folders]))
 """
 
 
@@ -73,8 +73,14 @@ class Interpreter:
     """The path of the interpreter, and its options."""
     environment: Mapping[str, str]
     files: tuple[str, ...]
+    compiled: tuple[str, ...]
+    """Files that it compiled, and may compile again. Empty if they are not read."""
     folders: tuple[str, ...]
     """Folders of modules, in which a new file could take the place of another one."""
+
+    def without_compiled(self) -> "Interpreter":
+        """Return the interpreter with options by which it reads no compiled file."""
+        return replace(self, command=(*self.command, *_UNCOMPILED), compiled=())
 
 
 def look_command() -> str:
@@ -91,13 +97,16 @@ def read_interpreter(printed: str) -> Interpreter:
     try:
         *_, encoded, found = printed.strip().splitlines()
         variables = base64.b64decode(encoded, validate=True).decode(errors="surrogateescape")
-        path, is_compiled, files, folders = json.loads(found)
+        path, can_ignore, is_compiled, files, compiled, folders = json.loads(found)
     except (ValueError, TypeError):
         raise NoPython("python: command not found") from None
     pairs = (each.partition("=") for each in variables.split("\0") if each)
     environment = {name: value for name, _, value in pairs if name not in _OF_THE_SHELL}
-    command = (path, *OPTIONS, *(() if is_compiled else _UNCOMPILED))
-    return Interpreter(command, environment, tuple(files), tuple(folders))
+    command = (path, *OPTIONS)
+    python = Interpreter(command, environment, tuple(files), tuple(compiled), tuple(folders))
+    if not can_ignore:
+        return replace(python, files=(*files, *compiled), compiled=())
+    return python if is_compiled else python.without_compiled()
 
 
 async def exchange(reader: ByteReader, writer: ByteWriter, given: bytes, output: Output) -> None:

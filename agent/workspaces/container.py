@@ -246,8 +246,11 @@ class DockerWorkspace(ShellWorkspace):
     async def _python(self, program: str) -> AsyncIterator[apart.Process]:
         python = await self._interpreter()
         compare = functools.partial(find_change, self._container.id, self.image_digest, python)
-        if name := await uninterrupted(asyncio.to_thread(compare)):
-            raise apart.NoPython(f"{name} was changed, so the interpreter of the image is gone")
+        changed = await uninterrupted(asyncio.to_thread(compare))
+        if changed in python.compiled:
+            python = python.without_compiled()
+        elif changed:
+            raise apart.NoPython(f"{changed} was changed, so the interpreter of the image is gone")
         process = await self._container.run_apart(
             [*python.command, "-c", program],
             {**python.environment, "WORKSPACE_MARK": _PROCESS_MARK},

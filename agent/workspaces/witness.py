@@ -26,7 +26,7 @@ _OTHERS = ("__pycache__", "site-packages", "dist-packages")
 
 _COMPARE = """
 import hashlib, json, os, stat, sys
-files, folders, others = json.loads(sys.argv[1])
+files, compiled, folders, others = json.loads(sys.argv[1])
 
 def state(path, size=None):
     try:
@@ -43,16 +43,19 @@ def state(path, size=None):
         return error.errno
 
 def paths():
-    names = set(files)
+    names = set(files + compiled)
     for folder in folders:
         if os.path.isdir(folder):
             names.update(os.path.join(folder, name) for name in os.listdir(folder))
     return {name for name in names if os.path.basename(name) not in others}
 
+def is_compiled(name):
+    return name in compiled, name
+
 image = {path: state(path) for path in paths()}
 os.chroot("/proc/1/root")
 os.chdir("/")
-for path in sorted(paths() | set(image)):
+for path in sorted(paths() | set(image), key=is_compiled):
     expected = image.get(path)
     size = expected[0] if isinstance(expected, tuple) else 0
     if path not in image or state(path, size) != expected:
@@ -61,11 +64,14 @@ for path in sorted(paths() | set(image)):
 else:
     print(json.dumps(None))
 """
-"""Prints the first path at which the root of process 1 differs, as JSON, or null."""
+"""Prints a path at which the root of process 1 differs, as JSON, or null. A compiled file is only
+printed if there is no other."""
 
 
 def find_change(container: str, image: str, python: Interpreter) -> str | None:
     """Return a file of the interpreter that a container has changed, or None; blocking.
+
+    It is a compiled one only if no other was changed.
 
     The files are read by an interpreter of the image that nobody could change, in a container that
     sees the processes of the other one. Contents are compared, since a command can restore the size
@@ -75,7 +81,7 @@ def find_change(container: str, image: str, python: Interpreter) -> str | None:
         NoPython: they cannot be compared.
         WorkspaceError: the container is gone, or Docker failed.
     """
-    compared = json.dumps([python.files, python.folders, _OTHERS])
+    compared = json.dumps([python.files, python.compiled, python.folders, _OTHERS])
     path, *options = python.command
     with docker_errors(image):
         witness = client().containers.create(

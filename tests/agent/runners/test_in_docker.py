@@ -134,6 +134,41 @@ async def test_no_other_interpreter_gets_the_secret(workspace: DockerWorkspace, 
     assert done.failed == ["test_calc.py::test_add"] or done.problem
 
 
+async def test_compiled_modules_may_change(workspace: DockerWorkspace) -> None:
+    """Python compiles modules again, and images without compiled ones exist. None of them is read
+    if one of them differs."""
+    planted = await workspace.run(
+        "python - <<'END'\nimport json\nopen(json.__cached__, 'wb').write(b'not a module')\nEND",
+        timeout_s=60,
+    )
+    assert planted.exit_code == 0, planted.output
+    done = await run_paths(workspace, ToolSettings(), ["test_calc.py"])
+    assert (done.failed, done.problem) == (["test_calc.py::test_add"], "")
+
+
+@pytest.fixture(scope="module")
+def uncompiled(docker_client: DockerClient) -> Iterator[str]:
+    """Yield an image whose modules are not compiled, as in Docker's images of Python."""
+    with image_of(f"{REPOSITORY}\nfind /usr -name '*.pyc' -delete", docker_client) as tag:
+        yield tag
+
+
+async def test_modules_need_not_be_compiled(uncompiled: str) -> None:
+    """A command that compiles them changes nothing for the tests that follow."""
+    workspace = await DockerWorkspace.open(image=uncompiled, base_commit="base")
+    try:
+        for _ in range(2):
+            done = await run_paths(workspace, ToolSettings(), ["test_calc.py"])
+            assert (done.failed, done.problem) == (["test_calc.py::test_add"], "")
+            await workspace.run(
+                "python -m compileall -q $(dirname $(python -c 'import os; "
+                "print(os.__file__)'))/json; python -c 'import json, hmac, zlib'",
+                timeout_s=60,
+            )
+    finally:
+        await workspace.close()
+
+
 async def test_no_process_shows_the_secret(workspace: DockerWorkspace) -> None:
     """Code of a patch may read the memory of the shell, which has nothing to do with the run."""
     await workspace.write("calc.py", f"{READER}\ndef add(a, b):\n    return a - b\n".encode())
