@@ -1,8 +1,10 @@
 """A probe of a test runner: does it run an existing test at all?"""
 
 import shlex
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain, zip_longest
 
 from agent.tools.results import TestRun
 from agent.tools.testing import run_paths
@@ -52,7 +54,11 @@ async def probe(workspace: Workspace, settings: ToolSettings, test_files: Sequen
 async def _smallest(
     workspace: Workspace, settings: ToolSettings, test_files: Sequence[str]
 ) -> list[str]:
-    """Return a few test modules, the smallest that probably have a test in them."""
+    """Return a few test modules, the smallest that probably have a test in them.
+
+    They are of several folders, that with the most test files first: the tests in a folder of
+    examples may be made to fail.
+    """
     taken = [path for path in test_files if settings.runner.runs(path)]
     if not taken:
         return []
@@ -65,7 +71,12 @@ async def _smallest(
             sizes[name] = int(size)
     known = [path for path in taken if path in sizes]
     known.sort(key=lambda path: (sizes[path] < _SMALL_BYTES, sizes[path], path))
-    return known[:_TRIES]
+    folders: dict[str, list[str]] = defaultdict(list)
+    for path in known:
+        folders[path.partition("/")[0]].append(path)
+    largest = sorted(folders.values(), key=lambda paths: -len(paths))
+    in_turn = chain.from_iterable(zip_longest(*largest))
+    return [path for path in in_turn if path][:_TRIES]
 
 
 def problem_of(run: TestRun) -> str:

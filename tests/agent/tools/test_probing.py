@@ -26,6 +26,20 @@ async def test_another_file_is_tried_where_the_first_has_no_passing_test(host: W
     assert len(found.runs) > 1
 
 
+async def test_examples_that_fail_are_not_all_that_is_tried(host: Workspace) -> None:
+    """The folder with the most test files has its turn, even if all smaller files are elsewhere."""
+    failing = b"def test_it():\n    raise AssertionError  # as documented\n" + b"#" * 300
+    examples = [f"doc/test_example_{number}.py" for number in range(4)]
+    for path in examples:
+        await host.write(path, failing)
+    padding = b"\n" + b"#" * 600
+    tests = [f"testing/test_{number}.py" for number in range(5)]
+    for path in tests:
+        await host.write(path, b"def test_it():\n    assert True\n" + padding)
+    found = await probe(host, ToolSettings(runner=PYTEST), [*examples, *tests])
+    assert found.works, found.reason
+
+
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
