@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
+from pathlib import PurePosixPath
 
 from agent.tools.results import TestRun
 from agent.tools.testing import run_paths
@@ -70,13 +71,20 @@ async def _smallest(
         if size.isdecimal():
             sizes[name] = int(size)
     known = [path for path in taken if path in sizes]
-    known.sort(key=lambda path: (sizes[path] < _SMALL_BYTES, sizes[path], path))
+    known.sort(
+        key=lambda path: (not _is_named(path), sizes[path] < _SMALL_BYTES, sizes[path], path)
+    )
     folders: dict[str, list[str]] = defaultdict(list)
     for path in known:
         folders[path.partition("/")[0]].append(path)
     largest = sorted(folders.values(), key=lambda paths: -len(paths))
     in_turn = chain.from_iterable(zip_longest(*largest))
     return [path for path in in_turn if path][:_TRIES]
+
+
+def _is_named(path: str) -> bool:
+    """Return True if a file has the name of a test, which not all files that a pattern takes do."""
+    return "test" in PurePosixPath(path).name.lower()
 
 
 def problem_of(run: TestRun) -> str:

@@ -32,6 +32,9 @@ async def test_examples_that_fail_are_not_all_that_is_tried(host: Workspace) -> 
     examples = [f"doc/test_example_{number}.py" for number in range(4)]
     for path in examples:
         await host.write(path, failing)
+    for number in range(9):  # as a pattern such as `testing/*/*.py` takes them
+        await host.write(f"testing/freeze/tool_{number}.py", b"#" * 300)
+        examples.append(f"testing/freeze/tool_{number}.py")
     padding = b"\n" + b"#" * 600
     tests = [f"testing/test_{number}.py" for number in range(5)]
     for path in tests:
