@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -183,7 +184,7 @@ def _first_pair(
             raise ReportError(f"no arm {name!r} in this experiment; {near(name, names)}")
     primary = _latest_primary(source, names)
     if baseline is None and candidate is None:
-        first = primary or _default_pair(arms)
+        first = primary or _best_pair(arms)
         first = source.plan.directed(first) if first and not primary else first
         return first, source.plan.role_of(first) if first else "exploratory"
     pair = _complete_pair(names, primary, baseline, candidate)
@@ -198,11 +199,19 @@ def _latest_primary(source: Source, names: list[str]) -> Pair | None:
     return declared[-1] if declared else None
 
 
-def _default_pair(arms: tuple[ArmSummary, ...]) -> Pair | None:
-    """Return the first two arms, preferring arms that are not controls."""
-    by_interest = sorted(arms, key=lambda arm: arm.is_control)
-    first, second = (*(arm.name for arm in by_interest[:2]), None, None)[:2]
-    return None if first is None or second is None else (first, second)
+def _best_pair(arms: tuple[ArmSummary, ...]) -> Pair | None:
+    """Return the arm that resolves the largest share as the candidate, and the next as baseline.
+
+    Of equal arms, the cheaper one comes first. Controls and arms without an attempt are only taken
+    if there are no others.
+    """
+
+    def rank(arm: ArmSummary) -> tuple[bool, bool, float, float]:
+        cost = arm.cost_per_instance
+        return arm.is_control, not arm.started, -arm.rate, inf if cost is None else cost
+
+    best, following = (*sorted(arms, key=rank)[:2], None, None)[:2]
+    return None if best is None or following is None else (following.name, best.name)
 
 
 def _complete_pair(

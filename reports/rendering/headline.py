@@ -1,5 +1,7 @@
 """The main result in one sentence."""
 
+from collections.abc import Iterator
+
 from reports.format import (
     count,
     p_value,
@@ -9,14 +11,19 @@ from reports.format import (
     ratio,
     usd,
 )
-from reports.types import ArmSummary, Comparison, Report
+from reports.rendering.lines import interval_text
+from reports.statistics import sign_flip
+from reports.types import ArmSummary, Comparison, InstanceLeads, PairedTable, Report
 
 LEVEL = 0.05
-"""From this p-value on, the sentence calls the difference indistinguishable from chance."""
+"""From this p-value on, the sentence calls a difference possibly chance."""
+
+CLEAR = 0.001
+"""Below this p-value, the sentence calls a difference clear."""
 
 
 def headline(report: Report) -> str:
-    """State the better arm, the size and certainty of its lead, and the costs."""
+    """State the better arm, the size and certainty of its lead, the costs, and what may turn it."""
     if not any(arm.started for arm in report.arms):
         planned = sum(arm.planned for arm in report.arms)
         return f"Nothing has run yet: {plural(planned, 'cell')} planned."
@@ -29,7 +36,23 @@ def headline(report: Report) -> str:
             f"{candidate.name} and {baseline.name} were run on different instances "
             f"({_counts(baseline, candidate)}): they share none to compare."
         )
-    return f"{_resolution(first, baseline, candidate)}; {_cost(first)}."
+    result = _lead(report, first) + _resolution(first, baseline, candidate)
+    turned = "".join(f", {clause}" for clause in _turning(report, first))
+    return f"{result}{turned}; {_cost(report, first)}.{_cheapest(report, first)}"
+
+
+def _lead(report: Report, pair: Comparison) -> str:
+    """Return the start of the sentence on a pair that leads because its candidate is best."""
+    contenders = [arm for arm in report.arms if arm.started and not arm.is_control]
+    best = report.arm(pair.candidate)
+    if pair.role != "exploratory" or len(contenders) < 3:
+        return ""
+    if any(arm.rate > best.rate for arm in contenders):  # the pair has the direction of a plan
+        return ""
+    return (
+        f"{best.name} resolves most of {count(len(contenders))} arms ({count(best.resolved)} of "
+        f"{count(best.planned)}, {percent(best.rate)}); {pair.baseline} is next: "
+    )
 
 
 def _share_nothing(report: Report, baseline: ArmSummary, candidate: ArmSummary) -> bool:
@@ -58,13 +81,21 @@ def _resolution(pair: Comparison, baseline: ArmSummary, candidate: ArmSummary) -
     )
     if table.pairs < max(baseline.planned, candidate.planned):
         counts += " of the cells that both plan"
-    if pair.table.difference == 0:
-        return f"{candidate.name} resolves as many as {baseline.name} ({counts}, {_chance(pair)})"
-    direction = "more" if pair.table.difference > 0 else "fewer"
-    size = points(abs(pair.table.difference)).lstrip("+")
+    p, value = _chance(pair)
+    possible = f"{interval_text(pair.interval, points)} points are possible"
+    if table.difference == 0:
+        return f"{candidate.name} resolves as many as {baseline.name} ({counts}, {p}; {possible})"
+    size = points(abs(table.difference)).lstrip("+")
+    direction = "more" if table.difference > 0 else "fewer"
+    how = f"{'clearly ' if value < CLEAR else ''}{direction}"
+    if value < LEVEL:
+        return (
+            f"{candidate.name} resolves {how} than {baseline.name}: {size} percentage points "
+            f"({counts}, {p})"
+        )
     return (
-        f"{candidate.name} resolves {size} percentage points {direction} than {baseline.name} "
-        f"({counts}; {_chance(pair)})"
+        f"{candidate.name} resolves {how} than {baseline.name}, which may be chance: {size} "
+        f"percentage points ({counts}, {p}; {possible})"
     )
 
 
@@ -75,18 +106,54 @@ def _counts(baseline: ArmSummary, candidate: ArmSummary) -> str:
     )
 
 
-def _chance(pair: Comparison) -> str:
-    """Format the p-value, with the family-adjusted one if that is higher."""
-    decisive = pair.decisive_p_value
-    p = f"{pair.decisive} = {p_value(decisive)}"
-    if pair.has_repeats:
-        p = f"{p}, exact {p_value(pair.p_value)}"
-    if pair.adjusted_p_value is not None and pair.adjusted_p_value > decisive:
-        p, decisive = f"{p}, {p_value(pair.adjusted_p_value)} by Holm", pair.adjusted_p_value
-    return p if decisive < LEVEL else f"{p}, not distinguishable from chance"
+def _chance(pair: Comparison) -> tuple[str, float]:
+    """Return the p-value of a pair in words and as a number.
+
+    It is adjusted for the declared comparisons or, where the data chose the pair, for all pairs.
+    """
+    value, among = pair.decisive_p_value, ""
+    if pair.adjusted_p_value is not None and pair.adjusted_p_value > value:
+        value, among = pair.adjusted_p_value, " by Holm over the declared comparisons"
+    elif pair.role == "exploratory" and (pair.holm_p_value or 0) > value:
+        value, among = pair.holm_p_value or 0, " by Holm over all pairs"
+    shown = f"p < {CLEAR}" if value < CLEAR else f"p = {p_value(value)}"
+    return f"{shown}{among}", value
 
 
-def _cost(pair: Comparison) -> str:
+def _turning(report: Report, pair: Comparison) -> Iterator[str]:
+    """Yield a clause for each analysis that would turn the conclusion on resolution."""
+    resampled = report.resampled
+    if resampled is None:
+        return
+    sign = _sign(pair.table, _chance(pair)[1])
+    others: tuple[tuple[str, PairedTable, InstanceLeads], ...] = (
+        ("lost cells", resampled.complete, resampled.complete_leads),
+        ("suspect verdicts", resampled.trusted, resampled.trusted_leads),
+    )
+    for what, table, leads in others:
+        if not table.pairs or table == pair.table:
+            continue
+        value = pair.decides(sign_flip(leads.counts))
+        if _sign(table, value) == sign:
+            continue
+        rest = f"it is {points(table.difference)} points (p = {p_value(value)}"
+        rest += f", {plural(table.pairs, 'pair')})" if table.pairs < pair.table.pairs else ")"
+        counted = "count as not resolved" if what == "lost cells" else "count"
+        yield (
+            f"but only if {what} {counted}: without them {rest}"
+            if sign
+            else (f"but without {what} {rest}")
+        )
+
+
+def _sign(table: PairedTable, value: float) -> int:
+    """Return the direction of a difference, or 0 if it may be chance."""
+    if value >= LEVEL:
+        return 0
+    return 1 if table.difference > 0 else -1
+
+
+def _cost(report: Report, pair: Comparison) -> str:
     """Format both costs and their ratio, over the pairs with both costs known."""
     if not pair.priced_pairs:
         return "the cost ratio is unknown"
@@ -98,7 +165,40 @@ def _cost(pair: Comparison) -> str:
     where = "" if is_all else f" on the {priced(pair)} with both costs known"
     if pair.cost_ratio is None:
         return f"it costs {amounts}{where}"
-    return f"it costs {ratio(pair.cost_ratio)} as much{where} ({amounts})"
+    estimate = report.resampled and report.resampled.cost.ratio
+    if estimate and estimate.interval.low <= 1 <= estimate.interval.high:
+        limits = interval_text(estimate.interval, ratio)
+        return (
+            f"a difference in cost is not shown{where} ({ratio(pair.cost_ratio)}, 95 % interval "
+            f"{limits}; {amounts})"
+        )
+    unknown = report.resampled and report.resampled.unknown_costs
+    bounds = unknown.ratio.bounds if unknown else None
+    turned = ""
+    if bounds and bounds.low <= 1 <= bounds.high:
+        turned = f", which unknown costs could turn ({interval_text(bounds, ratio)})"
+    return f"it costs {ratio(pair.cost_ratio)} as much{where} ({amounts}){turned}"
+
+
+def _cheapest(report: Report, pair: Comparison) -> str:
+    """Return a sentence on the cheapest arm that is on the frontier, if the best arm leads."""
+    frontier = report.worth.frontier
+    if (
+        not _lead(report, pair)
+        or not frontier
+        or frontier[0].arm in (pair.baseline, pair.candidate)
+    ):
+        return ""
+    cheapest, best = report.arm(frontier[0].arm), report.arm(pair.candidate)
+    known = {arm.arm: arm.cost_usd for arm in report.worth.arms}
+    if best.name not in known:
+        return ""
+    size = points(best.rate - cheapest.rate).lstrip("+")
+    return (
+        f" {cheapest.name}, the cheapest arm on the frontier, resolves {percent(cheapest.rate)}, "
+        f"{size} points fewer, for {usd(known[cheapest.name])} per cell against "
+        f"{usd(known[best.name])}."
+    )
 
 
 def priced(pair: Comparison) -> str:
