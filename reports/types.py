@@ -10,6 +10,7 @@ from reports.economics import Budget, Costs, Worth
 from reports.estimates import Estimate as Estimate
 from reports.estimates import Interval as Interval
 from reports.harnesses import HarnessGrid
+from reports.leads import InstanceLeads as InstanceLeads
 from reports.losses import FailureClass, Failures, Spending
 from reports.sharing import Sharing
 from reports.strata import BudgetStops, OrderStratum
@@ -225,32 +226,6 @@ class PairedTable:
         return self.only_baseline + self.only_candidate
 
 
-class PValues(NamedTuple):
-    """Two-sided p-values of one test."""
-
-    exact: float
-    mid_p: float
-    """Counts half of the probability of the observed outcome."""
-
-
-@dataclass(frozen=True)
-class InstanceLeads:
-    """The candidate's lead in resolved cells, instance by instance."""
-
-    instances: int
-    """Number of all instances, including those with equal counts in both arms."""
-    effective: float
-    """Number of pairs that the instances are worth if repeats add no information. It is the
-    number of instances, or less if the instances have different numbers of pairs."""
-    counts: Mapping[int, int]
-    """Number of instances by lead, without a lead of 0. It is negative if the baseline leads."""
-
-    @property
-    def differing(self) -> int:
-        """Number of instances at which one arm resolves more cells than the other."""
-        return sum(self.counts.values())
-
-
 @dataclass(frozen=True)
 class Comparison:
     """Two arms over the same cells."""
@@ -263,18 +238,16 @@ class Comparison:
     table: PairedTable
     leads: InstanceLeads
     interval: Interval
-    """95 % interval of the difference, Newcombe's method 10 with each instance as one pair."""
+    """95 % interval of the difference: the differences that the test does not reject at 5 %."""
     p_value: float
-    """Of the exact two-sided sign-flip test over instances. It is McNemar's without repeats."""
-    mid_p_value: float
-    """Mid-p-value of the same test, which is less conservative."""
+    """Two-sided p-value of no difference, by the same test."""
     adjusted_p_value: float | None
-    """The decisive p-value after Holm's correction over all declared comparisons. None for an
-    undeclared comparison."""
+    """The p-value after Holm's correction over all declared comparisons. None for an undeclared
+    comparison."""
     holm_p_value: float | None
-    """The decisive p-value after Holm's correction over all pairs of arms. None with a control."""
+    """The p-value after Holm's correction over all pairs of arms. None with a control."""
     false_discovery_p_value: float | None
-    """The decisive p-value after Benjamini and Hochberg's correction over the same pairs."""
+    """The p-value after Benjamini and Hochberg's correction over the same pairs."""
     priced_pairs: int
     """Pairs in which both cells ran and both costs are fully known."""
     baseline_cost_usd: float
@@ -284,31 +257,7 @@ class Comparison:
     @property
     def has_repeats(self) -> bool:
         """True if an instance has more than one pair of cells."""
-        return self.leads.instances != self.table.pairs
-
-    @property
-    def test(self) -> str:
-        """Name of the test behind the p-values."""
-        return "sign-flip" if self.has_repeats else "McNemar"
-
-    @property
-    def decisive(self) -> str:
-        """Name of the p-value that headline, pair table and Holm's correction use."""
-        return "mid-p sign-flip p" if self.has_repeats else "exact McNemar p"
-
-    def decides(self, p_values: PValues) -> float:
-        """Return the decisive one of two p-values of this pair.
-
-        Without repeats it is the exact p-value, as in published tables. With repeats it is the
-        mid-p-value: designs with repeats tend to have few instances, and then the exact test
-        rejects far less often than its level (2 % instead of 5 % at 8 instances with 3 repeats).
-        """
-        return p_values.mid_p if self.has_repeats else p_values.exact
-
-    @property
-    def decisive_p_value(self) -> float:
-        """The decisive p-value of the comparison itself."""
-        return self.decides(PValues(self.p_value, self.mid_p_value))
+        return self.leads.has_repeats
 
     @property
     def cost_ratio(self) -> float | None:

@@ -120,8 +120,7 @@ def _pair(pair: "Comparison") -> Table:
         "",
         f"{candidate} resolved",
         f"{candidate} not",
-        title=f"{candidate} against {baseline} ({pair.role})\n"
-        f"{pair.decisive} = {p_value(pair.decisive_p_value)}",
+        title=f"{candidate} against {baseline} ({pair.role})\np = {p_value(pair.p_value)}",
         title_justify="left",
     )
     for column in table.columns:

@@ -91,25 +91,27 @@ def answer(question: Question, found: Assumption) -> list[Row]:
 
 def _row(question: Question, found: Assumption, repeats: int) -> Row:
     from reports.statistics import (
-        effective_pairs,
+        Design,
+        detection_power,
         instances_needed,
-        mcnemar_power,
-        pairs_needed,
         smallest_detectable_difference,
     )
 
-    pairs = effective_pairs(question.instances or 0, repeats, found.correlation)
+    design = Design(
+        instances=question.instances or 0,
+        repeats=repeats,
+        discordance=found.discordance,
+        difference=question.difference or 0.0,
+        correlation=found.correlation,
+    )
     if question.difference is None:
-        smallest = smallest_detectable_difference(pairs, found.discordance, question.power)
+        smallest = smallest_detectable_difference(design, question.power)
         return Row(repeats, question.instances, smallest, question.power)
-    needed = pairs_needed(found.discordance, question.difference, question.power)
     return Row(
         repeats,
-        None if needed is None else instances_needed(needed, repeats, found.correlation),
+        instances_needed(design, question.power),
         question.difference,
-        mcnemar_power(pairs, found.discordance, question.difference)
-        if question.instances
-        else None,
+        detection_power(design) if question.instances else None,
     )
 
 
@@ -222,18 +224,18 @@ def _title(question: Question) -> str:
 
 
 def _caption(question: Question, found: Assumption) -> str:
-    from reports.format import percent
-    from reports.statistics.power import LEVEL
+    from reports.format import count, percent
+    from reports.statistics.power import LEVEL, RUNS
 
-    repeated = " With repeats: the exact sign-flip test over instances." * (question.repeats > 1)
+    repeated = f" With repeats: in {count(RUNS)} simulated runs." * (question.repeats > 1)
     lines = [
-        f"Exact two-sided McNemar test at {percent(LEVEL)}.{repeated}",
+        f"The paired test of the report, two-sided at {percent(LEVEL)}.{repeated}",
         f"Discordance {percent(found.discordance)}: {found.discordance_source}.",
     ]
     if question.repeats > 1:
         lines.append(
             f"Repeats of an instance correlate by {found.correlation:.2f}: "
-            f"{found.correlation_source}. Their design effect is an approximation."
+            f"{found.correlation_source}."
         )
     return "\n".join(lines)
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
-from reports.statistics import (
-    benjamini_hochberg,
-    holm,
-    newcombe_interval,
-    sign_flip,
-    wilson_interval,
-)
+from reports.statistics import PairedTest, benjamini_hochberg, holm, wilson_interval
 from reports.tokens import KINDS
 from reports.types import (
     CONTROLS,
@@ -162,7 +156,7 @@ def _adjusted_over_all(
 ) -> list[Comparison]:
     """Add the p-values that are adjusted over all pairs, declared or not, without controls."""
     pairs = [pair for pair in comparisons if controls.isdisjoint((pair.baseline, pair.candidate))]
-    values = [pair.decisive_p_value for pair in pairs]
+    values = [pair.p_value for pair in pairs]
     adjusted = {
         (pair.baseline, pair.candidate): limits
         for pair, *limits in zip(pairs, holm(values), benjamini_hochberg(values), strict=True)
@@ -180,11 +174,9 @@ def _adjusted(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Comparison
     A declared comparison whose arm was dropped counts with p = 1, because a family does not
     shrink with hindsight.
     """
-    decisive = {
-        frozenset((pair.baseline, pair.candidate)): pair.decisive_p_value for pair in comparisons
-    }
+    found = {frozenset((pair.baseline, pair.candidate)): pair.p_value for pair in comparisons}
     family = [frozenset(pair) for pair in plan.comparisons]
-    adjusted = dict(zip(family, holm([decisive.get(arms, 1.0) for arms in family]), strict=True))
+    adjusted = dict(zip(family, holm([found.get(arms, 1.0) for arms in family]), strict=True))
     return tuple(
         replace(pair, adjusted_p_value=adjusted.get(frozenset((pair.baseline, pair.candidate))))
         for pair in comparisons
@@ -281,17 +273,16 @@ def _comparison(row: dict[str, Any], role: Role) -> Comparison:
         only_candidate=row["only_candidate"],
         neither=row["neither"],
     )
-    leads = InstanceLeads(row["instances"], float(row["instances"]), row["leads"] or {})
-    p_values = sign_flip(leads.counts)
+    leads = _leads(row["instances"], table.pairs, row["leads"] or {})
+    test = PairedTest(table, leads)
     return Comparison(
         baseline=row["baseline"],
         candidate=row["candidate"],
         role=role,
         table=table,
         leads=leads,
-        interval=newcombe_interval(table, pairs=leads.effective),
-        p_value=p_values.exact,
-        mid_p_value=p_values.mid_p,
+        interval=test.interval(),
+        p_value=test.p_value(),
         adjusted_p_value=None,
         holm_p_value=None,
         false_discovery_p_value=None,
@@ -299,3 +290,11 @@ def _comparison(row: dict[str, Any], role: Role) -> Comparison:
         baseline_cost_usd=row["baseline_cost_usd"],
         candidate_cost_usd=row["candidate_cost_usd"],
     )
+
+
+def _leads(instances: int, pairs: int, differing: Mapping[int, int]) -> InstanceLeads:
+    """Return the leads of instances with equally many pairs, of which only some differ."""
+    repeats = pairs // instances
+    counts = {(repeats, lead): number for lead, number in differing.items()}
+    alike = instances - sum(differing.values())
+    return InstanceLeads(counts | {(repeats, 0): alike} if alike else counts)

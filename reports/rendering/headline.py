@@ -12,7 +12,7 @@ from reports.format import (
     usd,
 )
 from reports.rendering.lines import interval_text
-from reports.statistics import sign_flip
+from reports.statistics import PairedTest
 from reports.types import ArmSummary, Comparison, InstanceLeads, PairedTable, Report
 
 LEVEL = 0.05
@@ -111,7 +111,7 @@ def _chance(pair: Comparison) -> tuple[str, float]:
 
     It is adjusted for the declared comparisons or, where the data chose the pair, for all pairs.
     """
-    value, among = pair.decisive_p_value, ""
+    value, among = pair.p_value, ""
     if pair.adjusted_p_value is not None and pair.adjusted_p_value > value:
         value, among = pair.adjusted_p_value, " by Holm over the declared comparisons"
     elif pair.role == "exploratory" and (pair.holm_p_value or 0) > value:
@@ -133,17 +133,16 @@ def _turning(report: Report, pair: Comparison) -> Iterator[str]:
     for what, table, leads in others:
         if not table.pairs or table == pair.table:
             continue
-        value = pair.decides(sign_flip(leads.counts))
+        value = PairedTest(table, leads).p_value()
         if _sign(table, value) == sign:
             continue
         rest = f"it is {points(table.difference)} points (p = {p_value(value)}"
         rest += f", {plural(table.pairs, 'pair')})" if table.pairs < pair.table.pairs else ")"
         counted = "count as not resolved" if what == "lost cells" else "count"
-        yield (
-            f"but only if {what} {counted}: without them {rest}"
-            if sign
-            else (f"but without {what} {rest}")
-        )
+        if sign:
+            yield f"but only if {what} {counted}: without them {rest}"
+        else:
+            yield f"but without {what} {rest}"
 
 
 def _sign(table: PairedTable, value: float) -> int:

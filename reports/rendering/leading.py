@@ -31,7 +31,7 @@ from reports.rendering.lines import (
 )
 from reports.rendering.repositories import costs_by_repository, questions, repositories
 from reports.rendering.unknown_costs import REPLACED, with_unknown_costs
-from reports.statistics import newcombe_interval, sign_flip
+from reports.statistics import PairedTest
 from reports.types import (
     Amounts,
     Comparison,
@@ -42,12 +42,8 @@ from reports.types import (
     Resampled,
 )
 
-NEWCOMBE_MINUS = "\N{MINUS SIGN}"
-
-NEWCOMBE = "Newcombe"
-NEWCOMBE_BY_INSTANCE = "Newcombe over instances"
-
-MINUS = "\N{MINUS SIGN}"
+PAIRED = "paired test"
+"""Method of the difference, its interval and its p-value."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +110,8 @@ def _summary(
     """Return the difference, the tests and the ratio of cost in one line."""
     settings = f"{count(resampled.resamples)} resamples, seed {resampled.seed}"
     resolution = (
-        f"Difference of resolution {difference.value} points (95 % interval {difference.interval}, "
-        f"{difference.method}); exact {pair.test} p = {p_value(pair.p_value)}, mid-p = "
-        f"{p_value(pair.mid_p_value)}"
+        f"Difference of resolution {difference.value} points (95 % interval "
+        f"{difference.interval}), p = {p_value(pair.p_value)}, {difference.method}"
     ) + "".join(f"; {line.name}: {line.value}" for line in declared)
     if resampled.cost.ratio is None:
         return f"{resolution}."
@@ -131,16 +126,9 @@ def _summary(
 def _resolution(pair: Comparison) -> Iterator[Line]:
     over = plural(pair.table.pairs, "pair")
     limits = interval_text(pair.interval, points)
-    yield Line("difference, points", points(pair.table.difference), limits, over, _method(pair))
-    exact, mid_p = p_value(pair.p_value), p_value(pair.mid_p_value)
+    yield Line("difference, points", points(pair.table.difference), limits, over, PAIRED)
     differing = _differing(pair, pair.table, pair.leads)
-    yield Line(f"exact {pair.test} p", exact, DASH, differing, "exact, two-sided")
-    yield Line(f"mid-p {pair.test} p", mid_p, DASH, differing, "mid-p, two-sided")
-
-
-def _method(pair: Comparison) -> str:
-    """Return the name of the method behind the interval of the difference."""
-    return NEWCOMBE_BY_INSTANCE if pair.has_repeats else NEWCOMBE
+    yield Line("p", p_value(pair.p_value), DASH, differing, PAIRED)
 
 
 def _differing(pair: Comparison, table: PairedTable, leads: InstanceLeads) -> str:
@@ -155,8 +143,7 @@ def _declared(report: Report) -> Iterator[Line]:
     if _is_in_a_family(report):
         over = plural(len(report.source.plan.comparisons), "declared comparison")
         adjusted = adjusted_p(report.comparisons[0])
-        name = f"{report.comparisons[0].decisive}, adjusted"
-        yield Line(name, adjusted, DASH, over, "Holm")
+        yield Line("p, adjusted", adjusted, DASH, over, "Holm")
     judged = report.non_inferiority
     if judged:
         yield Line(
@@ -164,7 +151,7 @@ def _declared(report: Report) -> Iterator[Line]:
             "shown" if judged.is_shown else "not shown",
             DASH,
             f"lower limit {points(judged.low)} against {points(-judged.margin)}",
-            _method(report.comparisons[0]),
+            PAIRED,
         )
 
 
@@ -228,16 +215,14 @@ def _costs_per_resolved(pair: Comparison, resampled: Resampled) -> Iterator[Line
 def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
     pair = report.comparisons[0]
     over = f"{count(resampled.complete.pairs)} of {plural(pair.table.pairs, 'pair')}"
-    yield from _other_table(
-        pair, "complete pairs", resampled.complete, resampled.complete_leads, over
-    )
+    yield from _other_table("complete pairs", resampled.complete, resampled.complete_leads, over)
     arms = report.arm(pair.baseline), report.arm(pair.candidate)
     resolved, unaudited = sum(arm.resolved for arm in arms), sum(arm.unaudited for arm in arms)
     suspect = f"{count(sum(arm.suspect for arm in arms))} suspect of {count(resolved)} resolved"
     if unaudited:
         suspect += f", {count(unaudited)} not audited"
     yield from _other_table(
-        pair, "without suspect verdicts", resampled.trusted, resampled.trusted_leads, suspect
+        "without suspect verdicts", resampled.trusted, resampled.trusted_leads, suspect
     )
     if pair.has_repeats:
         yield estimate_line(
@@ -256,19 +241,16 @@ def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
     )
 
 
-def _other_table(
-    pair: Comparison, what: str, table: PairedTable, leads: InstanceLeads, over: str
-) -> Iterator[Line]:
+def _other_table(what: str, table: PairedTable, leads: InstanceLeads, over: str) -> Iterator[Line]:
     """Yield the difference of a pair and its test over other cells or verdicts."""
     name = f"difference, {what}, points"
+    test = PairedTest(table, leads)
     if table.pairs:
-        limits = interval_text(newcombe_interval(table, pairs=leads.effective), points)
-        yield Line(name, points(table.difference), limits, over, _method(pair))
+        limits = interval_text(test.interval(), points)
+        yield Line(name, points(table.difference), limits, over, PAIRED)
     else:
         yield Line(name, DASH, DASH, over, DASH)
-    p = p_value(pair.decides(sign_flip(leads.counts)))
-    kind, _, _ = pair.decisive.partition(" ")
-    yield Line(f"{pair.decisive}, {what}", p, DASH, over, f"{kind}, two-sided")
+    yield Line(f"p, {what}", p_value(test.p_value()), DASH, over, PAIRED)
 
 
 def _pass_at(resampled: Resampled) -> Iterator[PassLine]:
@@ -285,23 +267,18 @@ def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator
         f"Differences are {pair.candidate} minus {pair.baseline}, ratios {pair.candidate} over "
         f"{pair.baseline}. Intervals are two-sided, at 95 %."
     )
+    yield (
+        "Paired test: p is twice the chance of a lead at least as large as the observed one, if "
+        "the arms are alike and as many pairs differ as the data say. It is exact, without "
+        "simulation. The interval holds all differences that the same test does not reject at "
+        "5 %, so that p is below 0.05 exactly if the interval excludes 0."
+    )
     if pair.has_repeats:
         yield (
-            "Sign-flip: exact permutation test over instances. If the arms are alike, the one that "
-            "resolves more cells of an instance might as well be the other; p is the share of all "
-            "assignments of signs to these differences with a sum at least as far from 0. The "
-            "repeats of an instance are not taken for independent. With k differing instances the "
-            f"exact p cannot be below 2^(1{MINUS}k), and few instances make it too large: the "
-            "mid-p, which counts half of the outcome at hand, decides."
+            "The repeats of an instance are not taken for independent: how alike they are is "
+            "estimated from the leads of the instances. Where few instances differ, they count as "
+            "nearly alike, because the data cannot rule it out."
         )
-        yield (
-            "Newcombe over instances: method 10 for paired proportions, with each instance counted "
-            "as one pair whatever its repeats. This is the widest that their design effect can "
-            "make the interval, so that it may hold 0 where the test sees a difference. The "
-            "bootstrap by instance is narrower, and too narrow where few instances differ."
-        )
-    else:
-        yield "Newcombe: method 10 for paired proportions, of independent pairs."
     yield (
         f"Bootstrap: expanded percentile interval of {count(resampled.resamples)} resamples, seed "
         f"{resampled.seed}; drawn are whole instances with all their cells in both arms, or whole "

@@ -13,7 +13,7 @@ from reports.format import (
 )
 from reports.rendering.order import some, some_names
 from reports.rendering.resources import resources
-from reports.statistics import sign_flip
+from reports.statistics import PairedTest
 from reports.types import ArmSummary, Comparison, Note, Plan, Resampled, Source, State
 
 
@@ -118,11 +118,10 @@ def _about_suspicion(
         "resolved, as the official verdict says, but the audit doubts them"
     )
     if resampled and suspect.keys() & {resampled.baseline, resampled.candidate}:
-        pair = comparisons[0]
-        p = p_value(pair.decides(sign_flip(resampled.trusted_leads.counts)))
+        p = p_value(PairedTest(resampled.trusted, resampled.trusted_leads).p_value())
         told += (
             f"; without them the difference is {points(resampled.trusted.difference)} points, "
-            f"{pair.decisive} = {p}"
+            f"p = {p}"
         )
     yield Note("warning", f"{told}.")
 
@@ -252,9 +251,9 @@ def _about_repeats(source: Source, arms: tuple[ArmSummary, ...]) -> Iterator[Not
         yield Note(
             "note",
             f"Each instance is planned {planned}. Rates are over cells (instance × "
-            "repeat). Their intervals count each instance once, and the p-values are those of the "
-            "sign-flip permutation test over instances: neither treats the repeats of an "
-            "instance as independent.",
+            "repeat). The interval of a rate counts each instance once; p-values and intervals of "
+            "differences estimate how alike the repeats of an instance are. Neither treats them as "
+            "independent.",
         )
 
 

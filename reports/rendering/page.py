@@ -72,16 +72,15 @@ TRACES = (
      "attempts.reused_usd, experiments.derived_from"),
     ("tokens, calls, time", "marts/arms.sql", "attempts.*_tokens, model_calls, duration_s"),
     ("paired table", "marts/pairs.sql", "marts.cells of both arms by instance and repeat"),
-    ("exact and mid-p p-values", "marts/leads.sql → statistics.sign_flip", "marts.cells of both "
-     "arms by instance and repeat"),
+    ("p, interval of a difference", "marts/leads.sql → statistics.PairedTest", "marts.cells of "
+     "both arms by instance and repeat"),
     ("declared comparisons", "marts/plans.sql → plans.read_plans", "experiments.primary_*, "
      "experiments.family, experiments.declared_at, attempts.started_at"),
-    ("Holm p, declared", "statistics.holm", "decisive p of the declared comparisons"),
-    ("Holm p and BH p, all", "statistics.holm, statistics.benjamini_hochberg", "decisive p of all "
-     "pairs without controls"),
+    ("Holm p, declared", "statistics.holm", "p of the declared comparisons"),
+    ("Holm p and BH p, all", "statistics.holm, statistics.benjamini_hochberg", "p of all pairs "
+     "without controls"),
     ("not worse by the margin", "statistics.is_non_inferior", "95 % interval of the difference, "
      "experiments.primary_margin"),
-    ("difference by Newcombe", "statistics.newcombe_interval", "paired table, instances"),
     ("difference of cost, cost per resolved cell", "statistics.difference_of_amounts, "
      "statistics.cost_per_resolved", "marts.cells with known costs in both arms"),
     ("what is resampled", "resampled.read_resampled", "marts.cells of both arms by instance and "

@@ -13,6 +13,12 @@ from reports.types import Comparison, Report
 
 TITLE = "Every pair of arms"
 
+HEADER: Row = (
+    "baseline", "candidate", "comparison", "both", "only baseline", "only candidate", "neither",
+    "difference, points", "95 % interval", "p", "Holm p, declared", "Holm p, all", "BH p, all",
+    "cost ratio", "priced pairs",
+)  # fmt: skip
+
 LISTED = 200
 """Maximum number of pairs to list: declared ones, then those with the lowest p-values."""
 
@@ -25,7 +31,7 @@ def pairs_section(report: Report) -> Section | None:
     shown = listed(pairs)
     origin = roots(report)
     rows = tuple(_row(pair, origin[pair.baseline] == origin[pair.candidate]) for pair in shown)
-    table = Table(_caption(pairs, shown), _header(pairs[0]), rows, 3)
+    table = Table(_caption(pairs, shown), HEADER, rows, 3)
     return Section("pairs", TITLE, _summary(pairs), (table,), tuple(_footnotes(report)))
 
 
@@ -38,7 +44,7 @@ def declared_lines(report: Report) -> Iterator[str]:
         yield (
             f"{pair.candidate} against {pair.baseline} ({pair.role}): "
             f"{points(pair.table.difference)} points (95 % interval {_interval(pair)}); "
-            f"{pair.decisive} = {p_value(pair.decisive_p_value)}, {adjusted_p(pair)} by Holm; "
+            f"p = {p_value(pair.p_value)}, {adjusted_p(pair)} by Holm; "
             f"cost ratio {ratio(pair.cost_ratio)}{over}"
         )
 
@@ -55,7 +61,7 @@ def listed(pairs: Sequence[Comparison]) -> tuple[Comparison, ...]:
         pairs,
         key=lambda pair: (
             pair.role == "exploratory",
-            pair.decisive_p_value,
+            pair.p_value,
             -abs(pair.table.difference) if pair.table.pairs else 0.0,
         ),
     )
@@ -94,14 +100,6 @@ def _caption(pairs: Sequence[Comparison], shown: Sequence[Comparison]) -> str:
     )
 
 
-def _header(first: Comparison) -> Row:
-    return (
-        "baseline", "candidate", "comparison", "both", "only baseline", "only candidate", "neither",
-        "difference, points", "95 % interval", first.decisive, "Holm p, declared", "Holm p, all",
-        "BH p, all", "cost ratio", "priced pairs",
-    )  # fmt: skip
-
-
 def _row(pair: Comparison, shares_draws: bool) -> Row:
     table = pair.table
     return (
@@ -114,7 +112,7 @@ def _row(pair: Comparison, shares_draws: bool) -> Row:
         count(table.neither),
         points(table.difference) if table.pairs else DASH,
         _interval(pair),
-        p_value(pair.decisive_p_value),
+        p_value(pair.p_value),
         adjusted_p(pair),
         _shown(pair.holm_p_value),
         _shown(pair.false_discovery_p_value),
@@ -137,7 +135,7 @@ def _footnotes(report: Report) -> Iterator[str]:
         "Holm p, all, and BH p, all: adjusted over all pairs of arms without controls. Holm limits "
         "the chance of any false alarm among all pairs; BH, by Benjamini and Hochberg (1995), the "
         "expected share of false alarms among the pairs below the level. Intervals are those of "
-        "single pairs (Newcombe 1998), not adjusted."
+        "single pairs, not adjusted: each holds the differences that the test of p does not reject."
     )
     yield (
         f"`durabench report {report.source.experiment} --compare BASELINE CANDIDATE` adds a page "

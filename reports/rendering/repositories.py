@@ -48,8 +48,8 @@ def _dollars(value: float) -> str:
 def questions() -> Iterator[str]:
     """Yield a sentence on the question that each kind of interval answers."""
     yield (
-        "Newcombe, and intervals by instance: how far could the number be off if other instances "
-        "of the same repositories had been drawn?"
+        "Paired test, and intervals by instance: how far could the number be off if other "
+        "instances of the same repositories had been drawn?"
     )
     yield (
         "Intervals by repository: how far could it be off if other repositories had been drawn? "

@@ -1,8 +1,8 @@
 """The statistics of a report, one small function each, with its reference.
 
 proportions  a share of cells and its interval
-paired       two arms over the same cells: table, tests, interval of the difference, margin
-signflip     the exact test behind all p-values, by instance
+paired       two arms over the same cells: table, test of the difference, its interval, margin
+sums         the exact distribution behind this test
 bootstrap    resampling of instances or repositories, for any function of sums
 amounts      cost, tokens and time: ratios, differences of means
 studentized  differences of skewed amounts and cost per resolved cell, for few instances
@@ -28,34 +28,33 @@ from reports.statistics.fieller import fieller_interval
 from reports.statistics.frontier import efficient_frontier
 from reports.statistics.netbenefit import acceptability, net_benefit, preferred
 from reports.statistics.paired import (
+    PairedTest,
     instance_leads,
     is_non_inferior,
-    mcnemar_exact,
-    mcnemar_mid_p,
-    newcombe_interval,
     paired_table,
+    single_leads,
 )
 from reports.statistics.power import (
-    effective_pairs,
+    Design,
+    detection_power,
     instances_needed,
-    mcnemar_power,
-    pairs_needed,
     smallest_detectable_difference,
 )
 from reports.statistics.proportions import wilson_interval
 from reports.statistics.ranks import kendall_tau
 from reports.statistics.repeats import mean_pass_at, pass_all_k, pass_at_k, repeat_correlation
-from reports.statistics.signflip import sign_flip
 from reports.statistics.studentized import cost_per_resolved, difference_of_amounts
 
 __all__ = [
     "Bootstrap",
+    "Design",
+    "PairedTest",
     "acceptability",
     "benjamini_hochberg",
     "cost_per_resolved",
+    "detection_power",
     "difference_of_amounts",
     "difference_of_means",
-    "effective_pairs",
     "efficient_frontier",
     "fieller_interval",
     "holm",
@@ -63,14 +62,9 @@ __all__ = [
     "instances_needed",
     "is_non_inferior",
     "kendall_tau",
-    "mcnemar_exact",
-    "mcnemar_mid_p",
-    "mcnemar_power",
     "mean_pass_at",
     "net_benefit",
-    "newcombe_interval",
     "paired_table",
-    "pairs_needed",
     "pass_all_k",
     "pass_at_k",
     "preferred",
@@ -78,7 +72,7 @@ __all__ = [
     "ratio_of_sums",
     "repeat_correlation",
     "settings_for",
-    "sign_flip",
+    "single_leads",
     "smallest_detectable_difference",
     "wilson_interval",
 ]

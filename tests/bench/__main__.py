@@ -21,9 +21,9 @@ from tests.bench import (
     mini_runner,
     opening,
     overhead,
+    paired,
     program,
     queue,
-    repeats,
     rows,
     scale,
     service,
@@ -50,7 +50,7 @@ BENCHES: dict[str, Callable[..., Sequence[Bound | Ratio]]] = {
     "queue": queue.run,
     "gateway": gateway.run,
     "program": program.run,
-    "repeats": repeats.run,
+    "paired": paired.run,
     "trajectories": trajectories.run,
     "graph": graph.run,
     "chat": chat.run,
@@ -73,6 +73,10 @@ def main() -> int:
         type=_number_of_cells,
         help="of growth: sizes of its runs instead of those that the promises are about",
     )
+    parser.add_argument("--seed", type=int, default=1, help="of paired")
+    parser.add_argument(
+        "--designs", nargs="+", type=_design, help="of paired: instances x repeats, such as 15x20"
+    )
     arguments = parser.parse_args()
     if (arguments.model or arguments.api_base) and "chat" not in arguments.which:
         parser.error("--model and --api-base are options of chat: name it")
@@ -81,6 +85,8 @@ def main() -> int:
     options: dict[str, dict[str, Any]] = {
         "chat": {"model": arguments.model, "api_base": arguments.api_base},
         "growth": {"cells": arguments.cells} if arguments.cells else {},
+        "paired": {"seed": arguments.seed}
+        | ({"designs": arguments.designs} if arguments.designs else {}),
     }
     # With it, every program that is started compiles our modules again, but no installed package.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -93,6 +99,12 @@ def main() -> int:
     for figure in measured:
         print(figure)
     return 0 if all(figure.holds for figure in measured) else 1
+
+
+def _design(text: str) -> tuple[int, int]:
+    """Return instances and repeats."""
+    instances, repeats = map(int, text.split("x"))
+    return instances, repeats
 
 
 def _number_of_cells(text: str) -> int:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from scipy.stats import binomtest
 
 from agent.journal import Limit
 from flows.experiments.declaration import BUILT_IN
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
-from reports.statistics import mcnemar_exact
 from tests.bench.worth import arms_of, run, table
 
 SAME_SKILL = ("loop-ptc", "loop-subagents", "loop-cells")
@@ -140,7 +140,9 @@ def _discordant(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> tuple[int
     """Return how many pairs only the first and only the second resolved, and the p-value."""
     only_first = sum(own["resolved"] and not theirs["resolved"] for own, theirs in pairs)
     only_second = sum(theirs["resolved"] and not own["resolved"] for own, theirs in pairs)
-    return only_first, only_second, mcnemar_exact(only_first, only_second)
+    discordant = only_first + only_second
+    p_value = float(binomtest(only_first, discordant).pvalue) if discordant else 1.0
+    return only_first, only_second, p_value
 
 
 if __name__ == "__main__":

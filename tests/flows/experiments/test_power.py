@@ -7,7 +7,12 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.experiments.power import Assumption, Question, answer
-from reports.statistics import mcnemar_power, pairs_needed, smallest_detectable_difference
+from reports.statistics import (
+    Design,
+    detection_power,
+    instances_needed,
+    smallest_detectable_difference,
+)
 from tests.reports.lake_fixture import LakeBuilder
 
 pytestmark = pytest.mark.sampled(2)
@@ -46,40 +51,43 @@ def measured(tmp_path: Path) -> LakeBuilder:
 
 
 def test_instances_give_the_smallest_difference() -> None:
-    """One attempt per instance detects the difference of as many pairs. Repeats make it smaller."""
-    one, two = answer(Question(500, 2, None, 0.8), ASSUMED)
-    assert one.difference == smallest_detectable_difference(500, 0.3, 0.8)
-    assert two.difference == smallest_detectable_difference(663, 0.3, 0.8)
-    assert (one.instances, two.instances) == (500, 500)
+    """A number of instances gives the smallest difference it detects. Repeats make it smaller."""
+    one, two = answer(Question(60, 2, None, 0.8), ASSUMED)
+    for repeats, row in enumerate((one, two), 1):
+        design = Design(60, repeats, 0.3, 0.0, 0.5)
+        assert row.difference == smallest_detectable_difference(design, 0.8)
+    assert (one.instances, two.instances) == (60, 60)
+    assert two.difference < 0.9 * one.difference
 
 
 def test_a_difference_gives_the_instances() -> None:
     """A difference gives the number of instances needed, and the power of the planned instances."""
-    one, two, three = answer(Question(100, 3, 0.1, 0.8), ASSUMED)
-    assert one.instances == pairs_needed(0.3, 0.1, 0.8) == 249
-    assert one.power == mcnemar_power(100, 0.3, 0.1)
-    assert (two.instances, three.instances) == (190, 169)
-    assert one.power < two.power < three.power
+    one, two = answer(Question(60, 2, 0.15, 0.8), ASSUMED)
+    design = Design(60, 1, 0.3, 0.15, 0.5)
+    assert one.instances == instances_needed(design, 0.8)
+    assert one.power == detection_power(design)
+    assert two.instances < 0.9 * one.instances
+    assert two.power > 1.1 * one.power
 
 
 def test_repeats_that_always_agree_add_nothing() -> None:
     """Repeats do not reduce the number of instances if the repeats of an instance always agree."""
     rows = answer(Question(None, 3, 0.1, 0.8), Assumption(0.3, "assumed", 1.0, "assumed"))
-    assert [row.instances for row in rows] == [249, 249, 249]
+    assert [row.instances for row in rows] == [241, 241, 241]
 
 
 def test_the_table_shows_the_answer_and_what_it_assumes() -> None:
     """The table shows the answer and its rates, each marked as given or assumed."""
-    output = printed("--instances", "500", "--repeats", "2", "--discordance", "0.3")
+    output = printed("--instances", "60", "--repeats", "2", "--discordance", "0.3")
     assert "smallest detectable difference" in output
-    assert "7.1 points" in output
-    assert "Exact two-sided McNemar test at 5.0 %" in output
+    assert "The paired test of the report, two-sided at 5.0 %" in output
+    assert "With repeats: in 4,000 simulated runs" in output
     assert "Discordance 30.0 %: given" in output
     assert "correlate by 0.50: assumed" in output
     output = printed("--instances", "100", "--difference", "0.1", "--discordance", "0.3")
-    assert "249" in output
+    assert "241" in output
     assert "power with 100" in output
-    assert "37.3 %" in output
+    assert "40.9 %" in output
     assert "correlate" not in output
 
 

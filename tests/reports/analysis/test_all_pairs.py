@@ -6,13 +6,19 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, false_discovery_control
+from scipy.stats import false_discovery_control
 from statsmodels.stats.multitest import multipletests
 
 from reports.analysis.paired import read_comparisons
 from reports.build import build
 from reports.relations import open_marts
-from reports.statistics import benjamini_hochberg, holm
+from reports.statistics import (
+    PairedTest,
+    benjamini_hochberg,
+    holm,
+    paired_table,
+    single_leads,
+)
 from reports.types import Plan
 from tests.reports.lake_fixture import LakeBuilder, attempt_row, evaluation_row
 
@@ -83,14 +89,14 @@ def fill(lake: LakeBuilder, arms: dict[str, float], instances: int) -> dict[str,
 
 
 def test_every_pair_has_p_values_over_all_pairs(lake: LakeBuilder) -> None:
-    """The adjusted p-values of a lake are those of independent McNemar tests."""
+    """The adjusted p-values of a lake are those of its tables."""
     verdicts = fill(lake, {"a": 0.3, "b": 0.5, "c": 0.55, "d": 0.0}, 60)
     comparisons = build(lake.root, "trial").comparisons
     raw = []
     for pair in comparisons:
         sides = list(zip(verdicts[pair.baseline], verdicts[pair.candidate], strict=True))
-        only = sides.count((True, False)), sides.count((False, True))
-        raw.append(binomtest(only[0], sum(only)).pvalue if sum(only) else 1.0)
+        table = paired_table(*zip(*sides, strict=True))
+        raw.append(PairedTest(table, single_leads(table)).p_value())
     assert [pair.p_value for pair in comparisons] == pytest.approx(raw)
     assert [pair.false_discovery_p_value for pair in comparisons] == pytest.approx(
         false_discovery_control(raw)

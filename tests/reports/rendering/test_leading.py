@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from reports.build import build
-from reports.format import points
+from reports.format import p_value, points
 from reports.rendering import markdown, page
 from reports.rendering.leading import Leading, describe
 from reports.rendering.lines import Line
-from reports.statistics import newcombe_interval
-from reports.types import PairedTable, Report
+from reports.statistics import PairedTest
+from reports.types import InstanceLeads, PairedTable, Report
 from tests.reports.lake_fixture import LakeBuilder
 
 pytestmark = pytest.mark.sampled(4)
@@ -47,18 +47,15 @@ def repeated(lake: LakeBuilder) -> LakeBuilder:
     return lake
 
 
-def test_one_attempt_at_every_instance_has_newcombes_interval(two_arms: LakeBuilder) -> None:
-    """Without repeats, the pair has Newcombe's interval and both of McNemar's p-values."""
+def test_difference_and_p_are_of_one_test(two_arms: LakeBuilder) -> None:
+    """The pair has one interval of the difference and one p-value, both of the same test."""
     found = leading(two_arms)
     assert line(found, "difference, points") == Line(
-        "difference, points", "0.0", f"{MINUS}49.5 to +49.5", "4 pairs", "Newcombe"
+        "difference, points", "0.0", f"{MINUS}74.2 to +74.2", "4 pairs", "paired test"
     )
-    assert line(found, "exact McNemar p").value == "1.00"
-    assert line(found, "mid-p McNemar p") == Line(
-        "mid-p McNemar p", "0.750", DASH, "2 discordant pairs", "mid-p, two-sided"
-    )
+    assert line(found, "p") == Line("p", "1.00", DASH, "2 discordant pairs", "paired test")
     assert found.pass_at == ()
-    assert any(note.startswith("Newcombe: method 10") for note in found.footnotes)
+    assert sum(note.startswith("Paired test: p is twice") for note in found.footnotes) == 1
 
 
 def test_amounts_come_as_ratio_and_as_difference(two_arms: LakeBuilder) -> None:
@@ -129,25 +126,21 @@ def test_an_experiment_that_has_not_begun_has_dashes(lake: LakeBuilder) -> None:
     assert "ratio of cost" not in found.summary
 
 
-def test_repeats_have_an_interval_and_a_test_over_instances(repeated: LakeBuilder) -> None:
-    """With repeats, interval and test count instances, not cells."""
+def test_repeats_are_tested_by_instance(repeated: LakeBuilder) -> None:
+    """With repeats, interval and test take the repeats of an instance together."""
     found = leading(repeated)
-    expected = newcombe_interval(PairedTable(1, 0, 2, 1), pairs=2)
-    limits = f"{points(expected.low)} to {points(expected.high)}"
+    test = PairedTest(PairedTable(1, 0, 2, 1), InstanceLeads({(2, 1): 2}))
+    limits = f"{points(test.interval().low)} to {points(test.interval().high)}"
+    p = p_value(test.p_value())
     assert line(found, "difference, points") == Line(
-        "difference, points", "+50.0", limits, "4 pairs", "Newcombe over instances"
+        "difference, points", "+50.0", limits, "4 pairs", "paired test"
     )
     complete = line(found, "difference, complete pairs, points")
     assert (complete.value, complete.interval) == ("+50.0", limits)
-    assert line(found, "exact sign-flip p") == Line(
-        "exact sign-flip p", "0.500", DASH, "2 of 2 instances differ", "exact, two-sided"
-    )
-    assert line(found, "mid-p sign-flip p").value == "0.250"
-    assert line(found, "mid-p sign-flip p, complete pairs").value == "0.250"
+    assert line(found, "p") == Line("p", p, DASH, "2 of 2 instances differ", "paired test")
+    assert line(found, "p, complete pairs").value == p
     assert line(found, "difference by instance, points").method == "bootstrap by instance"
-    text = markdown.render(build(repeated.root, "trial")) + " ".join(found.footnotes)
-    assert "McNemar" not in text
-    assert "too small" not in text
+    assert any("not taken for independent" in note for note in found.footnotes)
 
 
 def test_instances_that_do_not_differ_leave_no_certainty(lake: LakeBuilder) -> None:
@@ -179,8 +172,8 @@ def test_one_arm_has_no_leading_pair(lake: LakeBuilder) -> None:
 def test_the_summary_names_method_level_resamples_and_seed(two_arms: LakeBuilder) -> None:
     """The summary for the terminal states method, level, resamples and seed in one sentence."""
     assert leading(two_arms).summary == (
-        f"Difference of resolution 0.0 points (95 % interval {MINUS}49.5 to +49.5, Newcombe); "
-        f"exact McNemar p = 1.00, mid-p = 0.750; ratio of cost 3.00{TIMES} (95 % interval "
+        f"Difference of resolution 0.0 points (95 % interval {MINUS}74.2 to +74.2), p = 1.00, "
+        f"paired test; ratio of cost 3.00{TIMES} (95 % interval "
         f"3.00{TIMES} to 3.00{TIMES}, bootstrap by instance, 10,000 resamples, seed 1)."
     )
 

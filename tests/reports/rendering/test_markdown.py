@@ -33,7 +33,7 @@ def test_the_golden_rows(two_arms: LakeBuilder) -> None:
     """Rows have percentages with one decimal, and dollars and p-values with three digits."""
     text = render(build(two_arms.root, "trial"))
     for line in (
-        "**careful resolves as many as quick (2 of 4 against 2 of 4, exact McNemar p = 1.00, not "
+        "**careful resolves as many as quick (2 of 4 against 2 of 4, p = 1.00, not "
         "distinguishable from chance); it costs 3.00\N{MULTIPLICATION SIGN} as much ($1.50 against "
         "$0.500 per instance).**",
         "| quick | test/model | 4 | 2 | 50.0 % | 15.0 % to 85.0 % | $2.00 | $0.500 | $1.00 | 2.0 "
@@ -41,13 +41,13 @@ def test_the_golden_rows(two_arms: LakeBuilder) -> None:
         "| quick resolved | 1 | 1 |",
         "| not resolved | 1 | 1 |",
         "| quick | careful | primary | 1 | 1 | 1 | 1 | 0.0 | "
-        "\N{MINUS SIGN}49.5 to +49.5 | 1.00 | 1.00 | 1.00 | 1.00 | "
+        "\N{MINUS SIGN}74.2 to +74.2 | 1.00 | 1.00 | 1.00 | 1.00 | "
         "3.00\N{MULTIPLICATION SIGN} | 4 |",
         "| quick | 400 | 160 | 40 | 80 | 20 |",
         "Only careful: `i3`.",
         "Only quick: `i2`.",
-        "| difference, points | 0.0 | \N{MINUS SIGN}49.5 to +49.5 | 4 pairs | Newcombe |",
-        "| mid-p McNemar p | 0.750 | \N{EN DASH} | 2 discordant pairs | mid-p, two-sided |",
+        "| difference, points | 0.0 | \N{MINUS SIGN}74.2 to +74.2 | 4 pairs | paired test |",
+        "| p | 1.00 | \N{EN DASH} | 2 discordant pairs | paired test |",
         "| cost, difference per cell | +$1.00 | +$1.00 to +$1.00 | 4 pairs | bootstrap-t by "
         "instance |",
     ):

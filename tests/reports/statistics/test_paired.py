@@ -2,154 +2,222 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import xlogy
+from scipy.stats import binom, binomtest, multinomial
 
 from reports.statistics import (
     Bootstrap,
-    effective_pairs,
+    PairedTest,
     holm,
+    instance_leads,
     is_non_inferior,
-    mcnemar_exact,
-    mcnemar_mid_p,
-    mcnemar_power,
-    newcombe_interval,
     paired_table,
-    smallest_detectable_difference,
+    single_leads,
     wilson_interval,
 )
-from reports.types import Interval, PairedTable
+from reports.types import InstanceLeads, Interval, PairedTable
 
 counts = st.integers(0, 200)
 tables = st.builds(PairedTable, counts, counts, counts, counts)
 verdicts = st.lists(st.tuples(*[st.sampled_from([True, False, None])] * 2), max_size=50)
 
 
-@pytest.mark.parametrize(
-    ("cells", "low", "high"),
-    [
-        ((36, 12, 2, 0), 0.0569, 0.3404),
-        ((20, 12, 2, 16), 0.0562, 0.3292),
-        ((18, 12, 2, 18), 0.0562, 0.3290),
-        ((36, 14, 0, 0), 0.1528, 0.4167),
-        ((35, 14, 0, 1), 0.1461, 0.4175),
-        ((18, 14, 0, 18), 0.1441, 0.3963),
-        ((2, 97, 1, 0), 0.8721, 0.9854),
-        ((0, 29, 1, 0), 0.6666, 0.9882),
-        ((1, 98, 0, 1), 0.9171, 0.9916),
-        ((0, 30, 0, 0), 0.8395, 1.0),
-        ((54, 0, 0, 0), -0.0664, 0.0664),
-        ((53, 0, 0, 1), -0.0729, 0.0729),
-        ((30, 0, 0, 24), -0.0358, 0.0358),
-        ((27, 0, 0, 27), -0.0351, 0.0351),
-    ],
+leads = st.dictionaries(
+    st.tuples(st.integers(1, 5), st.integers(-5, 5)).filter(lambda key: abs(key[1]) <= key[0]),
+    st.integers(1, 12),
+    min_size=1,
+    max_size=6,
 )
-def test_newcombe_gives_the_intervals_of_his_examples(
-    cells: tuple[int, int, int, int], low: float, high: float
-) -> None:
-    """The intervals equal those of Newcombe's table III, method 10.
 
-    Newcombe (1998), Statistics in Medicine 17, 2635-2650.
+
+def single(table: PairedTable) -> PairedTest:
+    """Return the test of a table in which every pair is an instance."""
+    return PairedTest(table, single_leads(table))
+
+
+def repeated(counts: dict[tuple[int, int], int]) -> PairedTest:
+    """Return a test of instances in which each instance has no more differing pairs than it must.
+
+    The keys are numbers of pairs and leads.
     """
-    both, only_candidate, only_baseline, neither = cells
-    interval = newcombe_interval(PairedTable(both, only_baseline, only_candidate, neither))
-    assert interval.low == pytest.approx(low, abs=5.1e-5)
-    assert interval.high == pytest.approx(high, abs=5.1e-5)
+    found = InstanceLeads(counts)
+    first = sum(-lead * number for (_, lead), number in counts.items() if lead < 0)
+    second = sum(lead * number for (_, lead), number in counts.items() if lead > 0)
+    return PairedTest(PairedTable(0, first, second, found.pairs - first - second), found)
 
 
+tests = st.one_of(st.builds(single, tables), st.builds(repeated, leads))
+
+
+@settings(max_examples=150, deadline=None)
+@given(tests)
+def test_p_and_interval_never_contradict_each_other(test: PairedTest) -> None:
+    """The p-value is below 5 % exactly if the interval excludes 0."""
+    interval, p = test.interval(), test.p_value()
+    assert (p < 0.05) == (not interval.low <= 0 <= interval.high) or abs(p - 0.05) < 1e-4
+
+
+@settings(max_examples=100, deadline=None)
+@given(tests)
+def test_the_limits_are_just_not_rejected(test: PairedTest) -> None:
+    """Each limit has a p-value of 5 %, or is an end of the range, and the difference is inside."""
+    interval = test.interval()
+    for limit in (interval.low, interval.high):
+        assert abs(limit) == 1 or test.p_value(limit) == pytest.approx(0.05, rel=1e-2)
+    if test.table.pairs:
+        assert -1 <= interval.low <= test.table.difference <= interval.high <= 1
+        assert interval.low < interval.high
+
+
+@settings(max_examples=100, deadline=None)
 @given(tables)
-def test_newcombe_is_antisymmetric_and_holds_the_difference(table: PairedTable) -> None:
-    """Swapping the arms or counting failures mirrors the interval. It contains the difference."""
-    interval = newcombe_interval(table)
+def test_swapping_the_arms_or_counting_failures_mirrors_the_interval(table: PairedTable) -> None:
+    """The test has no direction."""
+    test = single(table)
     swapped = PairedTable(table.both, table.only_candidate, table.only_baseline, table.neither)
     failures = PairedTable(table.neither, table.only_candidate, table.only_baseline, table.both)
-    for mirrored in (newcombe_interval(swapped), newcombe_interval(failures)):
-        assert (-mirrored.high, -mirrored.low) == pytest.approx((interval.low, interval.high))
-    assert -1 - 1e-12 <= interval.low <= interval.high <= 1 + 1e-12
-    if table.pairs:
-        assert interval.low <= table.difference <= interval.high
+    interval = test.interval()
+    for mirrored in (single(swapped), single(failures)):
+        assert mirrored.p_value() == pytest.approx(test.p_value(), rel=1e-9)
+        found = mirrored.interval()
+        assert (-found.high, -found.low) == pytest.approx((interval.low, interval.high), abs=1e-5)
 
 
-def test_newcombe_without_correlation_adds_the_squares_of_wilson() -> None:
-    """For uncorrelated arms, the interval adds the squared distances of Wilson's limits."""
-    table = PairedTable(both=6, only_baseline=6, only_candidate=14, neither=14)
-    first, second = wilson_interval(12, 40), wilson_interval(20, 40)
-    below = ((0.5 - second.low) ** 2 + (first.high - 0.3) ** 2) ** 0.5
-    assert newcombe_interval(table).low == pytest.approx(0.2 - below)
+@pytest.mark.parametrize(("first", "second"), [(1, 7), (6, 16), (40, 73)])
+def test_pairs_that_all_differ_have_mcnemars_exact_p(first: int, second: int) -> None:
+    """If all pairs differ, p is that of McNemar's exact test. If most agree, it is between that
+    and the mid-p of Fagerland et al. (2013)."""
+    exact = binomtest(first, first + second).pvalue
+    assert single(PairedTable(0, first, second, 0)).p_value() == pytest.approx(exact, rel=1e-9)
+    mid = exact - binom.pmf(min(first, second), first + second, 0.5)
+    assert mid < single(PairedTable(300, first, second, 200)).p_value() < exact
 
 
-def test_newcombe_closes_in_on_the_difference() -> None:
+@settings(max_examples=60, deadline=None)
+@given(tables.filter(lambda table: table.pairs > 0), st.floats(-0.9, 0.9))
+def test_the_restricted_model_has_the_largest_likelihood(
+    table: PairedTable, difference: float
+) -> None:
+    """No other share of differing pairs with the same difference makes the table more likely."""
+    model = single(table)._fitted(difference)
+    concordant = table.both + table.neither
+
+    def log_likelihood(first: float) -> float:
+        chances = (first, first + difference, 1 - 2 * first - difference)
+        observed = (table.only_baseline, table.only_candidate, concordant)
+        return sum(xlogy(n, max(chance, 0.0)) for n, chance in zip(observed, chances, strict=True))
+
+    least, most = max(0.0, -difference), (1 - difference) / 2
+    best = log_likelihood(model.only_baseline)
+    for step in range(101):
+        other = log_likelihood(least + (most - least) * step / 100)
+        assert best >= other - 1e-6 * max(1.0, abs(other))
+
+
+@pytest.mark.parametrize("pairs", [23, 50])
+@pytest.mark.parametrize("difference", [0.0, -0.05, -0.1, -0.2])
+def test_the_errors_keep_their_level_at_every_share(pairs: int, difference: float) -> None:
+    """Over all shares of differing pairs, each side errs in at most 2.5 %, summed over all
+    tables. The upper limit of false "not worse" at a loss of the margin is one of these sides."""
+    found = [
+        (first, second, single(PairedTable(0, first, second, pairs - first - second)))
+        for first in range(pairs + 1)
+        for second in range(pairs + 1 - first)
+    ]
+    sides = np.array([test._known(difference) for _, _, test in found]) <= 0.025
+    first, second = np.array([(a, b) for a, b, _ in found]).T
+    least = max(0.0, -difference)
+    for share in np.linspace(least, (1 - difference) / 2, 42)[:-1]:
+        chances = (share, share + difference, 1 - 2 * share - difference)
+        cells = np.column_stack([first, second, pairs - first - second])
+        weights = multinomial(pairs, chances).pmf(cells)
+        assert (weights @ sides <= 0.025).all()
+
+
+def test_without_pairs_nothing_is_known() -> None:
+    """Without pairs, the interval is the whole range from -1 to 1, and p is 1."""
+    test = single(PairedTable(0, 0, 0, 0))
+    assert (test.interval(), test.p_value()) == (Interval(-1, 1), 1.0)
+
+
+def test_the_interval_closes_in_on_the_difference() -> None:
     """With a hundred times as many pairs, the interval is about a tenth as wide."""
-    small, large = PairedTable(30, 10, 20, 40), PairedTable(3000, 1000, 2000, 4000)
-    few, many = newcombe_interval(small), newcombe_interval(large)
-    assert (many.high - many.low) * 10 == pytest.approx(few.high - few.low, rel=0.05)
+    few, many = (single(PairedTable(30 * n, 10 * n, 20 * n, 40 * n)).interval() for n in (1, 100))
+    assert (many.high - many.low) * 10 == pytest.approx(few.high - few.low, rel=0.1)
 
 
-def test_newcombe_without_pairs_knows_nothing() -> None:
-    """Without pairs, the interval is the whole range from -1 to 1."""
-    assert newcombe_interval(PairedTable(0, 0, 0, 0)) == Interval(-1, 1)
-
-
+@settings(max_examples=40, deadline=None)
 @given(
-    st.builds(PairedTable, *[st.integers(0, 12)] * 4).filter(lambda table: table.pairs > 0),
+    st.builds(PairedTable, *[st.integers(0, 12)] * 4).filter(lambda table: table.pairs > 1),
     st.integers(2, 20),
 )
-def test_newcombe_over_instances_ignores_identical_repeats(
-    table: PairedTable, repeats: int
-) -> None:
-    """Identical repeats do not change the interval over instances."""
-    cells = (table.both, table.only_baseline, table.only_candidate, table.neither)
-    copied = PairedTable(*(repeats * each for each in cells))
-    once = newcombe_interval(table)
-    again = newcombe_interval(copied, pairs=table.pairs)
-    assert (again.low, again.high) == pytest.approx((once.low, once.high), abs=1e-12)
+def test_identical_repeats_change_nothing(table: PairedTable, repeats: int) -> None:
+    """Repeats that are copies say as much as one of them."""
+    copies = PairedTest(
+        PairedTable(
+            repeats * table.both,
+            repeats * table.only_baseline,
+            repeats * table.only_candidate,
+            repeats * table.neither,
+        ),
+        InstanceLeads(
+            {(repeats, repeats * lead): n for (_, lead), n in single_leads(table).counts.items()}
+        ),
+    )
+    once = single(table)
+    assert copies.p_value() == pytest.approx(once.p_value(), abs=1e-9)
+    found, expected = copies.interval(), once.interval()
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-5)
 
 
-def test_an_arm_that_resolves_every_repeat_has_an_interval() -> None:
-    """Rounding never makes more of the resolved cells than of all cells."""
-    pairs = 97.60975732052906  # times 169, by 169, is a little more
-    interval = newcombe_interval(PairedTable(0, 0, 169, 0), pairs=pairs)
-    assert 0.9 < interval.low < interval.high == 1
+def test_repeats_that_scatter_say_more_than_one() -> None:
+    """If the repeats of an instance scatter, the interval is narrower than that of copies."""
+    scattered = {(5, lead): 10 for lead in (-1, 0, 0, 1, 2)} | {(5, 0): 20}
+    apart = repeated(scattered)
+    table = apart.table
+    few = PairedTable(
+        0,
+        round(table.only_baseline / 5),
+        round(table.only_candidate / 5),
+        50 - table.discordant // 5,
+    )
+    narrow, wide = apart.interval(), single(few).interval()
+    assert narrow.high - narrow.low < 0.8 * (wide.high - wide.low)
 
 
-@given(tables.filter(lambda table: table.pairs > 0), st.data())
-def test_newcombe_is_never_narrower_with_fewer_pairs(
-    table: PairedTable, data: st.DataObject
-) -> None:
-    """Fewer effective pairs never narrow the interval, which always contains the difference."""
-    few = data.draw(st.floats(0.5, table.pairs))
-    many = data.draw(st.floats(few, table.pairs))
-    wide, narrow = newcombe_interval(table, pairs=few), newcombe_interval(table, pairs=many)
-    for interval in (wide, narrow):
-        assert -1 <= interval.low <= table.difference <= interval.high <= 1
-        assert interval.low < interval.high
-    assert wide.high - wide.low >= narrow.high - narrow.low - 1e-12
+def test_leads_of_another_table_are_refused() -> None:
+    """Leads that do not add up to the table raise ValueError."""
+    with pytest.raises(ValueError, match="not the leads of"):
+        PairedTest(PairedTable(1, 2, 3, 1), InstanceLeads({(1, 1): 7}))
 
 
-@pytest.mark.parametrize("pairs", [0, -1, 7.5])
-def test_a_wrong_number_of_effective_pairs_is_refused(pairs: float) -> None:
-    """A number of effective pairs that is not positive or exceeds the table's raises ValueError."""
-    with pytest.raises(ValueError, match="a table of 7 pairs cannot be worth"):
-        newcombe_interval(PairedTable(1, 2, 3, 1), pairs=pairs)
+def test_leads_are_counted_by_instance() -> None:
+    """Leads are summed by instance. A cell without a verdict is not resolved."""
+    found = instance_leads(
+        ["x", "y", "x", "z", "x", "y"],
+        [True, False, None, True, False, True],
+        [True, True, True, None, True, None],
+    )
+    assert found == InstanceLeads({(3, 2): 1, (2, 0): 1, (1, -1): 1})
+    assert (found.instances, found.pairs, found.total, found.differing) == (3, 6, 1, 2)
+    assert instance_leads([], [], []) == InstanceLeads({})
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: mcnemar_exact(-1, 3),
-        lambda: mcnemar_mid_p(3, -1),
         lambda: PairedTable(1, -1, 0, 0),
         lambda: PairedTable(0, 0, 0, 0).difference,
-        lambda: mcnemar_power(-5, 0.3, 0.1),
-        lambda: smallest_detectable_difference(-5, 0.3, 0.8),
-        lambda: effective_pairs(-5, 2, 0.5),
-        lambda: effective_pairs(5, 0, 0.5),
         lambda: Bootstrap(confidence=1),
         lambda: Bootstrap(confidence=0),
         lambda: Bootstrap(resamples=0),
         lambda: wilson_interval(1, 2, confidence=1),
-        lambda: newcombe_interval(PairedTable(1, 1, 1, 1), confidence=1.5),
+        lambda: single(PairedTable(1, 1, 1, 1)).interval(confidence=1.5),
+        lambda: single(PairedTable(1, 1, 1, 1)).p_value(1.5),
         lambda: holm([1.2]),
         lambda: holm([0.5, -0.1]),
     ],
@@ -158,32 +226,6 @@ def test_impossible_arguments_are_a_value_error(wrong: Callable[[], object]) -> 
     """Impossible arguments raise ValueError."""
     with pytest.raises(ValueError, match="."):
         wrong()
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "exact", "mid_p"),
-    [(1, 7, 0.070, 0.039), (6, 16, 0.052, 0.035)],
-)
-def test_mid_p_gives_the_values_of_fagerland(
-    first: int, second: int, exact: float, mid_p: float
-) -> None:
-    """The values equal those of Fagerland et al. (2013) for both of their examples."""
-    assert mcnemar_exact(first, second) == pytest.approx(exact, abs=5e-4)
-    assert mcnemar_mid_p(first, second) == pytest.approx(mid_p, abs=5e-4)
-
-
-@given(st.integers(0, 300), st.integers(0, 300))
-def test_mid_p_is_symmetric_and_below_the_exact_value(first: int, second: int) -> None:
-    """The mid-p value is symmetric and never above the exact p-value."""
-    p = mcnemar_mid_p(first, second)
-    assert p == pytest.approx(mcnemar_mid_p(second, first), abs=1e-12)
-    assert 0 < p <= mcnemar_exact(first, second) <= 1
-
-
-def test_mid_p_with_equal_counts_loses_half_of_what_both_tails_share() -> None:
-    """With equal counts, the mid-p value is 1 minus half the probability of the observed table."""
-    assert mcnemar_mid_p(1, 1) == pytest.approx(1 - 0.5 / 2)
-    assert mcnemar_mid_p(0, 0) == 1.0
 
 
 @given(verdicts, st.randoms())

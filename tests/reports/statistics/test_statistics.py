@@ -1,12 +1,11 @@
-"""Wilson's interval and McNemar's test, compared with statsmodels and published examples."""
+"""Wilson's interval, compared with statsmodels and published examples."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint
 
-from reports.statistics import mcnemar_exact, wilson_interval
+from reports.statistics import wilson_interval
 
 
 @pytest.mark.parametrize(
@@ -53,22 +52,3 @@ def test_wilson_refuses_impossible_counts(successes: int, trials: int) -> None:
     """Negative successes, or more successes than trials, raise ValueError."""
     with pytest.raises(ValueError, match="successes of"):
         wilson_interval(successes, trials)
-
-
-def test_mcnemar_gives_the_value_of_fagerland_2013() -> None:
-    """The p-value equals that of Fagerland et al. (2013) for 1 and 7 discordant pairs."""
-    assert mcnemar_exact(1, 7) == pytest.approx(0.0703125, abs=1e-12)
-
-
-@given(st.integers(0, 300), st.integers(0, 300))
-def test_mcnemar_equals_statsmodels_and_is_symmetric(first: int, second: int) -> None:
-    """The p-value equals that of statsmodels, whichever arm comes first."""
-    p = mcnemar_exact(first, second)
-    expected = float(mcnemar([[0, first], [second, 0]], exact=True).pvalue)
-    assert p == pytest.approx(min(1.0, expected), abs=1e-9)
-    assert p == mcnemar_exact(second, first)
-
-
-def test_mcnemar_without_discordant_pairs_is_one() -> None:
-    """Without discordant pairs, the p-value is 1."""
-    assert mcnemar_exact(0, 0) == 1.0
