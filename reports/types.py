@@ -299,12 +299,9 @@ class Resampled:
     candidate: str
     resamples: int
     seed: int
-    difference: Estimate | None
-    """Difference of the resolution rates, resampled by instance. Only an indication if few
-    instances differ."""
     difference_by_repository: Estimate | None
-    """The same difference, resampled by repository. Only an indication if there are few
-    repositories or one of them holds most instances. None if a repository is not known, as the
+    """Difference of the resolution rates, resampled by repository. Only an indication if there are
+    few repositories or one of them holds most instances. None if a repository is not known, as the
     estimates of `costs_by_repository` are then."""
     costs_by_repository: Costs
     """Costs of the priced pairs, resampled by repository."""
@@ -328,9 +325,6 @@ class Resampled:
     cells."""
     candidate_cost_per_resolved: Estimate | None
     ratio_of_costs_per_resolved: Estimate | None
-    baseline_pass_at: Mapping[int, Estimate]
-    """pass@k by k, from 1 to the number of repeats."""
-    candidate_pass_at: Mapping[int, Estimate]
 
 
 class Cell(NamedTuple):

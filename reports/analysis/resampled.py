@@ -16,7 +16,6 @@ from reports.statistics import (
     difference_of_amounts,
     difference_of_means,
     instance_leads,
-    mean_pass_at,
     paired_table,
     ratio_of_costs_per_resolved,
     ratio_of_sums,
@@ -99,7 +98,6 @@ def read_resampled(
         candidate=candidate,
         resamples=bootstrap.resamples,
         seed=bootstrap.seed,
-        difference=_difference(verdicts, instances, bootstrap),
         difference_by_repository=_difference(verdicts, repositories, bootstrap)
         if repositories
         else None,
@@ -125,8 +123,6 @@ def read_resampled(
         ratio_of_costs_per_resolved=ratio_of_costs_per_resolved(
             spent[0], solved[0], spent[1], solved[1], payers, bootstrap
         ),
-        baseline_pass_at=_pass_at(verdicts[0], instances, bootstrap),
-        candidate_pass_at=_pass_at(verdicts[1], instances, bootstrap),
     )
 
 
@@ -214,10 +210,3 @@ def _amounts(pairs: Sequence[_Pair], name: str, bootstrap: Bootstrap) -> Amounts
         ratio=ratio_of_sums(*amounts, instances, bootstrap),
         difference=difference_of_amounts(*amounts, instances, bootstrap),
     )
-
-
-def _pass_at(
-    resolved: Sequence[bool], instances: Sequence[int], bootstrap: Bootstrap
-) -> Mapping[int, Estimate]:
-    depths = range(1, 1 + len(instances) // max(1, len(set(instances))))
-    return mean_pass_at(resolved, instances, depths, bootstrap) if depths else {}

@@ -11,7 +11,6 @@ from reports.format import (
     count,
     mean,
     p_value,
-    percent,
     plural,
     points,
     ratio,
@@ -47,17 +46,6 @@ PAIRED = "paired test"
 
 
 @dataclass(frozen=True)
-class PassLine:
-    """Chance that at least one of k attempts resolves an instance, by arm."""
-
-    k: int
-    baseline: str
-    baseline_interval: str
-    candidate: str
-    candidate_interval: str
-
-
-@dataclass(frozen=True)
 class Leading:
     """The report's numbers on the leading pair."""
 
@@ -67,8 +55,6 @@ class Leading:
     groups: tuple[Group, ...]
     """Groups on resolution, amounts, cost per resolved cell and sensitivity. A group is empty if
     none of its numbers is known for any pair."""
-    pass_at: tuple[PassLine, ...]
-    """Lines by k. Empty without repeats."""
     footnotes: tuple[str, ...]
 
 
@@ -91,7 +77,6 @@ def describe(report: Report) -> Leading | None:
             Group("Costs by repository", tuple(costs_by_repository(resampled))),
             *with_unknown_costs(resampled),
         ),
-        pass_at=tuple(_pass_at(resampled)) if repeats > 1 else (),
         footnotes=(
             *_footnotes(pair, resampled, repeats),
             *_footnotes_of_declared(report),
@@ -224,13 +209,6 @@ def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
     yield from _other_table(
         "without suspect verdicts", resampled.trusted, resampled.trusted_leads, suspect
     )
-    if pair.has_repeats:
-        yield estimate_line(
-            "difference by instance, points",
-            resampled.difference,
-            points,
-            plural(pair.leads.instances, "instance"),
-        )
     by_repository = resampled.difference_by_repository
     yield estimate_line(
         "difference by repository, points",
@@ -251,15 +229,6 @@ def _other_table(what: str, table: PairedTable, leads: InstanceLeads, over: str)
     else:
         yield Line(name, DASH, DASH, over, DASH)
     yield Line(f"p, {what}", p_value(test.p_value()), DASH, over, PAIRED)
-
-
-def _pass_at(resampled: Resampled) -> Iterator[PassLine]:
-    for k in resampled.baseline_pass_at:
-        baseline, candidate = (
-            estimate_line("", arm[k], percent, "")
-            for arm in (resampled.baseline_pass_at, resampled.candidate_pass_at)
-        )
-        yield PassLine(k, baseline.value, baseline.interval, candidate.value, candidate.interval)
 
 
 def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator[str]:
@@ -299,11 +268,6 @@ def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator
     )
     if resampled.unknown_costs:
         yield REPLACED
-    if repeats > 1:
-        yield (
-            "pass@k: chance that at least one of k attempts resolves an instance, unbiased, as a "
-            "mean over the instances; intervals by the same bootstrap."
-        )
 
 
 def _footnotes_of_declared(report: Report) -> Iterator[str]:

@@ -193,26 +193,6 @@ def _leading(pair: Comparison, leading: Leading) -> Iterable[str]:
         )
         if group.lines:
             yield _table((group.title, *header), rows, remarks=2)
-    if leading.pass_at:
-        names = (
-            quote_text(pair.baseline),
-            "95 % interval",
-            quote_text(pair.candidate),
-            "95 % interval",
-        )
-        yield _table(
-            ("pass@k", *names),
-            (
-                (
-                    f"pass@{line.k}",
-                    line.baseline,
-                    line.baseline_interval,
-                    line.candidate,
-                    line.candidate_interval,
-                )
-                for line in leading.pass_at
-            ),
-        )
     yield "\n".join(f"- {quote_text(footnote)}" for footnote in leading.footnotes)
 
 

@@ -42,7 +42,7 @@ from reports.statistics.power import (
 )
 from reports.statistics.proportions import wilson_interval
 from reports.statistics.ranks import kendall_tau
-from reports.statistics.repeats import mean_pass_at, pass_all_k, pass_at_k, repeat_correlation
+from reports.statistics.repeats import pass_all_k, pass_at_k, repeat_correlation
 from reports.statistics.studentized import cost_per_resolved, difference_of_amounts
 
 __all__ = [
@@ -62,7 +62,6 @@ __all__ = [
     "instances_needed",
     "is_non_inferior",
     "kendall_tau",
-    "mean_pass_at",
     "net_benefit",
     "paired_table",
     "pass_all_k",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from reports.statistics.bootstrap import Bootstrap, Clusters, cluster_totals
-from reports.types import Estimate
+from reports.statistics.bootstrap import Clusters, cluster_totals
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,23 +50,6 @@ def pass_all_k(attempts: ArrayLike, resolved: ArrayLike, k: int) -> NDArray[np.f
 
     made, passed = np.asarray(attempts), np.asarray(resolved)
     return 1 - pass_at_k(made, made - passed, k)
-
-
-def mean_pass_at(
-    resolved: ArrayLike, instances: Clusters, depths: Sequence[int], bootstrap: Bootstrap
-) -> Mapping[int, Estimate]:
-    """Return the mean pass@k over the instances of an arm for each k, resampled by instance.
-
-    A row is an attempt: its verdict and its instance.
-
-    Raises:
-        ValueError: as from `pass_at_k`, or there are no instances.
-    """
-    import numpy as np
-
-    totals = cluster_totals([[1.0] * len(instances), resolved], instances)
-    chances = [pass_at_k(totals[:, 0], totals[:, 1], k) for k in depths]
-    return dict(zip(depths, bootstrap.means(np.column_stack(chances)), strict=True))
 
 
 def repeat_correlation(values: ArrayLike, instances: Clusters) -> float | None:

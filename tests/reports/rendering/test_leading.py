@@ -54,7 +54,6 @@ def test_difference_and_p_are_of_one_test(two_arms: LakeBuilder) -> None:
         "difference, points", "0.0", f"{MINUS}74.2 to +74.2", "4 pairs", "paired test"
     )
     assert line(found, "p") == Line("p", "1.00", DASH, "2 discordant pairs", "paired test")
-    assert found.pass_at == ()
     assert sum(note.startswith("Paired test: p is twice") for note in found.footnotes) == 1
 
 
@@ -139,7 +138,6 @@ def test_repeats_are_tested_by_instance(repeated: LakeBuilder) -> None:
     assert (complete.value, complete.interval) == ("+50.0", limits)
     assert line(found, "p") == Line("p", p, DASH, "2 of 2 instances differ", "paired test")
     assert line(found, "p, complete pairs").value == p
-    assert line(found, "difference by instance, points").method == "bootstrap by instance"
     assert any("not taken for independent" in note for note in found.footnotes)
 
 
@@ -151,14 +149,20 @@ def test_instances_that_do_not_differ_leave_no_certainty(lake: LakeBuilder) -> N
             for repeat in range(2):
                 lake.cell(arm, instance, repeat=repeat, repo=instance[:4].replace("__", "/"))
     found = leading(lake)
-    assert line(found, "difference by instance, points").interval == "unlimited"
     assert line(found, "difference by repository, points").interval == "unlimited"
 
 
-def test_pass_at_k_is_shown_for_repeats(repeated: LakeBuilder) -> None:
-    """With repeats, pass@k is shown for each k up to the number of repeats."""
-    shown = [(line.k, line.baseline, line.candidate) for line in leading(repeated).pass_at]
-    assert shown == [(1, "25.0 %", "75.0 %"), (2, "50.0 %", "100.0 %")]
+def test_a_statistic_has_one_place_and_one_interval(repeated: LakeBuilder) -> None:
+    """pass@1 is the rate of an arm, with the same interval, and pass@k is shown only once."""
+    report = build(repeated.root, "trial")
+    by_arm = {each.arm: each.pass_at[1] for each in report.breakdowns.repeats}
+    for arm in report.arms:
+        assert (by_arm[arm.name].value, by_arm[arm.name].interval) == (arm.rate, arm.interval)
+    assert markdown.render(report).count("pass@k: at least one of k") == 1
+    assert "pass@1" not in markdown.render(report)
+    names = [each.name for group in leading(repeated).groups for each in group.lines]
+    assert len(names) == len(set(names))
+    assert "difference by instance, points" not in names
 
 
 def test_one_arm_has_no_leading_pair(lake: LakeBuilder) -> None:
@@ -192,7 +196,6 @@ def test_markdown_and_page_show_every_line_and_footnote(
         for told in group.lines:
             cells = (told.name, told.value, told.interval, told.over, told.method)
             assert all(cell in text for cell in cells), told
-    assert "pass@k" in text
     assert all(note in text for note in found.footnotes)
 
 

@@ -18,7 +18,6 @@ from reports.statistics import (
     cost_per_resolved,
     difference_of_amounts,
     difference_of_means,
-    mean_pass_at,
     ratio_of_costs_per_resolved,
     ratio_of_sums,
     single_leads,
@@ -178,19 +177,6 @@ def test_the_difference_over_repeats_covers(covers: Covers) -> None:
         return difference_of_means(*repeated(generator), BOOTSTRAP)
 
     assert covers(draw, 2 / 3 - 1 / 2)
-
-
-def test_pass_at_k_covers(covers: Covers) -> None:
-    """pass@2 of three repeats has the promised coverage.
-
-    The true value is E[1 - (1-p)²] = 2/3 for a uniform p.
-    """
-
-    def draw(generator: np.random.Generator) -> Estimate | None:
-        resolved, _, instances = repeated(generator)
-        return mean_pass_at(resolved, instances, [2], BOOTSTRAP)[2]
-
-    assert covers(draw, 2 / 3)
 
 
 def test_resampling_by_repository_covers(covers: Covers) -> None:

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.statistics import Bootstrap, mean_pass_at, pass_at_k, repeat_correlation
+from reports.statistics import pass_at_k, repeat_correlation
 
-BOOTSTRAP = Bootstrap(resamples=2000)
 attempts_and_resolved = st.integers(1, 9).flatmap(
     lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))
 )
@@ -48,23 +47,6 @@ def test_pass_at_k_refuses_impossible_arguments(attempts: int, resolved: int, k:
     """An impossible k, or more resolved than attempted, raises ValueError."""
     with pytest.raises(ValueError, match="attempts"):
         pass_at_k(attempts, resolved, k)
-
-
-def test_mean_pass_at_weighs_instances_equally() -> None:
-    """Each instance has the same weight, however many attempts it has."""
-    instances = ["a"] * 4 + ["b"] * 2
-    found = mean_pass_at([1, 1, 0, 0, 0, 0], instances, [1, 2], BOOTSTRAP)[2]
-    assert found.value == pytest.approx((5 / 6 + 0) / 2)
-    assert found.clusters == 2
-
-
-def test_the_interval_of_pass_at_one_is_by_instance() -> None:
-    """Ten identical repeats of each instance give the same interval as one."""
-    resolved = [number % 3 == 0 for number in range(60)]
-    once = mean_pass_at(resolved, range(60), [1], BOOTSTRAP)[1]
-    ten = mean_pass_at(resolved * 10, list(range(60)) * 10, range(1, 3), BOOTSTRAP)[1]
-    assert ten.interval.low == pytest.approx(once.interval.low)
-    assert ten.interval.high == pytest.approx(once.interval.high)
 
 
 def test_repeat_correlation_gives_the_value_of_shrout_and_fleiss() -> None:
