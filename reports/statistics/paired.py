@@ -65,7 +65,7 @@ def instance_leads(
 
 
 def single_leads(table: PairedTable) -> InstanceLeads:
-    """Return the leads of a table in which every pair is an instance of its own."""
+    """Return the leads of a table in which no two pairs are of the same instance."""
     counts = {
         (1, -1): table.only_baseline,
         (1, 0): table.both + table.neither,

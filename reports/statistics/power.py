@@ -3,7 +3,9 @@
 `discordance` is the share of pairs of cells that only one of the two arms resolves. `difference`
 is the rate of the candidate minus the baseline's. With a difference of d at a discordance of s,
 only the better arm resolves (s + d) / 2 of the pairs, and only the other one (s - d) / 2.
-`correlation` is that of the leads of two repeats of an instance, as in `Model`.
+`correlation` is that of the leads of two repeats of an instance. Each instance has a lead of its
+own. Each of its repeats has this lead with the square root of the correlation as its chance, and
+otherwise one that is drawn anew.
 
 Without repeats the power is a sum over all numbers of discordant pairs: Duffy, S. W. (1984).
 Asymptotic and exact power for the McNemar test and its analogue with R controls per case.
@@ -218,9 +220,12 @@ def _experiments(design: Design) -> Iterator[PairedTest]:
         for better in range(repeats + 1 - worse)
     ])  # fmt: skip
     cells = np.column_stack([kinds, repeats - kinds.sum(axis=1)])
-    chances = (1 - design.correlation) * multinomial(repeats, pair).pmf(cells)
-    for copy, chance in zip(((repeats, 0), (0, repeats), (0, 0)), pair, strict=True):
-        chances[(kinds == copy).all(axis=1)] += design.correlation * chance
+    followed = sqrt(design.correlation)
+    chances = np.zeros(len(cells))
+    for common, chance in enumerate(pair):
+        shares = (1 - followed) * np.array(pair)
+        shares[common] += followed
+        chances += chance * multinomial(repeats, shares / shares.sum()).pmf(cells)
     generator = np.random.default_rng(0)
     drawn = generator.multinomial(design.instances, chances / chances.sum(), size=RUNS)
     worse, better = (drawn @ kinds).T.tolist()

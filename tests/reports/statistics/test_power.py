@@ -69,8 +69,8 @@ def test_power_with_repeats_is_that_of_simulated_reports(design: Design) -> None
     chances = [first, 1 - design.discordance, design.discordance - first]
     shape = (runs, design.instances, design.repeats)
     cells = generator.choice([-1, 0, 1], p=chances, size=shape)
-    alike = generator.random((runs, design.instances, 1)) < design.correlation
-    cells = np.where(alike, cells[:, :, :1], cells)
+    common = generator.choice([-1, 0, 1], p=chances, size=(runs, design.instances, 1))
+    cells = np.where(generator.random(shape) < design.correlation**0.5, common, cells)
     found = 0
     for run in cells:
         only = int((run < 0).sum()), int((run > 0).sum())
