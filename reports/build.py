@@ -200,18 +200,23 @@ def _latest_primary(source: Source, names: list[str]) -> Pair | None:
 
 
 def _best_pair(arms: tuple[ArmSummary, ...]) -> Pair | None:
-    """Return the arm that resolves the largest share as the candidate, and the next as baseline.
+    """Return the next best arm as baseline and the arm that resolves the largest share.
 
-    Of equal arms, the cheaper one comes first. Controls and arms without an attempt are only taken
-    if there are no others.
+    Of equal arms, the cheaper one comes first. Of two arms, the first one is the baseline. Controls
+    and arms without an attempt are only taken if there are no others.
     """
 
-    def rank(arm: ArmSummary) -> tuple[bool, bool, float, float]:
+    def rank(arm: ArmSummary) -> tuple[float, float]:
         cost = arm.cost_per_instance
-        return arm.is_control, not arm.started, -arm.rate, inf if cost is None else cost
+        return -arm.rate, inf if cost is None else cost
 
-    best, following = (*sorted(arms, key=rank)[:2], None, None)[:2]
-    return None if best is None or following is None else (following.name, best.name)
+    contenders = [arm for arm in arms if arm.started and not arm.is_control]
+    if len(contenders) > 2:
+        best, following, *_ = sorted(contenders, key=rank)
+        return following.name, best.name
+    by_interest = sorted(arms, key=lambda arm: arm.is_control)
+    first, second = (*(arm.name for arm in by_interest[:2]), None, None)[:2]
+    return None if first is None or second is None else (first, second)
 
 
 def _complete_pair(

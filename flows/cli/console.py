@@ -64,13 +64,17 @@ def history(lake: Lake, found: "History") -> None:
 def _arms(built: "Report", width: int) -> list[RenderableType]:
     """Return the arms by rate, as a table or, if that is too wide, as names with numbers below.
 
-    Columns of which nothing is known are left out, and so are all but the best of many arms.
+    Columns of which nothing is known are left out. Of many arms, only the best and those of the
+    leading pair are shown.
     """
     from reports.format import count
     from reports.rendering.order import ranked
 
     arms = ranked(built)
-    shown, columns = arms[:SHOWN_ARMS], _columns(arms)
+    pair = built.comparisons[0] if built.comparisons else None
+    leading = (pair.baseline, pair.candidate) if pair else ()
+    shown = [arm for place, arm in enumerate(arms) if place < SHOWN_ARMS or arm.name in leading]
+    columns = _columns(shown)
     table = Table("arm", *columns)
     for row, arm in enumerate(shown):
         table.add_row(escape(arm.name), *(texts[row] for texts in columns.values()))

@@ -165,6 +165,8 @@ def _cost(report: Report, pair: Comparison) -> str:
     if pair.cost_ratio is None:
         return f"it costs {amounts}{where}"
     estimate = report.resampled and report.resampled.cost.ratio
+    if pair.cost_ratio == 1:
+        return f"it costs the same{where} ({amounts})"
     if estimate and estimate.interval.low <= 1 <= estimate.interval.high:
         limits = interval_text(estimate.interval, ratio)
         return (

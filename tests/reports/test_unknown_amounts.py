@@ -97,8 +97,9 @@ def test_costs_are_compared_on_the_pairs_that_have_both(partly: Report) -> None:
     """
     told = headline(partly)
     assert told.endswith(
-        f"it costs 1.20{TIMES} as much on the 2 of 4 pairs with both costs known ($1.20 against "
-        "$1.00 per instance)."
+        "a difference in cost is not shown on the 2 of 4 pairs with both costs known "
+        f"(1.20{TIMES}, 95 % interval 0.900{TIMES} to 1.50{TIMES}; $1.20 against $1.00 per "
+        "instance)."
     )
     leading = describe(partly)
     assert leading

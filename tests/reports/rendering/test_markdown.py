@@ -33,9 +33,9 @@ def test_the_golden_rows(two_arms: LakeBuilder) -> None:
     """Rows have percentages with one decimal, and dollars and p-values with three digits."""
     text = render(build(two_arms.root, "trial"))
     for line in (
-        "**careful resolves as many as quick (2 of 4 against 2 of 4, p = 1.00, not "
-        "distinguishable from chance); it costs 3.00\N{MULTIPLICATION SIGN} as much ($1.50 against "
-        "$0.500 per instance).**",
+        "**careful resolves as many as quick (2 of 4 against 2 of 4, p = 1.00; \N{MINUS SIGN}74.2 "
+        "to +74.2 points are possible); it costs 3.00\N{MULTIPLICATION SIGN} as much ($1.50 "
+        "against $0.500 per instance).**",
         "| quick | test/model | 4 | 2 | 50.0 % | 15.0 % to 85.0 % | $2.00 | $0.500 | $1.00 | 2.0 "
         "| 10.0 s |",
         "| quick resolved | 1 | 1 |",
