@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from reports.analysis.breakdowns import read_breakdowns, with_work
 from reports.analysis.budgets import read_budgets
 from reports.analysis.failing import read_failures
+from reports.analysis.gradings import read_gradings
 from reports.analysis.harnesses import read_grid
 from reports.analysis.imputation import read_unknown_costs
+from reports.analysis.noise import read_noise
 from reports.analysis.paired import (
     read_arms,
     read_cells,
@@ -77,6 +79,7 @@ def build(
                 arms = tuple(arm for arm in arms if arm.name in pair)
                 comparisons = comparisons[:1]
             names = tuple(arm.name for arm in arms)
+            leading = next(iter(comparisons), None)
             best_first = sorted(arms, key=lambda arm: -arm.rate)
             worth = read_worth(connection, names)
             making.wait(SUMMED)
@@ -102,6 +105,8 @@ def build(
                 budgets=read_budgets(connection, names),
                 strata=read_strata(connection),
                 stops=read_stops(connection),
+                gradings=read_gradings(connection, names, leading),
+                noise=read_noise(connection, leading),
                 grid=read_grid(connection, arms),
                 trajectories=frozenset(),
             )

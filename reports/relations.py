@@ -57,6 +57,8 @@ SUMMED = (
     "unknown_costs",
     "order_strata",
     "budget_stops",
+    "gradings",
+    "telling_instances",
     "paid_attempts",
     "spending",
     "sharing",

@@ -9,9 +9,11 @@ from reports.breakdowns import Breakdowns, Strip
 from reports.economics import Budget, Costs, Worth
 from reports.estimates import Estimate as Estimate
 from reports.estimates import Interval as Interval
+from reports.gradings import Gradings
 from reports.harnesses import HarnessGrid
 from reports.leads import InstanceLeads as InstanceLeads
 from reports.losses import FailureClass, Failures, Spending
+from reports.noise import Noise
 from reports.sharing import Sharing
 from reports.strata import BudgetStops, OrderStratum
 from reports.tokens import Tokens as Tokens
@@ -447,6 +449,8 @@ class Report:
     strata: tuple[OrderStratum, ...]
     """Results by the position of the arm among the arms. Empty if no position is known."""
     stops: tuple[BudgetStops, ...]
+    gradings: Gradings
+    noise: Noise
     grid: HarnessGrid | None
     """The arms as harnesses × models, or None if they are none."""
     trajectories: frozenset[str]

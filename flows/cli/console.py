@@ -27,8 +27,10 @@ SHOWN_ARMS = 25
 
 def report(lake: Lake, built: "Report", compared: tuple[str, str] | None = None) -> None:
     """Print a report for the terminal: the arms, the declared comparisons, the answer, the page."""
+    from reports.rendering.gradings import gradings_line
     from reports.rendering.headline import headline
     from reports.rendering.leading import describe
+    from reports.rendering.noise import noise_line
     from reports.rendering.pairs import declared_lines
 
     for failed in built.audits:
@@ -43,6 +45,8 @@ def report(lake: Lake, built: "Report", compared: tuple[str, str] | None = None)
     if leading:
         show(leading.summary)
     for line in declared_lines(built):
+        show(line)
+    for line in filter(None, (noise_line(built.noise), gradings_line(built))):
         show(line)
     show(headline(built), "bold")
     show(f"Report: {report_files.page_path(lake, built.source.experiment, compared)}")

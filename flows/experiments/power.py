@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from flows.display import terminal
 from flows.display.terminal import out
 from flows.errors import UsageError
 from flows.storage import report_files
@@ -72,12 +73,20 @@ def show(
         ReportError: the experiment or the lake does not exist.
     """
     _check(question)
-    found = _assume(discordance, earlier, correlation, lake_path)
+    if earlier is not None and discordance is not None:
+        raise UsageError("give either --discordance or --from, not both")
+    built = report_files.read(Lake.existing(lake_path), earlier) if earlier else None
+    found = _assume(discordance, built, correlation)
     try:
         rows = answer(question, found)
     except ValueError as error:
         raise UsageError(str(error)) from None
     out().print(_table(question, found, rows))
+    if built:
+        from reports.rendering.noise import noise_line, telling_line
+
+        for line in filter(None, (noise_line(built.noise), telling_line(built.noise))):
+            terminal.show(line)
 
 
 def answer(question: Question, found: Assumption) -> list[Row]:
@@ -126,17 +135,11 @@ def _check(question: Question) -> None:
 
 
 def _assume(
-    discordance: float | None,
-    earlier: str | None,
-    correlation: float | None,
-    lake_path: str | None,
+    discordance: float | None, built: "Report | None", correlation: float | None
 ) -> Assumption:
     rate = (DISCORDANCE, "assumed") if discordance is None else (discordance, "given")
     alike = (CORRELATION, "assumed") if correlation is None else (correlation, "given")
-    if earlier is not None:
-        if discordance is not None:
-            raise UsageError("give either --discordance or --from, not both")
-        built = report_files.read(Lake.existing(lake_path), earlier)
+    if built:
         rate = _earlier_discordance(built)
         if correlation is None:
             alike = _earlier_correlation(built) or alike
@@ -168,19 +171,8 @@ def _earlier_discordance(built: "Report") -> tuple[float, str]:
 
 def _earlier_correlation(built: "Report") -> tuple[float, str] | None:
     """Return the correlation in an experiment's leading pair; None if its cells do not repeat."""
-    from reports.statistics import repeat_correlation
-
-    pair = built.comparisons[0]
-    resolved = {
-        (cell.arm, cell.instance_id, cell.repeat): cell.state == "resolved" for cell in built.cells
-    }
-    rows = [
-        (instance, resolved[pair.candidate, instance, repeat] - verdict)
-        for (arm, instance, repeat), verdict in resolved.items()
-        if arm == pair.baseline and (pair.candidate, instance, repeat) in resolved
-    ]
-    found = repeat_correlation([value for _, value in rows], [instance for instance, _ in rows])
-    return None if found is None else (found, f"that of {built.source.experiment}")
+    split = built.noise.split
+    return None if split is None else (split.correlation, f"that of {built.source.experiment}")
 
 
 def _table(question: Question, found: Assumption, rows: list[Row]) -> Table:

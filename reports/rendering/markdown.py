@@ -21,10 +21,12 @@ from reports.quoting import quote_code, quote_text
 from reports.rendering import costs
 from reports.rendering.budgets import budget_section
 from reports.rendering.effort import effort_section
+from reports.rendering.gradings import gradings_section
 from reports.rendering.harnesses import grid_section
 from reports.rendering.headline import headline
 from reports.rendering.instances import instances_section
 from reports.rendering.leading import Leading, describe
+from reports.rendering.noise import noise_section
 from reports.rendering.order import MANY_ARMS, ranked, ranked_spending
 from reports.rendering.pairs import pairs_section
 from reports.rendering.resources import resources
@@ -60,6 +62,8 @@ def render(report: Report) -> str:
         *(_section(sharing) if (sharing := sharing_section(report)) else ()),
         *(_section(pairs) if (pairs := pairs_section(report)) else ()),
         *(_section(strata) if (strata := strata_section(report)) else ()),
+        *(_section(gradings) if (gradings := gradings_section(report)) else ()),
+        *(_section(noise) if (noise := noise_section(report)) else ()),
         *(_section(grid) if (grid := grid_section(report)) else ()),
         "## Source",
         _source(report),

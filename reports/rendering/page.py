@@ -25,11 +25,13 @@ from reports.rendering.budgets import budget_section
 from reports.rendering.drawing import colour_index
 from reports.rendering.drawn import Figures, draw_all
 from reports.rendering.effort import effort_section
+from reports.rendering.gradings import gradings_section
 from reports.rendering.harnesses import grid_section
 from reports.rendering.instances import instances_section
 from reports.rendering.leading import describe
 from reports.rendering.markdown import span
 from reports.rendering.marks import MARKS
+from reports.rendering.noise import noise_section
 from reports.rendering.order import MANY_ARMS, TALL, ranked, ranked_spending
 from reports.rendering.pairs import pairs_section
 from reports.rendering.resources import resources
@@ -103,6 +105,13 @@ TRACES = (
     ("unknown costs replaced, bounds", "marts/unknown_costs.sql → imputation.compare_unknown, "
      "imputation.read_unknown_costs", "marts.cells that ran"),
     ("complete pairs", "statistics.paired_table", "marts.cells with a verdict in both arms"),
+    ("wrong verdicts that turn the test, or the sign", "marts/leads.sql → "
+     "statistics.wrong_verdicts_for_another_test, wrong_verdicts_for_another_sign",
+     "marts.cells of both arms"),
+    ("verdicts that flip", "marts/gradings.sql", "evaluations.resolved, evaluations.gradings, "
+     "evaluations.audit_reasons"),
+    ("parts of the variance", "noise.read_noise → statistics.split_variance", "marts.cells of both "
+     "arms, marts/gradings.sql"),
     ("repository of an instance", "resampled.read_resampled", "attempts.repo"),
 )  # fmt: skip
 """Numbers of the report, each with the file of `reports/` that computes it and its source."""
@@ -141,6 +150,8 @@ def render(report: Report, figures: Callable[[], Figures | None] = lambda: None)
             "pairs": pairs_section(report),
             "sharing": sharing_section(report),
             "strata": strata_section(report),
+            "gradings": gradings_section(report),
+            "noise": noise_section(report),
             "grid": grid_section(report),
         },
         "sides": read_sides(report),

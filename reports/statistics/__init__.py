@@ -6,7 +6,8 @@ sums         the exact distribution behind this test
 bootstrap    resampling of instances or repositories, for any function of sums
 amounts      cost, tokens and time: ratios, differences of means
 studentized  differences of skewed amounts and cost per resolved cell, for few instances
-repeats      repeated attempts at an instance: pass@k and intraclass correlation
+repeats      repeated attempts at an instance: pass@k, parts of the variance, intraclass correlation
+fragility    wrong verdicts that a test survives
 families     several comparisons at once
 ranks        agreement of two rankings
 frontier     arms that no other arm or mixture of arms beats on cost and resolution
@@ -25,6 +26,11 @@ from reports.statistics.amounts import (
 from reports.statistics.bootstrap import Bootstrap, settings_for
 from reports.statistics.families import benjamini_hochberg, holm
 from reports.statistics.fieller import fieller_interval
+from reports.statistics.fragility import (
+    Verdicts,
+    wrong_verdicts_for_another_sign,
+    wrong_verdicts_for_another_test,
+)
 from reports.statistics.frontier import efficient_frontier
 from reports.statistics.netbenefit import acceptability, net_benefit, preferred
 from reports.statistics.paired import (
@@ -42,13 +48,14 @@ from reports.statistics.power import (
 )
 from reports.statistics.proportions import wilson_interval
 from reports.statistics.ranks import kendall_tau
-from reports.statistics.repeats import pass_all_k, pass_at_k, repeat_correlation
+from reports.statistics.repeats import pass_all_k, pass_at_k, split_variance
 from reports.statistics.studentized import cost_per_resolved, difference_of_amounts
 
 __all__ = [
     "Bootstrap",
     "Design",
     "PairedTest",
+    "Verdicts",
     "acceptability",
     "benjamini_hochberg",
     "cost_per_resolved",
@@ -69,9 +76,11 @@ __all__ = [
     "preferred",
     "ratio_of_costs_per_resolved",
     "ratio_of_sums",
-    "repeat_correlation",
     "settings_for",
     "single_leads",
     "smallest_detectable_difference",
+    "split_variance",
     "wilson_interval",
+    "wrong_verdicts_for_another_sign",
+    "wrong_verdicts_for_another_test",
 ]

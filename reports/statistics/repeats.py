@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reports.noise import Split
 from reports.statistics.bootstrap import Clusters, cluster_totals
 
 if TYPE_CHECKING:
@@ -52,17 +53,19 @@ def pass_all_k(attempts: ArrayLike, resolved: ArrayLike, k: int) -> NDArray[np.f
     return 1 - pass_at_k(made, made - passed, k)
 
 
-def repeat_correlation(values: ArrayLike, instances: Clusters) -> float | None:
-    """Return the similarity of the repeats of an instance: 0 as by chance, 1 all the same.
+def split_variance(values: ArrayLike, instances: Clusters) -> Split | None:
+    """Split the variance of values, such as paired differences of verdicts, by instance.
 
-    It is the intraclass correlation of a one-way analysis of variance, ICC(1), for values such
-    as the paired differences of verdicts. A value below 0 counts as 0. Return None if it is
-    undefined: without an instance that repeats, or with all values equal.
+    A row is a value and its instance. The parts are the moment estimates of a one-way model with
+    random effects; a part between instances below 0 counts as 0. They are those of the law of total
+    variance: Var(E[value | instance]) and E[Var(value | instance)]. Return None without an
+    instance that repeats, or with all values equal.
 
-    Shrout, P. E. and Fleiss, J. L. (1979). Intraclass correlations: uses in assessing rater
-    reliability. Psychological Bulletin 86, 420-428. Unequal numbers of repeats: Donner, A.
-    (1986). A review of inference procedures for the intraclass correlation coefficient in the
-    one-way random effects model. International Statistical Review 54, 67-82.
+    Searle, S. R., Casella, G. and McCulloch, C. E. (1992). Variance Components. Wiley, chapter
+    3. Unequal numbers of repeats: Donner, A. (1986). A review of inference procedures for the
+    intraclass correlation coefficient in the one-way random effects model. International
+    Statistical Review 54, 67-82. For evaluations of language models: Miller, E. (2024). Adding
+    error bars to evals. arXiv:2411.00640, section 3.
     """
     import numpy as np
 
@@ -75,7 +78,5 @@ def repeat_correlation(values: ArrayLike, instances: Clusters) -> float | None:
     within = float((squares - sums**2 / sizes).sum()) / (count - groups)
     between = float((sums**2 / sizes).sum() - sums.sum() ** 2 / count) / (groups - 1)
     size = (count - float((sizes**2).sum()) / count) / (groups - 1)
-    spread = between + (size - 1) * within
-    if spread <= 0:
-        return None
-    return min(1.0, max(0.0, (between - within) / spread))
+    split = Split(max(0.0, (between - within) / size), max(0.0, within))
+    return split if split.total > 0 else None

@@ -24,6 +24,7 @@ def test_the_parts_come_in_the_order_of_importance(two_arms: LakeBuilder) -> Non
         "## How do the arms work, and where does the money go?",
         "## How much was wasted",
         "## Every pair of arms",
+        "## How wrong may the grader be?",
         "## Source",
     ]
     assert text.endswith("swebench 5.0.2\n")

@@ -1,0 +1,117 @@
+"""How many wrong verdicts the result of a paired test survives."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from reports.statistics.paired import PairedTest
+from reports.types import InstanceLeads, PairedTable
+
+
+class Verdicts(NamedTuple):
+    """The pairs of cells of an instance, counted by the arms that resolve them."""
+
+    alike: int
+    """Both or neither."""
+    ahead: int
+    """Only the leading arm."""
+    behind: int
+    """Only the other arm."""
+
+
+def wrong_verdicts_for_another_sign(leads: InstanceLeads) -> int:
+    """Return the fewest wrong verdicts with which the other arm truly resolves more cells.
+
+    One wrong verdict of one arm changes the total lead by one cell, so the number is the total lead
+    and one more. It is 1 for equal arms.
+    """
+    return abs(leads.total) + 1
+
+
+def wrong_verdicts_for_another_test(instances: Mapping[Verdicts, int], level: float) -> int | None:
+    """Return how many wrong verdicts make a significant test insignificant, or the reverse.
+
+    `instances` has the number of instances by their verdicts. The test is `PairedTest`, significant
+    below `level`. Each wrong verdict of one cell in one arm changes the lead at one instance by one
+    cell: towards the other arm for a significant test, towards the leading arm for another one.
+    The instances with the lowest leads come first, which leaves the variance as large or makes it
+    as small as possible.
+
+    Without repeats the number is the smallest with which the test turns. With repeats that many are
+    enough, and fewer may be. Return None if no number turns it: instances can be too few for any
+    significance.
+
+    The count of changed outcomes that turns a test: Walsh, M. et al. (2014). The statistical
+    significance of randomized controlled trial results is frequently fragile: a case for a
+    Fragility Index. Journal of Clinical Epidemiology 67, 622-628. Theirs are events of one arm
+    and Fisher's test.
+    """
+    start = Counter(instances)
+    is_significant = _p_value(start) < level
+    move = _fall if is_significant else _rise
+    total = sum((each.ahead - each.behind) * number for each, number in start.items())
+    room = sum((each.alike + 2 * each.behind) * number for each, number in start.items())
+    most = total if is_significant else room
+
+    def has_turned(wrong: int) -> bool:
+        return (_p_value(move(start, wrong)) < level) != is_significant
+
+    if most < 1 or not has_turned(most):
+        return None
+    return bisect_left(range(1, most), True, key=has_turned) + 1
+
+
+def _p_value(instances: Mapping[Verdicts, int]) -> float:
+    alike, ahead, behind = (
+        sum(each[place] * number for each, number in instances.items()) for place in range(3)
+    )
+    leads: Counter[tuple[int, int]] = Counter()
+    for each, number in instances.items():
+        if number:
+            leads[sum(each), each.ahead - each.behind] += number
+    return PairedTest(PairedTable(alike, behind, ahead, 0), InstanceLeads(leads)).p_value()
+
+
+def _fall(start: Mapping[Verdicts, int], cells: int) -> Counter[Verdicts]:
+    """Lower the leads by so many cells in all, one instance after another as far as it goes."""
+    moved = Counter(start)
+    for each in sorted(start, key=_by_lead):
+        far = each.alike + 2 * each.ahead
+        if not far:
+            continue
+        whole = min(start[each], cells // far)
+        moved[each] -= whole
+        moved[Verdicts(0, 0, sum(each))] += whole
+        cells -= whole * far
+        if whole < start[each]:
+            moved[each] -= 1
+            taken = min(each.alike, cells)
+            turned, rest = divmod(cells - taken, 2)
+            moved[
+                Verdicts(
+                    each.alike - taken + rest,
+                    each.ahead - turned - rest,
+                    each.behind + taken + turned,
+                )
+            ] += 1
+            break
+    return moved
+
+
+def _rise(start: Mapping[Verdicts, int], cells: int) -> Counter[Verdicts]:
+    """Raise the leads by so many cells in all, the lowest ones first."""
+    moved = Counter(start)
+    while cells:
+        lowest = min((one for one, left in moved.items() if left and one[0] + one[2]), key=_by_lead)
+        number = min(moved[lowest], cells)
+        alike, ahead, behind = lowest
+        moved[lowest] -= number
+        risen = (alike + 1, ahead, behind - 1) if behind else (alike - 1, ahead + 1, behind)
+        moved[Verdicts(*risen)] += number
+        cells -= number
+    return moved
+
+
+def _by_lead(each: Verdicts) -> tuple[int, Verdicts]:
+    return each.ahead - each.behind, each
