@@ -16,6 +16,7 @@ from reports.analysis.failing import read_failures
 from reports.analysis.gradings import read_gradings
 from reports.analysis.harnesses import read_grid
 from reports.analysis.imputation import read_unknown_costs
+from reports.analysis.looks import read_look
 from reports.analysis.noise import read_noise
 from reports.analysis.paired import (
     read_arms,
@@ -34,6 +35,7 @@ from reports.errors import ReportError
 from reports.lake import naming_damage, near, open_lake
 from reports.losses import Failures
 from reports.relations import AUDITS, COMPARED, SUMMED, Making
+from reports.rendering.looks import look_notes
 from reports.rendering.marks import MARKS
 from reports.rendering.notes import write_notes
 from reports.rendering.order import MANY_ARMS
@@ -119,7 +121,11 @@ def build(
             report = replace(
                 report,
                 audits=making.audits(),
-                notes=(*write_notes(source, arms, comparisons, resampled), *sharing_notes(sharing)),
+                notes=(
+                    *write_notes(source, arms, comparisons, resampled),
+                    *look_notes(read_look(connection, source, leading)),
+                    *sharing_notes(sharing),
+                ),
                 resampled=resampled,
                 cells=read_cells(connection, names, pair),
                 failures=read_failures(connection).of(names),

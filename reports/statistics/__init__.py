@@ -8,6 +8,7 @@ amounts      cost, tokens and time: ratios, differences of means
 studentized  differences of skewed amounts and cost per resolved cell, for few instances
 repeats      repeated attempts at an instance: pass@k, parts of the variance, intraclass correlation
 fragility    wrong verdicts that a test survives
+looks        evidence that is valid at every look
 families     several comparisons at once
 ranks        agreement of two rankings
 frontier     arms that no other arm or mixture of arms beats on cost and resolution
@@ -32,6 +33,7 @@ from reports.statistics.fragility import (
     wrong_verdicts_for_another_test,
 )
 from reports.statistics.frontier import efficient_frontier
+from reports.statistics.looks import paired_e_value
 from reports.statistics.netbenefit import acceptability, net_benefit, preferred
 from reports.statistics.paired import (
     PairedTest,
@@ -70,6 +72,7 @@ __all__ = [
     "is_non_inferior",
     "kendall_tau",
     "net_benefit",
+    "paired_e_value",
     "paired_table",
     "pass_all_k",
     "pass_at_k",

@@ -1,0 +1,72 @@
+"""What a report of an unfinished experiment says."""
+
+import pytest
+
+from reports.build import build
+from tests.reports.lake_fixture import LakeBuilder
+
+PRIMARY = {"primary_baseline": "plain", "primary_candidate": "careful"}
+
+
+def said(lake: LakeBuilder) -> list[str]:
+    """Return the notes on a running experiment."""
+    notes = build(lake.root, "trial").notes
+    return [note.text for note in notes if "unfinished" in note.text]
+
+
+def fill(lake: LakeBuilder, complete: int, planned: int, **columns: object) -> None:
+    """Write instances that only the second arm resolves, and one with half of its cells."""
+    ids = [f"i{number}" for number in range(planned)]
+    lake.declare(["plain", "careful"], ids, **columns)
+    for instance in ids[:complete]:
+        lake.cell("plain", instance, "unresolved")
+        lake.cell("careful", instance)
+    if complete < planned:
+        lake.cell("careful", ids[complete])
+
+
+def test_an_unfinished_experiment_can_be_decided(lake: LakeBuilder) -> None:
+    """Nine instances in one direction are enough: 2^9 / 10 is above 20."""
+    fill(lake, 9, 12, **PRIMARY)
+    assert said(lake) == [
+        "The experiment is unfinished: 9 of 12 instances are complete in both arms of the primary "
+        "comparison. What may be concluded now: careful resolves more than plain, however often "
+        "somebody looked (careful leads at 9, plain at 0 of them; e-value 51.2, decided at 5.0 % "
+        "from 20 on). P-values and intervals hold for one look at the end."
+    ]
+
+
+def test_an_unfinished_experiment_can_be_open(lake: LakeBuilder) -> None:
+    """Six instances in one direction decide nothing, although a p-value would be below 5 %."""
+    fill(lake, 6, 12, **PRIMARY)
+    [text] = said(lake)
+    assert "nothing yet about careful and plain" in text
+    assert "e-value 9.1" in text
+
+
+@pytest.mark.parametrize(
+    ("complete", "planned", "columns"),
+    [
+        (9, 9, PRIMARY),
+        (0, 9, PRIMARY),
+        (9, 12, {}),
+        (9, 12, {**PRIMARY, "environment": "imported"}),
+    ],
+)
+def test_nothing_is_said_where_nothing_can_be(
+    lake: LakeBuilder, complete: int, planned: int, columns: dict[str, object]
+) -> None:
+    """A finished or an empty experiment, one without a primary comparison, and an import."""
+    fill(lake, complete, planned, **columns)
+    assert said(lake) == []
+
+
+def test_an_instance_counts_with_all_its_repeats(lake: LakeBuilder) -> None:
+    """The unit is the instance, and an instance with an open repeat is not complete."""
+    lake.declare(["plain", "careful"], ["i", "j"], repeats=2, **PRIMARY)
+    for instance, repeat in (("i", 0), ("i", 1), ("j", 0)):
+        lake.cell("plain", instance, "unresolved", repeat=repeat)
+        lake.cell("careful", instance, repeat=repeat)
+    [text] = said(lake)
+    assert "1 of 2 instances" in text
+    assert "careful leads at 1, plain at 0" in text
