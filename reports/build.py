@@ -6,7 +6,11 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+<<<<<<< HEAD
 from math import inf
+=======
+from datetime import date
+>>>>>>> 4113213f (Show results before and after the end of a model's training data)
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +32,7 @@ from reports.analysis.plans import judge_margin, read_plans
 from reports.analysis.resampled import read_resampled
 from reports.analysis.sharing import read_sharing
 from reports.analysis.spending import read_spending
-from reports.analysis.strata import read_stops, read_strata
+from reports.analysis.strata import read_dates, read_stops, read_strata
 from reports.analysis.strips import read_strips
 from reports.analysis.worth import read_worth
 from reports.errors import ReportError
@@ -55,6 +59,7 @@ def build(
     candidate: str | None = None,
     *,
     alone: bool = False,
+    cutoffs: Mapping[str, date] | None = None,
     meanwhile: Callable[[], None] = lambda: None,
     early: Callable[[Report], None] = lambda report: None,
 ) -> Report:
@@ -62,10 +67,11 @@ def build(
 
     `baseline` and `candidate` put another pair of arms first than the declared one. With `alone`
     the report has only the arms of the first pair; their p-values remain adjusted over all pairs.
+    `cutoffs` are the last days of training data by model.
     `meanwhile` is called while DuckDB works and nothing can be read yet. `early` is called with all
     that a figure shows, while calls and steps are still counted.
-    Raise ReportError for a missing lake, an unknown experiment or arm, and an experiment that
-    declares nothing.
+    Raise ReportError for a missing lake, an unknown experiment, arm or model, and an experiment
+    that declares nothing.
     """
     with naming_damage(lake, experiment):
         making = Making(open_lake(lake, experiment), audits=AUDITS)
@@ -107,6 +113,7 @@ def build(
                 budgets=read_budgets(connection, names),
                 strata=read_strata(connection),
                 stops=read_stops(connection),
+                dates=read_dates(connection, cutoffs or {}),
                 gradings=read_gradings(connection, names, leading),
                 noise=read_noise(connection, leading),
                 grid=read_grid(connection, arms),

@@ -94,6 +94,12 @@ ATTEMPTS = Table(
             required=False,
         ),
         Column(
+            "instance_created_at",
+            TEXT,
+            "when the instance was written, as its dataset says (`created_at`); null if unknown",
+            required=False,
+        ),
+        Column(
             "agent",
             TEXT,
             "kind of arm: mini, durable, command, gold, null or imported; or the harness of an "

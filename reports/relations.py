@@ -59,6 +59,7 @@ SUMMED = (
     "budget_stops",
     "gradings",
     "telling_instances",
+    "instance_dates",
     "paid_attempts",
     "spending",
     "sharing",

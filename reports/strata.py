@@ -1,6 +1,7 @@
-"""Types of the results by order, and without the cells that a budget stopped."""
+"""Types of the results by order, by cut-off date, and without the cells that a budget stopped."""
 
 from dataclasses import dataclass
+from datetime import date
 
 
 @dataclass(frozen=True)
@@ -31,3 +32,17 @@ class BudgetStops:
         """Resolved share of the cells that no budget stopped, or None without such cells."""
         left = self.planned - self.stopped
         return self.resolved / left if left else None
+
+
+@dataclass(frozen=True)
+class DateStratum:
+    """The cells of an arm at instances from before or after the cut-off date of its model."""
+
+    arm: str
+    model: str
+    cutoff: date
+    """Last day of the data that the model was trained on."""
+    is_after: bool
+    instances: int
+    cells: int
+    resolved: int

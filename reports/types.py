@@ -15,7 +15,7 @@ from reports.leads import InstanceLeads as InstanceLeads
 from reports.losses import FailureClass, Failures, Spending
 from reports.noise import Noise
 from reports.sharing import Sharing
-from reports.strata import BudgetStops, OrderStratum
+from reports.strata import BudgetStops, DateStratum, OrderStratum
 from reports.tokens import Tokens as Tokens
 from reports.unknown_costs import ArmUnknowns, PairUnknowns
 
@@ -449,6 +449,8 @@ class Report:
     strata: tuple[OrderStratum, ...]
     """Results by the position of the arm among the arms. Empty if no position is known."""
     stops: tuple[BudgetStops, ...]
+    dates: tuple[DateStratum, ...]
+    """Results before and after a cut-off date. Empty if none was given."""
     gradings: Gradings
     noise: Noise
     grid: HarnessGrid | None

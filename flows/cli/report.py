@@ -3,6 +3,7 @@
 import gc
 import os
 from contextlib import ExitStack
+from datetime import date
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,6 +33,14 @@ def report(
             help="write a page of these two arms only, and leave the page of all arms as it is",
         ),
     ] = None,
+    cutoff: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL=DATE",
+            help="last day of a model's training data, such as 2025-03-31: results before and "
+            "after it; may be repeated",
+        ),
+    ] = None,
     lake: LakeOption = None,
 ) -> None:
     """Write the paired report: on the terminal, as Markdown, and as one HTML page."""
@@ -46,6 +55,7 @@ def report(
             "by --baseline and --candidate"
         )
     first, second = compare or (baseline, candidate)
+    cutoffs = dict(_cutoff(text) for text in cutoff or ())
     with ExitStack() as at_end:
         gc.disable()  # nearly all objects live until the end; searches take a tenth of the time
         at_end.callback(gc.enable)
@@ -65,17 +75,42 @@ def report(
                 first,
                 second,
                 alone=compare is not None,
+                cutoffs=cutoffs,
                 meanwhile=prepare,
                 early=drawing.begin,
             )
         else:
             built = report_files.read_several(
-                store, names, first, second, meanwhile=prepare, early=drawing.begin
+                store,
+                names,
+                first,
+                second,
+                cutoffs=cutoffs,
+                meanwhile=prepare,
+                early=drawing.begin,
             )
         report_files.write(store, built, compare, _insights(store), drawing.figures)
         from flows.cli import console
 
         console.report(store, built, compare)
+
+
+def _cutoff(text: str) -> tuple[str, date]:
+    """Parse a model and a date.
+
+    Raises:
+        UsageError: it is not of the form MODEL=YYYY-MM-DD.
+    """
+    from flows.errors import UsageError
+
+    model, _, day = text.rpartition("=")
+    try:
+        found = date.fromisoformat(day)
+    except ValueError:
+        model = ""
+    if not model:
+        raise UsageError(f"--cutoff {text!r}: write MODEL=YYYY-MM-DD")
+    return model, found
 
 
 def _insights(store: "Lake") -> "InsightOf":

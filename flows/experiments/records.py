@@ -93,6 +93,8 @@ def attempt_row(record: AttemptRecord) -> Row:
         **_cell_columns(record.attempt_id, cell.instance.instance_id, cell.repeat),
         "repo": cell.instance.repo,
         "difficulty": cell.instance.row.get("difficulty"),
+        "instance_created_at": make_readable(str(cell.instance.row.get("created_at") or ""))
+        or None,
         "agent": cell.arm.agent,
         "model": model_name(model) if model else "none",
         "provider": model.provider if model else "none",

@@ -32,6 +32,7 @@ def attempt_columns(cell: Row, repo: str, *, agent: str, model: str, provider: s
         **cell,
         "repo": repo,
         "difficulty": None,
+        "instance_created_at": None,
         "agent": agent,
         "model": model,
         "provider": provider,

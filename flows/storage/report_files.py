@@ -1,7 +1,8 @@
 """Build an experiment's report and write it beside the data, without Prefect."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,13 +38,14 @@ def read(
     candidate: str | None = None,
     *,
     alone: bool = False,
+    cutoffs: Mapping[str, date] | None = None,
     meanwhile: Callable[[], None] = lambda: None,
     early: "Callable[[Report], None]" = lambda report: None,
 ) -> "Report":
     """Return the report of an experiment as data, with `alone` of two arms only.
 
-    `meanwhile` is called while nothing can be read yet, `early` as soon as all is known that a
-    figure shows.
+    `cutoffs` are the last days of training data by model. `meanwhile` is called while nothing can
+    be read yet, `early` as soon as all is known that a figure shows.
 
     Raises:
         ReportError: there is nothing to report on, or the arm does not exist.
@@ -58,6 +60,7 @@ def read(
             baseline,
             candidate,
             alone=alone,
+            cutoffs=cutoffs,
             meanwhile=meanwhile,
             early=early,
         )
@@ -69,13 +72,14 @@ def read_several(
     baseline: str | None = None,
     candidate: str | None = None,
     *,
+    cutoffs: Mapping[str, date] | None = None,
     meanwhile: Callable[[], None] = lambda: None,
     early: "Callable[[Report], None]" = lambda report: None,
 ) -> "Report":
     """Return the report of several experiments on the instances that all of them plan.
 
-    `meanwhile` is called while nothing can be read yet, `early` as soon as all is known that a
-    figure shows.
+    `cutoffs` are the last days of training data by model. `meanwhile` is called while nothing can
+    be read yet, `early` as soon as all is known that a figure shows.
 
     Raises:
         ReportError: they have no common instance or dataset, or the arm does not exist.
@@ -92,6 +96,7 @@ def read_several(
             combined_name(experiments),
             baseline,
             candidate,
+            cutoffs=cutoffs,
             meanwhile=meanwhile,
             early=early,
         )

@@ -32,6 +32,7 @@ final as (
         repeat,
         nullif(repo, '') as repo,
         difficulty,
+        try_cast(left(instance_created_at, 10) as date) as instance_date,
         agent,
         provider,
         environment,
