@@ -83,9 +83,9 @@ def show(
         raise UsageError(str(error)) from None
     out().print(_table(question, found, rows))
     if built:
-        from reports.rendering.noise import noise_line, telling_line
+        from reports.rendering.noise import repeats_or_instances, telling_line
 
-        for line in filter(None, (noise_line(built.noise), telling_line(built.noise))):
+        for line in filter(None, (repeats_or_instances(built.noise), telling_line(built.noise))):
             terminal.show(line)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from math import inf
 
@@ -50,15 +51,22 @@ def noise_line(noise: Noise) -> str:
     )
 
 
+def repeats_or_instances(noise: Noise) -> str:
+    """Return what a planned experiment gains by each; empty without repeats."""
+    line = noise_line(noise)
+    question = "Repeats or more instances? For the same number of cells, instances are never worse."
+    return f"{question} {line}" if line else ""
+
+
 def telling_line(noise: Noise) -> str:
     """Return the instances that tell arms apart as a selection, and the bias; empty without any."""
     if not noise.telling:
         return ""
-    ids = ", ".join(noise.telling)
+    ids = json.dumps(noise.telling, ensure_ascii=False)
     return (
         f"{plural(len(noise.telling), 'instance')} of which 30 to 70 % of up to "
         f"{plural(noise.runs, 'attempt')} were resolved tell arms apart best. {BIAS}\n"
-        f"select: {{ids: [{ids}]}}"
+        f"select: {{ids: {ids}}}"
     )
 
 

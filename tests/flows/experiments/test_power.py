@@ -112,6 +112,23 @@ def test_the_correlation_of_an_earlier_run_with_repeats(tmp_path: Path) -> None:
             lake.cell("b", instance, "resolved", repeat=repeat)
     output = printed("--instances", "9", "--repeats", "2", "--from", "trial", "--lake", str(root))
     assert "correlate by 1.00: that of trial" in output
+    assert "Repeats or more instances? For the same number of cells, instances are never" in output
+    assert "100.0 % is between instances" in output
+
+
+def test_instances_that_tell_arms_apart_are_proposed(tmp_path: Path) -> None:
+    """Instances that 30 to 70 % of the earlier attempts resolved are a selection, with its bias."""
+    root = tmp_path / "lake"
+    root.mkdir()
+    lake = LakeBuilder(root)
+    lake.declare(["a", "b", "c"], ["i1", "i2"])
+    for arm in ("a", "b", "c"):
+        lake.cell(arm, "i1", "resolved" if arm == "a" else "unresolved")
+        lake.cell(arm, "i2", "resolved")
+    output = printed("--instances", "9", "--from", "trial", "--lake", str(root))
+    assert "This choice favours differences" in output
+    assert 'select: {ids: ["i1"]}' in output
+    assert "Repeats or more instances?" not in output
 
 
 def test_arms_that_agree_have_no_discordance(lake_path: str) -> None:

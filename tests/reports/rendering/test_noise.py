@@ -55,7 +55,7 @@ def test_instances_that_tell_arms_apart_are_proposed_with_the_bias(lake: LakeBui
     line = telling_line(build(lake.root, "trial").noise)
     assert line.startswith("2 instances of which 30 to 70 % of up to 4 attempts were resolved")
     assert "favours differences" in line
-    assert line.endswith("select: {ids: [i1, i2]}")
+    assert line.endswith('select: {ids: ["i1", "i2"]}')
 
 
 def test_without_repeats_nothing_is_said(two_arms: LakeBuilder) -> None:
