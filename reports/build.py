@@ -6,11 +6,8 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-<<<<<<< HEAD
-from math import inf
-=======
 from datetime import date
->>>>>>> 4113213f (Show results before and after the end of a model's training data)
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 

@@ -64,7 +64,7 @@ def test_repeats_are_no_further_instances(finished: Lake) -> None:
     """Two repeats of two instances are two independent observations, not four."""
     [pair] = report_files.read(finished, "finished").comparisons
     assert (pair.table.pairs, pair.leads.instances) == (4, 2)
-    assert pair.p_value == 0.5  # that of two instances without repeats
+    assert pair.p_value == pytest.approx(0.5)  # that of two instances without repeats
 
 
 def test_the_report_is_one_page(finished: Lake) -> None:
