@@ -6,6 +6,7 @@ import json
 import os
 import re
 import tempfile
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -84,14 +85,28 @@ class Summary:
 
 
 def arm_name(label: str) -> str:
-    """Return the arm name for an external label, such as `model_name_or_path`."""
-    return re.sub(r"[^a-z0-9._-]+", "-", label.lower()).strip("-._") or "unnamed"
+    """Return the arm name for an external label, such as `model_name_or_path`.
+
+    It has the letters and digits of every script, and symbols such as emoji; `-` replaces others.
+    """
+    composed = unicodedata.normalize("NFC", label.lower())
+    allowed = (character if _is_allowed(character) else " " for character in composed)
+    return re.sub(r" +", "-", "".join(allowed)).strip("-._") or "unnamed"
+
+
+def _is_allowed(character: str) -> bool:
+    """Return True if a name of an arm can contain a character."""
+    if character.isascii():
+        return character.isalnum() or character in "._-"
+    category = unicodedata.category(character)
+    is_selector = "VARIATION SELECTOR" in unicodedata.name(character, "")
+    return not is_selector and (category[0] in "LMN" or category in ("So", "Sk"))
 
 
 def arm_names(labels: Iterable[str], others: Iterable[ImportedArm] = ()) -> dict[str, str]:
     """Return unique arm names by label, independent of the order of the labels.
 
-    A digest is appended if the label has characters that a name cannot contain, is too long, or
+    A digest is appended if the label has no character that a name can contain, is too long, or
     would share its name with another label or arm.
     """
     labels = list(dict.fromkeys(labels))
@@ -100,13 +115,13 @@ def arm_names(labels: Iterable[str], others: Iterable[ImportedArm] = ()) -> dict
 
     def name(label: str) -> str:
         folded = arm_name(label)
-        letters = [character for character in label if character.isalnum()]
-        is_told = bool(letters) and all(character.isascii() for character in letters)
+        has_name = folded != "unnamed" or label.strip().lower() == folded
         is_free = known.get(folded) in (None, label)
         is_alone = alike[folded] == 1 or folded == label
-        if is_told and is_free and is_alone and len(folded) <= LONGEST_NAME:
+        start = folded.encode()[:LONGEST_NAME].decode(errors="ignore")
+        if has_name and is_free and is_alone and start == folded:
             return folded
-        return f"{folded[:LONGEST_NAME]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+        return f"{start}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
 
     return {label: name(label) for label in labels}
 

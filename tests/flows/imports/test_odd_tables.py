@@ -17,6 +17,8 @@ from flows.imports.common import ImportedArm, arm_names
 from flows.imports.results import Columns
 from flows.imports.table import import_table
 from flows.storage.lake import Lake
+from reports.build import build
+from reports.rendering.headline import headline
 
 HEADER = "arm,instance_id,resolved,cost_usd,api_calls\n"
 
@@ -195,6 +197,35 @@ def test_labels_that_look_alike_stay_apart(tmp_path: Path) -> None:
     assert names["Model A"].startswith("model-a-")
     assert all(len(name.encode()) < 200 for name in names.values())
     assert names == arm_names(reversed(labels))
+
+
+def test_a_report_names_arms_in_their_own_script(tmp_path: Path) -> None:
+    """Sentences on arms in Chinese, Cyrillic or emoji have the labels, not digests."""
+    labels = ["甲模型", "🚀"]
+    rows = [{"arm": arm, "instance": f"x-{n}", "resolved": n % 2} for arm in labels for n in (1, 2)]
+    (tmp_path / "t.json").write_text(json.dumps(rows))
+    assert {
+        arm.arm for arm in import_table(tmp_path / "t.json", "x", Columns(), str(tmp_path))
+    } == {*labels}
+    told = headline(build(tmp_path, "x"))
+    assert all(label in told for label in labels)
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("Модель 3", "модель-3"),
+        ("a\N{RIGHT-TO-LEFT OVERRIDE}b", "a-b"),
+        ("模型/../x", "模型-..-x"),
+        ("e\N{COMBINING ACUTE ACCENT}", "\N{LATIN SMALL LETTER E WITH ACUTE}"),
+        ("模" * 300, "模" * 40 + "-"),
+        ("\N{ZERO WIDTH SPACE}", "unnamed-"),
+        ("a\ud800", "a"),
+    ],
+)
+def test_a_name_has_only_characters_that_show(label: str, name: str) -> None:
+    """Controls, separators of paths and invisible characters are replaced; names fit in folders."""
+    assert arm_names([label])[label].startswith(name)
 
 
 def test_a_label_does_not_take_the_name_of_an_earlier_arm() -> None:
