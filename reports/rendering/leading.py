@@ -191,7 +191,7 @@ def _costs_per_resolved(pair: Comparison, resampled: Resampled) -> Iterator[Line
         method = BY_INSTANCE if name == "ratio" else BOOTSTRAP_T
         degenerate = (
             f"; {count(estimate.degenerate)} of {count(resampled.resamples)} resamples degenerate"
-            if estimate
+            if estimate and estimate.degenerate
             else ""
         )
         yield estimate_line(name, estimate, show, pairs + degenerate, method)

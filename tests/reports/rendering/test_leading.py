@@ -85,6 +85,14 @@ def test_degenerate_resamples_are_counted_and_make_a_limit_unlimited(two_arms: L
     assert int(number) == pytest.approx(10_000 / 16, abs=100)
 
 
+def test_no_degenerate_resample_is_not_mentioned(lake: LakeBuilder) -> None:
+    """The number of degenerate resamples is left out where it is 0."""
+    lake.declare(["a", "b"], ["i1", "i2"])
+    for arm, instance in (("a", "i1"), ("a", "i2"), ("b", "i1"), ("b", "i2")):
+        lake.cell(arm, instance, "resolved", cost=1.0)
+    assert line(leading(lake), "a").over == "2 pairs"
+
+
 def test_nothing_resolved_and_nothing_known_are_dashes(lake: LakeBuilder) -> None:
     """Undefined and unknown values are dashes, neither infinity nor zero."""
     lake.declare(["a", "b"], ["i1", "i2"])
