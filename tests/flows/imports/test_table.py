@@ -81,6 +81,12 @@ def test_the_arms_of_a_published_table(report: Report, runs: pd.DataFrame) -> No
         assert arm.mean_calls == pytest.approx(rows.api_calls.sum() / 500, abs=1e-9)
 
 
+def by_rate(runs: pd.DataFrame) -> list[str]:
+    """Return the models, those of the leading pair first: the best one and the next."""
+    best = runs.groupby("model").resolved.sum().sort_values(ascending=False).index[:2]
+    return sorted(runs.model.unique(), key=lambda model: model not in best)
+
+
 def test_the_pairs_of_a_published_table(report: Report, runs: pd.DataFrame) -> None:
     """The four counts, p-value, interval and costs of each pair equal the recomputed ones."""
     by_arm = {
@@ -88,7 +94,7 @@ def test_the_pairs_of_a_published_table(report: Report, runs: pd.DataFrame) -> N
         for model, rows in runs.groupby("model")
     }
     pairs = {(pair.baseline, pair.candidate): pair for pair in report.comparisons}
-    assert list(pairs) == list(combinations(runs.model.unique(), 2))
+    assert [*map(frozenset, pairs)] == [*map(frozenset, combinations(by_rate(runs), 2))]
     for (baseline, candidate), pair in pairs.items():
         cells = [(by_arm[baseline][i], by_arm[candidate][i]) for i in by_arm[baseline]]
         counts = [
