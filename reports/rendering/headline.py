@@ -36,23 +36,43 @@ def headline(report: Report) -> str:
             f"{candidate.name} and {baseline.name} were run on different instances "
             f"({_counts(baseline, candidate)}): they share none to compare."
         )
-    result = _lead(report, first) + _resolution(first, baseline, candidate)
+    resolution = _lead if _leads(report, first) else _resolution
+    result = resolution(report, first)
     turned = "".join(f", {clause}" for clause in _turning(report, first))
     return f"{result}{turned}; {_cost(report, first)}.{_cheapest(report, first)}"
 
 
-def _lead(report: Report, pair: Comparison) -> str:
-    """Return the start of the sentence on a pair that leads because its candidate is best."""
-    contenders = [arm for arm in report.arms if arm.started and not arm.is_control]
+def _leads(report: Report, pair: Comparison) -> bool:
+    """Return True if the pair is the best arm and the next one of several, chosen by the data."""
+    contenders = _contenders(report)
     best = report.arm(pair.candidate)
-    if pair.role != "exploratory" or len(contenders) < 3:
-        return ""
-    if any(arm.rate > best.rate for arm in contenders):  # the pair has the direction of a plan
-        return ""
-    return (
-        f"{best.name} resolves most of {count(len(contenders))} arms ({count(best.resolved)} of "
-        f"{count(best.planned)}, {percent(best.rate)}); {pair.baseline} is next: "
+    is_best = pair.table.difference >= 0 and all(arm.rate <= best.rate for arm in contenders)
+    return pair.role == "exploratory" and len(contenders) > 2 and is_best
+
+
+def _contenders(report: Report) -> list[ArmSummary]:
+    return [arm for arm in report.arms if arm.started and not arm.is_control]
+
+
+def _lead(report: Report, pair: Comparison) -> str:
+    """State the best arm and its lead over the next one."""
+    best, following = report.arm(pair.candidate), report.arm(pair.baseline)
+    start = (
+        f"{best.name} resolves most of {count(len(_contenders(report)))} arms "
+        f"({count(best.resolved)} of {count(best.planned)}, {percent(best.rate)}). "
     )
+    p, value = _chance(pair)
+    counts = f"{_counts_of_pairs(pair, best, following)}, {p}"
+    possible = f"{interval_text(pair.interval, points)} points are possible"
+    if pair.table.difference == 0:
+        return f"{start}{following.name} resolves as many ({counts}; {possible})"
+    size = points(abs(pair.table.difference)).lstrip("+")
+    lead = f"{start}Its lead over {following.name}, the next,"
+    if value < CLEAR:
+        return f"{lead} is clear: {size} percentage points ({counts})"
+    if value < LEVEL:
+        return f"{lead} is {size} percentage points ({counts})"
+    return f"{lead} may be chance: {size} percentage points ({counts}; {possible})"
 
 
 def _share_nothing(report: Report, baseline: ArmSummary, candidate: ArmSummary) -> bool:
@@ -73,14 +93,9 @@ def _one_arm(arm: ArmSummary) -> str:
     )
 
 
-def _resolution(pair: Comparison, baseline: ArmSummary, candidate: ArmSummary) -> str:
-    table = pair.table
-    counts = (
-        f"{table.both + table.only_candidate} of {table.pairs} against "
-        f"{table.both + table.only_baseline} of {table.pairs}"
-    )
-    if table.pairs < max(baseline.planned, candidate.planned):
-        counts += " of the cells that both plan"
+def _resolution(report: Report, pair: Comparison) -> str:
+    baseline, candidate, table = report.arm(pair.baseline), report.arm(pair.candidate), pair.table
+    counts = _counts_of_pairs(pair, candidate, baseline)
     p, value = _chance(pair)
     possible = f"{interval_text(pair.interval, points)} points are possible"
     if table.difference == 0:
@@ -97,6 +112,17 @@ def _resolution(pair: Comparison, baseline: ArmSummary, candidate: ArmSummary) -
         f"{candidate.name} resolves {how} than {baseline.name}, which may be chance: {size} "
         f"percentage points ({counts}, {p}; {possible})"
     )
+
+
+def _counts_of_pairs(pair: Comparison, candidate: ArmSummary, baseline: ArmSummary) -> str:
+    table = pair.table
+    counts = (
+        f"{table.both + table.only_candidate} of {table.pairs} against "
+        f"{table.both + table.only_baseline} of {table.pairs}"
+    )
+    if table.pairs < max(baseline.planned, candidate.planned):
+        counts += " of the cells that both plan"
+    return counts
 
 
 def _counts(baseline: ArmSummary, candidate: ArmSummary) -> str:

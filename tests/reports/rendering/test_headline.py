@@ -26,10 +26,10 @@ def test_the_best_arm_leads_against_the_next_and_the_cheapest(lake: LakeBuilder)
     """The order of the file does not matter, and the p-value is adjusted for all pairs."""
     text = write(lake, {"cheap": 10, "middle": 20, "next": 60, "best": 90}, 100)
     assert text == (
-        "best resolves most of 4 arms (90 of 100, 90.0 %); next is next: best resolves clearly "
-        "more than next: 30.0 percentage points (90 of 100 against 60 of 100, p < 0.001 by Holm "
-        "over all pairs); it costs 0.500\N{MULTIPLICATION SIGN} as much ($2.10 against $4.20 per "
-        "instance). cheap, the cheapest arm on the frontier, resolves 10.0 %, 80.0 points fewer, "
+        "best resolves most of 4 arms (90 of 100, 90.0 %). Its lead over next, the next, is clear: "
+        "30.0 percentage points (90 of 100 against 60 of 100, p < 0.001 by Holm over all pairs); "
+        "it costs 0.500\N{MULTIPLICATION SIGN} as much ($2.10 against $4.20 per instance). cheap, "
+        "the cheapest arm on the frontier, resolves 10.0 %, 80.0 points fewer, "
         "for $0.105 per cell against $2.10."
     )
 
