@@ -43,7 +43,7 @@ def run(terminal: Terminal, environment: str) -> dict[tuple[str, str], Row]:
 
 @pytest.mark.journey(
     *("run", "status", "trace", "graph", "diagnose", "fork --at", "fork --change"),
-    *("report", "report --compare", "history"),
+    *("report", "report --compare", "report --cutoff", "history"),
 )
 def test_it_runs_once_and_can_be_looked_at(terminal: Terminal, environment: str) -> None:
     """A second run does nothing. Every command shows the same attempts, verdicts and costs."""
@@ -81,6 +81,11 @@ def test_it_runs_once_and_can_be_looked_at(terminal: Terminal, environment: str)
     page = re.search(r"Report: (\S+)", report)
     assert page is not None
     assert "able" in (terminal.folder / page[1]).read_text()
+    model = attempts["able", FIRST]["model"]
+    dated = terminal.durabench("report", "trial", "--cutoff", f"{model}=2000-01-01")
+    page = re.search(r"Report: (\S+)", dated)
+    assert page is not None
+    assert "after 2000-01-01" in (terminal.folder / page[1]).read_text()
     assert "able" in terminal.durabench("history", "trial")
 
 

@@ -34,5 +34,5 @@ final as (
     inner join evaluations using (attempt_id)
 )
 
-select * exclude (instance_position) from final
+select * from final
 order by instance_position, repeat, position
