@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from datetime import date
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reports.analysis.best import contenders, rank_arms
 from reports.analysis.breakdowns import read_breakdowns, with_work
 from reports.analysis.budgets import read_budgets
 from reports.analysis.failing import read_failures
@@ -215,19 +215,13 @@ def _latest_primary(source: Source, names: list[str]) -> Pair | None:
 
 
 def _best_pair(arms: tuple[ArmSummary, ...]) -> Pair | None:
-    """Return the next best arm as baseline and the arm that resolves the largest share.
+    """Return the next best arm as baseline and the best one as candidate.
 
-    Of equal arms, the cheaper one comes first. Of two arms, the first one is the baseline. Controls
-    and arms without an attempt are only taken if there are no others.
+    Two arms keep their declared order. Controls and arms without an attempt are only taken if there
+    are no others.
     """
-
-    def rank(arm: ArmSummary) -> tuple[float, float]:
-        cost = arm.cost_per_instance
-        return -arm.rate, inf if cost is None else cost
-
-    contenders = [arm for arm in arms if arm.started and not arm.is_control]
-    if len(contenders) > 2:
-        best, following, *_ = sorted(contenders, key=rank)
+    if len(contenders(arms)) > 2:
+        best, following, *_ = rank_arms(arms)
         return following.name, best.name
     by_interest = sorted(arms, key=lambda arm: arm.is_control)
     first, second = (*(arm.name for arm in by_interest[:2]), None, None)[:2]

@@ -19,17 +19,18 @@ if TYPE_CHECKING:
     from flows.imports.mini import ImportedRun
     from reports.analysis.history import History
     from reports.steps import StepView
-    from reports.types import ArmSummary, Comparison, Report
+    from reports.types import ArmSummary, Report
 
 SHOWN_ARMS = 25
-"""Maximum number of arms that the terminal lists, best first."""
+"""Number of arms that the terminal lists, best first, besides those that the answer names."""
 
 
 def report(lake: Lake, built: "Report", compared: tuple[str, str] | None = None) -> None:
-    """Print a report for the terminal: the arms, the declared comparisons, the answer, the page."""
+    """Print a report for the terminal: arms, models, declared comparisons, the answer, the page."""
     from reports.rendering.gradings import gradings_line
     from reports.rendering.headline import headline
     from reports.rendering.leading import describe
+    from reports.rendering.models import model_lines
     from reports.rendering.noise import noise_line
     from reports.rendering.pairs import declared_lines
 
@@ -39,11 +40,12 @@ def report(lake: Lake, built: "Report", compared: tuple[str, str] | None = None)
         show(note.text, "yellow" if note.level == "warning" else "dim")
     for shown in _arms(built, out().width):
         out().print(shown)
-    if built.comparisons:
-        out().print(_pair(built.comparisons[0]))
+    for line in model_lines(built):
+        show(line)
     leading = describe(built)
     if leading:
-        show(leading.summary)
+        first = built.comparisons[0]
+        show(f"{first.candidate} against {first.baseline} ({first.role}): {leading.summary}", "dim")
     for line in declared_lines(built):
         show(line)
     for line in filter(None, (noise_line(built.noise), gradings_line(built))):
@@ -68,20 +70,19 @@ def history(lake: Lake, found: "History") -> None:
 def _arms(built: "Report", width: int) -> list[RenderableType]:
     """Return the arms by rate, as a table or, if that is too wide, as names with numbers below.
 
-    Columns of which nothing is known are left out. Of many arms, only the best and those of the
-    leading pair are shown.
+    Columns of which nothing is known are left out. Of many arms, the best ones are listed and those
+    that the answer may name.
     """
     from reports.format import count
+    from reports.rendering.headline import named_arms
     from reports.rendering.order import ranked
 
-    arms = ranked(built)
-    pair = built.comparisons[0] if built.comparisons else None
-    leading = (pair.baseline, pair.candidate) if pair else ()
-    shown = [arm for place, arm in enumerate(arms) if place < SHOWN_ARMS or arm.name in leading]
+    arms, named = ranked(built), named_arms(built)
+    shown = [arm for place, arm in enumerate(arms) if place < SHOWN_ARMS or arm.name in named]
     columns = _columns(shown)
     table = Table("arm", *columns)
-    for row, arm in enumerate(shown):
-        table.add_row(escape(arm.name), *(texts[row] for texts in columns.values()))
+    for arm, *row in zip(shown, *columns.values(), strict=True):
+        table.add_row(escape(arm.name), *row)
     wide = Measurement.get(out(), out().options.update(max_width=UNBOUNDED), table)
     lines: list[RenderableType] = [table] if wide.maximum <= width else _stacked(shown, columns)
     if len(arms) > len(shown):
@@ -112,30 +113,12 @@ def _columns(arms: "Sequence[ArmSummary]") -> dict[str, list[str]]:
 def _stacked(arms: "Sequence[ArmSummary]", columns: dict[str, list[str]]) -> list[RenderableType]:
     """Return each arm's name on a line, and its numbers on the line below."""
     numbers = {name: texts for name, texts in columns.items() if name != "tokens"}
-    by_arm = zip(*(texts[: len(arms)] for texts in numbers.values()), strict=True)
+    by_arm = zip(*numbers.values(), strict=True)
     header, *rows = aligned([[*numbers], *by_arm], right=range(len(numbers)))
     lines = [Text(f"  {header}", style="bold")]
     for arm, row in zip(arms, rows, strict=True):
         lines += [Text(arm.name, overflow="fold"), Text(f"  {row}")]
     return [*lines]
-
-
-def _pair(pair: "Comparison") -> Table:
-    from reports.format import p_value
-
-    baseline, candidate, cells = pair.baseline, pair.candidate, pair.table
-    table = Table(
-        "",
-        f"{candidate} resolved",
-        f"{candidate} not",
-        title=f"{candidate} against {baseline} ({pair.role})\np = {p_value(pair.p_value)}",
-        title_justify="left",
-    )
-    for column in table.columns:
-        column.overflow = "fold"
-    table.add_row(f"{baseline} resolved", str(cells.both), str(cells.only_baseline))
-    table.add_row(f"{baseline} not", str(cells.only_candidate), str(cells.neither))
-    return table
 
 
 def step(shown: "StepView", *, full: bool = False) -> None:

@@ -28,6 +28,8 @@ from reports.rendering.sections import Section
 from reports.rendering.worth import worth_section
 from reports.types import ArmSummary, Comparison, Report, Resampled
 
+QUESTION = "Which arm is best, how sure is that, and at which price?"
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -42,7 +44,7 @@ class Answer:
 def answers(report: Report, leading: Leading | None) -> tuple[Answer, ...]:
     """Return all answers, in the order in which a reader asks."""
     return (
-        Answer("resolution", "Which arm resolves more, and how sure is that?", headline(report)),
+        Answer("resolution", QUESTION, headline(report)),
         Answer("cost", "What does it cost?", _cost(report, leading)),
         _of_section(worth_section(report)),
         _of_section(budget_section(report)),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from reports.economics import Budget, BudgetCurve, BudgetStep
 from reports.format import percent
-from reports.rendering.drawing import Figure, draw_figure, percent_axis
-from reports.rendering.worth_figures import arm_line, log_axis
+from reports.rendering.drawing import Figure, draw_figure, log_axis, percent_axis
+from reports.rendering.worth_figures import arm_line
 from reports.types import Report
 
 if TYPE_CHECKING:

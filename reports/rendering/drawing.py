@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -55,6 +56,12 @@ _LOG_SPAN = 20
 
 _DECADES_ALONE = 1000
 """Below this ratio, powers of ten alone would give only one or two ticks."""
+
+_TICKS_ALONE = 100
+"""Below this ratio of the limits, powers of ten alone would give only one or two ticks."""
+
+_FEW_TICKS = 8
+"""Below this ratio of the limits, so would powers of ten, twice and five times them."""
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -114,7 +121,9 @@ def draw_figure(
     from matplotlib.figure import Figure as Canvas
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    with rc_context({**_STYLE, "svg.hashsalt": name}):
+    with rc_context({**_STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
+        # Texts stay texts: the reader's fonts show the letters that matplotlib's own one lacks.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
         canvas = Canvas(figsize=(_WIDTH, height), dpi=_SVG_DPI)
         FigureCanvasSVG(canvas)  # its texts have the sizes of the drawing
         draw(canvas.subplots())
@@ -136,12 +145,17 @@ def arm_colour(position: int) -> str:
     return f"#0102{colour_index(position):02d}"
 
 
+def marker_shape(position: int) -> str:
+    """Return the shape of the marker at this position. Shapes repeat later than colours."""
+    return _MARKERS[position % len(_MARKERS)]
+
+
 def marker(axes: Axes, x: float, y: float, position: int, label: str = "") -> None:
     """Draw the arm's own marker, unclipped at the edge of the axes."""
     axes.plot(
         [x],
         [y],
-        _MARKERS[position % len(_MARKERS)],
+        marker_shape(position),
         color=arm_colour(position),
         markersize=7,
         clip_on=False,
@@ -218,6 +232,20 @@ def usd_axis(axes: Axes) -> None:
     """Label the horizontal axis in dollars, in plain notation."""
     axes.xaxis.set_major_formatter(lambda value, _: f"${value:,.10g}")
     axes.xaxis.set_minor_formatter(lambda value, _: "")
+
+
+def log_axis(axes: Axes, *, is_usd: bool = True) -> None:
+    """Label a logarithmic axis at round numbers, in dollars or as counts."""
+    from matplotlib.ticker import LogLocator
+
+    low, high = axes.get_xlim()
+    subs: tuple[float, ...] = (1.0, 2.0, 5.0) if high / low < _TICKS_ALONE else (1.0,)
+    if high / low < _FEW_TICKS:
+        subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=7))
+    usd_axis(axes)
+    if not is_usd:
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
 
 
 def log_or_linear(axes: Axes, costs: Sequence[float]) -> None:

@@ -1,29 +1,29 @@
 """The main result in one sentence."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from math import isinf
 
-from reports.format import (
-    count,
-    p_value,
-    percent,
-    plural,
-    points,
-    ratio,
-    usd,
-)
+from reports.analysis.best import Best, Rival, find_best, is_chosen_by_the_data
+from reports.estimates import Interval
+from reports.format import count, listing, p_value, percent, plural, points, ratio, usd
 from reports.rendering.lines import interval_text
-from reports.statistics import PairedTest
-from reports.types import ArmSummary, Comparison, InstanceLeads, PairedTable, Report
+from reports.rendering.turning import CLEAR, LEVEL, turning
+from reports.types import ArmSummary, Comparison, Report
 
-LEVEL = 0.05
-"""From this p-value on, the sentence calls a difference possibly chance."""
+NAMED = 2
+"""Maximum number of arms that the sentence names as perhaps as good as the best one."""
 
-CLEAR = 0.001
-"""Below this p-value, the sentence calls a difference clear."""
+ALIKE = 1.5
+"""An interval of the ratio of cost that holds 1 and lies within this factor of it is called about
+the same cost."""
 
 
 def headline(report: Report) -> str:
-    """State the better arm, the size and certainty of its lead, the costs, and what may turn it."""
+    """Answer which arm is best, how sure that is and at which price, and what may turn it.
+
+    A comparison that was declared or chosen is the answer. Otherwise it is the best arm against all
+    others.
+    """
     if not any(arm.started for arm in report.arms):
         planned = sum(arm.planned for arm in report.arms)
         return f"Nothing has run yet: {plural(planned, 'cell')} planned."
@@ -36,43 +36,97 @@ def headline(report: Report) -> str:
             f"{candidate.name} and {baseline.name} were run on different instances "
             f"({_counts(baseline, candidate)}): they share none to compare."
         )
-    resolution = _lead if _leads(report, first) else _resolution
-    result = resolution(report, first)
-    turned = "".join(f", {clause}" for clause in _turning(report, first))
-    return f"{result}{turned}; {_cost(report, first)}.{_cheapest(report, first)}"
+    best = best_of_many(report)
+    if best:
+        return f"{_best(best)}{turning(report, best)}; {_price(report, best)}"
+    result = _resolution(report, first, baseline, candidate)
+    return f"{result}{turning(report)}; {_cost(report, first)}."
 
 
-def _leads(report: Report, pair: Comparison) -> bool:
-    """Return True if the pair is the best arm and the next one of several, chosen by the data."""
-    contenders = _contenders(report)
-    best = report.arm(pair.candidate)
-    is_best = pair.table.difference >= 0 and all(arm.rate <= best.rate for arm in contenders)
-    return pair.role == "exploratory" and len(contenders) > 2 and is_best
+def best_of_many(report: Report) -> Best | None:
+    """Return the best arm and its rivals if nothing but the data put the first pair there.
+
+    Of two arms there is only one pair, and it needs no choice.
+    """
+    if not is_chosen_by_the_data(report.source, report.arms, report.comparisons):
+        return None
+    return find_best(report, report.arms)
 
 
-def _contenders(report: Report) -> list[ArmSummary]:
-    return [arm for arm in report.arms if arm.started and not arm.is_control]
-
-
-def _lead(report: Report, pair: Comparison) -> str:
-    """State the best arm and its lead over the next one."""
-    best, following = report.arm(pair.candidate), report.arm(pair.baseline)
-    start = (
-        f"{best.name} resolves most of {count(len(_contenders(report)))} arms "
-        f"({count(best.resolved)} of {count(best.planned)}, {percent(best.rate)}). "
+def named_arms(report: Report) -> frozenset[str]:
+    """Return the names of the arms that the headline may be about: a few more than it names."""
+    pair = report.comparisons[0] if report.comparisons else None
+    frontier = report.worth.frontier
+    best = best_of_many(report)
+    alike = best.as_good(LEVEL)[:NAMED] if best else ()
+    return frozenset(
+        [
+            *((pair.baseline, pair.candidate) if pair else ()),
+            *([frontier[0].arm] if best and frontier else ()),
+            *(rival.arm.name for rival in alike),
+        ]
     )
-    p, value = _chance(pair)
-    counts = f"{_counts_of_pairs(pair, best, following)}, {p}"
-    possible = f"{interval_text(pair.interval, points)} points are possible"
-    if pair.table.difference == 0:
-        return f"{start}{following.name} resolves as many ({counts}; {possible})"
-    size = points(abs(pair.table.difference)).lstrip("+")
-    lead = f"{start}Its lead over {following.name}, the next,"
-    if value < CLEAR:
-        return f"{lead} is clear: {size} percentage points ({counts})"
-    if value < LEVEL:
-        return f"{lead} is {size} percentage points ({counts})"
-    return f"{lead} may be chance: {size} percentage points ({counts}; {possible})"
+
+
+def price(report: Report, arm: ArmSummary) -> str | None:
+    """Format the mean cost of an arm per instance, or return None if it has no place by cost."""
+    known = (one for one in report.worth.arms if one.arm == arm.name)
+    return next((usd(one.cost_usd, arm.cost.is_lower_bound) for one in known), None)
+
+
+def compared(lead: float, value: float) -> str:
+    """Say in words how an arm's lead and its p-value compare it with another one."""
+    if value >= LEVEL:
+        return "no difference seen"
+    return f"{'clearly ' if value < CLEAR else ''}{'more' if lead > 0 else 'fewer'}"
+
+
+def chance(value: float) -> str:
+    """Format a p-value for a sentence."""
+    return f"p < {CLEAR}" if value < CLEAR else f"p = {p_value(value)}"
+
+
+def _best(best: Best) -> str:
+    arm = best.arm
+    most = (
+        f"{arm.name} resolves most of {count(1 + len(best.rivals))} arms ({count(arm.resolved)} of "
+        f"{count(arm.planned)}, {percent(arm.rate)})"
+    )
+    alike = best.as_good(LEVEL)
+    if not alike:
+        value = max(rival.p_value for rival in best.rivals)
+        clearly = "clearly " if value < CLEAR else ""
+        return f"{most}, {clearly}more than any other ({chance(value)})"
+    return f"{most}, but {_names(alike)} may be as good"
+
+
+def _names(rivals: Sequence[Rival]) -> str:
+    named = [f"{rival.arm.name} ({percent(rival.arm.rate)})" for rival in rivals[:NAMED]]
+    if len(rivals) > NAMED:
+        named.append(plural(len(rivals) - NAMED, "other"))
+    return listing(named)
+
+
+def _price(report: Report, best: Best) -> str:
+    """Return what the best arm costs, the next and the cheapest one, as the end of a sentence."""
+    own, following = price(report, best.arm), price(report, best.next.arm)
+    if own is None:
+        return "what it costs is unknown."
+    told = f"it costs {own} per instance"
+    if following:
+        told += f", {best.next.arm.name} {following}"
+    frontier = report.worth.frontier
+    cheapest = frontier[0].arm if frontier else best.arm.name
+    if cheapest == best.arm.name:
+        return f"{told}. No arm is known to be cheaper." if report.worth.left_out else f"{told}."
+    rival = next(rival for rival in best.rivals if rival.arm.name == cheapest)
+    if rival is best.next:
+        return f"{told}, the cheapest arm."
+    fewer = "perhaps as many" if rival.p_value >= LEVEL else compared(-rival.lead, rival.p_value)
+    return (
+        f"{told}. {cheapest}, the cheapest arm, costs {price(report, rival.arm)} and resolves "
+        f"{fewer} ({percent(rival.arm.rate)})."
+    )
 
 
 def _share_nothing(report: Report, baseline: ArmSummary, candidate: ArmSummary) -> bool:
@@ -93,28 +147,9 @@ def _one_arm(arm: ArmSummary) -> str:
     )
 
 
-def _resolution(report: Report, pair: Comparison) -> str:
-    baseline, candidate, table = report.arm(pair.baseline), report.arm(pair.candidate), pair.table
-    counts = _counts_of_pairs(pair, candidate, baseline)
-    p, value = _chance(pair)
-    possible = f"{interval_text(pair.interval, points)} points are possible"
-    if table.difference == 0:
-        return f"{candidate.name} resolves as many as {baseline.name} ({counts}, {p}; {possible})"
-    size = points(abs(table.difference)).lstrip("+")
-    direction = "more" if table.difference > 0 else "fewer"
-    how = f"{'clearly ' if value < CLEAR else ''}{direction}"
-    if value < LEVEL:
-        return (
-            f"{candidate.name} resolves {how} than {baseline.name}: {size} percentage points "
-            f"({counts}, {p})"
-        )
-    return (
-        f"{candidate.name} resolves {how} than {baseline.name}, which may be chance: {size} "
-        f"percentage points ({counts}, {p}; {possible})"
-    )
-
-
-def _counts_of_pairs(pair: Comparison, candidate: ArmSummary, baseline: ArmSummary) -> str:
+def _resolution(
+    report: Report, pair: Comparison, baseline: ArmSummary, candidate: ArmSummary
+) -> str:
     table = pair.table
     counts = (
         f"{table.both + table.only_candidate} of {table.pairs} against "
@@ -122,7 +157,40 @@ def _counts_of_pairs(pair: Comparison, candidate: ArmSummary, baseline: ArmSumma
     )
     if table.pairs < max(baseline.planned, candidate.planned):
         counts += " of the cells that both plan"
-    return counts
+    value, family = pair.p_value, ""
+    if pair.adjusted_p_value is not None and pair.adjusted_p_value > value:
+        value, family = pair.adjusted_p_value, " by Holm over the declared comparisons"
+    p = f"{chance(value)}{family}"
+    if value < LEVEL:
+        size = points(abs(table.difference)).lstrip("+")
+        told = (
+            f"{candidate.name} resolves {compared(table.difference, value)} than "
+            f"{baseline.name}: {counts} ({size} points, {p})"
+        )
+    else:
+        told = (
+            f"No difference seen between {candidate.name} and {baseline.name}: {counts} ({p}); "
+            f"{_shows(pair)}"
+        )
+    return told + _margin(report)
+
+
+def _shows(pair: Comparison) -> str:
+    """Say how large a difference must be so that the test shows it: half of the interval."""
+    width = (pair.interval.high - pair.interval.low) / 2
+    instances = plural(pair.leads.instances, "instance")
+    return f"{instances} can show only differences above {points(width).lstrip('+')} points"
+
+
+def _margin(report: Report) -> str:
+    judged = report.non_inferiority
+    if judged is None:
+        return ""
+    size = points(judged.margin).lstrip("+")
+    return (
+        f"; that {judged.candidate} is not worse by more than {size} points is "
+        f"{'' if judged.is_shown else 'not '}shown"
+    )
 
 
 def _counts(baseline: ArmSummary, candidate: ArmSummary) -> str:
@@ -132,56 +200,10 @@ def _counts(baseline: ArmSummary, candidate: ArmSummary) -> str:
     )
 
 
-def _chance(pair: Comparison) -> tuple[str, float]:
-    """Return the p-value of a pair in words and as a number.
-
-    It is adjusted for the declared comparisons or, where the data chose the pair, for all pairs.
-    """
-    value, among = pair.p_value, ""
-    if pair.adjusted_p_value is not None and pair.adjusted_p_value > value:
-        value, among = pair.adjusted_p_value, " by Holm over the declared comparisons"
-    elif pair.role == "exploratory" and (pair.holm_p_value or 0) > value:
-        value, among = pair.holm_p_value or 0, " by Holm over all pairs"
-    shown = f"p < {CLEAR}" if value < CLEAR else f"p = {p_value(value)}"
-    return f"{shown}{among}", value
-
-
-def _turning(report: Report, pair: Comparison) -> Iterator[str]:
-    """Yield a clause for each analysis that would turn the conclusion on resolution."""
-    resampled = report.resampled
-    if resampled is None:
-        return
-    sign = _sign(pair.table, _chance(pair)[1])
-    others: tuple[tuple[str, PairedTable, InstanceLeads], ...] = (
-        ("lost cells", resampled.complete, resampled.complete_leads),
-        ("suspect verdicts", resampled.trusted, resampled.trusted_leads),
-    )
-    for what, table, leads in others:
-        if not table.pairs or table == pair.table:
-            continue
-        value = PairedTest(table, leads).p_value()
-        if _sign(table, value) == sign:
-            continue
-        rest = f"it is {points(table.difference)} points (p = {p_value(value)}"
-        rest += f", {plural(table.pairs, 'pair')})" if table.pairs < pair.table.pairs else ")"
-        counted = "count as not resolved" if what == "lost cells" else "count"
-        if sign:
-            yield f"but only if {what} {counted}: without them {rest}"
-        else:
-            yield f"but without {what} {rest}"
-
-
-def _sign(table: PairedTable, value: float) -> int:
-    """Return the direction of a difference, or 0 if it may be chance."""
-    if value >= LEVEL:
-        return 0
-    return 1 if table.difference > 0 else -1
-
-
 def _cost(report: Report, pair: Comparison) -> str:
-    """Format both costs and their ratio, over the pairs with both costs known."""
+    """Compare both costs over the pairs with both costs known."""
     if not pair.priced_pairs:
-        return "the cost ratio is unknown"
+        return "which costs more is unknown"
     candidate, baseline = (
         usd(cost / pair.priced_pairs) for cost in (pair.candidate_cost_usd, pair.baseline_cost_usd)
     )
@@ -189,43 +211,19 @@ def _cost(report: Report, pair: Comparison) -> str:
     is_all = pair.priced_pairs == pair.table.pairs
     where = "" if is_all else f" on the {priced(pair)} with both costs known"
     if pair.cost_ratio is None:
-        return f"it costs {amounts}{where}"
+        return f"{pair.candidate} costs {amounts}{where}"
     estimate = report.resampled and report.resampled.cost.ratio
-    if pair.cost_ratio == 1:
-        return f"it costs the same{where} ({amounts})"
-    if estimate and estimate.interval.low <= 1 <= estimate.interval.high:
-        limits = interval_text(estimate.interval, ratio)
-        return (
-            f"a difference in cost is not shown{where} ({ratio(pair.cost_ratio)}, 95 % interval "
-            f"{limits}; {amounts})"
-        )
+    interval = estimate.interval if estimate else Interval(0, float("inf"))
+    if isinf(interval.high) or interval.low <= 1 <= interval.high:
+        is_alike = interval.low >= 1 / ALIKE and interval.high <= ALIKE
+        told = "both cost about the same" if is_alike else "which costs more cannot be told"
+        return f"{told}{where} ({amounts})"
     unknown = report.resampled and report.resampled.unknown_costs
     bounds = unknown.ratio.bounds if unknown else None
     turned = ""
     if bounds and bounds.low <= 1 <= bounds.high:
         turned = f", which unknown costs could turn ({interval_text(bounds, ratio)})"
-    return f"it costs {ratio(pair.cost_ratio)} as much{where} ({amounts}){turned}"
-
-
-def _cheapest(report: Report, pair: Comparison) -> str:
-    """Return a sentence on the cheapest arm that is on the frontier, if the best arm leads."""
-    frontier = report.worth.frontier
-    if (
-        not _lead(report, pair)
-        or not frontier
-        or frontier[0].arm in (pair.baseline, pair.candidate)
-    ):
-        return ""
-    cheapest, best = report.arm(frontier[0].arm), report.arm(pair.candidate)
-    known = {arm.arm: arm.cost_usd for arm in report.worth.arms}
-    if best.name not in known:
-        return ""
-    size = points(best.rate - cheapest.rate).lstrip("+")
-    return (
-        f" {cheapest.name}, the cheapest arm on the frontier, resolves {percent(cheapest.rate)}, "
-        f"{size} points fewer, for {usd(known[cheapest.name])} per cell against "
-        f"{usd(known[best.name])}."
-    )
+    return f"{pair.candidate} costs {ratio(pair.cost_ratio)} as much{where} ({amounts}){turned}"
 
 
 def priced(pair: Comparison) -> str:

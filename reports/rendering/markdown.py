@@ -26,11 +26,12 @@ from reports.rendering.harnesses import grid_section
 from reports.rendering.headline import headline
 from reports.rendering.instances import instances_section
 from reports.rendering.leading import Leading, describe
+from reports.rendering.models import models_table
 from reports.rendering.noise import noise_section
 from reports.rendering.order import MANY_ARMS, ranked, ranked_spending
 from reports.rendering.pairs import pairs_section
 from reports.rendering.resources import resources
-from reports.rendering.sections import Section
+from reports.rendering.sections import Section, Table
 from reports.rendering.sharing import sharing_section
 from reports.rendering.strata import strata_section
 from reports.rendering.worth import worth_section
@@ -48,6 +49,7 @@ def render(report: Report) -> str:
         _audits(report),
         f"**{quote_text(headline(report))}**",
         _notes(report),
+        *_models(report),
         "## Arms",
         _arms(ranked(report)),
         _states(ranked(report)),
@@ -148,6 +150,12 @@ def _tokens(arms: Sequence[ArmSummary]) -> str:
     return "Tokens:\n\n" + _table(header, rows)
 
 
+def _models(report: Report) -> Iterable[str]:
+    models = models_table(report)
+    if models:
+        yield _of_section(models)
+
+
 def _paired(report: Report) -> Iterable[str]:
     if not report.comparisons:
         return
@@ -164,11 +172,16 @@ def _section(section: Section) -> Iterable[str]:
     yield f"## {section.question}"
     yield quote_text(section.answer)
     for table in section.tables:
-        rows = (tuple(map(quote_text, row)) for row in table.rows)
-        header = tuple(map(quote_text, table.header))
-        yield f"{quote_text(table.caption)}:\n\n{_table(header, rows, table.words, table.remarks)}"
+        yield _of_section(table)
     if section.footnotes:
         yield "\n".join(f"- {quote_text(footnote)}" for footnote in section.footnotes)
+
+
+def _of_section(table: Table) -> str:
+    """Return a table of a section with its caption."""
+    rows = (tuple(map(quote_text, row)) for row in table.rows)
+    header = tuple(map(quote_text, table.header))
+    return f"{quote_text(table.caption)}:\n\n{_table(header, rows, table.words, table.remarks)}"
 
 
 def _two_by_two(pair: Comparison) -> str:

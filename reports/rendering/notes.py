@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from reports.analysis.best import contenders, is_chosen_by_the_data
 from reports.analysis.plans import in_words
 from reports.format import (
     count,
@@ -31,8 +32,8 @@ def write_notes(
         *_about_losses(arms),
         *_about_suspicion(arms, comparisons, resampled),
         *_about_costs(arms),
-        *_about_declaration(source, comparisons),
-        *_about_models(arms, comparisons),
+        *_about_declaration(source, arms, comparisons),
+        *_about_models(source, arms, comparisons),
         *_about_repeats(source, arms),
     ]
     return tuple(sorted(notes, key=lambda note: note.level != "warning"))
@@ -208,7 +209,9 @@ def _about_counts(arms: list[ArmSummary]) -> Iterator[Note]:
         )
 
 
-def _about_declaration(source: Source, comparisons: tuple[Comparison, ...]) -> Iterator[Note]:
+def _about_declaration(
+    source: Source, arms: tuple[ArmSummary, ...], comparisons: tuple[Comparison, ...]
+) -> Iterator[Note]:
     if source.declarations > 1:
         yield Note(
             "warning",
@@ -216,6 +219,15 @@ def _about_declaration(source: Source, comparisons: tuple[Comparison, ...]) -> I
             "name; the latest declaration sets the denominator.",
         )
     if not comparisons or comparisons[0].role == "primary":
+        return
+    if is_chosen_by_the_data(source, arms, comparisons):
+        rivals = count(len(contenders(arms)) - 1)
+        yield Note(
+            "note",
+            "No comparison was declared, so these results choose the best arm. Whether another one "
+            f"may be as good counts all {rivals} comparisons with it, and is exploratory: a "
+            "comparison that is declared before a run confirms it.",
+        )
         return
     if comparisons[0].role == "declared":
         told = "belongs to the declared family and is not the primary one."
@@ -227,9 +239,14 @@ def _about_declaration(source: Source, comparisons: tuple[Comparison, ...]) -> I
 
 
 def _about_models(
-    arms: tuple[ArmSummary, ...], comparisons: tuple[Comparison, ...]
+    source: Source, arms: tuple[ArmSummary, ...], comparisons: tuple[Comparison, ...]
 ) -> Iterator[Note]:
-    """Warn if the arms use different models: then the models are compared, too."""
+    """Warn if the arms use different models: then the models are compared, too.
+
+    The best of several arms is the best combination, whatever its model.
+    """
+    if is_chosen_by_the_data(source, arms, comparisons):
+        return
     models = {arm.name: arm.model for arm in arms}
     for pair in comparisons[:1]:
         one, other = models[pair.baseline], models[pair.candidate]

@@ -31,6 +31,7 @@ from reports.rendering.instances import instances_section
 from reports.rendering.leading import describe
 from reports.rendering.markdown import span
 from reports.rendering.marks import MARKS
+from reports.rendering.models import models_table
 from reports.rendering.noise import noise_section
 from reports.rendering.order import MANY_ARMS, TALL, ranked, ranked_spending
 from reports.rendering.pairs import pairs_section
@@ -73,6 +74,8 @@ TRACES = (
     ("shared calls, saved by sharing", "marts/sharing.sql", "attempts.reused_calls, "
      "attempts.reused_usd, experiments.derived_from"),
     ("tokens, calls, time", "marts/arms.sql", "attempts.*_tokens, model_calls, duration_s"),
+    ("best arm, arms that may be as good", "best.find_best", "paired tests of the best arm with "
+     "each other"),
     ("paired table", "marts/pairs.sql", "marts.cells of both arms by instance and repeat"),
     ("p, interval of a difference", "marts/leads.sql → statistics.PairedTest", "marts.cells of "
      "both arms by instance and repeat"),
@@ -153,6 +156,11 @@ def render(report: Report, figures: Callable[[], Figures | None] = lambda: None)
             "gradings": gradings_section(report),
             "noise": noise_section(report),
             "grid": grid_section(report),
+        },
+        "models": models_table(report),
+        "notes": {
+            level: [note for note in report.notes if note.level == level]
+            for level in ("warning", "note")
         },
         "sides": read_sides(report),
         "arms": arms,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.format import plural
 from reports.rendering.drawing import MUTED, PAPER, RULE, Figure, arm_colour, draw_figure
-from reports.rendering.headline import LEVEL
+from reports.rendering.turning import LEVEL
 from reports.types import Comparison, Report
 
 if TYPE_CHECKING:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from reports.format import DASH, count, p_value, plural, points, ratio
-from reports.rendering.headline import LEVEL, priced
+from reports.rendering.headline import priced
 from reports.rendering.leading import adjusted_p
 from reports.rendering.sections import Row, Section, Table
 from reports.rendering.sharing import roots
+from reports.rendering.turning import LEVEL
 from reports.types import Comparison, Report
 
 TITLE = "Every pair of arms"

@@ -22,25 +22,57 @@ def write(lake: LakeBuilder, resolved: Mapping[str, int], instances: int) -> str
     return headline(build(lake.root, "trial"))
 
 
-def test_the_best_arm_leads_against_the_next_and_the_cheapest(lake: LakeBuilder) -> None:
-    """The order of the file does not matter, and the p-value is adjusted for all pairs."""
+def test_the_best_arm_leads_against_all_others_and_the_cheapest(lake: LakeBuilder) -> None:
+    """The order of the file does not matter, and the p-value counts all three comparisons."""
     text = write(lake, {"cheap": 10, "middle": 20, "next": 60, "best": 90}, 100)
     assert text == (
-        "best resolves most of 4 arms (90 of 100, 90.0 %). Its lead over next, the next, is clear: "
-        "30.0 percentage points (90 of 100 against 60 of 100, p < 0.001 by Holm over all pairs); "
-        "it costs 0.500\N{MULTIPLICATION SIGN} as much ($2.10 against $4.20 per instance). cheap, "
-        "the cheapest arm on the frontier, resolves 10.0 %, 80.0 points fewer, "
-        "for $0.105 per cell against $2.10."
+        "best resolves most of 4 arms (90 of 100, 90.0 %), clearly more than any other "
+        "(p < 0.001); it costs $2.10 per instance, next $4.20. cheap, the cheapest arm, costs "
+        "$0.105 and resolves clearly fewer (10.0 %)."
     )
 
 
-def test_a_difference_that_may_be_chance_says_what_is_possible(lake: LakeBuilder) -> None:
+def test_arms_that_may_be_as_good_are_named(lake: LakeBuilder) -> None:
+    """Only two of them are named. The cheapest of all is one of them, or not shown to be worse."""
+    text = write(lake, {"cheap": 3, "a": 18, "b": 17, "c": 17, "next": 19, "best": 20}, 20)
+    assert text == (
+        "best resolves most of 6 arms (20 of 20, 100.0 %), but next (95.0 %), a (90.0 %) and 2 "
+        "others may be as good; it costs $2.10 per instance, next $4.20. cheap, the cheapest arm, "
+        "costs $0.105 and resolves clearly fewer (15.0 %)."
+    )
+    lake = LakeBuilder(lake.root, "cheapest")
+    lake.declare(["x", "y", "z"], ["i1"])
+    for place, arm in enumerate("xyz"):
+        lake.cell(arm, "i1", cost_usd=1.0 + place)
+    text = headline(build(lake.root, "cheapest"))
+    assert text.endswith("x resolves most of 3 arms (1 of 1, 100.0 %), but y (100.0 %) and z "
+        "(100.0 %) may be as good; it costs $1.00 per instance, y $2.00.")  # fmt: skip
+
+
+def test_a_difference_that_may_be_chance_says_what_can_show(lake: LakeBuilder) -> None:
     """Seventeen equal verdicts do not show that arms are alike. Equal costs are equal."""
     text = write(lake, {"a": 17, "b": 17}, 17)
-    assert text.startswith("b resolves as many as a (17 of 17 against 17 of 17, p = 1.00; ")
-    assert text.endswith(
-        "points are possible); it costs the same ($1.05 against $1.05 per instance)."
+    assert text == (
+        "No difference seen between b and a: 17 of 17 against 17 of 17 (p = 1.00); 17 instances "
+        "can show only differences above 19.5 points; both cost about the same ($1.05 against "
+        "$1.05 per instance)."
     )
+
+
+def test_costs_that_no_interval_tells_apart_are_not_compared(lake: LakeBuilder) -> None:
+    """A ratio is only said where its interval excludes 1, and never with an unlimited one."""
+    lake.declare(["a", "b"], ["i1"])
+    lake.cell("a", "i1", cost_usd=1.0)
+    lake.cell("b", "i1", cost_usd=9.0)
+    text = headline(build(lake.root, "trial"))
+    assert text.endswith("; which costs more cannot be told ($9.00 against $1.00 per instance).")
+    wide = LakeBuilder(lake.root, "wide")
+    wide.declare(["a", "b"], instance_ids(10), environment="imported")
+    for arm, dear in {"a": 3, "b": 4}.items():
+        costs = [20.0 if place % 10 == dear else 1.0 for place in range(10)]
+        verdicts(wide, arm, [True] * 10, costs)
+    text = headline(build(lake.root, "wide"))
+    assert "which costs more cannot be told" in text
 
 
 @settings(
@@ -69,8 +101,23 @@ def test_lost_cells_that_decide_are_part_of_the_sentence(lake: LakeBuilder) -> N
         else:
             lake.cell("cand", instance, "resolved" if place < 40 else "unresolved")
     text = headline(build(lake.root, "trial"))
-    assert "cand resolves clearly fewer than base: 20.0 percentage points" in text
-    assert (
-        "), but only if lost cells count as not resolved: without them it is 0.0 points "
-        "(p = 1.00, 48 pairs); " in text
+    assert text.startswith(
+        "cand resolves clearly fewer than base: 28 of 60 against 40 of 60 (20.0 points, p < 0.001)"
+        ", but only if lost cells count as failures: without them it is 0.0 points "
+        "(p = 1.00, 48 pairs); "
     )
+
+
+def test_another_way_to_count_may_have_another_arm_lead(lake: LakeBuilder) -> None:
+    """If a worse arm is the best of the cells with a verdict, the same sentence says so."""
+    lake.declare(["a", "b", "c"], instance_ids(40), environment="imported")
+    verdicts(lake, "a", [place < 36 for place in range(40)])
+    verdicts(lake, "b", [False] * 40)
+    verdicts(lake, "c", [True] * 25, ids=instance_ids(25))
+    for instance in instance_ids(40)[25:]:
+        lake.attempt("c", instance, outcome="infrastructure")
+    text = headline(build(lake.root, "trial"))
+    assert text.startswith(
+        "a resolves most of 3 arms (36 of 40, 90.0 %), more than any other (p = "
+    )
+    assert "of the cells with a verdict c resolves more (100.0 % against 90.0 %); " in text

@@ -13,6 +13,7 @@ from reports.build import build
 from reports.rendering import markdown, page
 from reports.rendering.costs import NONE_KNOWN
 from reports.rendering.figures import draw_resolution
+from reports.rendering.headline import named_arms
 from reports.rendering.notes import write_notes
 from reports.rendering.order import ranked
 from reports.types import Report
@@ -100,9 +101,11 @@ def test_nothing_is_wider_than_a_terminal(report: Report, monkeypatch: pytest.Mo
     assert max(map(len, lines)) <= TERMINAL
     names = best_first(report)[: console.SHOWN_ARMS]
     assert in_order("\n".join(lines), names)
+    assert named_arms(report) <= {line.strip() for line in lines}
     assert "…" not in printed.getvalue()
     if len(report.arms) > console.SHOWN_ARMS:
-        assert lines[-1] == "and 98 more arms, all in the report"
+        others = len(report.arms) - len(named_arms(report) | {*names})
+        assert lines[-1] == f"and {others} more arms, all in the report"
 
 
 def test_every_instance_has_a_sign_for_every_arm(report: Report, html: str) -> None:

@@ -87,10 +87,10 @@ def test_figures_are_themed_and_described(two_arms: LakeBuilder) -> None:
         assert re.search(
             r'role="img" aria-labelledby="[a-z-]+-alt"><title id="[a-z-]+-alt">', drawing
         )
-        assert "var(--arm-1" in drawing
+        assert "var(--arm-" in drawing
         assert not re.search(r"#[0-9a-f]{6}\b(?!\))", drawing)
-    assert "quick 50.0 % (15.0 % to 85.0 %)" in drawings[0]
-    assert any(">Arms on the frontier by cost per instance" in drawing for drawing in drawings)
+    assert ">Arms on the frontier by cost per instance" in drawings[0]
+    assert "quick 50.0 % (15.0 % to 85.0 %)" in drawings[1]
 
 
 def test_the_questions_come_in_order_each_with_its_answer(two_arms: LakeBuilder) -> None:

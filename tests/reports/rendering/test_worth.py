@@ -1,7 +1,5 @@
 """The question which arm is worth its cost, in words, tables and figures."""
 
-import re
-
 import pytest
 
 from reports.build import build
@@ -11,8 +9,6 @@ from reports.rendering.worth import worth_section
 from tests.reports.lake_fixture import LakeBuilder
 
 pytestmark = pytest.mark.sampled(4)
-
-LONG = "20240612_a_harness_with_a_name_of_46_characters"
 
 
 def three_arms(lake: LakeBuilder, *names: str, **declared: float) -> None:
@@ -77,20 +73,6 @@ def test_one_arm_is_evaluated_alone(lake: LakeBuilder) -> None:
         "a is the only arm to evaluate ($1.50 per instance, $3.00 per resolved one)."
     )
     assert 'id="frontier-figure"' not in page.render(build(lake.root, "trial"))
-
-
-@pytest.mark.parametrize("name", ["short", LONG])
-def test_the_points_have_labels(lake: LakeBuilder, name: str) -> None:
-    """Points are labelled by short names, or by the numbers of the table, which the caption
-    explains."""
-    three_arms(lake, "quick", "middle", name)
-    html = page.render(build(lake.root, "trial"))
-    figure = re.search(r'<figure id="frontier-figure">.*?</figure>', html, flags=re.DOTALL)
-    assert figure is not None
-    texts = re.findall(r"<text[^>]*>([^<]*)</text>", figure[0])
-    assert (name in texts) is (name == "short")
-    assert ("3" in texts) is (name == LONG)
-    assert (f"3 {LONG}" in figure[0]) is (name == LONG)
 
 
 def test_the_markdown_has_the_same_tables(lake: LakeBuilder) -> None:

@@ -1,0 +1,127 @@
+"""The best arm, and the arms that may be as good: multiple comparisons with the best."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from reports.types import ArmSummary, Comparison, Report, Source
+
+NO_MODEL = ("unknown", "none", "")
+"""Models of arms that are not known to have one."""
+
+
+@dataclass(frozen=True)
+class Rival:
+    """An arm against the best one."""
+
+    arm: ArmSummary
+    pair: Comparison
+    lead: float
+    """Rate of the best arm minus that of this one over the cells that both plan, a share."""
+    p_value: float
+    """Two-sided p-value of the paired test, times the number of rivals and at most 1."""
+
+
+@dataclass(frozen=True)
+class Best:
+    """The arm that resolves the largest share of its planned cells."""
+
+    arm: ArmSummary
+    rivals: tuple[Rival, ...]
+    """All other arms in question, in the order of `rank_arms`."""
+
+    @property
+    def next(self) -> Rival:
+        """The rival that resolves most."""
+        return self.rivals[0]
+
+    def as_good(self, level: float) -> tuple[Rival, ...]:
+        """Return the rivals of which the data do not show at this level that they are worse."""
+        return tuple(rival for rival in self.rivals if rival.p_value >= level)
+
+
+def contenders(arms: Iterable[ArmSummary]) -> list[ArmSummary]:
+    """Return the arms that ran and are no controls."""
+    return [arm for arm in arms if arm.started and not arm.is_control]
+
+
+def rank_arms(arms: Iterable[ArmSummary]) -> list[ArmSummary]:
+    """Return arms by the share they resolve, the best first. Of equal ones, the cheaper is first.
+
+    Arms that never ran are last, and controls after them.
+    """
+
+    def rank(arm: ArmSummary) -> tuple[bool, bool, float, float]:
+        cost = arm.cost_per_instance
+        return arm.is_control, not arm.started, -arm.rate, inf if cost is None else cost
+
+    return sorted(arms, key=rank)
+
+
+def is_chosen_by_the_data(
+    source: Source, arms: Sequence[ArmSummary], comparisons: Sequence[Comparison]
+) -> bool:
+    """Return True if the first comparison is that of the best of several arms, and no plan's."""
+    if not comparisons or comparisons[0].role != "exploratory" or len(contenders(arms)) < 3:
+        return False
+    return not any(plan.primary for plan in (source.plan, *source.later_plans))
+
+
+Pairs = Mapping[frozenset[str], Comparison]
+"""Comparisons by the names of their two arms."""
+
+
+def find_best(report: Report, arms: Sequence[ArmSummary]) -> Best | None:
+    """Return the best of these arms and its comparisons, or None without a rival that ran.
+
+    The data choose the best arm, so the p-values count all its comparisons. The arms with a p-value
+    of at least 5 % and the best arm are a set that holds the arm that is truly best with a chance
+    of at least 95 %: it is left out only if one of its own comparisons errs, of which there are as
+    many (Bonferroni), whichever arm the data choose.
+
+    Hsu, J. C. (1981). Simultaneous confidence intervals for all distances from the "best". Annals
+    of Statistics 9, 1026-1034. DOI 10.1214/aos/1176345582
+    """
+    return _find_best(arms, _pairs_of(report.comparisons))
+
+
+def find_best_of_models(report: Report) -> tuple[Best, ...]:
+    """Return the best arm of each model with several arms, the best model first.
+
+    The p-values count the comparisons of the same model. Empty if there is only one model.
+    """
+    arms: dict[str, list[ArmSummary]] = defaultdict(list)
+    for arm in contenders(report.arms):
+        if arm.model not in NO_MODEL:
+            arms[arm.model].append(arm)
+    if len(arms) < 2:
+        return ()
+    pairs = _pairs_of(report.comparisons)
+    found = [best for each in arms.values() if (best := _find_best(each, pairs))]
+    return tuple(sorted(found, key=lambda best: -best.arm.rate))
+
+
+def _pairs_of(comparisons: Iterable[Comparison]) -> Pairs:
+    return {frozenset((pair.baseline, pair.candidate)): pair for pair in comparisons}
+
+
+def _find_best(arms: Sequence[ArmSummary], pairs: Pairs) -> Best | None:
+    ranked = rank_arms(contenders(arms))
+    if len(ranked) < 2:
+        return None
+    best, *others = ranked
+    rivals = [
+        _rival(best, arm, pair, len(others))
+        for arm in others
+        if (pair := pairs.get(frozenset((best.name, arm.name))))
+    ]
+    return Best(best, tuple(rivals)) if rivals else None
+
+
+def _rival(best: ArmSummary, arm: ArmSummary, pair: Comparison, comparisons: int) -> Rival:
+    difference = pair.table.difference if pair.table.pairs else 0.0
+    lead = difference if pair.candidate == best.name else -difference
+    return Rival(arm, pair, lead, min(1.0, comparisons * pair.p_value))
