@@ -130,34 +130,29 @@ def check_service(team: Team) -> None:
 
 
 def check_walls(team: Team) -> None:
-    """Check from a container of another network that no port answers without credentials.
+    """Check from another container of the network that no service answers without credentials.
 
     The store is not tried: its stand-in asks for no key.
     """
     scan = (STAND_INS.parent / "scan.py").read_text()
-    address, network = team.environment["ADDRESS"], f"{team.name}-stranger"
-    command = ["docker", "run", "--rm", "--interactive", "--network", network, BASE_IMAGE]
-    subprocess.run(["docker", "network", "create", network], check=True, capture_output=True)
-    try:
-        found = subprocess.run(
-            [*command, "python", "-", address],
-            input=scan,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    finally:
-        subprocess.run(["docker", "network", "rm", network], check=True, capture_output=True)
+    command = ["docker", "run", "--rm", "--interactive", "--network", f"{team.name}_default"]
+    found = subprocess.run(
+        [*command, BASE_IMAGE, "python", "-"],
+        input=scan,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert json.loads(found.stdout) == {
         "database": "asks for a password",
-        "GET :4200/api/health": 200,
-        "GET :4200/api/admin/settings": 401,
-        "POST :4200/api/flow_runs/filter": 401,
-        "POST :4200/api/deployments/filter": 401,
-        "POST :4200/api/block_documents/filter": 401,
-        "GET :8200/health": 200,
-        "GET :8200/jobs": 401,
-        "POST :8200/jobs": 401,
+        "GET server:4200/api/health": 200,
+        "GET server:4200/api/admin/settings": 401,
+        "POST server:4200/api/flow_runs/filter": 401,
+        "POST server:4200/api/deployments/filter": 401,
+        "POST server:4200/api/block_documents/filter": 401,
+        "GET service:8200/health": 200,
+        "GET service:8200/jobs": 401,
+        "POST service:8200/jobs": 401,
     }
 
 
