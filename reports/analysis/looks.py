@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,17 +29,15 @@ _COMPLETE = """
     instances as (
         select
             bool_or(is_lost) as is_open,
-            count(*) filter (by_candidate) - count(*) filter (by_baseline) as lead
+            count(*) filter (by_candidate) - count(*) filter (by_baseline) as lead,
+            count(*) as cells
         from pairs
         group by instance_id
     )
 
-    select
-        count(*) filter (not is_open),
-        count(*) filter (not is_open and lead > 0),
-        count(*) filter (not is_open and lead < 0),
-        count(*)
+    select lead, cells, count(*) filter (not is_open), count(*)
     from instances
+    group by all
 """
 
 LOST = ("missing", "stopped", "infrastructure", "ungraded")
@@ -51,13 +51,34 @@ class Look:
     baseline: str
     candidate: str
     instances: int
-    complete: int
-    """Instances of which every cell of both arms has a verdict, all repeats included."""
-    candidate_leads: int
-    """Those of them at which the candidate resolves more cells."""
-    baseline_leads: int
-    e_value: float
-    """Evidence against equal arms, valid at every look."""
+    differences: Mapping[float, int]
+    """Complete instances by the share of cells that the candidate resolves, less that of the
+    baseline. Of a complete instance, every cell of both arms has a verdict, repeats included."""
+
+    @property
+    def complete(self) -> int:
+        """Number of complete instances."""
+        return sum(self.differences.values())
+
+    @property
+    def candidate_leads(self) -> int:
+        """Number of complete instances at which the candidate resolves more cells."""
+        return sum(number for share, number in self.differences.items() if share > 0)
+
+    @property
+    def baseline_leads(self) -> int:
+        """Number of complete instances at which the baseline resolves more cells."""
+        return sum(number for share, number in self.differences.items() if share < 0)
+
+    @property
+    def difference(self) -> float:
+        """Mean difference over complete instances."""
+        return sum(share * n for share, n in self.differences.items()) / self.complete
+
+    @property
+    def e_value(self) -> float:
+        """Evidence against equal arms, valid at every look."""
+        return paired_e_value(self.differences)
 
 
 def read_look(
@@ -71,10 +92,11 @@ def read_look(
     if pair is None or pair.role != "primary" or source.environment == "imported":
         return None
     arms = {"baseline": pair.baseline, "candidate": pair.candidate}
-    [(complete, candidate, baseline, instances)] = connection.execute(
-        _COMPLETE, {**arms, "lost": list(LOST)}
-    ).fetchall()
+    rows = connection.execute(_COMPLETE, {**arms, "lost": list(LOST)}).fetchall()
+    complete, instances = (sum(row[column] for row in rows) for column in (2, 3))
     if not 0 < complete < instances:
         return None
-    evidence = paired_e_value(candidate, baseline)
-    return Look(pair.baseline, pair.candidate, instances, complete, candidate, baseline, evidence)
+    differences: Counter[float] = Counter()
+    for lead, cells, number, _ in rows:
+        differences[lead / cells] += number
+    return Look(pair.baseline, pair.candidate, instances, differences)

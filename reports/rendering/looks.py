@@ -17,7 +17,7 @@ def look_notes(look: Look | None) -> Iterator[Note]:
         return
     ahead, behind = look.candidate, look.baseline
     leads = look.candidate_leads, look.baseline_leads
-    if leads[0] < leads[1]:
+    if look.difference < 0:
         ahead, behind, leads = behind, ahead, leads[::-1]
     decided = round(1 / LEVEL)
     if look.e_value >= decided:

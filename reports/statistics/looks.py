@@ -1,31 +1,49 @@
 """What a running experiment may conclude, however often somebody looks."""
 
-from math import exp, lgamma, log
+from collections.abc import Mapping
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 _LARGEST = 700.0
 """Logarithm of the largest value that is returned."""
 
+_STAKES = 200
 
-def paired_e_value(ahead: int, behind: int) -> float:
-    """Return the evidence against equal arms, which is valid at every look.
 
-    `ahead` and `behind` are the complete instances at which one arm or the other resolves more. If
-    the arms are alike, each of these signs is a toss of a fair coin, whatever came before. The
-    value is the likelihood of the signs, averaged over all chances of a head with equal weight,
-    divided by their likelihood under the fair coin. It is a martingale with mean 1, so that it
-    reaches 1 / alpha at any time in at most a share alpha of the experiments (Ville's inequality).
-    It is 1 without signs, and at most e^700.
+def paired_e_value(differences: Mapping[float, int]) -> float:
+    """Return the evidence against arms of equal resolution, which is valid at every look.
+
+    `differences` are the numbers of complete instances by the share of cells that the candidate
+    resolves, less that of the baseline: from -1 to 1. Somebody bets on each of them in turn. With a
+    stake s, which is above -1 and below 1, a difference d multiplies his money by 1 + s d. If the
+    expected difference is 0, whatever came before, the money is a martingale with mean 1, and so is
+    its average over stakes. It reaches 1 / alpha at any time in at most a share alpha of the
+    experiments (Ville's inequality). The stakes are the nodes of Gauss and Legendre with their
+    weights. The average is exactly that over all stakes with equal weight for fewer than 400
+    instances, and valid for any number. Without repeats, this is the likelihood of the signs,
+    averaged over all chances of a coin, divided by that of a fair coin. The value is 1 without
+    instances, and at most e^700.
 
     Robbins, H. (1970). Statistical methods related to the law of the iterated logarithm. Annals of
-    Mathematical Statistics 41, 1397-1409. Howard, S. R., Ramdas, A., McAuliffe, J. and Sekhon, J.
-    (2021). Time-uniform, nonparametric, nonasymptotic confidence sequences. Annals of Statistics
-    49, 1055-1080.
+    Mathematical Statistics 41, 1397-1409. Waudby-Smith, I. and Ramdas, A. (2024). Estimating means
+    of bounded random variables by betting. Journal of the Royal Statistical Society B 86, 1-27.
 
     Raises:
-        ValueError: a count is below 0.
+        ValueError: a number is below 0, or a difference not from -1 to 1.
     """
-    if min(ahead, behind) < 0:
-        raise ValueError(f"{ahead} ahead and {behind} behind: a count cannot be below 0")
-    signs = ahead + behind
-    mixture = lgamma(ahead + 1) + lgamma(behind + 1) - lgamma(signs + 2)
-    return exp(min(_LARGEST, mixture + signs * log(2)))
+    if not all(-1 <= share <= 1 and number >= 0 for share, number in differences.items()):
+        raise ValueError(f"{dict(differences)} are no numbers by difference from -1 to 1")
+    stakes, weights = _stakes()
+    money = weights + sum(
+        number * np.log1p(stakes * share) for share, number in differences.items()
+    )
+    return float(np.exp(min(_LARGEST, np.logaddexp.reduce(money))))
+
+
+@cache
+def _stakes() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the stakes and the logarithms of their weights, which add up to 1."""
+    nodes, weights = np.polynomial.legendre.leggauss(_STAKES)
+    return nodes, np.log(weights / 2)

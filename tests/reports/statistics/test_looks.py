@@ -1,6 +1,7 @@
-"""The evidence of a running experiment: its mean, its error rate and its gain."""
+"""The evidence of a running experiment: its mean, its error rate and what stopping by it saves."""
 
-from math import comb
+from collections import Counter
+from math import comb, factorial
 
 import numpy as np
 import pytest
@@ -12,70 +13,110 @@ from reports.types import PairedTable
 DECIDED = 20
 """Decides at 5 %."""
 
-Signs = NDArray[np.int64]
+RUNS, INSTANCES = 400, 200
+
+Leads = NDArray[np.int64]
 
 
-def look_after_every_cell(signs: Signs) -> NDArray[np.float64]:
-    """Return the evidence after each instance of each run: runs × instances. 0 is no sign."""
-    ahead, behind = (signs == 1).cumsum(axis=1), (signs == -1).cumsum(axis=1)
-    most = signs.shape[1] + 1
-    values = np.array(
-        [[paired_e_value(a, b) if a + b < most else 0 for b in range(most)] for a in range(most)]
-    )
-    found: NDArray[np.float64] = values[ahead, behind]
+def look_after_every_instance(leads: Leads, repeats: int) -> NDArray[np.float64]:
+    """Return the evidence after each instance of each run (runs × instances of leads in cells)."""
+    known: dict[tuple[int, ...], float] = {}
+    sizes = range(-repeats, repeats + 1)
+    counts = np.stack([(leads == size).cumsum(axis=1) for size in sizes], axis=2)
+    for key in np.unique(counts.reshape(-1, len(sizes)), axis=0):
+        differences = {size / repeats: int(n) for size, n in zip(sizes, key, strict=True)}
+        known[tuple(map(int, key))] = paired_e_value(differences)
+    flat = [known[tuple(map(int, key))] for key in counts.reshape(-1, len(sizes))]
+    return np.array(flat).reshape(leads.shape)
+
+
+def skewed(generator: np.random.Generator, repeats: int) -> Leads:
+    """Return leads of equal arms: small ones for the candidate, seldom a large one against it."""
+    chances = [1 / (repeats + 1), 0.0, repeats / (repeats + 1)]
+    drawn = generator.choice([-repeats, 0, 1], size=(RUNS, INSTANCES), p=chances)
+    return np.where(generator.random(drawn.shape) < 0.4, drawn, 0)
+
+
+def alike(generator: np.random.Generator, repeats: int, copied: float, discordance: float) -> Leads:
+    """Return leads of equal arms, whose repeats are copies of the first one with a probability."""
+    shares = [discordance / 2, 1 - discordance, discordance / 2]
+    own = generator.choice([-1, 0, 1], size=(RUNS, INSTANCES, repeats), p=shares)
+    is_copied = generator.random((RUNS, INSTANCES, 1)) < copied
+    found: Leads = np.where(is_copied, own[:, :, :1], own).sum(axis=2)
     return found
 
 
 @pytest.mark.parametrize("signs", [0, 1, 7, 40])
 def test_equal_arms_make_evidence_of_mean_one(signs: int) -> None:
     """Over all outcomes of fair coins, the mean is exactly 1."""
-    mean = sum(comb(signs, k) * paired_e_value(k, signs - k) for k in range(signs + 1)) / 2**signs
-    assert mean == pytest.approx(1)
+    mean = sum(comb(signs, k) * paired_e_value({1: k, -1: signs - k}) for k in range(signs + 1))
+    assert mean / 2**signs == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("ahead", "behind"), [(0, 0), (9, 0), (3, 4), (60, 41)])
+def test_without_repeats_it_is_the_beta_mixture(ahead: int, behind: int) -> None:
+    """Signs have the likelihood of a coin of any chance, averaged, over that of a fair one."""
+    coin = factorial(ahead) * factorial(behind) / factorial(ahead + behind + 1)
+    found = paired_e_value({1: ahead, -1: behind, 0: 5})
+    assert found == pytest.approx(2 ** (ahead + behind) * coin)
 
 
 @pytest.mark.parametrize(
-    ("repeats", "alike", "discordance"),
-    [(1, 0.0, 0.2), (1, 0.0, 0.6), (5, 0.0, 0.4), (5, 0.9, 0.4)],
+    "design",
+    ["1 0 .2", "1 0 .6", "3 0 .4", "3 .9 .4", "skewed 3", "skewed 5"],
 )
-def test_equal_arms_are_decided_in_five_percent_of_runs_at_most(
-    repeats: int, alike: float, discordance: float
-) -> None:
-    """With a look after every instance, false alarms stay below the level; those of p do not."""
+def test_equal_arms_are_decided_in_five_percent_of_runs_at_most(design: str) -> None:
+    """With a look after every instance, alarms stay below the level, however leads are spread."""
     generator = np.random.default_rng(17)
-    runs, instances = 2000, 200
-    own = generator.choice(
-        [-1, 0, 1],
-        size=(runs, instances, repeats),
-        p=[discordance / 2, 1 - discordance, discordance / 2],
-    )
-    is_copied = generator.random((runs, instances, 1)) < alike
-    leads = np.where(is_copied, own[:, :, :1], own).sum(axis=2)
-    signs = np.sign(leads)
-    assert (look_after_every_cell(signs).max(axis=1) >= DECIDED).mean() <= 0.05
-    if repeats == 1:
-        ahead, behind = (signs == 1).cumsum(axis=1), (signs == -1).cumsum(axis=1)
-        alarms = 0
-        for first, second in zip(ahead[:40], behind[:40], strict=True):
-            alarms += any(
-                PairedTest(table, single_leads(table)).p_value() < 0.05
-                for a, b, n in zip(first[9::10], second[9::10], range(10, 201, 10), strict=True)
-                for table in [PairedTable(int(n - a - b), int(b), int(a), 0)]
-            )
-        assert alarms / 40 > 0.1
+    match design.split():
+        case ["skewed", repeats]:
+            leads, number = skewed(generator, int(repeats)), int(repeats)
+        case [repeats, copied, discordance]:
+            number = int(repeats)
+            leads = alike(generator, number, float(copied), float(discordance))
+    evidence = look_after_every_instance(leads, number)
+    assert (evidence.max(axis=1) >= DECIDED).mean() <= 0.05
 
 
-def test_a_clear_difference_is_decided_early() -> None:
-    """Where one arm leads at three of four differing instances, most runs end in half the time."""
+def test_p_values_at_every_look_err_far_more_often() -> None:
+    """The test of one look, taken at every tenth instance, finds a difference in many runs."""
+    signs = alike(np.random.default_rng(17), 1, 0, 0.4)[:40]
+    ahead, behind = (signs == 1).cumsum(axis=1), (signs == -1).cumsum(axis=1)
+    alarms = 0
+    for first, second in zip(ahead, behind, strict=True):
+        alarms += any(
+            PairedTest(table, single_leads(table)).p_value() < 0.05
+            for a, b, n in zip(first[9::10], second[9::10], range(10, 201, 10), strict=True)
+            for table in [PairedTable(int(n - a - b), int(b), int(a), 0)]
+        )
+    assert alarms / 40 > 0.1
+
+
+@pytest.mark.parametrize(
+    ("shares", "decided", "instances"),
+    [
+        ([0.1, 0.6, 0.3], 0.85, 110),
+        ([0.05, 0.6, 0.35], 0.99, 60),
+        ([0.25, 0.5, 0.25], 0.0, INSTANCES),
+    ],
+)
+def test_a_clear_difference_is_decided_early(
+    shares: list[float], decided: float, instances: int
+) -> None:
+    """Most runs are decided, after this mean number of the planned 200 instances at most."""
     generator = np.random.default_rng(23)
-    signs = generator.choice([-1, 0, 1], size=(2000, 200), p=[0.1, 0.6, 0.3])
-    is_decided = look_after_every_cell(signs) >= DECIDED
-    assert is_decided.any(axis=1).mean() > 0.85
-    assert is_decided[:, :100].any(axis=1).mean() > 0.5
+    signs = generator.choice([-1, 0, 1], size=(RUNS, INSTANCES), p=shares)
+    is_decided = look_after_every_instance(signs, 1) >= DECIDED
+    assert is_decided.any(axis=1).mean() >= decided
+    first = np.where(is_decided.any(axis=1), is_decided.argmax(axis=1) + 1, INSTANCES)
+    assert first.mean() <= instances
 
 
 def test_large_counts_stay_finite() -> None:
-    """Thousands of signs in one direction are finite evidence; counts below 0 are refused."""
-    assert paired_e_value(0, 0) == 1
-    assert 1e300 < paired_e_value(5000, 0) < float("inf")
-    with pytest.raises(ValueError, match="below 0"):
-        paired_e_value(-1, 0)
+    """Thousands of signs in one direction are finite evidence; what is no share is refused."""
+    assert paired_e_value({}) == pytest.approx(1)
+    assert 1e300 < paired_e_value({1: 5000}) < float("inf")
+    assert paired_e_value(Counter({0.2: 3})) > 1
+    for wrong in ({1: -1}, {1.5: 1}, {float("nan"): 1}):
+        with pytest.raises(ValueError, match="difference"):
+            paired_e_value(wrong)
