@@ -12,10 +12,11 @@ from flows.display.terminal import say
 from flows.errors import GateFailed, IncompleteRun
 from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
+from flows.experiments.decisions import Monitor
 from flows.experiments.declaration import Experiment
 from flows.experiments.gates import failed_gates
 from flows.experiments.plan import Plan, prepare
-from flows.experiments.shares import Listed, OnEnd
+from flows.experiments.shares import Listed, OnEnd, cell_name
 from flows.experiments.stop import Stop
 from flows.images.cache import ImageCache
 from flows.report import publish
@@ -86,18 +87,24 @@ async def benchmark(
         async def on_end(cell: Cell, end: End, result: str) -> None:
             await progress.advance(cell.label, result)
             await news.ended(cell, end, result)
+            await monitor.look(cell, end, result)
 
         async with graceful_stop() as stop:
-            left, results = await _unfinished(plan, grade=grade)
-            if results:
-                await progress.skip(results)
+            results = await asyncio.to_thread(_results, plan, grade=grade)
+            monitor = await asyncio.to_thread(Monitor.of, plan, results)
+            left = await asyncio.to_thread(_left, plan, results, monitor)
+            if known := Counter(result for result in results if result is not None):
+                await progress.skip(known)
                 await news.resumed()
             if distributed:
-                counts = await _run_on_workers(plan, left, lake, on_end, stop, grade=grade)
+                counts = await _run_on_workers(plan, left, lake, on_end, stop, monitor, grade=grade)
             else:
                 how = How(experiment.concurrency, grade)
-                counts = (await run_cells(plan, Listed(left, on_end), how, stop)).ends
-            counts["done"] += len(plan.cells) - len(left)
+                counts = await _run_here(plan, left, on_end, how, stop, monitor)
+            counts["done"] += known.total()
+            counts["not_needed"] += len(plan.cells) - len(left) - known.total()
+            if spared := counts["not_needed"]:
+                await progress.spare(spared, str(monitor.decision))
             stop.check()
     await preparing
     page = await publish(experiment.name, plan.lake)
@@ -107,7 +114,10 @@ async def benchmark(
             raise IncompleteRun(f"{counts[end]} of {counts.total()} cells {words}")
     if grade:
         await _judge(plan, news, page)
-    message = f"{plural(counts.total(), 'cell')} done · results of {experiment.name}"
+    ended = f"{plural(counts['done'], 'cell')} done"
+    if spared:
+        ended += f", {spared} not needed"
+    message = f"{ended} · results of {experiment.name}"
     return Completed(message=message, data=page)  # type: ignore[return-value]  # Prefect unwraps it
 
 
@@ -135,13 +145,19 @@ async def _judge(plan: Plan, news: Announcements, page: str) -> None:
     raise GateFailed(f"{'; '.join(map(str, failed))} · {page}")
 
 
-async def _unfinished(plan: Plan, *, grade: bool) -> tuple[list[Cell], Counter[str]]:
-    """Return the cells of which some work is missing, and how often the others had each result."""
-    here = await asyncio.to_thread(_local_images, plan)
-    states = CellStates(plan.lake)
-    results = await asyncio.to_thread(states.results, plan.cells, here, grade=grade)
-    left = [cell for cell, result in zip(plan.cells, results, strict=True) if result is None]
-    return left, Counter(result for result in results if result is not None)
+def _results(plan: Plan, *, grade: bool) -> list[str | None]:
+    """Return the result of each cell; None if some work on it is missing."""
+    return CellStates(plan.lake).results(plan.cells, _local_images(plan), grade=grade)
+
+
+def _left(plan: Plan, results: Sequence[str | None], monitor: Monitor) -> list[Cell]:
+    """Return the cells of which some work is missing, and needed."""
+    spared = {cell_name(cell) for group in monitor.not_needed() for cell in group}
+    return [
+        cell
+        for cell, result in zip(plan.cells, results, strict=True)
+        if result is None and (not spared or cell_name(cell) not in spared)
+    ]
 
 
 def _local_images(plan: Plan) -> dict[str, str] | None:
@@ -152,15 +168,41 @@ def _local_images(plan: Plan) -> dict[str, str] | None:
     return ImageCache.of(plan.lake).store.find(images)
 
 
-async def _run_on_workers(
-    plan: Plan, cells: Sequence[Cell], lake: str | None, on_end: OnEnd, stop: Stop, *, grade: bool
+async def _run_here(
+    plan: Plan, cells: Sequence[Cell], on_end: OnEnd, how: How, stop: Stop, monitor: Monitor
 ) -> Counter[End]:
-    """Have workers run cells. Return counts by end state.
+    """Run cells in this process. Return counts by end state."""
+    spared: int | None = None
+
+    async def end(cell: Cell, end: End, result: str) -> None:
+        nonlocal spared
+        await on_end(cell, end, result)
+        if monitor.decision and spared is None:
+            spared = 0
+            spared = source.withdraw(await asyncio.to_thread(monitor.not_needed))
+
+    source = Listed(cells, end)
+    counts = (await run_cells(plan, source, how, stop)).ends
+    counts["not_needed"] += spared or 0
+    return counts
+
+
+async def _run_on_workers(
+    plan: Plan,
+    cells: Sequence[Cell],
+    lake: str | None,
+    on_end: OnEnd,
+    stop: Stop,
+    monitor: Monitor,
+    *,
+    grade: bool,
+) -> Counter[End]:
+    """Have workers run these cells. Return counts by end state.
 
     Raises:
         UsageError: the server has no deployment for the shards.
     """
-    if not cells:
+    if not cells and monitor.decision is None:
         return Counter()
     home = await asyncio.to_thread(journals.home, plan.lake)
-    return await run_on_workers(Order(plan, lake, home, grade), cells, on_end, stop)
+    return await run_on_workers(Order(plan, lake, home, grade), cells, on_end, stop, monitor)

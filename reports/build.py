@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from reports.analysis.best import contenders, rank_arms
 from reports.analysis.breakdowns import read_breakdowns, with_work
 from reports.analysis.budgets import read_budgets
+from reports.analysis.early_end import read_early_end, read_saving
 from reports.analysis.failing import read_failures
 from reports.analysis.gradings import read_gradings
 from reports.analysis.harnesses import read_grid
@@ -127,7 +128,11 @@ def build(
                 audits=making.audits(),
                 notes=(
                     *write_notes(source, arms, comparisons, resampled),
-                    *look_notes(read_look(connection, source, leading)),
+                    *look_notes(
+                        read_look(connection, source, leading),
+                        read_early_end(connection),
+                        read_saving(connection),
+                    ),
                     *sharing_notes(sharing),
                 ),
                 resampled=resampled,

@@ -373,6 +373,22 @@ EVALUATIONS = Table(
     ),
 )
 
+DECISIONS = Table(
+    "decisions",
+    "one experiment that ended early, as its `stop_when` declares; arm is the candidate",
+    (
+        Column("decided_at", TIME, "when the evidence was enough"),
+        Column("declaration_digest", TEXT, "the declaration that was run, as in `experiments`"),
+        Column("baseline", TEXT, "baseline arm of the primary comparison"),
+        Column("alpha", FLOAT, "declared level", "share"),
+        Column("complete", INT, "complete instances: every cell of both arms had a verdict"),
+        Column("candidate_leads", INT, "those at which the candidate resolved more cells"),
+        Column("baseline_leads", INT, "those at which the baseline resolved more cells"),
+        Column("difference", FLOAT, "mean difference over them, candidate less baseline", "share"),
+        Column("e_value", FLOAT, "evidence against equal arms, valid at every look"),
+    ),
+)
+
 EXPERIMENTS = Table(
     "experiments",
     "one declared arm of one experiment, as declared when the run began",
@@ -557,7 +573,7 @@ JOBS = Table(
 
 TABLES = {
     table.name: table
-    for table in (ATTEMPTS, LLM_CALLS, STEPS, PREDICTIONS, EVALUATIONS, EXPERIMENTS)
+    for table in (ATTEMPTS, LLM_CALLS, STEPS, PREDICTIONS, EVALUATIONS, DECISIONS, EXPERIMENTS)
 }
 """Tables of experiments, in folders by experiment and arm."""
 

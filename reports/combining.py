@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_COPIED = tuple(TABLES.keys() - {"experiments", "steps"})
-"""Tables whose rows are copied. The steps stay where they are."""
+_COPIED = tuple(TABLES.keys() - {"experiments", "decisions", "steps"})
+"""Tables whose rows are copied. The steps stay where they are, and a decision is one of its
+experiment, whose instances without an attempt are left out."""
 
 
 def combined_name(experiments: Sequence[str]) -> str:

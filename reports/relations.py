@@ -25,7 +25,8 @@ Ran = TypeVar("Ran")
 
 SQL = Path(__file__).parent / "sql"
 
-STAGING = ("experiments", "attempts", "evaluations", "predictions", "llm_calls")
+STAGING = ("attempts", "decisions", "experiments", "evaluations", "predictions", "llm_calls")
+"""In order of dependency."""
 
 SCANNED_ONCE = ("llm_calls",)
 """Relations that stay views. `llm_calls` is by far the longest table, and only one mart reads it.

@@ -26,7 +26,7 @@ EXCEPTIONS = {
         "the life of a container from opening over adoption to removal, which shares its state",
     ),
     "reports/columns.py": (
-        570,
+        590,
         "declarations without code: every column of the lake with its unit and meaning",
     ),
     "reports/types.py": (

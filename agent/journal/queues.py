@@ -66,6 +66,8 @@ _AS_ENDED = {
     "ended_at": clock(),
 }
 _END = update(queue).where(*_HELD, queue.c.name == bindparam("of_name")).values(_AS_ENDED)
+_FREE = select(queue.c.name).where(*_OPEN, queue.c.holder == "").with_for_update(skip_locked=True)
+_WITHDRAW = update(queue).where(*_ROW, queue.c.holder == "").values(_AS_ENDED)
 _END_FOR_GOOD = update(queue).where(*_OPEN, queue.c.name == bindparam("of_name")).values(_AS_ENDED)
 
 
@@ -105,7 +107,8 @@ class Queue:
 
         def work(connection: Connection) -> None:
             connection.execute(delete(queue).where(queue.c.added_at < clock() - KEPT_S))
-            connection.execute(_ADD[connection.dialect.name], rows)
+            if rows:
+                connection.execute(_ADD[connection.dialect.name], rows)
 
         self._database.write(work)
 
@@ -166,6 +169,23 @@ class Queue:
             self._change(_END_FOR_GOOD, **values)
         else:
             self._change(_END, by=holder, **values)
+
+    def withdraw(self, groups: Sequence[Sequence[str]], ended_as: str) -> list[str]:
+        """End the work of those groups of which no piece was ever taken. Return its names.
+
+        Work that was given back counts as not taken.
+        """
+
+        def work(connection: Connection) -> list[str]:
+            free = set(connection.execute(_FREE, self._in_run()).scalars())
+            names = [name for group in groups if free.issuperset(group) for name in group]
+            end = {"as_end": ended_as, "with_result": ""}
+            if names:
+                rows = [self._in_run(of_name=name, **end) for name in names]
+                connection.execute(_WITHDRAW, rows)
+            return names
+
+        return self._database.write(work)
 
     def holders(self) -> dict[str, str]:
         """Return the worker of each lease that holds work, by the name of the lease."""

@@ -69,6 +69,11 @@ def show(name: str | None, lake_path: str | None, *, cells: bool, as_json: bool)
         return
     [experiment] = found.experiments
     say(f"{experiment.experiment}: {summary(experiment.total)}{_billed(experiment)}")
+    if end := experiment.early_end:
+        say(
+            f"ended early: {end.leader} resolves more than {end.other}; {end.cells_not_needed:,} "
+            f"of {end.cells_planned:,} planned cells were not needed"
+        )
     _print_arms(experiment)
     _print_cells(each for each in experiment.cells if cells or cell or each.state in _OPEN)
 

@@ -42,6 +42,10 @@ class TerminalProgress:
         several = ", ".join(f"{number:,} {result}" for result, number in sorted(results.items()))
         await self._advance(sum(results.values()), f"done by an earlier run: {several}")
 
+    async def spare(self, units: int, why: str) -> None:
+        """Record that units need not be done, and why."""
+        await self._advance(units, f"not needed: {units:,}, because it is {why}")
+
     async def _advance(self, units: int, line: str) -> None:
         self._done += units
         self._bar.update(self._task, completed=self._done)

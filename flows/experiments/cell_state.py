@@ -9,8 +9,18 @@ from flows.experiments.cells import Cell, Place, Submission
 from flows.experiments.keys import attempt_id_of, attempt_key, audit_key, is_cached, verdict_key
 from flows.storage.lake import Lake, Row
 
-End = Literal["done", "interrupted", "infrastructure", "misplaced", "budget", "refused", "waiting"]
-"""`done` is final. In every other case a later run resumes the cell."""
+End = Literal[
+    "done",
+    "interrupted",
+    "infrastructure",
+    "misplaced",
+    "budget",
+    "refused",
+    "waiting",
+    "not_needed",
+]
+"""`done` is final. `not_needed` is a cell that an early decision spares (`stop_when`). In every
+other case a later run resumes the cell."""
 
 REFUSED = "Refused"
 """State name of a shard that was refused by a worker with another lake or journal."""

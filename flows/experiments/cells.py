@@ -151,10 +151,11 @@ def plan(experiment: Experiment, instances: list[Instance], place: Place) -> lis
 
     All instances get their first attempt before any gets a second, so that a run stopped by a
     budget covers as many instances as possible. With a limit on images, the repeats of an instance
-    are consecutive instead; otherwise every image would be pulled or built once per repeat.
+    are consecutive instead; otherwise every image would be pulled or built once per repeat. So they
+    are where the experiment may end early: evidence counts instances with all their repeats.
     """
     rounds = [(repeat, i) for repeat in range(experiment.repeats) for i in instances]
-    if experiment.images.keep_gb is not None:
+    if experiment.images.keep_gb is not None or experiment.stop_when is not None:
         rounds = [(repeat, i) for i in instances for repeat in range(experiment.repeats)]
     return [
         Cell(experiment, arm, instance, repeat, place)

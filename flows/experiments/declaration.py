@@ -28,6 +28,7 @@ from flows.experiments.forms import RULES, number_fields
 from flows.experiments.gates import Gates
 from flows.experiments.resources import Resources
 from flows.experiments.secret_kinds import Readable
+from flows.experiments.stop_when import StopWhen
 
 BUILT_IN = Path(__file__).parent
 
@@ -173,6 +174,9 @@ class Experiment(Readable, Declared):
         default_factory=list,
         description="further declared comparisons; all others are exploratory",
     )
+    stop_when: StopWhen | None = Field(
+        default=None, description="when to end before all cells are done; default never"
+    )
     willingness_to_pay: float | None = Field(
         default=None,
         gt=0,
@@ -217,6 +221,8 @@ class Experiment(Readable, Declared):
     def _compares_its_arms(self) -> Self:
         if self.family and not self.primary:
             raise ValueError("a family needs a primary comparison: declare one")
+        if self.stop_when and not self.primary:
+            raise ValueError("stop_when needs a primary comparison: declare one")
         declared: list[tuple[str, Comparison]] = []
         if self.primary:
             declared.append(("primary", self.primary))

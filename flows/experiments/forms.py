@@ -25,6 +25,7 @@ RULES: JsonSchema = {
         {"isolation": {"const": "flow_run"}}, {"execution": {"const": "distributed"}}
     ),
     "family": _rule({"family": {"minItems": 1}}, {"primary": {"type": "object"}}),
+    "stop_when": _rule({"stop_when": {"type": "object"}}, {"primary": {"type": "object"}}),
     "arms": {
         "if": {"required": ["model"], "properties": {"model": _MODEL}},
         "else": {

@@ -48,6 +48,7 @@ CELL_KEY_IGNORED = {
     "rate_limits": "changes when a model is asked, not what it answers",
     "primary": "changes what is reported, not what is run",
     "family": "changes what is reported, not what is run",
+    "stop_when": "says whether a cell is run at all",
     "willingness_to_pay": "changes what is reported, not what is run",
     "images": "changes when an image is local, not what is in it; a grading's key has its digest",
     "preflight": "says whether a cell is run at all",

@@ -157,6 +157,7 @@ def only(experiment: Experiment, arm: str, instance_id: str) -> Experiment:
         "isolation": "none",
         "primary": None,
         "family": [],
+        "stop_when": None,
         "gates": {},
     }
     return experiment.model_copy(update=changes)

@@ -77,6 +77,14 @@ class Listed:
     async def give_back(self, cell: Cell) -> None:
         """Do nothing: a later run resumes the cell."""
 
+    def withdraw(self, groups: Sequence[Sequence[Cell]]) -> int:
+        """Drop the cells of those groups of which none was taken. Return their number."""
+        left = {cell_name(cell) for cell in self._left}
+        names = [[cell_name(cell) for cell in group] for group in groups]
+        dropped = {name for group in names if left.issuperset(group) for name in group}
+        self._left = deque(cell for cell in self._left if cell_name(cell) not in dropped)
+        return len(dropped)
+
 
 @dataclass(frozen=True)
 class Part:

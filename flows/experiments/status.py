@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent.errors import JournalError
 from agent.journal import Progress
@@ -16,6 +16,10 @@ from agent.timings import timings
 from flows.errors import UsageError
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
+
+if TYPE_CHECKING:
+    from reports.analysis.early_end import EarlyEnd
+    from reports.analysis.standing import Standing
 
 FORMAT = 1
 """Version of the JSON format. Names may be added; existing names never change their meaning."""
@@ -115,6 +119,8 @@ class ExperimentStatus:
     if the journal is unknown, or the price of a call."""
     unbilled_calls: int
     """Calls ever sent of which no price is known."""
+    early_end: "EarlyEnd | None"
+    """The decision with which it ended before all of its cells were done."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,7 @@ def read(lake: Lake, names: Sequence[str]) -> StatusReading:
     unknown = [
         name
         for name, attempts in journaled.items()
-        if not attempts and any(row["attempt_id"] for row in filed[name])
+        if not attempts and any(row["attempt_id"] for row in filed[name].cells)
     ]
     if unknown:
         notes.append(
@@ -183,13 +189,15 @@ def _journaled(
 
 
 def _experiment(
-    name: str, filed: Sequence[Row], journaled: Sequence[Progress] | None
+    name: str, filed: "Standing", journaled: Sequence[Progress] | None
 ) -> ExperimentStatus:
     attempts = defaultdict[tuple[str, str, int], list[Progress]](list)
     for each in journaled or ():
         attempt = each.attempt
         attempts[attempt.arm, attempt.instance_id, attempt.repeat].append(each)
-    cells = [_cell(row, attempts[row["arm"], row["instance_id"], row["repeat"]]) for row in filed]
+    cells = [
+        _cell(row, attempts[row["arm"], row["instance_id"], row["repeat"]]) for row in filed.cells
+    ]
     arms = dict.fromkeys(cell.arm for cell in cells)
     return ExperimentStatus(
         name,
@@ -198,6 +206,7 @@ def _experiment(
         cells,
         None if journaled is None else _billed(cells, journaled),
         sum(each.unbilled_calls for each in journaled or ()),
+        filed.early_end,
     )
 
 
@@ -335,7 +344,8 @@ def as_json(found: StatusReading, name: str | None) -> Row:
 
 def _brief(experiment: ExperimentStatus) -> Row:
     billed = {"billed_usd": experiment.billed_usd, "unbilled_calls": experiment.unbilled_calls}
-    return {"experiment": experiment.experiment, **asdict(experiment.total), **billed}
+    ended = {"early_end": experiment.early_end and asdict(experiment.early_end)}
+    return {"experiment": experiment.experiment, **asdict(experiment.total), **billed, **ended}
 
 
 def _times(cell: CellStatus) -> Row:

@@ -3,7 +3,7 @@
 durabench.attempt.waiting                      an attempt waits for a person, who has not answered
 durabench.cell.infrastructure                  a cell ended as infrastructure
 durabench.budget.50, .80 and .100              this percentage of an experiment's budget is used
-durabench.experiment.finished                  all cells of an experiment are done
+durabench.experiment.finished                  all cells of an experiment are done, or not needed
 durabench.experiment.incomplete                a run of it ended with unfinished cells
 durabench.regression                           a finished run does not keep a declared gate that the
                                                run before it kept
@@ -102,7 +102,7 @@ class Announcements:
 
     def finished(self, counts: Mapping[End, int], page: str) -> None:
         """Announce the end of the run, after its report was written."""
-        whole = sum(counts.values()) == counts.get("done", 0)
+        whole = sum(counts.values()) == counts.get("done", 0) + counts.get("not_needed", 0)
         self._emit(FINISHED if whole else INCOMPLETE, {"cells": dict(counts), "page": page})
 
     async def regressed(self, failed: Sequence[FailedGate], page: str) -> None:

@@ -15,6 +15,7 @@ from agent.journal import Queue
 from agent.timings import timings
 from flows.experiments.cell_state import End
 from flows.experiments.cells import Cell
+from flows.experiments.decisions import Monitor
 from flows.experiments.shares import OnEnd, cell_name
 from flows.experiments.stop import Stop
 from flows.server.order import Order
@@ -23,9 +24,11 @@ from flows.storage.journals import open_journal
 
 
 async def run_on_workers(
-    order: Order, cells: Iterable[Cell], on_end: OnEnd, stop: Stop
+    order: Order, cells: Iterable[Cell], on_end: OnEnd, stop: Stop, monitor: Monitor
 ) -> Counter[End]:
     """Have workers run these cells, up to the declared concurrency. Return counts by end state.
+
+    Cells that `monitor` does not need any more are withdrawn.
 
     If the operator asks to stop, the shards are cancelled and have ended on return.
 
@@ -37,10 +40,12 @@ async def run_on_workers(
         shards = await Shards.open(order, journal, client)
         ends = _Ends(shards.queue, {cell_name(cell): cell for cell in cells}, on_end)
         await asyncio.to_thread(shards.queue.add, list(ends.left))
+        await ends.withdraw(monitor)  # also those of an earlier benchmark that died
         await shards.begin(len(ends.left))
         while ends.left and shards.at_work and not stop.requested:
             await stop.within(timings().fanout_poll_s)
             await ends.tell()
+            await ends.withdraw(monitor)
             await shards.tend()
         if stop.requested:
             await shards.cancel()
@@ -61,6 +66,7 @@ class _Ends:
         """Cells that have not ended, by their name in the queue."""
         self.counts = Counter[End]()
         self._queue, self._on_end, self._since = queue, on_end, 0.0
+        self._has_withdrawn = False
 
     async def tell(self) -> None:
         """Tell the cells that have ended since the last time."""
@@ -68,6 +74,17 @@ class _Ends:
             self._since = max(self._since, ended.at)
             if cell := self.left.pop(ended.name, None):
                 await self._tell(cell, cast("End", ended.ended_as), ended.result)
+
+    async def withdraw(self, monitor: Monitor) -> None:
+        """Withdraw the cells that are not needed, once it is decided."""
+        if self._has_withdrawn or monitor.decision is None:
+            return
+        self._has_withdrawn = True
+        groups = await asyncio.to_thread(monitor.not_needed)
+        names = [[cell_name(cell) for cell in group] for group in groups]
+        for name in await asyncio.to_thread(self._queue.withdraw, names, "not_needed"):
+            if self.left.pop(name, None):
+                self.counts["not_needed"] += 1
 
     async def give_up(self, end: End, why: str) -> None:
         """Tell that no shard is left for the cells that have not ended."""

@@ -1,4 +1,4 @@
-"""What a running experiment may conclude about its primary comparison."""
+"""The state of the primary comparison of a running experiment."""
 
 from __future__ import annotations
 
@@ -40,6 +40,14 @@ _COMPLETE = """
     group by all
 """
 
+_LEVEL = """
+    select any_value(json_extract_string(declaration, '$.stop_when.alpha')::double)
+    from staging.experiments
+"""
+
+LEVEL = 0.05
+"""Level of a look that no declaration states."""
+
 LOST = ("missing", "stopped", "infrastructure", "ungraded")
 """States of cells that have no verdict yet."""
 
@@ -51,9 +59,11 @@ class Look:
     baseline: str
     candidate: str
     instances: int
+    level: float
+    """Share of experiments with equal arms that may be decided at any look."""
     differences: Mapping[float, int]
     """Complete instances by the share of cells that the candidate resolves, less that of the
-    baseline. Of a complete instance, every cell of both arms has a verdict, repeats included."""
+    baseline. An instance is complete if all its cells in both arms have a verdict."""
 
     @property
     def complete(self) -> int:
@@ -99,4 +109,5 @@ def read_look(
     differences: Counter[float] = Counter()
     for lead, cells, number, _ in rows:
         differences[lead / cells] += number
-    return Look(pair.baseline, pair.candidate, instances, differences)
+    [(declared,)] = connection.execute(_LEVEL).fetchall()
+    return Look(pair.baseline, pair.candidate, instances, declared or LEVEL, differences)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reports.analysis.early_end import EarlyEnd, read_early_end
 from reports.analysis.paired import read_rows
 from reports.relations import CELLS, open_marts
 
@@ -24,13 +26,22 @@ order by instance_position, repeat, position
 """
 
 
-def read_standing(lake: Path | UPath, experiment: str) -> list[dict[str, Any]]:
-    """Return the planned cells, by instance, repeat and arm in declared order.
+@dataclass(frozen=True)
+class Standing:
+    """The planned cells of an experiment, and how it ended early, if it did."""
+
+    cells: list[dict[str, Any]]
+    """By instance, repeat and arm in declared order."""
+    early_end: EarlyEnd | None
+
+
+def read_standing(lake: Path | UPath, experiment: str) -> Standing:
+    """Read the planned cells.
 
     Raise ReportError for a missing lake and an unknown experiment.
     """
     connection = open_marts(lake, experiment, CELLS)
     try:
-        return read_rows(connection, _QUERY)
+        return Standing(read_rows(connection, _QUERY), read_early_end(connection))
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""What a running experiment may conclude, however often somebody looks."""
+"""Evidence that stays valid at every look at a running experiment."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -16,8 +16,8 @@ def paired_e_value(differences: Mapping[float, int]) -> float:
     """Return the evidence against arms of equal resolution, which is valid at every look.
 
     `differences` are the numbers of complete instances by the share of cells that the candidate
-    resolves, less that of the baseline: from -1 to 1. Somebody bets on each of them in turn. With a
-    stake s, which is above -1 and below 1, a difference d multiplies his money by 1 + s d. If the
+    resolves, less the share of the baseline: from -1 to 1. A player bets on each of them in turn.
+    With a stake s, from above -1 to below 1, a difference d multiplies the money by 1 + s d. If the
     expected difference is 0, whatever came before, the money is a martingale with mean 1, and so is
     its average over stakes. It reaches 1 / alpha at any time in at most a share alpha of the
     experiments (Ville's inequality). The stakes are the nodes of Gauss and Legendre with their
@@ -34,7 +34,9 @@ def paired_e_value(differences: Mapping[float, int]) -> float:
         ValueError: a number is below 0, or a difference not from -1 to 1.
     """
     if not all(-1 <= share <= 1 and number >= 0 for share, number in differences.items()):
-        raise ValueError(f"{dict(differences)} are no numbers by difference from -1 to 1")
+        raise ValueError(
+            f"{dict(differences)} have a difference that is not from -1 to 1, or a number below 0"
+        )
     stakes, weights = _stakes()
     money = weights + sum(
         number * np.log1p(stakes * share) for share, number in differences.items()

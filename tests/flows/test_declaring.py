@@ -126,6 +126,7 @@ CHANGES: dict[str, Any] = {
     "audit": True,
     "primary": {**PRIMARY, "margin": 0.2},
     "family": [{"baseline": "again", "candidate": "null"}],
+    "stop_when": {"primary": "decided", "alpha": 0.1},
     "willingness_to_pay": 2.5,
     "gates": {"gold": {"resolved": ">= 0.9"}},
 }

@@ -82,4 +82,4 @@ async def test_no_arm_accepts_what_no_test_has_proven(
     attempts = rows(lake, "attempts")
     assert [row["outcome"] for row in attempts] == ["submitted"] * 2
     assert "accepted" not in {row["agent_verdict"] for row in attempts}
-    assert all("unproven: " in row["detail"] for row in read_standing(tmp_path / "lake", "x"))
+    assert all("unproven: " in row["detail"] for row in read_standing(tmp_path / "lake", "x").cells)

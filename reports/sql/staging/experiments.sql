@@ -1,5 +1,6 @@
 -- Grain: one arm of the experiment's latest declaration. What an import that was killed declared
--- is passed over where some of its arms are missing.
+-- is passed over where some of its arms are missing. The instances of one that was decided early
+-- are those that have an attempt; the others were not needed.
 with declarations as (
     select * from main.experiments
 ),
@@ -22,14 +23,26 @@ latest as (
     limit 1
 ),
 
+begun as (
+    select list(distinct instance_id) as ids
+    from staging.attempts
+    where exists (from staging.decisions semi join latest using (declaration_digest))
+),
+
 -- A declaration that was run twice may have been written twice, with the same content.
 final as (
     select
-        declarations.* exclude (arm_order, declared_at),
+        declarations.* exclude (arm_order, declared_at, instance_ids),
         arm_order as position,
-        declared_at at time zone 'UTC' as declared_at_utc
+        declared_at at time zone 'UTC' as declared_at_utc,
+        case
+            when ids is null then instance_ids
+            else list_filter(instance_ids, lambda id: list_contains(ids, id))
+        end as instance_ids,
+        len(declarations.instance_ids) as declared_instances
     from declarations
     semi join latest using (declaration_digest)
+    cross join begun
     qualify row_number() over (partition by arm order by declared_at) = 1
 )
 

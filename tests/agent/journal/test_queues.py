@@ -77,6 +77,23 @@ def test_work_that_is_given_back_is_free(queue: Queue) -> None:
     assert names(queue, "other") == [name for name in NAMES if name != "w4"]
 
 
+def test_groups_that_nobody_has_begun_are_withdrawn(queue: Queue) -> None:
+    """A group of which a piece is held or has ended stays, and so does one that is not there."""
+    queue.take("one")
+    queue.take("one")
+    queue.end("w1", "one", "done", "resolved")
+    groups = [["w0", "w3"], ["w1", "w2"], ["w4", "w5"], ["w6"]]
+    assert queue.withdraw(groups, "not_needed") == ["w4", "w5"]
+    assert list(queue.open()) == ["w0", "w2", "w3"]
+    assert {each.name: each.ended_as for each in queue.ended()} == {
+        "w1": "done",
+        "w4": "not_needed",
+        "w5": "not_needed",
+    }
+    assert names(queue, "other") == ["w2", "w3"]
+    assert queue.withdraw([], "not_needed") == []
+
+
 def test_work_of_a_dead_worker_is_free_when_its_lease_has_expired(
     journal: Journal, queue: Queue
 ) -> None:

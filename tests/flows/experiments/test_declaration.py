@@ -163,6 +163,19 @@ def test_a_family_is_declared_beside_the_primary_comparison() -> None:
     assert [pair.candidate for pair in declared.family] == ["gold"]
 
 
+def test_only_a_primary_comparison_can_end_an_experiment() -> None:
+    """The rule names what is decided, and a level between 0 and 0.5."""
+    with pytest.raises(UsageError, match=r"stop_when needs a primary comparison: declare one$"):
+        parse(stop_when={"primary": "decided"})
+    both: dict[str, Any] = {"arms": [MINI, NULL], "primary": FIRST}
+    rule = parse(**both, stop_when={"primary": "decided"}).stop_when
+    assert rule is not None
+    assert rule.alpha == 0.05
+    for alpha in (0, 0.5, float("nan")):
+        with pytest.raises(UsageError, match=r"stop_when\.alpha: Input should be "):
+            parse(**both, stop_when={"primary": "decided", "alpha": alpha})
+
+
 @pytest.mark.parametrize("value", [0, -1, float("inf"), float("nan")])
 def test_a_resolved_instance_is_worth_a_positive_amount(value: float) -> None:
     """The willingness to pay is a finite amount above 0."""

@@ -164,6 +164,10 @@ def test_the_key_of_an_attempt_changes_with_what_defines_it(changes: dict[str, A
         {"primary": {"baseline": "null", "candidate": "a", "margin": 0.1}},
         {"family": [{"baseline": "gold", "candidate": "null"}]},
         {"willingness_to_pay": 3.0},
+        {
+            "primary": {"baseline": "null", "candidate": "a"},
+            "stop_when": {"primary": "decided"},
+        },
         {"resources": {"memory_gb": 16}},
         {"place": Place("docker", "sha256:2")},
     ],

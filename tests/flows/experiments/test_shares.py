@@ -61,6 +61,20 @@ async def test_a_list_is_taken_in_order(planned: list[Cell]) -> None:
     assert told == [(planned[0], "done", "resolved")]
 
 
+async def test_a_list_drops_groups_that_nobody_has_begun(planned: list[Cell]) -> None:
+    """The cells of the other instance go on."""
+
+    async def on_end(cell: Cell, end: str, result: str) -> None: ...
+
+    source = Listed(planned, on_end)
+    first = await source.take()
+    groups = [planned[:4], planned[4:]]
+    assert first == Share(planned[0])
+    assert source.withdraw(groups) == 4
+    assert [await source.take() for _ in range(4)] == [*map(Share, planned[1:4]), None]
+    assert source.withdraw(groups) == 0
+
+
 async def test_each_shard_begins_at_its_offset_and_steals(
     journal: Journal, filled: list[Cell]
 ) -> None:

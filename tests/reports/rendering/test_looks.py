@@ -1,11 +1,19 @@
 """What a report of an unfinished experiment says."""
 
+import json
+
 import pytest
 
 from reports.build import build
-from tests.reports.lake_fixture import LakeBuilder
+from tests.reports.lake_fixture import ORDINARY, LakeBuilder
 
 PRIMARY = {"primary_baseline": "plain", "primary_candidate": "careful"}
+
+DECISION = {
+    name: value
+    for name, value in (ORDINARY["decisions"] | {"baseline": "plain"}).items()
+    if name != "arm"
+}
 
 
 def said(lake: LakeBuilder) -> list[str]:
@@ -70,3 +78,38 @@ def test_an_instance_counts_with_all_its_repeats(lake: LakeBuilder) -> None:
     [text] = said(lake)
     assert "1 of 2 instances" in text
     assert "careful leads at 1, plain at 0" in text
+
+
+def test_an_experiment_that_ended_early_says_how(lake: LakeBuilder) -> None:
+    """The report has what was decided, the saving, and no cell that was not needed."""
+    fill(lake, 8, 12, **PRIMARY)
+    lake.write("decisions", "careful", [DECISION])
+    report = build(lake.root, "trial")
+    assert {arm.planned for arm in report.arms} == {9}
+    assert said(lake) == []
+    [text] = [note.text for note in report.notes if "ended early" in note.text]
+    assert text == (
+        "The experiment ended early, as declared (stop_when): careful resolves more than plain "
+        "(e-value 28.4 after 8 complete instances, decided at 5.0 % from 20 on; careful leads at "
+        "8, plain at 0 of them). 6 of 24 planned cells were not needed, about $3.00 at the mean "
+        "cost of a cell. They are in no rate. The lead then was 100.0 points: a lead at which an "
+        "experiment ends is larger on average than the true one, and p-values and intervals do not "
+        "know of the end."
+    )
+
+
+def test_a_decision_on_another_declaration_ends_nothing(lake: LakeBuilder) -> None:
+    """Without `stop_when`, or with other arms, all cells are planned again."""
+    fill(lake, 8, 12, **PRIMARY)
+    lake.write("decisions", "careful", [{**DECISION, "declaration_digest": "other"}])
+    assert {arm.planned for arm in build(lake.root, "trial").arms} == {12}
+    assert len(said(lake)) == 1
+
+
+def test_a_look_is_at_the_declared_level(lake: LakeBuilder) -> None:
+    """Six instances in one direction are enough at 20 %."""
+    declaration = json.dumps({"stop_when": {"primary": "decided", "alpha": 0.2}})
+    fill(lake, 6, 12, **PRIMARY, declaration=declaration)
+    [text] = said(lake)
+    assert "careful resolves more than plain" in text
+    assert "e-value 9.1, decided at 20.0 % from 5 on" in text

@@ -1,0 +1,164 @@
+"""Whether the primary comparison of a run is decided, so that it ends early (`stop_when`).
+
+A cell is not needed if the comparison is decided before any cell of its instance has begun. What
+has begun at an instance is finished in every arm and repeat: every comparison keeps its pairs.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from flows.experiments.cell_state import End
+from flows.experiments.cells import Cell
+from flows.experiments.plan import Plan
+from flows.storage.lake import Row
+
+_DIGITS = 16
+"""Length of the beginning of a declaration's digest, by which a decision is filed."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The evidence with which an experiment ended."""
+
+    arm: str
+    """The arm that resolves more."""
+    other: str
+    complete: int
+    """Number of complete instances."""
+    e_value: float
+
+    def __str__(self) -> str:
+        """Say what was decided."""
+        return (
+            f"decided: {self.arm} resolves more than {self.other} (e-value {self.e_value:.1f} "
+            f"after {self.complete} complete instances)"
+        )
+
+
+class Monitor:
+    """Looks at the primary comparison after every cell."""
+
+    def __init__(self, plan: Plan, digest: str = "") -> None:
+        """Use `of`. `digest` is that of the declaration."""
+        self.decision: Decision | None = None
+        self._plan, self._unit, self._digest = plan, digest[:_DIGITS], digest
+        self._rule, self._primary = plan.experiment.stop_when, plan.experiment.primary
+        self._open, self._lead = Counter[str](), Counter[str]()
+        self._differences = Counter[float]()
+        for cell in plan.cells:
+            self._open[cell.instance.instance_id] += self._is_compared(cell)
+
+    @classmethod
+    def of(cls, plan: Plan, results: Sequence[str | None]) -> "Monitor":
+        """Return a monitor of a run that begins with these results of its cells.
+
+        Raises:
+            InfrastructureError: a disk or object-store operation failed.
+        """
+        if plan.experiment.stop_when is None:
+            return cls(plan)
+        name = plan.experiment.name
+        latest = plan.lake.latest_unit("experiments", name)
+        [declared, *_] = plan.lake.find("experiments", latest, name)
+        monitor = cls(plan, declared["declaration_digest"])
+        if earlier := plan.lake.find("decisions", monitor._unit, name):
+            monitor.decision = monitor._read(earlier[0])
+            return monitor
+        for cell, result in zip(plan.cells, results, strict=True):
+            if result is not None:
+                monitor._count(cell, result)
+        if row := monitor._decide():
+            monitor._record(row)
+        return monitor
+
+    async def look(self, cell: Cell, end: End, result: str) -> bool:
+        """Count the end of a cell. Return True if it decides the comparison.
+
+        A decision is then in the lake: later runs keep to it.
+
+        Raises:
+            InfrastructureError: a disk or object-store operation failed.
+        """
+        if end != "done" or not self._count(cell, result):
+            return False
+        row = self._decide()
+        if row is not None:
+            await asyncio.to_thread(self._record, row)
+        return row is not None
+
+    def not_needed(self) -> list[list[Cell]]:
+        """Return the cells at instances without any attempt in the lake, by instance.
+
+        Empty if nothing is decided. Cells that are at work have no attempt in the lake yet.
+
+        Raises:
+            InfrastructureError: a disk or object-store operation failed.
+        """
+        if self.decision is None:
+            return []
+        begun = {
+            row["instance_id"]
+            for row in self._plan.lake.rows("attempts", self._plan.experiment.name)
+        }
+        found = defaultdict[str, list[Cell]](list)
+        for cell in self._plan.cells:
+            if cell.instance.instance_id not in begun:
+                found[cell.instance.instance_id].append(cell)
+        return list(found.values())
+
+    def _is_compared(self, cell: Cell) -> bool:
+        return self._primary is not None and cell.arm.name in self._primary.arms
+
+    def _count(self, cell: Cell, result: str) -> bool:
+        """Count a verdict. Return True if it completes an instance."""
+        if self._rule is None or self._primary is None or self.decision is not None:
+            return False
+        if not self._is_compared(cell) or result == "infrastructure":
+            return False
+        instance = cell.instance.instance_id
+        sign = 1 if cell.arm.name == self._primary.candidate else -1
+        self._lead[instance] += sign * (result == "resolved")
+        self._open[instance] -= 1
+        if self._open[instance]:
+            return False
+        self._differences[self._lead[instance] / self._plan.experiment.repeats] += 1
+        return True
+
+    def _decide(self) -> Row | None:
+        """Return the row of the decision if the evidence is enough."""
+        from reports.statistics import paired_e_value  # numpy is slow to import
+
+        if self._rule is None or self._primary is None:
+            return None
+        e_value = paired_e_value(self._differences)
+        if e_value < 1 / self._rule.alpha:
+            return None
+        complete = self._differences.total()
+        row = {
+            "decided_at": datetime.now(UTC),
+            "declaration_digest": self._digest,
+            "baseline": self._primary.baseline,
+            "alpha": self._rule.alpha,
+            "complete": complete,
+            "candidate_leads": sum(n for share, n in self._differences.items() if share > 0),
+            "baseline_leads": sum(n for share, n in self._differences.items() if share < 0),
+            "difference": sum(share * n for share, n in self._differences.items()) / complete,
+            "e_value": e_value,
+        }
+        self.decision = self._read(row)
+        return row
+
+    def _record(self, row: Row) -> None:
+        assert self._primary is not None, "the experiment was validated"
+        where = (self._plan.experiment.name, self._primary.candidate, self._unit)
+        self._plan.lake.write("decisions", *where, [row])
+
+    def _read(self, row: Row) -> Decision:
+        assert self._primary is not None, "the experiment was validated"
+        arm, other = self._primary.candidate, self._primary.baseline
+        if row["difference"] < 0:
+            arm, other = other, arm
+        return Decision(arm, other, row["complete"], row["e_value"])
