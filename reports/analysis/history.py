@@ -6,6 +6,8 @@ A schedule files each run under a name of its own, as `nightly-20260301t020000`.
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,13 +17,18 @@ from reports.analysis.paired import read_arms, read_rows
 from reports.errors import ReportError
 from reports.lake import list_experiments, near
 from reports.relations import CELLS, open_marts
-from reports.types import ArmSummary
+from reports.statistics import PairedTest
+from reports.types import ArmSummary, InstanceLeads, Interval, PairedTable
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
     from upath import UPath
 
 LATEST = 60
 """Number of runs that a history shows."""
+
+Place = tuple[str, int]
+"""An instance and a repeat."""
 
 _DATE = r"-\d{8}t\d{6}$"
 
@@ -40,6 +47,18 @@ class DatedRun:
     """Equal for runs of the same instances with the same contents. The contents of an import are
     not known, and only its instances count."""
     arms: tuple[ArmSummary, ...]
+    cells: Mapping[str, Mapping[Place, bool]]
+    """By arm, whether each planned cell was resolved."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """The difference between the rates of an arm in two runs, later less earlier."""
+
+    difference: float
+    """As a share."""
+    interval: Interval
+    p_value: float
 
 
 @dataclass(frozen=True)
@@ -62,10 +81,42 @@ class History:
     def before(self, experiment: str) -> DatedRun | None:
         """Return the run before this one, on the same instances; None if there is none."""
         names = [run.experiment for run in self.runs]
-        own = self.runs[names.index(experiment)]
-        earlier = self.runs[: names.index(experiment)]
-        alike = [run for run in earlier if run.contents == own.contents]
-        return alike[-1] if alike else None
+        place = names.index(experiment)
+        return next(self._alike(place), None)
+
+    def change(self, place: int, arm: str) -> Change | None:
+        """Return the change of an arm since the run before the one at `place`.
+
+        That is the last one on the same instances that has the arm. Return None if there is none.
+        """
+        before = next((run for run in self._alike(place) if arm in run.cells), None)
+        return _compare(before.cells[arm], self.runs[place].cells[arm]) if before else None
+
+    def _alike(self, place: int) -> Iterator[DatedRun]:
+        """Yield the runs before the one at `place` on the same instances, the latest first."""
+        contents = self.runs[place].contents
+        return (run for run in reversed(self.runs[:place]) if run.contents == contents)
+
+
+def _compare(before: Mapping[Place, bool], after: Mapping[Place, bool]) -> Change | None:
+    """Return the change over the cells that both runs plan, or None without any.
+
+    The test is that of two arms of one experiment (`PairedTest`).
+    """
+    pairs: Counter[tuple[bool, bool]] = Counter()
+    leads: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for place in before.keys() & after.keys():
+        pairs[before[place], after[place]] += 1
+        sizes[place[0]] += 1
+        leads[place[0]] += after[place] - before[place]
+    if not pairs:
+        return None
+    kinds = ((True, True), (True, False), (False, True), (False, False))
+    table = PairedTable(*(pairs[kind] for kind in kinds))
+    counted = Counter((size, leads[instance]) for instance, size in sizes.items())
+    test = PairedTest(table, InstanceLeads(counted))
+    return Change(table.difference, test.interval(), test.p_value())
 
 
 def series_of(experiment: str) -> str:
@@ -109,8 +160,19 @@ def _read(lake: Path | UPath, experiment: str) -> DatedRun | None:
         contents: object = row["dataset_digest"]
         if row["environment"] == "imported":
             contents = frozenset(row["instance_ids"])
+        elif len(row["instance_ids"]) < row["declared_instances"]:
+            contents = contents, frozenset(row["instance_ids"])
         elif began is None:
             began = declared_at
-        return DatedRun(experiment, began, declared_at, contents, read_arms(connection))
+        arms = read_arms(connection)
+        return DatedRun(experiment, began, declared_at, contents, arms, _read_cells(connection))
     finally:
         connection.close()
+
+
+def _read_cells(connection: DuckDBPyConnection) -> dict[str, dict[Place, bool]]:
+    found: defaultdict[str, dict[Place, bool]] = defaultdict(dict)
+    query = "select arm, instance_id, repeat, state = 'resolved' from marts.cells"
+    for arm, instance, repeat, is_resolved in connection.execute(query).fetchall():
+        found[arm][instance, repeat] = is_resolved
+    return dict(found)

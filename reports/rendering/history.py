@@ -5,22 +5,30 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from reports.analysis.history import DatedRun, History
-from reports.format import UNKNOWN, listing, moment, percent, usd
+from reports.analysis.history import Change, DatedRun, History
+from reports.format import DASH, UNKNOWN, listing, moment, p_value, percent, points, usd
 from reports.rendering.costs import cost_per_resolved
 from reports.rendering.drawing import Figure, arm_colour, draw_figure, marker, percent_axis
+from reports.rendering.lines import interval_text
 from reports.rendering.templates import environment
 from reports.types import ArmSummary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-HEADER = ("run", "began", "arm", "resolved", "rate", "95 % interval", "cost", "per resolved")
+HEADER = (
+    *("run", "began", "arm", "resolved", "rate", "95 % interval", "change, p"),
+    *("cost", "per resolved"),
+)
 
 
 def rows(history: History) -> list[tuple[str, ...]]:
     """Return the cells of the table, one row per run and arm, the latest run first."""
-    return [_row(run, arm) for run in reversed(history.runs) for arm in run.arms]
+    return [
+        _row(run, arm, history.change(place, arm.name))
+        for place, run in reversed([*enumerate(history.runs)])
+        for arm in run.arms
+    ]
 
 
 def note(history: History) -> str:
@@ -59,24 +67,24 @@ def draw_history(history: History) -> Figure:
 
     def draw(axes: Axes) -> None:
         for position, name in enumerate(names):
-            points = [
+            shown = [
                 (place, arm)
                 for place, run in enumerate(history.runs)
                 for arm in run.arms
                 if arm.name == name
             ]
             shift = 0.12 * (position - (len(names) - 1) / 2)
-            xs, colour = [place + shift for place, _ in points], arm_colour(position)
-            for (x, (one, arm)), (next_x, (other, later)) in pairwise(zip(xs, points, strict=True)):
+            xs, colour = [place + shift for place, _ in shown], arm_colour(position)
+            for (x, (one, arm)), (next_x, (other, later)) in pairwise(zip(xs, shown, strict=True)):
                 if history.runs[one].contents == history.runs[other].contents:
                     axes.plot([x, next_x], [arm.rate, later.rate], color=colour, linewidth=1)
-            for x, (_, arm) in zip(xs, points, strict=True):
+            for x, (_, arm) in zip(xs, shown, strict=True):
                 low, high = arm.interval.low, arm.interval.high
                 axes.plot([x, x], [low, high], color=colour, linewidth=1.6, alpha=0.45)
                 marker(axes, x, arm.rate, position, name if x == xs[0] else "")
         percent_axis(axes.yaxis, axes.set_ylim)
-        shown = range(0, len(history.runs), 1 + len(history.runs) // 8)
-        axes.set_xticks([*shown], [_date(history.runs[i]) for i in shown])
+        labelled = range(0, len(history.runs), 1 + len(history.runs) // 8)
+        axes.set_xticks([*labelled], [_date(history.runs[i]) for i in labelled])
         axes.tick_params(axis="x", rotation=30)
         axes.grid(visible=True, axis="y")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1.03), ncols=3, fontsize=8)
@@ -100,7 +108,7 @@ def _date(run: DatedRun) -> str:
     return f"{run.began:%m-%d %H:%M}" if run.began else UNKNOWN
 
 
-def _row(run: DatedRun, arm: ArmSummary) -> tuple[str, ...]:
+def _row(run: DatedRun, arm: ArmSummary, change: Change | None) -> tuple[str, ...]:
     bound = arm.cost.is_lower_bound
     return (
         run.experiment,
@@ -109,9 +117,17 @@ def _row(run: DatedRun, arm: ArmSummary) -> tuple[str, ...]:
         f"{arm.resolved} of {arm.planned}",
         percent(arm.rate),
         f"{percent(arm.interval.low)} to {percent(arm.interval.high)}",
+        _in_points(change),
         usd(arm.cost.usd, bound),
         cost_per_resolved(arm),
     )
+
+
+def _in_points(change: Change | None) -> str:
+    if change is None:
+        return DASH
+    limits = interval_text(change.interval, points)
+    return f"{points(change.difference)} ({limits}), p = {p_value(change.p_value)}"
 
 
 def _line(cells: tuple[str, ...] | list[str]) -> str:
