@@ -25,6 +25,9 @@ class Gradings:
     """Wrong verdicts with which the arm that resolves fewer would resolve more."""
     is_fewest: bool
     """True if `to_turn_test` is the smallest number; else that many are enough."""
+    random_errors: float | None
+    """Rate of random errors in both arms with which a significant test is so no longer; else None.
+    A share of verdicts."""
     graded_again: int
     """Cells of all arms whose patch was graded more than once."""
     flaky: int

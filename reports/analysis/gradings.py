@@ -9,6 +9,7 @@ from reports.analysis.paired import read_rows
 from reports.gradings import Flip, Gradings
 from reports.statistics import (
     Verdicts,
+    random_errors_for_another_test,
     wrong_verdicts_for_another_sign,
     wrong_verdicts_for_another_test,
 )
@@ -54,6 +55,9 @@ def read_gradings(
         to_turn_test=_to_turn_test(connection, pair) if pair and has_verdicts else None,
         to_turn_sign=wrong_verdicts_for_another_sign(pair.leads) if pair else 0,
         is_fewest=pair is not None and not pair.has_repeats,
+        random_errors=random_errors_for_another_test(pair.leads, LEVEL)
+        if pair and has_verdicts and pair.p_value < LEVEL
+        else None,
         graded_again=len(rows),
         flaky=sum(row["is_flaky"] or row["is_flipped"] for row in rows),
         flips=tuple(

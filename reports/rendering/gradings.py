@@ -39,6 +39,11 @@ def gradings_line(report: Report) -> str:
 def _answer(report: Report) -> Iterator[str]:
     found = report.gradings
     yield from _robustness(report)
+    if found.random_errors is not None:
+        yield (
+            "If each verdict of both arms were wrong at random besides, the test would on average "
+            f"be no longer significant from a rate of {percent(found.random_errors)} on."
+        )
     if found.graded_again:
         share = len(found.flips) / found.graded_again
         interval = wilson_interval(len(found.flips), found.graded_again)
@@ -103,9 +108,11 @@ def _footnotes(found: Gradings) -> Iterator[str]:
             "A wrong verdict is a resolved cell that is not, or the reverse, in one of both arms. "
             f"The number that turns the test is {how}: all of them err against the arm that leads "
             "(for it, where the test is not significant), and at the instances where one changes "
-            "the p-value most. It is the worst case: errors at random in both arms turn a result "
-            f"less easily. The test is that of the difference at {percent(LEVEL)}, before Holm's "
-            "correction. Walsh et al. (2014), Journal of Clinical Epidemiology 67, 622-628, count "
+            "the p-value most. It is the worst case: errors at random, with one rate in both arms, "
+            "only make the expected difference smaller and do not turn its sign (Bross 1954, "
+            "Biometrics 10, 478-486). The test is that of the difference at "
+            f"{percent(LEVEL)}, before Holm's correction. Walsh et al. (2014), Journal of Clinical "
+            "Epidemiology 67, 622-628, count "
             "changed outcomes in this way."
         )
     if found.graded_again:

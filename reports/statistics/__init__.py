@@ -29,6 +29,7 @@ from reports.statistics.families import benjamini_hochberg, holm
 from reports.statistics.fieller import fieller_interval
 from reports.statistics.fragility import (
     Verdicts,
+    random_errors_for_another_test,
     wrong_verdicts_for_another_sign,
     wrong_verdicts_for_another_test,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "pass_all_k",
     "pass_at_k",
     "preferred",
+    "random_errors_for_another_test",
     "ratio_of_costs_per_resolved",
     "ratio_of_sums",
     "settings_for",

@@ -3,6 +3,8 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
+from math import sqrt
+from statistics import NormalDist
 from typing import NamedTuple
 
 from reports.statistics.paired import PairedTest
@@ -60,6 +62,28 @@ def wrong_verdicts_for_another_test(instances: Mapping[Verdicts, int], level: fl
     if most < 1 or not has_turned(most):
         return None
     return bisect_left(range(1, most), True, key=has_turned) + 1
+
+
+def random_errors_for_another_test(leads: InstanceLeads, level: float) -> float | None:
+    """Return the rate of further random errors with which a significant test is so no longer.
+
+    Each verdict of both arms turns with this chance e, independently of all else. The expected lead
+    of an instance is then (1 - 2 e) times the lead without errors, and each of its pairs adds
+    2 e (1 - e) to the expected square of the lead. With these expectations, e is where the squared
+    sum of all leads divided by the sum of squared leads is the quantile of the chi-squared
+    distribution. Such errors lower the expected difference and do not turn its sign. Return None if
+    that ratio is not above the quantile without errors.
+
+    Bross, I. (1954). Misclassification in 2 × 2 tables. Biometrics 10, 478-486. The ratio is that
+    of McNemar's test, with whole instances as in Durkalski, V. L. et al. (2003). Statistics in
+    Medicine 22, 2417-2428.
+    """
+    quantile = NormalDist().inv_cdf(1 - level / 2) ** 2
+    excess = leads.total**2 - quantile * leads.spread(0.0)
+    if excess <= 0:
+        return None
+    added = quantile * leads.pairs / 2
+    return (1 - sqrt(added / (excess + added))) / 2
 
 
 def _p_value(instances: Mapping[Verdicts, int]) -> float:

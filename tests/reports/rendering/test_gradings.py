@@ -28,13 +28,16 @@ def test_the_wrong_verdicts_that_turn_a_result_are_counted(lake: LakeBuilder) ->
         "(5.0 %), if all err in one direction. With 9 wrong verdicts of 40 (22.5 %), plain "
         "resolves more."
     )
-    assert TITLE in markdown.render(report)
+    text = markdown.render(report)
+    assert TITLE in text
+    assert "no longer significant from a rate of 13.4 % on" in text
     assert TITLE in page.render(report)
 
 
 def test_a_difference_within_chance_can_become_significant(lake: LakeBuilder) -> None:
     """Three instances against none become significant with two wrong verdicts."""
     fill(lake, 3)
+    assert "wrong at random" not in markdown.render(build(lake.root, "trial"))
     assert "becomes significant with 2 wrong verdicts of 40 (5.0 %)" in gradings_line(
         build(lake.root, "trial")
     )

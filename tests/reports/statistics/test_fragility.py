@@ -3,12 +3,15 @@
 from collections import Counter
 from itertools import product
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reports.statistics import (
     PairedTest,
     Verdicts,
+    random_errors_for_another_test,
     single_leads,
     wrong_verdicts_for_another_sign,
     wrong_verdicts_for_another_test,
@@ -94,3 +97,35 @@ def test_with_repeats_that_many_are_enough(drawn: list[Verdicts]) -> None:
     if PairedTest(table, leads).p_value() < 0.05:
         assert found is not None
         assert 1 <= found <= abs(lead)
+
+
+@pytest.mark.parametrize(
+    ("both", "only_first", "only_second", "repeats"),
+    [(150, 20, 60, 1), (20, 2, 18, 1), (20, 3, 15, 4)],
+)
+def test_random_errors_leave_half_of_the_tests_significant(
+    both: int, only_first: int, only_second: int, repeats: int
+) -> None:
+    """With errors at the rate that is said, the test turns in about every second draw."""
+    neither = both
+    kinds = [(1, 1)] * both + [(1, 0)] * only_first + [(0, 1)] * only_second + [(0, 0)] * neither
+    first, second = np.array(kinds).repeat(repeats, axis=1).reshape(-1, 2, repeats).swapaxes(0, 1)
+    exact = Counter((repeats, int(lead)) for lead in (second - first).sum(axis=1))
+    rate = random_errors_for_another_test(InstanceLeads(exact), 0.05)
+    assert rate is not None
+    generator, significant = np.random.default_rng(3), 0
+    for _ in range(60):
+        drawn = [arm ^ (generator.random(arm.shape) < rate) for arm in (first, second)]
+        leads = Counter((repeats, int(lead)) for lead in (drawn[1] - drawn[0]).sum(axis=1))
+        counts = [int(((drawn[0] == a) & (drawn[1] == b)).sum()) for a, b in ALL_KINDS]
+        significant += PairedTest(PairedTable(*counts), InstanceLeads(leads)).p_value() < 0.05
+    assert 0.3 <= significant / 60 <= 0.7
+
+
+ALL_KINDS = ((1, 1), (1, 0), (0, 1), (0, 0))
+
+
+def test_without_a_significant_lead_no_errors_are_needed() -> None:
+    """Three instances against two are within chance already, and no instances say nothing."""
+    for table in (PairedTable(5, 2, 3, 5), PairedTable(0, 0, 0, 0)):
+        assert random_errors_for_another_test(single_leads(table), 0.05) is None
