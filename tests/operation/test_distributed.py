@@ -86,6 +86,27 @@ def test_workers_produce_the_results_of_one_process(server: PrefectServer) -> No
     assert states(server, "apart") == begun
 
 
+@pytest.mark.usefixtures("workers")
+def test_workers_stop_when_it_is_decided(server: PrefectServer) -> None:
+    """Shards get no further instances, what has begun is whole, and a second run adds nothing."""
+    rule = {
+        "arms": [{"name": name, "agent": name} for name in ("gold", "null")],
+        "select": {"slice": ":15"},
+        "primary": {"baseline": "null", "candidate": "gold"},
+        "stop_when": {"primary": "decided", "alpha": 0.4},
+        "concurrency": 1,
+    }
+    expect(server, begin(server, name="early", **rule))
+    gold, null = report(server, "early").arms
+    assert gold.resolved == gold.planned == null.planned
+    assert null.resolved == 0
+    assert 4 <= gold.planned < 15
+    assert done(server, "early") == 2 * gold.planned
+    assert set(states(server, "early")) == {"COMPLETED"}
+    expect(server, begin(server, name="early", **rule))
+    assert done(server, "early") == 2 * gold.planned
+
+
 def all_logged(server: PrefectServer, runs: list[str], expected: list[str]) -> list[str] | None:
     """Return the log messages of flow runs, or None if an expected one is still missing."""
     messages = [record["message"] for run in runs for record in server.records(run)]
