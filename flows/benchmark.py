@@ -103,6 +103,7 @@ async def benchmark(
                 counts = await _run_here(plan, left, on_end, how, stop, monitor)
             counts["done"] += known.total()
             counts["not_needed"] += len(plan.cells) - len(left) - known.total()
+            counts = +counts  # without zeros
             if spared := counts["not_needed"]:
                 await progress.spare(spared, str(monitor.decision))
             stop.check()
