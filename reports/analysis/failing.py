@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from reports.types import Report
 
 
+_UNTOLD = ({FAILURES["untold"]}, {ENDINGS["unknown"], ENDINGS[None]}, set[str]())
+"""Names of the rows, by group, that say no more than the states of the cells. A group of these
+alone is left out."""
+
+
 @dataclass(frozen=True)
 class FailureRow:
     """One way to fail."""
@@ -79,7 +84,11 @@ def group_failures(report: Report, arms: Sequence[str]) -> tuple[FailureGroup, .
         FailureGroup("Ending reported by the attempt", _rows(report, arms, ENDINGS, _ended)),
         FailureGroup("Progress of the agent", _rows(report, arms, PHASES, _phase)),
     )
-    return tuple(group for group in groups if group.rows)
+    return tuple(
+        group
+        for group, untold in zip(groups, _UNTOLD, strict=True)
+        if not {row.name for row in group.rows} <= untold
+    )
 
 
 def _rows(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reports.analysis.differences import Side, read_sides
-from reports.analysis.failing import failures_of
+from reports.analysis.failing import failures_of, group_failures
 from reports.analysis.spending import WASTE, billed, nothing_spent
 from reports.format import (
     count,
@@ -42,7 +42,25 @@ class Answer:
 
 
 def answers(report: Report, leading: Leading | None) -> tuple[Answer, ...]:
-    """Return all answers, in the order in which a reader asks."""
+    """Return all answers, in the order in which a reader asks.
+
+    Questions on failures, budgets and work are left out if nothing is known about them.
+    """
+    silent = {
+        *([] if _tells_of_failures(report) else ["failures"]),
+        *([] if report.budgets else ["budget"]),
+        *([] if effort_section(report).tables else ["effort"]),
+    }
+    return tuple(answer for answer in _all(report, leading) if answer.name not in silent)
+
+
+def _tells_of_failures(report: Report) -> bool:
+    """Return True if no cell failed, or if a reason is known of one that did."""
+    arms = [arm.name for arm in report.arms]
+    return not report.failures.counts or bool(group_failures(report, arms))
+
+
+def _all(report: Report, leading: Leading | None) -> tuple[Answer, ...]:
     return (
         Answer("resolution", QUESTION, headline(report)),
         Answer("cost", "What does it cost?", _cost(report, leading)),

@@ -198,25 +198,25 @@ def _costs_per_resolved(pair: Comparison, resampled: Resampled) -> Iterator[Line
 
 
 def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
+    """Yield the difference without lost cells, without suspect verdicts and by repository, each if
+    there are such cells or repositories."""
     pair = report.comparisons[0]
-    over = f"{count(resampled.complete.pairs)} of {plural(pair.table.pairs, 'pair')}"
-    yield from _other_table("complete pairs", resampled.complete, resampled.complete_leads, over)
+    if resampled.complete.pairs < pair.table.pairs:
+        over = f"{count(resampled.complete.pairs)} of {plural(pair.table.pairs, 'pair')}"
+        leads = resampled.complete_leads
+        yield from _other_table("complete pairs", resampled.complete, leads, over)
     arms = report.arm(pair.baseline), report.arm(pair.candidate)
-    resolved, unaudited = sum(arm.resolved for arm in arms), sum(arm.unaudited for arm in arms)
-    suspect = f"{count(sum(arm.suspect for arm in arms))} suspect of {count(resolved)} resolved"
-    if unaudited:
-        suspect += f", {count(unaudited)} not audited"
-    yield from _other_table(
-        "without suspect verdicts", resampled.trusted, resampled.trusted_leads, suspect
-    )
+    if suspect := sum(arm.suspect for arm in arms):
+        over = f"{count(suspect)} suspect of {count(sum(arm.resolved for arm in arms))} resolved"
+        if unaudited := sum(arm.unaudited for arm in arms):
+            over += f", {count(unaudited)} not audited"
+        leads = resampled.trusted_leads
+        yield from _other_table("without suspect verdicts", resampled.trusted, leads, over)
     by_repository = resampled.difference_by_repository
-    yield estimate_line(
-        "difference by repository, points",
-        by_repository,
-        points,
-        repositories(by_repository),
-        BY_REPOSITORY,
-    )
+    if by_repository:
+        over = repositories(by_repository)
+        name = "difference by repository, points"
+        yield estimate_line(name, by_repository, points, over, BY_REPOSITORY)
 
 
 def _other_table(what: str, table: PairedTable, leads: InstanceLeads, over: str) -> Iterator[Line]:
@@ -253,19 +253,24 @@ def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator
         f"{resampled.seed}; drawn are whole instances with all their cells in both arms, or whole "
         "repositories, which is an indication only where these are few."
     )
-    yield (
-        "Cost, tokens (input and output) and time are over the pairs in which both amounts are "
-        "fully known; cost per resolved cell is all their cost, of unresolved ones too. A "
-        "resample in which an arm resolves nothing is degenerate and counts as infinitely "
-        f"expensive. A limit is {UNLIMITED} where too many resamples are degenerate, or where "
-        "there is only one instance or repository to draw, or if the repository of an instance is "
-        "not known."
-    )
-    yield (
-        "Complete pairs are those of which no cell was lost (infrastructure, stopped, not graded, "
-        "never run); everywhere else a lost cell counts as not resolved. Without suspect verdicts: "
-        "a resolved cell that the audit doubts counts as not resolved."
-    )
+    if any(each.pairs for each in (resampled.cost, resampled.tokens, resampled.duration)):
+        yield (
+            "Cost, tokens (input and output) and time are over the pairs in which both amounts are "
+            "fully known; cost per resolved cell is all their cost, of unresolved ones too. A "
+            "resample in which an arm resolves nothing is degenerate and counts as infinitely "
+            f"expensive. A limit is {UNLIMITED} where too many resamples are degenerate, or where "
+            "there is only one instance or repository to draw."
+        )
+    if resampled.complete.pairs < pair.table.pairs:
+        yield (
+            "Complete pairs are those of which no cell was lost (infrastructure, stopped, not "
+            "graded, never run); everywhere else a lost cell counts as not resolved."
+        )
+    if resampled.trusted != pair.table:
+        yield (
+            "Without suspect verdicts: a resolved cell that the audit doubts counts as not "
+            "resolved."
+        )
     if resampled.unknown_costs:
         yield REPLACED
 

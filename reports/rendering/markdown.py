@@ -25,6 +25,7 @@ from reports.rendering.gradings import gradings_section
 from reports.rendering.harnesses import grid_section
 from reports.rendering.headline import headline
 from reports.rendering.instances import instances_section
+from reports.rendering.known import count_cells, has_tokens
 from reports.rendering.leading import Leading, describe
 from reports.rendering.models import models_table
 from reports.rendering.noise import noise_section
@@ -35,7 +36,7 @@ from reports.rendering.sections import Section, Table
 from reports.rendering.sharing import sharing_section
 from reports.rendering.strata import strata_section
 from reports.rendering.worth import worth_section
-from reports.types import STATES, ArmSummary, Comparison, Report, Source
+from reports.types import ArmSummary, Comparison, Report, Source
 from reports.visible import make_visible
 
 NAMED_INSTANCES = 20
@@ -53,13 +54,13 @@ def render(report: Report) -> str:
         "## Arms",
         _arms(ranked(report)),
         _states(ranked(report)),
-        _tokens(ranked(report)),
+        _tokens(ranked(report)) if has_tokens(report.arms) else "",
         *_paired(report),
         *_section(worth_section(report)),
-        *_section(budget_section(report)),
+        *(_section(budget_section(report)) if report.budgets else ()),
         *_section(instances_section(report)),
         *_failures(report),
-        *_section(effort_section(report)),
+        *(_section(effort) if (effort := effort_section(report)).tables else ()),
         *_spending(report),
         *(_section(sharing) if (sharing := sharing_section(report)) else ()),
         *(_section(pairs) if (pairs := pairs_section(report)) else ()),
@@ -125,17 +126,12 @@ def span(source: Source) -> str:
 
 
 def _states(arms: Sequence[ArmSummary]) -> str:
-    header = ("arm", *STATES.values(), "suspect", "not audited")
+    counts = count_cells(arms)
     rows = (
-        (
-            quote_text(arm.name),
-            *(count(arm.states[state]) for state in STATES),
-            count(arm.suspect),
-            count(arm.unaudited),
-        )
+        (quote_text(arm.name), *(count(cells[arm.name]) for cells in counts.values()))
         for arm in arms
     )
-    return _table(header, rows)
+    return _table(("arm", *counts), rows)
 
 
 def _tokens(arms: Sequence[ArmSummary]) -> str:

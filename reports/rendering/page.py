@@ -28,6 +28,7 @@ from reports.rendering.effort import effort_section
 from reports.rendering.gradings import gradings_section
 from reports.rendering.harnesses import grid_section
 from reports.rendering.instances import instances_section
+from reports.rendering.known import count_cells, has_tokens
 from reports.rendering.leading import describe
 from reports.rendering.markdown import span
 from reports.rendering.marks import MARKS
@@ -179,6 +180,8 @@ def render(report: Report, figures: Callable[[], Figures | None] = lambda: None)
         "colours": {arm.name: colour_index(i) for i, arm in enumerate(report.arms)},
         "links": _links(report),
         "states": STATES,
+        "counted": count_cells(arms),
+        "has_tokens": has_tokens(arms),
         "marks": MARKS,
         "failure_names": FAILURES,
         "endings": ENDINGS,

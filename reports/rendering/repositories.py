@@ -29,7 +29,8 @@ def costs_by_repository(resampled: Resampled) -> Iterator[Line]:
         ("per resolved cell by repository, ratio", costs.ratio_per_resolved, ratio),
     )
     for name, estimate, show in shown:
-        yield estimate_line(name, estimate, show, repositories(estimate), BY_REPOSITORY)
+        if estimate:
+            yield estimate_line(name, estimate, show, repositories(estimate), BY_REPOSITORY)
 
 
 def repositories(estimate: Estimate | None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import isinf
 
 from reports.analysis.worth import round_values
-from reports.economics import LEFT_OUT, STANDINGS, Acceptability, ArmWorth, Worth
+from reports.economics import LEFT_OUT, STANDINGS, Acceptability, ArmWorth, Increment, Worth
 from reports.estimates import Interval
 from reports.format import DASH, count, listing, of, percent, plural, usd
 from reports.rendering.lines import UNLIMITED, signed_usd
@@ -96,11 +96,21 @@ def _along(worth: Worth) -> Iterator[str]:
     for arm in others[: NAMED - 1]:
         if arm.increment:
             yield (
-                f"From there to {arm.arm} ({usd(arm.cost_usd)}, {percent(arm.rate)}) each "
-                f"further resolved instance costs {usd(arm.increment.usd)}."
+                f"From there to {arm.arm} ({usd(arm.cost_usd)}, {percent(arm.rate)}) "
+                f"{_further(arm.increment)}."
             )
     if len(others) >= NAMED:
         yield f"{plural(len(others) - NAMED + 1, 'further arm')} on the frontier cost more."
+
+
+def _further(step: Increment) -> str:
+    """Say what each further resolved instance costs, if the data limit it."""
+    if isinf(step.interval.low) or isinf(step.interval.high):
+        return "the cost of each further resolved instance cannot be told"
+    return (
+        f"each further resolved instance costs {usd(step.usd)} (95 % interval "
+        f"{_limits(step.interval)})"
+    )
 
 
 def _at_declared(worth: Worth, value: float, curve: Acceptability) -> str:
@@ -192,14 +202,21 @@ def _chances(worth: Worth, curve: Acceptability) -> Table:
 
 
 def tabled_values(curve: Acceptability, declared: float | None) -> list[int]:
-    """Return the places of the values in the table: round numbers and the declared value."""
+    """Return the places of the values in the table: round numbers and the declared value.
+
+    If one arm is the best at all of them, the least and the largest are enough.
+    """
     low, high = curve.values[0], curve.values[-1]
     values = round_values(low, high)
     if len(values) > TABLED:
         values = [value for value in values if f"{value:e}".startswith("1.0")]
     values = values[:: -(-len(values) // TABLED) or 1]
     shown = {*values, *([] if declared is None else [declared])}
-    return [place for place, value in enumerate(curve.values) if value in shown]
+    places = [place for place, value in enumerate(curve.values) if value in shown]
+    if len({curve.frontier[place] for place in places}) > 1:
+        return places
+    ends = {places[0], places[-1]} if places else set()
+    return [place for place in places if place in ends or curve.values[place] == declared]
 
 
 def _chance_row(curve: Acceptability, place: int) -> Row:

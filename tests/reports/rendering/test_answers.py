@@ -76,18 +76,16 @@ def test_a_bill_that_is_known_in_part_is_a_lower_bound(lake: LakeBuilder) -> Non
     assert spending.spent_usd == 2.0
 
 
-def test_before_anything_ran_every_question_has_an_answer(lake: LakeBuilder) -> None:
-    """Even a single arm that has not run has an answer to every question."""
+def test_before_anything_ran_what_is_known_has_an_answer(lake: LakeBuilder) -> None:
+    """Even a single arm that has not run has answers, but none on budgets and on its work."""
     lake.declare(["a"], ["i1"])
     assert told(lake) == {
         "resolution": "Nothing has run yet: 1 cell planned.",
         "cost": "No cost is known, so nothing about cost is compared or drawn.",
         "worth": "This needs costs. Not compared: a, because no cost is known.",
-        "budget": "This needs the costs or the numbers of calls of attempts.",
         "differences": "There is only one arm, so there is nothing to compare.",
         "instances": "Nothing has run yet.",
         "failures": "a leaves 1 of 1 cell unresolved, most often: never run (1, 100.0 %).",
-        "effort": "Neither calls nor costs of single attempts are known.",
         "spending": "a has not run.",
     }
 

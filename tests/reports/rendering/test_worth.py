@@ -7,6 +7,7 @@ from reports.rendering import markdown, page
 from reports.rendering.sections import Section
 from reports.rendering.worth import worth_section
 from tests.reports.lake_fixture import LakeBuilder
+from tests.reports.many_arms import instance_ids, verdicts
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -30,11 +31,30 @@ def test_the_answer_walks_along_the_frontier(lake: LakeBuilder) -> None:
     three_arms(lake, "quick", "middle", "careful", willingness_to_pay=3.0)
     assert section(lake).answer.startswith(
         "quick is the cheapest arm ($0.500 per instance, 10.0 %). From there to middle ($1.00, "
-        "40.0 %) each further resolved instance costs $1.67. From there to careful ($4.00, "
-        "70.0 %) each further resolved instance costs $10.00. At the declared $3.00 for a "
-        "resolved instance, middle has the highest net benefit ($0.200 per instance; chance that "
-        "no arm has a higher one: "
+        "40.0 %) the cost of each further resolved instance cannot be told. From there to careful "
+        "($4.00, 70.0 %) the cost of each further resolved instance cannot be told. At the "
+        "declared $3.00 for a resolved instance, middle has the highest net benefit ($0.200 per "
+        "instance; chance that no arm has a higher one: "
     )
+
+
+def test_the_price_of_a_step_has_its_interval(lake: LakeBuilder) -> None:
+    """A difference of resolution that is clear of 0 limits the price of a further instance."""
+    lake.declare(["quick", "careful"], instance_ids(60), environment="imported")
+    verdicts(lake, "quick", [place < 20 for place in range(60)], [0.5] * 60)
+    verdicts(lake, "careful", [place < 50 for place in range(60)], [1.0] * 60)
+    answer = section(lake).answer
+    assert "each further resolved instance costs $1.00 (95 % interval $0.7" in answer
+
+
+def test_one_arm_that_is_always_best_has_two_rows(lake: LakeBuilder) -> None:
+    """The table of chances says once that one arm is the best at every value."""
+    lake.declare(["worse", "better"], instance_ids(60), environment="imported")
+    verdicts(lake, "worse", [place < 20 for place in range(60)], [2.0] * 60)
+    verdicts(lake, "better", [place < 50 for place in range(60)], [1.0 + n % 2 for n in range(60)])
+    chances = section(lake).tables[1]
+    assert chances.caption.startswith("Chance to have the highest net benefit")
+    assert [row[2] for row in chances.rows] == ["better", "better"]
 
 
 def test_a_value_below_all_costs_says_so(lake: LakeBuilder) -> None:
