@@ -2,8 +2,8 @@
 
 `make test-unit` runs the tests marked `unit`, `make test` all except those marked `full`, and `make
 test-all` every test. `full` is set by hand, on tests of which `make test` has a sample, and here on
-tests marked `sampled(N)`, except for one in N of a file, which depends on the commit, and on those
-marked `turn(K)`, except in one sample of eight. `short` is set by hand, on cases that the `full`
+tests marked `sampled(N)`, except for one in N of a file, and on those marked `turn(K)`, except for
+one K of eight. `short` is set by hand, on cases that the `full`
 cases of the same test contain: they run where those do not. `unit` is set here, on every test that
 uses none of these:
 
@@ -190,9 +190,8 @@ def _may_take_s(item: pytest.Item) -> float:
 
 
 def pytest_report_header() -> list[str]:
-    """Show the number of the sample, the variable that repeats it, and the temporary folder."""
-    sample = f"sample: {samples.VARIABLE}={samples.number()}"
-    return [sample, f"temporary files: {tempfile.gettempdir()}"]
+    """Show the temporary folder."""
+    return [f"temporary files: {tempfile.gettempdir()}"]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,45 +1,22 @@
-"""Choose a sample of many similar cases for `make test`, a different one for every commit.
+"""Choose a sample of many similar cases for `make test`, the same one on every commit.
 
-The other cases are marked `full`, and `make test-all` runs them too. The choice depends on one
-number, which is printed at the start of a test run; `DURABENCH_SAMPLE` repeats an earlier choice.
+The other cases are marked `full`, and `make test-all` runs them too.
 """
 
 import itertools
-import os
-import subprocess
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 T = TypeVar("T")
 
-VARIABLE = "DURABENCH_SAMPLE"
-
 TURNS = 8
 
-ROOT = Path(__file__).resolve().parents[1]
-
-
-@cache
-def number() -> int:
-    """Return the number of this sample: from the environment, else from the checked-out commit.
-
-    It is 0 outside of a git repository.
-    """
-    if given := os.environ.get(VARIABLE):
-        return int(given)
-    try:
-        commit = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-        ).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return 0
-    return int(commit[:8], 16) % 10_000
+NUMBER = 0
+"""The number of the sample, on which the choice depends."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +32,7 @@ class Share:
     @property
     def marks(self) -> list[pytest.MarkDecorator]:
         """Return the mark `full`, or no mark if the share belongs to this sample."""
-        return [] if number() % self.count == self.index else [pytest.mark.full]
+        return [] if NUMBER % self.count == self.index else [pytest.mark.full]
 
     def of(self, cases: Sequence[T]) -> Sequence[T]:
         """Return every `count`-th case, beginning at `index`."""
@@ -68,7 +45,7 @@ def has_turn(turn: int) -> bool:
     The longest files take turns, so that no sample has several of them. The number is hashed, so
     that each share of such a file has a turn.
     """
-    return zlib.crc32(str(number()).encode()) % TURNS == turn
+    return zlib.crc32(str(NUMBER).encode()) % TURNS == turn
 
 
 def shares(count: int) -> list[Share]:

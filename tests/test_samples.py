@@ -1,6 +1,5 @@
-"""Samples change with the commit, can be repeated, and together cover all cases."""
+"""Samples are the same on every commit, and together cover all cases."""
 
-from collections.abc import Iterator
 from itertools import islice
 from types import SimpleNamespace
 from typing import cast
@@ -10,14 +9,6 @@ import pytest
 from tests import samples
 
 CASES = {f"case {number}": (number,) for number in range(10)}
-
-
-@pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    """Clear the cached number before and after each test."""
-    samples.number.cache_clear()
-    yield
-    samples.number.cache_clear()
 
 
 def sampled(parameters: list[pytest.param]) -> set[object]:  # type: ignore[valid-type]
@@ -31,28 +22,15 @@ def test_all_samples_together_are_all_cases(monkeypatch: pytest.MonkeyPatch) -> 
     """Samples with consecutive numbers cover every case exactly once."""
     seen = []
     for number in range(3):
-        monkeypatch.setenv(samples.VARIABLE, str(number))
-        samples.number.cache_clear()
+        monkeypatch.setattr(samples, "NUMBER", number)
         seen.append(sampled(samples.one_in(3, CASES)))
     assert set.union(*seen) == set(range(10))
     assert sum(map(len, seen)) == 10
 
 
-def test_the_number_comes_from_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of the sample depends only on the commit, unless the environment sets it."""
-    monkeypatch.delenv(samples.VARIABLE, raising=False)
-    found = samples.number()
-    samples.number.cache_clear()
-    assert found == samples.number()
-    monkeypatch.setenv(samples.VARIABLE, "7")
-    samples.number.cache_clear()
-    assert samples.number() == 7
-    assert [share.index for share in samples.shares(5) if not share.marks] == [2]
-
-
 def test_cases_on_the_host_and_in_containers_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     """One case in three runs on the host, and one in `every` in containers."""
-    monkeypatch.setenv(samples.VARIABLE, "1")
+    monkeypatch.setattr(samples, "NUMBER", 1)
     parameters = samples.host_and_docker(CASES, every=5)
     running = [each for each in parameters if "full" not in {mark.name for mark in each.marks}]
     assert [each.values for each in running] == [

@@ -115,7 +115,7 @@ def left_behind(setting: Setting, environment: str) -> list[str]:
 def spread(points: Sequence[str], count: int) -> list[str]:
     """Return `count` evenly spread points. The first one differs from sample to sample."""
     between = len(points) / count
-    start = samples.number() % len(points)
+    start = samples.NUMBER % len(points)
     return [points[int(start + index * between) % len(points)] for index in range(count)]
 
 
@@ -153,7 +153,7 @@ def settings() -> Iterator[Any]:
     for environment, of_each in (("host", 8), ("docker", 3)):
         for share in shares(2 * of_each):
             marks = [*share.marks, *([pytest.mark.docker] if environment == "docker" else [])]
-            name = f"{environment}-{share} from {samples.number()}"
+            name = f"{environment}-{share} from {samples.NUMBER}"
             yield pytest.param(environment, of_each, share, id=name, marks=marks)
 
 

@@ -109,7 +109,7 @@ def test_kills_change_nothing_but_the_bill(experiment: Path, tmp_path: Path) -> 
     script = [api.command(turn) for turn in TURNS]
     with api.OpenAIServer(api.by_turn(script), keep_requests=False) as server:
         assert exit_code(start(experiment, tmp_path / "undisturbed", server)) == 0
-    rng = random.Random(samples.number())
+    rng = random.Random(samples.NUMBER)
     asked = 0
 
     def counted(body: dict[str, Any]) -> api.Reply:

@@ -158,9 +158,15 @@ def test_images_are_pulled_and_removed(terminal: Terminal, docker_client: Docker
 def test_the_service_and_the_flows_are_served(
     terminal: Terminal, prefect_server: PrefectServer
 ) -> None:
-    """The service answers, the deployments are on the server, and both end when they are told."""
+    """The service answers, the deployments are on the server, and both end when they are told.
+
+    Those of a work pool, which an earlier test may have left on the server, are replaced.
+    """
     address = f"http://127.0.0.1:{(port := free_port())}"
-    programs = [terminal.begin("serve", "--port", str(port)), terminal.begin("serve-flows")]
+    programs = [
+        terminal.begin("serve", "--port", str(port)),
+        terminal.begin("serve-flows", "--replace"),
+    ]
 
     def is_served() -> bool:
         try:

@@ -81,7 +81,7 @@ def test_stops_at_random_moments_change_nothing(
     here = server.apart(tmp_path)
     lake = tmp_path / "lake"
     simulation.latency_s = 1.0
-    rng = random.Random(f"{samples.number()} {execution}")
+    rng = random.Random(f"{samples.NUMBER} {execution}")
     name = f"stops-{execution}"
     stopped = declared(name=name, execution=execution, **content(api_base))
     parameters = {"experiment": stopped, "lake": str(lake)}

@@ -93,7 +93,7 @@ def counted(recipe: Recipe, dialect: str) -> Counted:
     kind, _ = SERVERS[dialect]
     strict = kind(partial(says, commands=COMMANDS), reasons=dialect == "responses")
     # The calls of a run are at least one for each command and one more.
-    during = random.Random(f"{samples.number()}/{recipe.name}").randint(1, len(COMMANDS))
+    during = random.Random(f"{samples.NUMBER}/{recipe.name}").randint(1, len(COMMANDS))
     return Counted(strict, recipe, during)
 
 

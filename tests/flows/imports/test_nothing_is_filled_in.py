@@ -95,19 +95,21 @@ def test_a_row_without_a_verdict_that_used_something_was_run(
 @pytest.mark.parametrize(
     ("header", "cells", "ended"),
     [
-        ("resolved", "0", "not stated"),
+        ("resolved", "0", None),
         ("resolved outcome", "0 submitted", "submitted a patch"),
         ("resolved outcome", "0 out_of_steps", "out of steps"),
-        ("resolved cost", "- 1", "not stated"),
+        ("resolved cost", "- 1", None),
     ],
 )
 def test_only_an_outcome_says_how_an_attempt_ended(
-    header: str, cells: str, ended: str, tmp_path: Path
+    header: str, cells: str, ended: str | None, tmp_path: Path
 ) -> None:
-    """A verdict alone does not say that a patch was submitted."""
+    """A verdict alone does not say that a patch was submitted. Without an outcome, there is no
+    table of them."""
     assert put(tmp_path, f"arm instance_id {header}\na x-1 {cells}").exit_code == 0
-    groups = {one.title: one for one in group_failures(read(tmp_path), ["a"])}
-    assert [row.name for row in groups["Ending reported by the attempt"].rows] == [ended]
+    groups = {one.title: one.rows for one in group_failures(read(tmp_path), ["a"])}
+    rows = groups.get("Ending reported by the attempt", ())
+    assert [row.name for row in rows] == ([ended] if ended else [])
 
 
 def test_the_time_of_an_import_is_not_the_time_of_a_run(tmp_path: Path) -> None:
