@@ -466,9 +466,7 @@ class _Container:
                 )
                 stream = api.exec_start(created["Id"], socket=True)
             except APIError:
-                state = api.inspect_container(self._name)["State"]
-                if not state["Running"]:
-                    expect_first_process(self._image, state["ExitCode"])
+                self._expect_running()
                 raise
         self._stream = socket_of(stream)
         return str(created["Id"])
@@ -477,7 +475,14 @@ class _Container:
         """Raise an error that is not retryable if the server could not start in this image."""
         with docker_errors(self._image):
             exit_code = exit_code_of(exec_id)
+            self._expect_running()  # its end also ends a server that has just started
         expect_server(self._image, root, exit_code)
+
+    def _expect_running(self) -> None:
+        """Raise an error that is not retryable if the container has ended by itself."""
+        state = client().api.inspect_container(self._name)["State"]
+        if not state["Running"]:
+            expect_first_process(self._image, state["ExitCode"])
 
 
 def _options(

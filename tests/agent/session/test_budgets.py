@@ -254,6 +254,7 @@ async def test_a_call_that_times_out_while_waiting_is_not_billed(
         await slow.asked.wait()
         with pytest.raises(OutOfTime):
             await second.call(ASK)
+        slow.may_answer.set()
         await holding
     assert bought.journal.account("b").calls_billed == 0
     assert [step.kind for step in bought.journal.steps("b")] == ["limit"]
