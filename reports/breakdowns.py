@@ -198,6 +198,11 @@ class Breakdowns:
                 groups.every.append(instance)
         return groups
 
+    @cached_property
+    def most_arms(self) -> int:
+        """The largest number of arms that plan an instance."""
+        return max(len(each.arms) for each in self.instances)
+
     def of(self, arms: Collection[str]) -> "Breakdowns":
         """Return the breakdowns of these arms."""
         names = frozenset(arms)

@@ -28,15 +28,24 @@ SQL = Path(__file__).parent / "sql"
 STAGING = ("attempts", "decisions", "experiments", "evaluations", "predictions", "llm_calls")
 """In order of dependency."""
 
-SCANNED_ONCE = ("llm_calls",)
+VIEWS = ("llm_calls", "counted_attempts", "counted_evaluations")
 """Relations that stay views. `llm_calls` is by far the longest table, and only one mart reads it.
-The others become tables, because every scan of a lake reopens all of its many small files."""
+The `counted_` ones are nearly a whole staging table. The others become tables, because every scan
+of a lake reopens all of its many small files."""
 
-COMPARED = (
+CELLS = (
     "planned_cells",
+    "cells_tried_again",
     "counted_attempts",
+    "attempts_graded_again",
     "counted_evaluations",
     "cells",
+)
+"""`marts.cells` and the marts that it depends on. It stays sorted: sums over equal amounts are the
+same to the last digit in every arm, so that arms of equal cost tie."""
+
+COMPARED = (
+    *CELLS,
     "arms",
     "arm_states",
     "arm_instances",
@@ -90,11 +99,6 @@ AUDIT_EXAMPLES = 3
 """Number of rows of a failed audit that a report shows."""
 
 
-CELLS = ("planned_cells", "counted_attempts", "counted_evaluations", "cells")
-"""`marts.cells` and the marts that it depends on. It stays sorted: sums over equal amounts are the
-same to the last digit in every arm, so that arms of equal cost tie."""
-
-
 class Making:
     """The relations of an experiment, which threads create while others are read already."""
 
@@ -113,16 +117,17 @@ class Making:
         self._threads = ThreadPoolExecutor(THREADS)
         self._made: dict[str, Future[None]] = {}
         for name in STAGING:
-            self._make("view" if name in SCANNED_ONCE else "table", "staging", name)
+            self._make("staging", name)
         for name in marts:
-            self._make("table", "marts", name)
+            self._make("marts", name)
         self._audits = [
             self._begin(path.read_text(encoding="utf-8"), partial(_audit, path)) for path in audits
         ]
         self._threads.shutdown(wait=False)  # they end when everything is made
 
-    def _make(self, kind: str, layer: str, name: str) -> None:
+    def _make(self, layer: str, name: str) -> None:
         """Begin to create a relation."""
+        kind = "view" if name in VIEWS else "table"
         query = (SQL / layer / f"{name}.sql").read_text(encoding="utf-8")
         relation = f"{layer}.{name}"
 

@@ -307,6 +307,8 @@ class Resampled:
     estimates of `costs_by_repository` are then."""
     costs_by_repository: Costs
     """Costs of the priced pairs, resampled by repository."""
+    pairs_run: int
+    """Number of pairs of which both cells have an attempt."""
     complete: PairedTable
     """The pairs in which both cells have a verdict."""
     complete_leads: InstanceLeads

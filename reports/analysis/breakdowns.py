@@ -49,13 +49,14 @@ def read_breakdowns(connection: DuckDBPyConnection, arms: Collection[str]) -> Br
 def with_work(
     connection: DuckDBPyConnection, found: Breakdowns, arms: Collection[str]
 ) -> Breakdowns:
-    """Add the uses of calls and tools, which take longest to count."""
-    whole = replace(
+    """Add the uses of calls and tools by these arms, which take longest to count."""
+    calls = _read(connection, "from marts.call_uses", CallUse)
+    tools = _read(connection, "from marts.tool_uses", ToolUse)
+    return replace(
         found,
-        calls=_read(connection, "from marts.call_uses", CallUse),
-        tools=_read(connection, "from marts.tool_uses", ToolUse),
+        calls=tuple(one for one in calls if one.arm in arms),
+        tools=tuple(one for one in tools if one.arm in arms),
     )
-    return whole.of(arms)
 
 
 def _read(connection: DuckDBPyConnection, query: str, kind: Any) -> tuple[Any, ...]:

@@ -42,16 +42,18 @@ def read_sides(report: Report) -> tuple[Side, ...]:
     for cell in report.cells:
         if cell.arm in by_cell:
             by_cell[cell.arm][cell.instance_id, cell.repeat] = cell
-    return tuple(
-        _side(by_cell, winner, loser)
-        for winner, loser in ((pair.candidate, pair.baseline), (pair.baseline, pair.candidate))
+    return (
+        _side(by_cell, pair.candidate, pair.baseline, pair.table.only_candidate),
+        _side(by_cell, pair.baseline, pair.candidate, pair.table.only_baseline),
     )
 
 
-def _side(by_cell: dict[str, dict[tuple[str, int], Cell]], winner: str, loser: str) -> Side:
+def _side(
+    by_cell: dict[str, dict[tuple[str, int], Cell]], winner: str, loser: str, cells: int
+) -> Side:
     won = [
         Difference(*key, cell, by_cell[loser][key])
         for key, cell in by_cell[winner].items()
         if cell.failure is None and key in by_cell[loser] and by_cell[loser][key].failure
     ]
-    return Side(winner, loser, len(won), tuple(won[:SHOWN]))
+    return Side(winner, loser, cells, tuple(won[:SHOWN]))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
+from reports.analysis.differences import SHOWN
 from reports.statistics import PairedTest, benjamini_hochberg, holm, wilson_interval
 from reports.tokens import KINDS
 from reports.types import (
@@ -59,6 +60,19 @@ _CELLS = """
         limit $telling
     ),
 
+    differing as (
+        select instance_id, repeat
+        from cells as baseline
+        inner join cells as candidate using (instance_id, repeat)
+        where baseline.arm = $pair[1]
+            and candidate.arm = $pair[2]
+            and (baseline.state = 'resolved') <> (candidate.state = 'resolved')
+        qualify row_number() over (
+            partition by baseline.state = 'resolved'
+            order by baseline.instance_position, repeat
+        ) <= $differing
+    ),
+
     chosen as (
         from first
         union from telling
@@ -66,7 +80,13 @@ _CELLS = """
         union (
             select arm, instance_id, repeat
             from cells
-            where is_suspect or arm in (select unnest($pair))
+            where is_suspect
+        )
+        union (
+            select arm, instance_id, repeat
+            from cells
+            semi join differing using (instance_id, repeat)
+            where arm in (select unnest($pair))
         )
     )
 
@@ -188,8 +208,8 @@ def read_cells(
 ) -> tuple[Cell, ...]:
     """Read the planned cells of these arms that may be shown one by one.
 
-    They are the first ones, all of the leading pair and of suspect verdicts, the examples of
-    failures, and those that need attention first: by instance, repeat and arm in declared order.
+    They are the first ones, those at which the leading pair differs, suspect verdicts, the examples
+    of failures, and those that need attention first: by instance, repeat and arm in declared order.
     Equal texts are held once.
     """
     cursor = connection.execute(
@@ -197,6 +217,7 @@ def read_cells(
         {
             "arms": list(arms),
             "pair": list(pair or ()),
+            "differing": SHOWN,
             "first": FIRST_CELLS,
             "telling": TELLING_CELLS,
         },

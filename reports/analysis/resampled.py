@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import compress
-from math import inf
+from dataclasses import dataclass, fields, replace
+from math import inf, isnan
 from typing import TYPE_CHECKING
 
-from reports.analysis.imputation import compare_unknown
+from reports.analysis.imputation import Cost, compare_unknown
 from reports.economics import Costs
 from reports.statistics import (
     Bootstrap,
@@ -21,43 +19,69 @@ from reports.statistics import (
     ratio_of_sums,
     settings_for,
 )
-from reports.types import Amounts, Estimate, InstanceLeads, Interval, PairedTable, Resampled, State
+from reports.types import Amounts, Estimate, InstanceLeads, Interval, PairedTable, Resampled
+from reports.unknown_costs import PairUnknowns
 
 if TYPE_CHECKING:
+    import numpy as np
     from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
 
-LOST: frozenset[State] = frozenset({"infrastructure", "stopped", "ungraded", "missing"})
-"""States of cells without a verdict."""
+    Numbers = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+    Places = NDArray[np.int64]
+
+# An unknown amount is NaN in these columns, and a repository that is not known has the place -1.
+_CELLS = """
+    with shared as (
+        select instance_id, repeat
+        from marts.cells
+        where arm in ($arm, $other)
+        group by all
+        having count(*) = 2
+    )
+
+    select
+        dense_rank() over (order by instance_id) - 1 as instance,
+        case when repository is null then -1 else dense_rank() over (order by repository) end
+            as repository,
+        state = 'resolved' as resolved,
+        state not in ('infrastructure', 'stopped', 'ungraded', 'missing') as has_verdict,
+        state = 'resolved' and not coalesce(is_suspect, false) as is_trusted,
+        attempt_id is not null as has_run,
+        coalesce(case when is_cost_complete then cost_usd end, 'nan'::double) as cost_usd,
+        coalesce(cost_usd, 'nan'::double) as known_usd,
+        coalesce((input_tokens + output_tokens)::double, 'nan'::double) as tokens,
+        coalesce(duration_s, 'nan'::double) as duration_s
+    from marts.cells
+    inner join shared using (instance_id, repeat)
+    left join marts.instances using (instance_id)
+    where arm = $arm
+    order by instance, repeat
+"""
 
 
 @dataclass(frozen=True)
-class _Cell:
-    state: State
-    cost_usd: float | None
-    """Cost in USD. None also if it is known only in part."""
-    tokens: float | None
-    duration_s: float | None
-    is_suspect: bool
-    known_usd: float | None
-    """Known cost, possibly only in part. None if nothing is known."""
-    has_run: bool
+class _Cells:
+    """The cells of one arm that are planned in both, by instance and repeat: one array a column."""
 
-    @property
-    def resolved(self) -> bool:
-        return self.state == "resolved"
+    instance: Places
+    repository: Places
+    resolved: Flags
+    has_verdict: Flags
+    is_trusted: Flags
+    """True if a cell is resolved and the audit does not doubt it."""
+    has_run: Flags
+    cost_usd: Numbers
+    """Cost in USD. NaN also if it is known only in part."""
+    known_usd: Numbers
+    """Known cost, possibly only in part. NaN if nothing is known."""
+    tokens: Numbers
+    duration_s: Numbers
 
-    @property
-    def is_trusted(self) -> bool:
-        """True if the cell is resolved and the audit does not doubt it."""
-        return self.resolved and not self.is_suspect
-
-    @property
-    def verdict(self) -> bool | None:
-        return None if self.state in LOST else self.resolved
-
-
-_Pair = tuple[int, _Cell, _Cell]
-"""Number of the instance, baseline's cell, candidate's cell."""
+    def only(self, chosen: Flags) -> _Cells:
+        """Return the chosen cells."""
+        return _Cells(**{each.name: getattr(self, each.name)[chosen] for each in fields(self)})
 
 
 def read_resampled(
@@ -70,143 +94,110 @@ def read_resampled(
 
     `connection` has the marts, as created by `reports.relations.open_marts`.
     """
-    first, second = _read_cells(connection, baseline), _read_cells(connection, candidate)
-    keys = sorted(first.keys() & second.keys())
-    names = [name for name, _ in keys]
-    instances = _numbered(names)
-    pairs = [
-        (instance, first[key], second[key]) for instance, key in zip(instances, keys, strict=True)
-    ]
-    bootstrap = bootstrap or settings_for(len(set(instances)))
-    repository_of = _read_repositories(connection)
-    named = [repository for name in names if (repository := repository_of[name])]
-    repositories = _numbered(named) if len(named) == len(names) else None
-    complete, complete_leads = _counted(
-        [pair for pair in pairs if None not in (pair[1].verdict, pair[2].verdict)],
-        lambda cell: cell.resolved,
-    )
-    trusted, trusted_leads = _counted(pairs, lambda cell: cell.is_trusted)
-    verdicts = [a.resolved for _, a, _ in pairs], [b.resolved for _, _, b in pairs]
-    has_price = [None not in (a.cost_usd, b.cost_usd) for _, a, b in pairs]
-    priced = list(compress(pairs, has_price))
-    ran = [pair for pair in pairs if pair[1].has_run and pair[2].has_run]
-    spent = [[a.cost_usd or 0.0 for _, a, _ in priced], [b.cost_usd or 0.0 for _, _, b in priced]]
-    solved = [[a.resolved for _, a, _ in priced], [b.resolved for _, _, b in priced]]
-    payers = [instance for instance, _, _ in priced]
+    import numpy as np
+
+    first = _read_cells(connection, baseline, candidate)
+    second = _read_cells(connection, candidate, baseline)
+    bootstrap = bootstrap or settings_for(len(np.unique(first.instance)))
+    has_repositories = bool((first.repository >= 0).all()) and len(first.repository) > 0
+    complete, complete_leads = _count(first, second, first.has_verdict & second.has_verdict)
+    trusted = paired_table(first.is_trusted, second.is_trusted)
+    has_price = ~np.isnan(first.cost_usd + second.cost_usd)
+    a, b = first.only(has_price), second.only(has_price)
     return Resampled(
         baseline=baseline,
         candidate=candidate,
         resamples=bootstrap.resamples,
         seed=bootstrap.seed,
-        difference_by_repository=_difference(verdicts, repositories, bootstrap)
-        if repositories
+        difference_by_repository=_difference(first, second, bootstrap)
+        if has_repositories
         else None,
+        pairs_run=int((first.has_run & second.has_run).sum()),
         complete=complete,
         complete_leads=complete_leads,
         trusted=trusted,
-        trusted_leads=trusted_leads,
-        costs_by_repository=_costs_by(
-            list(compress(repositories, has_price)), spent, solved, bootstrap
-        )
-        if repositories
+        trusted_leads=instance_leads(first.instance, first.is_trusted, second.is_trusted),
+        costs_by_repository=_costs_by_repository(a, b, bootstrap)
+        if has_repositories
         else Costs(None, None, None, None, None),
-        cost=_amounts(pairs, "cost_usd", bootstrap),
-        tokens=_amounts(pairs, "tokens", bootstrap),
-        duration=_amounts(pairs, "duration_s", bootstrap),
-        baseline_cost_per_resolved=cost_per_resolved(spent[0], solved[0], payers, bootstrap),
-        candidate_cost_per_resolved=cost_per_resolved(spent[1], solved[1], payers, bootstrap),
-        unknown_costs=compare_unknown(
-            [(a.cost_usd, a.known_usd) for _, a, _ in ran],
-            [(b.cost_usd, b.known_usd) for _, _, b in ran],
-            (sum(a.resolved for _, a, _ in ran), sum(b.resolved for _, _, b in ran)),
+        cost=_amounts(first.instance, first.cost_usd, second.cost_usd, bootstrap),
+        tokens=_amounts(first.instance, first.tokens, second.tokens, bootstrap),
+        duration=_amounts(first.instance, first.duration_s, second.duration_s, bootstrap),
+        baseline_cost_per_resolved=cost_per_resolved(a.cost_usd, a.resolved, a.instance, bootstrap),
+        candidate_cost_per_resolved=cost_per_resolved(
+            b.cost_usd, b.resolved, b.instance, bootstrap
         ),
+        unknown_costs=_compare_unknown(first, second),
         ratio_of_costs_per_resolved=ratio_of_costs_per_resolved(
-            spent[0], solved[0], spent[1], solved[1], payers, bootstrap
+            a.cost_usd, a.resolved, b.cost_usd, b.resolved, a.instance, bootstrap
         ),
     )
 
 
-def _counted(
-    pairs: Sequence[_Pair], resolves: Callable[[_Cell], bool]
-) -> tuple[PairedTable, InstanceLeads]:
+def _count(first: _Cells, second: _Cells, chosen: Flags) -> tuple[PairedTable, InstanceLeads]:
     """Count pairs by the arms that resolve them, and instances by the candidate's lead."""
-    verdicts = [resolves(a) for _, a, _ in pairs], [resolves(b) for _, _, b in pairs]
-    return paired_table(*verdicts), instance_leads([name for name, _, _ in pairs], *verdicts)
+    a, b = first.only(chosen), second.only(chosen)
+    return (
+        paired_table(a.resolved, b.resolved),
+        instance_leads(a.instance, a.resolved, b.resolved),
+    )
 
 
-def _difference(
-    verdicts: tuple[Sequence[bool], Sequence[bool]], clusters: Sequence[int], bootstrap: Bootstrap
-) -> Estimate | None:
-    """Return the difference of the resolution rates with its interval.
+def _difference(first: _Cells, second: _Cells, bootstrap: Bootstrap) -> Estimate | None:
+    """Return the difference of the resolution rates with its interval, by repository.
 
-    The interval is unlimited if the difference is the same in all clusters: resamples that
+    The interval is unlimited if the difference is the same in all repositories: resamples that
     cannot differ say nothing about the variation of other instances.
     """
-    found = difference_of_means(*verdicts, clusters, bootstrap)
+    found = difference_of_means(first.resolved, second.resolved, first.repository, bootstrap)
     if found is None or found.interval.low < found.interval.high:
         return found
     return replace(found, interval=Interval(-inf, inf))
 
 
-def _costs_by(
-    clusters: Sequence[int],
-    spent: Sequence[Sequence[float]],
-    solved: Sequence[Sequence[bool]],
-    bootstrap: Bootstrap,
-) -> Costs:
-    """Compare the costs of the priced pairs, resampled by the given clusters."""
+def _costs_by_repository(a: _Cells, b: _Cells, bootstrap: Bootstrap) -> Costs:
+    """Compare the costs of the priced pairs, resampled by repository."""
     return Costs(
-        ratio=ratio_of_sums(spent[0], spent[1], clusters, bootstrap),
-        difference=difference_of_amounts(spent[0], spent[1], clusters, bootstrap),
-        baseline_per_resolved=cost_per_resolved(spent[0], solved[0], clusters, bootstrap),
-        candidate_per_resolved=cost_per_resolved(spent[1], solved[1], clusters, bootstrap),
+        ratio=ratio_of_sums(a.cost_usd, b.cost_usd, a.repository, bootstrap),
+        difference=difference_of_amounts(a.cost_usd, b.cost_usd, a.repository, bootstrap),
+        baseline_per_resolved=cost_per_resolved(a.cost_usd, a.resolved, a.repository, bootstrap),
+        candidate_per_resolved=cost_per_resolved(b.cost_usd, b.resolved, b.repository, bootstrap),
         ratio_per_resolved=ratio_of_costs_per_resolved(
-            spent[0], solved[0], spent[1], solved[1], clusters, bootstrap
+            a.cost_usd, a.resolved, b.cost_usd, b.resolved, a.repository, bootstrap
         ),
     )
 
 
-def _read_cells(connection: DuckDBPyConnection, arm: str) -> Mapping[tuple[str, int], _Cell]:
-    """Read the planned cells of an arm, by instance and repeat."""
-    rows = connection.execute(
-        """
-        select
-            instance_id,
-            repeat,
-            state,
-            case when is_cost_complete then cost_usd end,
-            input_tokens + output_tokens,
-            duration_s,
-            is_suspect,
-            cost_usd,
-            attempt_id is not null
-        from marts.cells
-        where arm = $1
-        """,
-        [arm],
-    ).fetchall()
-    return {(row[0], row[1]): _Cell(*row[2:]) for row in rows}
+def _compare_unknown(first: _Cells, second: _Cells) -> PairUnknowns | None:
+    """Return the numbers with unknown costs replaced, over the pairs that ran in both."""
+    has_run = first.has_run & second.has_run
+    a, b = first.only(has_run), second.only(has_run)
+    resolved = int(a.resolved.sum()), int(b.resolved.sum())
+    return compare_unknown(_costs(a), _costs(b), resolved)
 
 
-def _read_repositories(connection: DuckDBPyConnection) -> Mapping[str, str | None]:
-    """Read the repository of every planned instance; None if it is not known."""
-    query = "select instance_id, repository from marts.instances"
-    return dict(connection.execute(query).fetchall())
+def _costs(cells: _Cells) -> list[Cost]:
+    """Return the cost of each cell, and the known part of it."""
+    columns = (cells.cost_usd.tolist(), cells.known_usd.tolist())
+    whole, part = ([None if isnan(usd) else usd for usd in column] for column in columns)
+    return list(zip(whole, part, strict=True))
 
 
-def _numbered(names: Sequence[str]) -> list[int]:
-    """Return the place of each name in their order. Clusters by number are faster to find."""
-    places = {name: place for place, name in enumerate(sorted(set(names)))}
-    return [places[name] for name in names]
+def _read_cells(connection: DuckDBPyConnection, arm: str, other: str) -> _Cells:
+    """Read the cells of an arm that are planned in another one, too."""
+    columns = connection.execute(_CELLS, {"arm": arm, "other": other}).fetchnumpy()
+    return _Cells(**columns)  # type: ignore[arg-type]  # which has types by column only
 
 
-def _amounts(pairs: Sequence[_Pair], name: str, bootstrap: Bootstrap) -> Amounts:
-    rows = [(instance, getattr(a, name), getattr(b, name)) for instance, a, b in pairs]
-    known = [row for row in rows if None not in row]
-    instances = [instance for instance, _, _ in known]
-    amounts = [a for _, a, _ in known], [b for _, _, b in known]
+def _amounts(
+    instance: Places, baseline: Numbers, candidate: Numbers, bootstrap: Bootstrap
+) -> Amounts:
+    import numpy as np
+
+    known = ~np.isnan(baseline + candidate)
+    rows = baseline[known], candidate[known], instance[known], bootstrap
     return Amounts(
-        pairs=len(known),
-        ratio=ratio_of_sums(*amounts, instances, bootstrap),
-        difference=difference_of_amounts(*amounts, instances, bootstrap),
+        pairs=int(known.sum()),
+        ratio=ratio_of_sums(*rows),
+        difference=difference_of_amounts(*rows),
     )

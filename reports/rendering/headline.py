@@ -130,13 +130,9 @@ def _price(report: Report, best: Best) -> str:
 
 
 def _share_nothing(report: Report, baseline: ArmSummary, candidate: ArmSummary) -> bool:
-    """Return True if both arms ran and no instance was tried in both."""
-    tried: dict[str, set[str]] = {baseline.name: set(), candidate.name: set()}
-    for cell in report.cells:
-        if cell.arm in tried and cell.attempt_id is not None:
-            tried[cell.arm].add(cell.instance_id)
-    first, second = tried.values()
-    return bool(first and second) and first.isdisjoint(second)
+    """Return True if both arms ran and no cell was tried in both."""
+    has_run = baseline.started and candidate.started
+    return bool(has_run and report.resampled and not report.resampled.pairs_run)
 
 
 def _one_arm(arm: ArmSummary) -> str:

@@ -40,7 +40,7 @@ def instances_section(report: Report) -> Section:
 
 def _answer(report: Report) -> str:
     instances = report.breakdowns.instances
-    arms = max(len(each.arms) for each in instances)
+    arms = report.breakdowns.most_arms
     if arms < 2:
         resolved = sum(len(each.resolving) for each in instances)
         return (
@@ -58,7 +58,7 @@ def _answer(report: Report) -> str:
 
 def _tables(report: Report) -> Iterator[Table]:
     instances = report.breakdowns.instances
-    arms = max(len(each.arms) for each in instances)
+    arms = report.breakdowns.most_arms
     if arms > 1:
         yield Table(
             "Instances by the arms that resolve them",

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reports.statistics.bootstrap import Bootstrap, Clusters
+from reports.statistics.bootstrap import Bootstrap
 from reports.types import Estimate
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from reports.statistics.bootstrap import Clusters
 
 
 def ratio_of_sums(

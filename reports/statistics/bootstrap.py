@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Counts = NDArray[np.unsignedinteger]
     Statistic = Callable[..., Numbers]
-
-Clusters = Sequence[str] | Sequence[int]
-"""The name of each row's cluster."""
+    Clusters = Sequence[str] | Sequence[int] | NDArray[np.int64]
+    """The name or number of each row's cluster."""
 
 DRAWN_AT_ONCE = 400_000
 """Number of clusters drawn in one batch, which sets the number of resamples per batch. All columns
@@ -179,7 +178,7 @@ def cluster_totals(columns: Sequence[ArrayLike], clusters: Clusters) -> Numbers:
     """Return the sums of each column within each cluster: clusters, by name, × columns."""
     import numpy as np
 
-    _, index = np.unique(np.asarray(list(clusters)), return_inverse=True)
+    _, index = np.unique(np.asarray(clusters), return_inverse=True)
     values = [np.asarray(column, dtype=np.float64) for column in columns]
     return np.column_stack([np.bincount(index, weights=column) for column in values])
 

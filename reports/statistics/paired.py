@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 from reports.statistics.sums import Model, Tails
 from reports.types import InstanceLeads, Interval, PairedTable
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from reports.statistics.bootstrap import Clusters
 
 FEW = 3
 """Number of instances whose leads say as much about the correlation of repeats as their share
@@ -25,7 +30,7 @@ _PRECISION = 1e-6
 _ALMOST_ONE = 1 - 1e-15
 
 
-def paired_table(baseline: Sequence[bool | None], candidate: Sequence[bool | None]) -> PairedTable:
+def paired_table(baseline: ArrayLike, candidate: ArrayLike) -> PairedTable:
     """Count pairs of cells by the arms that resolved them.
 
     Both sequences hold the same cells in the same order. None is a cell without a verdict and
@@ -34,19 +39,23 @@ def paired_table(baseline: Sequence[bool | None], candidate: Sequence[bool | Non
     Raises:
         ValueError: the lengths differ.
     """
-    pairs = [(bool(a), bool(b)) for a, b in zip(baseline, candidate, strict=True)]
+    import numpy as np
+
+    first, second = (np.asarray(column, dtype=bool) for column in (baseline, candidate))
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} cells of one arm and {len(second)} of the other")
     return PairedTable(
-        both=pairs.count((True, True)),
-        only_baseline=pairs.count((True, False)),
-        only_candidate=pairs.count((False, True)),
-        neither=pairs.count((False, False)),
+        both=int((first & second).sum()),
+        only_baseline=int((first & ~second).sum()),
+        only_candidate=int((~first & second).sum()),
+        neither=int((~first & ~second).sum()),
     )
 
 
 def instance_leads(
-    instances: Sequence[Hashable],
-    baseline: Sequence[bool | None],
-    candidate: Sequence[bool | None],
+    instances: Clusters,
+    baseline: ArrayLike,
+    candidate: ArrayLike,
 ) -> InstanceLeads:
     """Count instances by their number of pairs of cells and by the candidate's lead.
 
@@ -57,11 +66,13 @@ def instance_leads(
     Raises:
         ValueError: the lengths differ.
     """
-    pairs, leads = Counter[Hashable](), Counter[Hashable]()
-    for instance, a, b in zip(instances, baseline, candidate, strict=True):
-        pairs[instance] += 1
-        leads[instance] += bool(b) - bool(a)
-    return InstanceLeads(Counter((pairs[instance], leads[instance]) for instance in pairs))
+    import numpy as np
+
+    first, second = (np.asarray(column, dtype=bool) for column in (baseline, candidate))
+    _, place, sizes = np.unique(np.asarray(instances), return_inverse=True, return_counts=True)
+    leads = np.zeros(len(sizes), dtype=np.int64)
+    np.add.at(leads, place, second.astype(np.int64) - first)
+    return InstanceLeads(Counter(zip(sizes.tolist(), leads.tolist(), strict=True)))
 
 
 def single_leads(table: PairedTable) -> InstanceLeads:

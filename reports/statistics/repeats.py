@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reports.noise import Split
-from reports.statistics.bootstrap import Clusters, cluster_totals
+from reports.statistics.bootstrap import cluster_totals
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
+
+    from reports.statistics.bootstrap import Clusters
 
 
 def pass_at_k(attempts: ArrayLike, resolved: ArrayLike, k: int) -> NDArray[np.float64]:

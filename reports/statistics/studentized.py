@@ -15,12 +15,14 @@ from math import inf, sqrt
 from typing import TYPE_CHECKING
 
 from reports.estimates import Estimate, Interval
-from reports.statistics.bootstrap import Bootstrap, Clusters, cluster_totals, expanded_tail
+from reports.statistics.bootstrap import Bootstrap, cluster_totals, expanded_tail
 from reports.statistics.fieller import fieller_interval
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
+
+    from reports.statistics.bootstrap import Clusters
 
     Numbers = NDArray[np.float64]
 

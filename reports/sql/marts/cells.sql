@@ -4,7 +4,8 @@ with planned as (
 ),
 
 attempts as (
-    select * from marts.counted_attempts
+    select * exclude (claimed_usd, refused_tools, memory_gb, cpus, pids, disk_gb, versions)
+    from marts.counted_attempts
 ),
 
 evaluations as (
@@ -16,8 +17,7 @@ evaluations as (
         audited_verdict,
         is_suspect as is_graded_suspect,
         audit_reasons as graded_reasons,
-        fail_to_pass_failures,
-        pass_to_pass_failures,
+        fail_to_pass_failures, pass_to_pass_failures,
         environment as graded_in
     from marts.counted_evaluations
 ),
@@ -60,7 +60,7 @@ stated as (
 -- Only what counts as resolved can be in doubt.
 final as (
     select
-        * exclude (is_graded_suspect, graded_reasons),
+        * exclude (is_unfinished, has_patch, resolved, is_graded_suspect, graded_reasons),
         state = 'resolved' and is_graded_suspect as is_suspect,
         coalesce(graded_reasons, []) as audit_reasons
     from stated

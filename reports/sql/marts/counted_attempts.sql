@@ -5,10 +5,7 @@ with attempts as (
 ),
 
 tried_again as (
-    select arm, instance_id, repeat
-    from attempts
-    group by all
-    having count(*) > 1
+    select * from marts.cells_tried_again
 ),
 
 -- Only these are sorted: most cells have one attempt, and sorting a million is slow.

@@ -5,10 +5,7 @@ with evaluations as (
 ),
 
 graded_again as (
-    select attempt_id
-    from evaluations
-    group by attempt_id
-    having count(*) > 1
+    select * from marts.attempts_graded_again
 ),
 
 -- Only these are sorted: most attempts have one grading, and sorting a million is slow.

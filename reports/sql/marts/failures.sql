@@ -8,19 +8,13 @@ calls as (
     select attempt_id, calls, cut_calls, empty_calls from marts.attempt_calls
 ),
 
-details as (
-    select arm, attempt_id, detail from staging.attempts
-),
-
 joined as (
     select
         cells.*,
-        details.detail,
         coalesce(2 * cut_calls >= calls, false) as is_starved,
         coalesce(2 * empty_calls >= calls, false) as is_empty
     from cells
     left join calls using (attempt_id)
-    left join details using (arm, attempt_id)
 ),
 
 final as (

@@ -1,16 +1,14 @@
 -- Grain: one attempt at a planned cell, with what it was billed, divided into what its recorded
 -- calls cost (`paid_usd`) and the rest: calls lost in a crash, and calls of unknown price, both
 -- at their reservation. `bought` is what the first part went into.
-with attempts as (
-    select * from staging.attempts
-),
-
-planned as (
-    select * from marts.planned_cells
-),
-
-counted as (
+with counted as (
     select attempt_id, state from marts.cells where attempt_id is not null
+),
+
+-- What does not count is at a cell that was tried again. These are few.
+planned_again as (
+    select * from marts.cells_tried_again
+    semi join marts.planned_cells using (arm, instance_id, repeat)
 ),
 
 -- A fork or a derived attempt is credited with calls that another one was billed for: it pays less
@@ -18,11 +16,13 @@ counted as (
 own as (
     select
         attempts.*,
+        state,
         case
             when cost_usd is not null then greatest(cost_usd - coalesce(reused_usd, 0), 0)
         end as own_usd
-    from attempts
-    semi join planned using (arm, instance_id, repeat)
+    from staging.attempts as attempts
+    left join counted using (attempt_id)
+    where state is not null or (arm, instance_id, repeat) in (from planned_again)
 ),
 
 known as (
@@ -60,7 +60,6 @@ final as (
             else 'unresolved'
         end as bought
     from divided
-    left join counted using (attempt_id)
 )
 
 select * from final

@@ -8,7 +8,8 @@ with declared as (
 -- everything. The digest of the rows and the environment have columns of their own.
 stripped as (
     select
-        * exclude (dataset, declaration),
+        * exclude (dataset, declaration, instance_ids),
+        hash(instance_ids) as instances,
         json_merge_patch(
             declaration,
             '{"dataset": null, "split": null, "select": null, "environment": null,

@@ -35,17 +35,27 @@ def three_arms(lake: LakeBuilder) -> LakeBuilder:
 def test_the_cells_are_those_that_are_shown(
     three_arms: LakeBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are the first ones, the leading pair's, suspects, examples, and what needs attention."""
+    """They are the first ones, suspects, examples, those at which the leading pair differs, and
+    what needs attention."""
     whole = build(three_arms.root, "trial")
     monkeypatch.setattr(paired, "FIRST_CELLS", 4)
     monkeypatch.setattr(paired, "TELLING_CELLS", 2)
+    monkeypatch.setattr(paired, "SHOWN", 2)
     report = build(three_arms.root, "trial")
     examples = {one.attempt_id for one in whole.failures.examples}
     telling = most_telling(whole.cells)[:2]
+    by_place = {(cell.arm, cell.instance_id): cell for cell in whole.cells}
+    pairs = [(by_place["a", f"i{n}"], by_place["b", f"i{n}"]) for n in range(8)]
+    differing = [
+        cell
+        for winner, loser in ((0, 1), (1, 0))
+        for pair in [p for p in pairs if p[winner].failure is None and p[loser].failure][:2]
+        for cell in pair
+    ]
 
     def is_shown(place: int, cell: Cell) -> bool:
         is_odd = cell.is_suspect or cell in telling or cell.attempt_id in examples
-        return place < 4 or cell.arm in ("a", "b") or is_odd
+        return place < 4 or cell in differing or is_odd
 
     expected = tuple(cell for place, cell in enumerate(whole.cells) if is_shown(place, cell))
     assert len(whole.cells) == 24

@@ -247,7 +247,7 @@ def test_a_cell_without_a_verdict_is_not_resolved() -> None:
 
 def test_columns_of_different_lengths_are_a_programming_error() -> None:
     """Columns of different lengths raise ValueError."""
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match="2 cells of one arm and 1 of the other"):
         paired_table([True, False], [True])
 
 

@@ -1,0 +1,9 @@
+-- Grain: one attempt that was graded more than once.
+with final as (
+    select attempt_id
+    from staging.evaluations
+    group by attempt_id
+    having count(*) > 1
+)
+
+select * from final

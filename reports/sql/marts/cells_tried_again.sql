@@ -1,0 +1,9 @@
+-- Grain: one cell (arm × instance × repeat) that was tried more than once.
+with final as (
+    select arm, instance_id, repeat
+    from staging.attempts
+    group by all
+    having count(*) > 1
+)
+
+select * from final
