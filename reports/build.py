@@ -59,15 +59,13 @@ def build(
     alone: bool = False,
     cutoffs: Mapping[str, date] | None = None,
     meanwhile: Callable[[], None] = lambda: None,
-    early: Callable[[Report], None] = lambda report: None,
 ) -> Report:
     """Build the report of one experiment, complete or not.
 
     `baseline` and `candidate` put another pair of arms first than the declared one. With `alone`
     the report has only the arms of the first pair; their p-values remain adjusted over all pairs.
     `cutoffs` are the last days of training data by model.
-    `meanwhile` is called while DuckDB works and nothing can be read yet. `early` is called with all
-    that a figure shows, while calls and steps are still counted.
+    `meanwhile` is called while DuckDB works and nothing can be read yet.
     Raise ReportError for a missing lake, an unknown experiment, arm or model, and an experiment
     that declares nothing.
     """
@@ -117,7 +115,6 @@ def build(
                 grid=read_grid(connection, arms),
                 trajectories=frozenset(),
             )
-            early(report)
             resampled = read_resampled(connection, *pair) if pair else None
             if len(arms) > MANY_ARMS:
                 strips = read_strips(connection, [arm.name for arm in best_first], pair, MARKS)

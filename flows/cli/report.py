@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from reports.insight import Insight
     from reports.rendering.trajectories import InsightOf
 
-_LATE = ("scipy.special", "flows.cli.console")
-"""Modules that a report needs late. They take a third of a second to import."""
+_LATE = ("scipy.special", "matplotlib.backends.backend_svg", "flows.cli.console")
+"""Modules that a report needs late. They take most of a second to import."""
 
 
 def report(
@@ -45,7 +45,6 @@ def report(
 ) -> None:
     """Write the paired report: on the terminal, as Markdown, and as one HTML page."""
     from flows.errors import UsageError
-    from reports.rendering.apart import Apart
 
     if compare and (baseline or candidate):
         raise UsageError("--compare names both arms: leave out --baseline and --candidate")
@@ -61,8 +60,6 @@ def report(
         at_end.callback(gc.enable)
         # Products of small matrices: threads would only wait for each other.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        drawing = Apart()
-        at_end.callback(drawing.stop)
         from flows.storage import report_files
         from flows.storage.lake import Lake
 
@@ -77,7 +74,6 @@ def report(
                 alone=compare is not None,
                 cutoffs=cutoffs,
                 meanwhile=prepare,
-                early=drawing.begin,
             )
         else:
             built = report_files.read_several(
@@ -87,9 +83,8 @@ def report(
                 second,
                 cutoffs=cutoffs,
                 meanwhile=prepare,
-                early=drawing.begin,
             )
-        report_files.write(store, built, compare, _insights(store), drawing.figures)
+        report_files.write(store, built, compare, _insights(store))
         from flows.cli import console
 
         console.report(store, built, compare)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from reports.analysis.history import History
-    from reports.rendering.drawn import Figures
     from reports.rendering.trajectories import InsightOf
     from reports.types import Report
 
@@ -40,12 +39,11 @@ def read(
     alone: bool = False,
     cutoffs: Mapping[str, date] | None = None,
     meanwhile: Callable[[], None] = lambda: None,
-    early: "Callable[[Report], None]" = lambda report: None,
 ) -> "Report":
     """Return the report of an experiment as data, with `alone` of two arms only.
 
     `cutoffs` are the last days of training data by model. `meanwhile` is called while nothing can
-    be read yet, `early` as soon as all is known that a figure shows.
+    be read yet.
 
     Raises:
         ReportError: there is nothing to report on, or the arm does not exist.
@@ -62,7 +60,6 @@ def read(
             alone=alone,
             cutoffs=cutoffs,
             meanwhile=meanwhile,
-            early=early,
         )
 
 
@@ -74,12 +71,11 @@ def read_several(
     *,
     cutoffs: Mapping[str, date] | None = None,
     meanwhile: Callable[[], None] = lambda: None,
-    early: "Callable[[Report], None]" = lambda report: None,
 ) -> "Report":
     """Return the report of several experiments on the instances that all of them plan.
 
     `cutoffs` are the last days of training data by model. `meanwhile` is called while nothing can
-    be read yet, `early` as soon as all is known that a figure shows.
+    be read yet.
 
     Raises:
         ReportError: they have no common instance or dataset, or the arm does not exist.
@@ -98,7 +94,6 @@ def read_several(
             candidate,
             cutoffs=cutoffs,
             meanwhile=meanwhile,
-            early=early,
         )
     return replace(built, notes=(note, *built.notes))
 
@@ -149,12 +144,10 @@ def write(
     built: "Report",
     compared: tuple[str, str] | None = None,
     insight_of: "InsightOf" = lambda attempt_id: None,
-    figures: "Callable[[], Figures | None]" = lambda: None,
 ) -> str:
     """Write a report's pages and its Markdown into the lake. Return the Markdown.
 
-    `insight_of` tells what the pages of trajectories show besides the steps. `figures` returns what
-    was drawn elsewhere. What it does not return is drawn here.
+    `insight_of` tells what the pages of trajectories show besides the steps.
 
     The report of two `compared` arms has a folder of its own beside the page of all arms.
 
@@ -177,7 +170,7 @@ def write(
             linked.add(name)
         before = matching(folder, "*.html")
     write_whole(path.with_name("report.md"), text.encode(errors="backslashreplace"))
-    write_whole(path, page.render(built, figures).encode(errors="backslashreplace"))
+    write_whole(path, page.render(built).encode(errors="backslashreplace"))
     for left in before:
         if left.name not in linked:
             remove(left)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from reports.rendering.budget_figures import draw_budgets
 from reports.rendering.drawing import Figure
@@ -28,13 +28,6 @@ _DRAW = {
 }
 
 
-SECTIONS = tuple(_DRAW)
-"""The sections of a page that have figures."""
-
-
-def draw_all(report: Report, sections: Iterable[str] = SECTIONS) -> Figures:
-    """Draw the figures of these sections of a page, by default of all.
-
-    Figures show neither single cells nor failures, calls or tools.
-    """
-    return {section: _DRAW[section](report) for section in sections}
+def draw_all(report: Report) -> Figures:
+    """Draw the figures of all sections of a page."""
+    return {section: draw(report) for section, draw in _DRAW.items()}

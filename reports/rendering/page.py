@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from reports.rendering import costs
 from reports.rendering.answers import answers
 from reports.rendering.budgets import budget_section
 from reports.rendering.drawing import colour_index
-from reports.rendering.drawn import Figures, draw_all
+from reports.rendering.drawn import draw_all
 from reports.rendering.effort import effort_section
 from reports.rendering.gradings import gradings_section
 from reports.rendering.harnesses import grid_section
@@ -132,11 +132,8 @@ class GridRow:
     """True if exactly one arm of the leading comparison resolved it."""
 
 
-def render(report: Report, figures: Callable[[], Figures | None] = lambda: None) -> str:
-    """Return the page as HTML text.
-
-    `figures` is asked last for what was drawn elsewhere. What it does not return is drawn here.
-    """
+def render(report: Report) -> str:
+    """Return the page as HTML text."""
     leading = describe(report)
     arms = ranked(report)
     grid = [] if len(arms) > MANY_ARMS else _grid(report, [arm.name for arm in arms])
@@ -189,10 +186,8 @@ def render(report: Report, figures: Callable[[], Figures | None] = lambda: None)
         "purposes": PURPOSES,
         "traces": TRACES,
     }
-    drawn = figures() or draw_all(report)
-    return template().render(
-        shown, **{f"{section}_figures": each for section, each in drawn.items()}
-    )
+    figures = {f"{section}_figures": each for section, each in draw_all(report).items()}
+    return template().render(shown, **figures)
 
 
 @cache
