@@ -15,9 +15,8 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from reports import small_files
 from reports.columns import PARTITION, SHARED_TABLES, TABLES
 from reports.errors import ReportError
 from reports.sources import SESSION, Source, literal_glob
@@ -34,6 +33,13 @@ _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
 
 MEMORY = "600MB"
 """Memory limit of DuckDB. Relations of a million attempts are moved to temporary files."""
+
+SEVERAL = 500
+"""With more files than this, a table is read once, because DuckDB opens the files of a view again
+for each query. That takes half a millisecond of processor time a file, however few rows it has."""
+
+_AT_ONCE = 200
+"""Files that are read at a time. All of 10,000 at once take twice the time."""
 
 
 def location(given: str | Path | UPath) -> Path | UPath:
@@ -104,16 +110,19 @@ def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
     limits = {"memory_limit": MEMORY, "temp_directory": spilled.name}
     connection = duckdb.connect(config={**_OFFLINE, **limits})
     weakref.finalize(connection, spilled.cleanup)
-    copies = None
-    if isinstance(lake, Path):
-        copies = lake / small_files.COPIES
-    else:
+    if not isinstance(lake, Path):
         copy = TemporaryDirectory(prefix="durabench-lake-")
         weakref.finalize(connection, copy.cleanup)
         lake = _copy(lake, experiment, Path(copy.name))
     connection.execute(SESSION)
     connection.execute("create schema declared")
-    _read(connection, _sources(lake, experiment), copies)
+    for source in _sources(lake, experiment):
+        _declare(connection, source)
+        found = matching(source.folder, source.files)
+        if len(found) > SEVERAL:
+            _create_table(connection, source, found)
+        else:
+            _create_view(connection, source, is_empty=not found)
     return connection
 
 
@@ -205,19 +214,6 @@ def _sources(lake: Path | UPath, experiment: str) -> list[Source]:
     return [*own, *shared]
 
 
-def _read(connection: DuckDBPyConnection, sources: Sequence[Source], copies: Path | None) -> None:
-    """Create the view of each table. A table with very many files is read now."""
-    many = []
-    for source in sources:
-        _declare(connection, source)
-        found = matching(source.folder, source.files)
-        if len(found) > small_files.SEVERAL:
-            many.append((source, cast("Sequence[Path]", found)))
-        else:
-            _create_view(connection, source, is_empty=not found)
-    small_files.read_tables(connection, many, copies)
-
-
 def _declare(connection: DuckDBPyConnection, source: Source) -> None:
     """Create an empty table of the declared types."""
     import pyarrow as pa
@@ -232,3 +228,15 @@ def _create_view(connection: DuckDBPyConnection, source: Source, *, is_empty: bo
     pattern = f"{literal_glob(str(source.folder))}/{source.files}"
     scanned = [] if is_empty else [f"from {source.scan([pattern])}"]
     connection.execute(f"create view {source.table.name} as {source.rows(*scanned)}")
+
+
+def _create_table(
+    connection: DuckDBPyConnection, source: Source, files: Sequence[Path | UPath]
+) -> None:
+    """Read very many files, a few at a time."""
+    connection.execute("set threads = 1")  # more take twice the processor time for small files
+    connection.execute(f"create table {source.table.name} as {source.rows()}")
+    for start in range(0, len(files), _AT_ONCE):
+        scan = source.scan([literal_glob(str(path)) for path in files[start : start + _AT_ONCE]])
+        connection.execute(f"insert into {source.table.name} {source.rows(f'from {scan}')}")
+    connection.execute("reset threads")

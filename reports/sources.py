@@ -36,24 +36,17 @@ class Source:
         from_path = [pa.field(name, pa.string(), nullable=False) for name in self.partition]
         return pa.schema([*from_path, *self.table.schema])
 
-    @property
-    def columns(self) -> str:
-        """The names of the declared columns as SQL."""
-        return ", ".join(f'"{name}"' for name in self.schema.names)
-
-    def rows(self, *scanned: str, extra: str = "") -> str:
-        """Return a query for the rows of some scans, in the declared columns and `extra` ones.
+    def rows(self, *scanned: str) -> str:
+        """Return a query for the rows of some scans, in the declared columns.
 
         It is text, because DuckDB opens all files again for each step of a relation.
         """
+        columns = ", ".join(f'"{name}"' for name in self.schema.names)
         every = " union all by name ".join([f"from declared.{self.table.name}", *scanned])
-        return f"from ({every}) select {self.columns}{extra}"
+        return f"from ({every}) select {columns}"
 
-    def scan(self, files: Sequence[str], *, by_name: bool = True, names: bool = False) -> str:
+    def scan(self, files: Sequence[str]) -> str:
         """Return the table function that reads patterns of files, as SQL without parameters.
-
-        With `by_name`, it has the columns of all files, and otherwise those of the first one. With
-        `names`, it has the path of each row's file as column `filename`.
 
         DuckDB allows no parameters in a view. Partition values stay text, because an arm called
         `007` is not the number 7.
@@ -65,8 +58,7 @@ class Source:
             if self.partition
             else "hive_partitioning = false"
         )
-        options = f"{hive}, union_by_name = {by_name}, filename = {names}"
-        return f"read_parquet([{patterns}], {options})"
+        return f"read_parquet([{patterns}], {hive}, union_by_name = true)"
 
 
 def quoted(text: str) -> str:

@@ -24,7 +24,6 @@ from flows.storage.journals import blobs
 from flows.storage.lake import Lake
 from reports.columns import TABLES
 from reports.lake import matching
-from reports.small_files import COPIES
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -90,7 +89,8 @@ def of_experiment(lake: Lake, name: str) -> list[File]:
         *(f"{folder}/{inside}" for folder in written for inside in ("*", "*/*")),
         *(f"reports/{escaped}/compare/*/*/{inside}" for inside in ("*", "*/*")),
         *([f"jobs/{job_id}.parquet"] if (job_id := job_of(name)) else []),
-        *(f"{COPIES}/{table}/experiment={escaped}.parquet" for table in TABLES),
+        # Reports of earlier versions kept copies of rows.
+        *(f".copies/{table}/experiment={escaped}.parquet" for table in TABLES),
         *(f"{table}/experiment={escaped}/arm=*/*" for table in TABLES),
     ]
     with lake.reading():

@@ -1,9 +1,6 @@
 """The lake as DuckDB views."""
 
-import os
-import shutil
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -69,11 +66,8 @@ def test_a_lake_path_may_hold_any_character(
     lake.declare(["a"], ["i1"])
     lake.cell("a", "i1")
     assert len(open_lake(root, "trial").sql("from attempts").fetchall()) == 1
-    monkeypatch.setattr("reports.small_files.SEVERAL", 0)
-    for _ in range(2):  # from the file, and from its copy
-        assert len(open_lake(root, "trial").sql("from attempts").fetchall()) == 1
-    [copied] = pq.read_table(root / ".copies/attempts/experiment=trial.parquet")["name"]
-    assert root.joinpath("attempts/experiment=trial", copied.as_py()).is_file()
+    monkeypatch.setattr("reports.lake.SEVERAL", 0)
+    assert len(open_lake(root, "trial").sql("from attempts").fetchall()) == 1
 
 
 def test_a_column_that_older_files_lack_is_null(lake: LakeBuilder) -> None:
@@ -100,8 +94,8 @@ def test_many_files_are_read_in_parts(lake: LakeBuilder, monkeypatch: pytest.Mon
     other_type = attempt.set_column(place, "duration_s", pa.array([7], pa.int64()))
     pq.write_table(other_type, lake.write("attempts", "a", []).with_stem("0"))
     whole = open_lake(lake.root, "trial")
-    monkeypatch.setattr("reports.small_files.SEVERAL", 2)
-    monkeypatch.setattr("reports.small_files._AT_ONCE", 3)
+    monkeypatch.setattr("reports.lake.SEVERAL", 2)
+    monkeypatch.setattr("reports.lake._AT_ONCE", 3)
     in_parts = open_lake(lake.root, "trial")
     for name in ("attempts", "predictions", "evaluations"):
         assert in_parts.sql(f"from {name}").columns == whole.sql(f"from {name}").columns
@@ -110,87 +104,6 @@ def test_many_files_are_read_in_parts(lake: LakeBuilder, monkeypatch: pytest.Mon
         assert len(rows[0]) >= 7
     threads = "select current_setting('threads')"
     assert in_parts.sql(threads).fetchall() == whole.sql(threads).fetchall()
-
-
-class TestCopies:
-    """The rows of many small files are kept in one file, and taken from there."""
-
-    @pytest.fixture(autouse=True)
-    def _several(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("reports.small_files.SEVERAL", 2)
-
-    @pytest.fixture
-    def copy(self, lake: LakeBuilder) -> Path:
-        """The copy of the attempts after a first reading of five."""
-        lake.declare(["a", "007"], [f"i{number}" for number in range(5)])
-        for number in range(5):
-            lake.cell("007" if number % 2 else "a", f"i{number}")
-        open_lake(lake.root, "trial").close()
-        return lake.root / ".copies/attempts/experiment=trial.parquet"
-
-    @staticmethod
-    def rows(lake: LakeBuilder) -> list[Any]:
-        """All attempts, without their order."""
-        with open_lake(lake.root, "trial") as connection:
-            return sorted(connection.sql("from attempts").fetchall(), key=str)
-
-    def test_unchanged_files_are_not_opened(self, lake: LakeBuilder, copy: Path) -> None:
-        """A second reading gives the same rows without the content of any file."""
-        before = self.rows(lake)
-        assert len(before) == 5
-        for path in lake.root.glob("attempts/*/*/*.parquet"):
-            stat = path.stat()
-            path.write_bytes(b"?" * stat.st_size)
-            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-        assert self.rows(lake) == before
-
-    def test_changed_files_are_read_again(self, lake: LakeBuilder, copy: Path) -> None:
-        """Files that were replaced, added or removed since are noticed."""
-        replaced, removed, *_ = sorted(lake.root.glob("attempts/*/*/*.parquet"))
-        table = pq.read_table(replaced)
-        place = table.column_names.index("detail")
-        pq.write_table(table.set_column(place, "detail", pa.array(["new"])), replaced)
-        removed.unlink()
-        lake.cell("a", "i9")
-        rows = self.rows(lake)
-        assert len(rows) == 5
-        assert sum("new" in row for row in rows) == 1
-        assert sum("i9" in row for row in rows) == 1
-
-    def test_many_new_files_renew_the_copy(self, lake: LakeBuilder, copy: Path) -> None:
-        """A copy that lacks few files is left as it is."""
-        lake.cell("a", "i5")
-        lake.cell("a", "i6")
-        self.rows(lake)
-        assert pq.read_metadata(copy).num_rows == 5
-        lake.cell("a", "i7")
-        self.rows(lake)
-        assert pq.read_metadata(copy).num_rows == 8
-        assert [path.name for path in copy.parent.iterdir()] == [copy.name]
-
-    @pytest.mark.parametrize("damage", ["cut off", "no Parquet", "of other columns", "a folder"])
-    def test_a_copy_that_cannot_be_used(self, lake: LakeBuilder, copy: Path, damage: str) -> None:
-        """It changes no row. A file is replaced."""
-        before, content, whole = self.rows(lake), copy.read_bytes(), pq.read_table(copy)
-        copy.unlink()
-        match damage:
-            case "cut off":
-                copy.write_bytes(content[: len(content) // 2])
-            case "no Parquet":
-                copy.write_bytes(b"nothing")
-            case "of other columns":
-                pq.write_table(whole.drop_columns(["outcome"]), copy)
-            case "a folder":
-                copy.mkdir()
-        assert self.rows(lake) == before
-        assert copy.is_dir() or pq.read_table(copy).num_rows == 5
-
-    def test_a_read_only_lake(self, lake: LakeBuilder, copy: Path) -> None:
-        """A lake whose copies cannot be written is read as before."""
-        before = self.rows(lake)
-        shutil.rmtree(copy.parents[1])
-        copy.parents[1].write_text("a file where the folder would be")
-        assert self.rows(lake) == before
 
 
 def test_files_that_are_not_finished_are_not_read(lake: LakeBuilder) -> None:
