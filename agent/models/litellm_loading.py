@@ -2,10 +2,8 @@
 
 import asyncio
 import functools
-import gc
 import logging
 import os
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,8 +20,7 @@ def load() -> ModuleType:
     # Sends OpenAI requests like those of all other providers. OpenAI's SDK matches every message
     # against its types, so a call with 100 messages costs 25 ms more through it.
     os.environ.setdefault("EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER", "true")
-    with _never_collected():
-        import litellm
+    import litellm
 
     use_in(litellm)
     litellm.suppress_debug_info = True
@@ -60,21 +57,3 @@ def unlogged() -> Iterator[None]:
         yield
     finally:
         is_internal_call.reset(token)
-
-
-@contextmanager
-def _never_collected() -> Iterator[None]:
-    """Exempt what is imported from garbage collection, for as long as the process lives.
-
-    LiteLLM has 300,000 objects. Searching them takes a quarter of the import, and later a sixth of
-    a second in the middle of a call, from time to time.
-    """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if "duckdb" not in sys.modules:  # it would report its own objects as leaks at the end
-            gc.freeze()
-        if collects:
-            gc.enable()

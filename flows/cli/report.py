@@ -1,8 +1,6 @@
 """Write the paired report."""
 
-import gc
 import os
-from contextlib import ExitStack
 from datetime import date
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated
@@ -55,39 +53,35 @@ def report(
         )
     first, second = compare or (baseline, candidate)
     cutoffs = dict(_cutoff(text) for text in cutoff or ())
-    with ExitStack() as at_end:
-        gc.disable()  # nearly all objects live until the end; searches take a tenth of the time
-        at_end.callback(gc.enable)
-        # Products of small matrices: threads would only wait for each other.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        from flows.storage import report_files
-        from flows.storage.lake import Lake
+    # Products of small matrices: threads would only wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from flows.storage import report_files
+    from flows.storage.lake import Lake
 
-        gc.freeze()  # what is loaded by now lives until the end, when it is searched once more
-        store, prepare = Lake.existing(lake), partial(report_files.prepare, *_LATE)
-        if len(names) == 1:
-            built = report_files.read(
-                store,
-                names[0],
-                first,
-                second,
-                alone=compare is not None,
-                cutoffs=cutoffs,
-                meanwhile=prepare,
-            )
-        else:
-            built = report_files.read_several(
-                store,
-                names,
-                first,
-                second,
-                cutoffs=cutoffs,
-                meanwhile=prepare,
-            )
-        report_files.write(store, built, compare, _insights(store))
-        from flows.cli import console
+    store, prepare = Lake.existing(lake), partial(report_files.prepare, *_LATE)
+    if len(names) == 1:
+        built = report_files.read(
+            store,
+            names[0],
+            first,
+            second,
+            alone=compare is not None,
+            cutoffs=cutoffs,
+            meanwhile=prepare,
+        )
+    else:
+        built = report_files.read_several(
+            store,
+            names,
+            first,
+            second,
+            cutoffs=cutoffs,
+            meanwhile=prepare,
+        )
+    report_files.write(store, built, compare, _insights(store))
+    from flows.cli import console
 
-        console.report(store, built, compare)
+    console.report(store, built, compare)
 
 
 def _cutoff(text: str) -> tuple[str, date]:

@@ -12,7 +12,6 @@ turns           waiting for cells that another run holds
 fanout          a benchmark whose cells are run by shards
 shards          the flow runs of shards
 processes       parts of a flow run in processes of their own
-uncollected     no garbage collection while such processes are prepared
 with_litellm    LiteLLM, loaded ahead for such processes
 settled         the end of their preparation
 events          announcements of an experiment

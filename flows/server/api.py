@@ -91,12 +91,8 @@ def prefect_api() -> Iterator[None]:
         os.environ.setdefault(name, value)
     if _LEVEL not in os.environ:
         _keep_terminal_quiet()
-    gc.disable()  # until `settle`: modules imported from here on are never freed
-    try:
-        with _configured_or_private():
-            yield
-    finally:
-        gc.enable()
+    with _configured_or_private():
+        yield
 
 
 def _keep_terminal_quiet() -> None:
@@ -156,13 +152,13 @@ def _in_every_thread(url: str, credentials: str) -> Iterator[None]:
 
 
 def settle() -> None:
-    """Enable garbage collection, but exempt everything imported so far.
+    """Exempt everything imported so far from garbage collection.
 
     Imports create a million objects. Scanning all of them takes a second, from time to time and
-    once more when the process ends.
+    once more when the process ends. Without this, `python -m tests.bench mini` measures a sixth
+    more processor time.
     """
     gc.freeze()
-    gc.enable()
 
 
 async def wait_until_ready() -> None:

@@ -116,7 +116,7 @@ def _server(module: str, *, with_litellm: bool) -> ForkServerContext:
         )
     context = multiprocessing.get_context("forkserver")
     modules = [module, *(["flows.server.with_litellm"] * with_litellm)]
-    context.set_forkserver_preload(["flows.server.uncollected", *modules, "flows.server.settled"])
+    context.set_forkserver_preload([*modules, "flows.server.settled"])
     return context
 
 

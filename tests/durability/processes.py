@@ -18,7 +18,6 @@ multiprocessing.util.get_temp_dir()
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
-        "flows.server.uncollected",
         "tests.agent.arms.loop.test_killed_chat",
         "tests.durability.crashing",
         "tests.durability.pausing",

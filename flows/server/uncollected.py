@@ -1,5 +1,0 @@
-"""Disable garbage collection on import, until `settled`: modules are never freed."""
-
-import gc
-
-gc.disable()
