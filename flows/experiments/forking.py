@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from agent.journal import Attempt, Journal
 from eval.selection import Selection
 from flows.errors import UsageError
 from flows.experiments import records
-from flows.experiments.declaration import Experiment, from_record, parse
+from flows.experiments.declaration import Experiment, from_record, in_one_line, parse
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import prepare
 from flows.storage.journals import existing_journal, open_journal
@@ -131,14 +131,17 @@ def declared(lake: Lake, parent: Attempt) -> Experiment:
     """Return the experiment of an attempt as it was declared last.
 
     Raises:
-        UsageError: the lake has no declaration of it.
+        UsageError: the lake has no declaration of it, or one with what no longer exists.
     """
     experiment, arm = parent.experiment, parent.arm
     units = lake.units("experiments", "*", experiment, arm)
     if not units:
         raise UsageError(f"the lake {lake.root} has no declaration of experiment {experiment!r}")
     [row] = lake.read("experiments", experiment, arm, units[-1])
-    return from_record(row["declaration"])
+    try:
+        return from_record(row["declaration"])
+    except ValidationError as error:
+        raise UsageError(f"experiment {experiment!r} as declared: {in_one_line(error)}") from None
 
 
 def declared_options(options: BaseModel) -> dict[str, Any]:

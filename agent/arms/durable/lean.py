@@ -12,7 +12,7 @@ from functools import partial
 
 from agent.arms.durable.adjudication import adjudicate, applied
 from agent.arms.durable.answers import Ruling, Scouting, Work
-from agent.arms.durable.gates import Finding, Judgement, best, judge, prepare_judge, rank
+from agent.arms.durable.gates import Finding, Judgement, best, judge, prepare_judge
 from agent.arms.durable.profile import LeanProfile
 from agent.arms.durable.review import review_change
 from agent.arms.durable.scouting import scout
@@ -51,7 +51,7 @@ class LeanState(Evidence):
 async def work(
     state: LeanState, session: Session, limit_s: float | None, plan: Scouting | None = None
 ) -> None:
-    """Work on the task until a change is accepted, or approaches, limits or time are used up.
+    """Work on the task until a change is accepted, or both approaches, limits or time are used up.
 
     The first approach follows the `plan`, if there is one.
     """
@@ -81,25 +81,15 @@ async def revise(state: LeanState, session: Session) -> None:
 
 
 async def _work(state: LeanState, session: Session, plan: Scouting | None) -> None:
-    """Try one approach after another until one is accepted.
-
-    From the third on, stop at the first approach without progress.
-    """
+    """Try one approach, and another one if it is not accepted."""
     await _approach(state, plan, session.scope("approach-0"))
-    for number in range(1, 1 + state.profile.approaches):
-        earlier = best(state.judged)
-        if earlier is not None and earlier.accepted:
-            return
-        plan = await scout(state, state.judged, session.scope(f"scout-{number}"))
-        state.plans += [plan] if plan else []
-        await _restart(earlier, session.scope(f"restart-{number}"))
-        await _approach(state, plan, session.scope(f"approach-{number}"))
-        if number > 1 and not _is_better(best(state.judged), earlier):
-            return
-
-
-def _is_better(latest: Judgement | None, earlier: Judgement | None) -> bool:
-    return latest is not None and (earlier is None or rank(latest) < rank(earlier))
+    earlier = best(state.judged)
+    if not state.profile.approaches or (earlier is not None and earlier.accepted):
+        return
+    plan = await scout(state, state.judged, session.scope("scout-1"))
+    state.plans += [plan] if plan else []
+    await _restart(earlier, session.scope("restart-1"))
+    await _approach(state, plan, session.scope("approach-1"))
 
 
 async def _restart(earlier: Judgement | None, session: Session) -> None:
@@ -163,9 +153,7 @@ def _is_unchanged(state: LeanState, change: Change) -> bool:
 
 async def _reviewed(state: LeanState, judged: Judgement, session: Session) -> Judgement:
     """Return the judgement with the objections of the review, of which an attempt has one."""
-    wanted = state.profile.review
-    without_test = state.reproduction.anchor is None
-    if state.is_reviewed or not (wanted == "always" or (wanted == "without_test" and without_test)):
+    if state.is_reviewed or state.profile.review == "never":
         return judged
     state.is_reviewed = True
     review = await review_change(state, judged, session)

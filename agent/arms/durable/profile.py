@@ -126,13 +126,26 @@ class LeanProfile(CommonProfile):
         default=2, ge=0, description="rejections that are repaired in the same conversation"
     )
     approaches: int = Field(
-        default=1, ge=0, description="further approaches after a rejected one, each scouted first"
+        default=1, ge=0, description="1: scout and try another approach after a rejected one"
     )
-    review: Literal["never", "without_test", "always"] = Field(
-        default="never",
-        description="review of a change whose checks pass; without_test: if no new test shows it",
+    review: Literal["never", "always"] = Field(
+        default="never", description="review of a change whose checks pass"
     )
     map_tokens: int = Field(default=0, ge=0, description="repository map, tokens; 0 for none")
+
+    @field_validator("approaches")
+    @classmethod
+    def _refuse_third_approach(cls, given: int) -> int:
+        if given > 1:
+            raise ValueError("a third approach was not worth it and was removed: write 1 or 0")
+        return given
+
+    @field_validator("review", mode="before")
+    @classmethod
+    def _refuse_removed_review(cls, given: object) -> object:
+        if given == "without_test":
+            raise ValueError("without_test was not worth it and was removed: write never or always")
+        return given
 
 
 class FullProfile(CommonProfile):

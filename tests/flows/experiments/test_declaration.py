@@ -14,6 +14,7 @@ from flows.experiments.arms import DurableArm
 from flows.experiments.declaration import BUILT_IN, Experiment
 
 MINI = {"name": "mini", "agent": "mini", "model": "openai/anything"}
+DURABLE = {"name": "durable", "agent": "durable", "model": "openai/anything"}
 GOLD = {"name": "gold", "agent": "gold"}
 NULL = {"name": "null", "agent": "null"}
 FIRST = {"baseline": "null", "candidate": "mini"}
@@ -89,6 +90,14 @@ def test_an_arm_without_a_model_uses_the_model_of_the_experiment() -> None:
         (
             {"arms": [{**MINI, "agent": "a.b:solve", "options": "quick"}]},
             "arms.0: the options of a function are a mapping of its settings",
+        ),
+        (
+            {"arms": [{**DURABLE, "options": {"profile": {"approaches": 2}}}]},
+            "approaches: a third approach was not worth it and was removed: write 1 or 0",
+        ),
+        (
+            {"arms": [{**DURABLE, "options": {"profile": {"review": "without_test"}}}]},
+            "review: without_test was not worth it and was removed: write never or always",
         ),
         ({"name": "No Spaces"}, "name: String should match pattern"),
         ({"primary": {"baseline": "gold", "candidate": "x"}}, "names no arm of this experiment"),

@@ -1,8 +1,12 @@
 """A fork keeps the paid steps and runs the rest anew; `trace` shows both."""
 
 import asyncio
+import json
 import re
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -50,6 +54,23 @@ async def test_an_unknown_attempt_or_step_cannot_be_forked(attempt_id: str, lake
         forking.check(attempt_id, "99", lake_path)
     with pytest.raises(UsageError, match="0 attempts .* begin with 'zz'"):
         forking.check("zz", "1", lake_path)
+
+
+async def test_a_removed_option_of_an_experiment_is_named(attempt_id: str, lake_path: str) -> None:
+    """A fork of an attempt whose experiment asked for a removed option is refused in one line."""
+    [path] = Path(lake_path).glob("experiments/experiment=trial/arm=*/*.parquet")
+    table = pq.ParquetFile(path).read()
+    declaration = json.loads(table["declaration"][0].as_py())
+    [arm] = declaration["arms"]
+    profile = {"preset": "lean", "approaches": 2}
+    declaration["arms"] += [
+        {**arm, "name": "old", "agent": "durable", "options": {"profile": profile}}
+    ]
+    place = table.column_names.index("declaration")
+    changed = table.set_column(place, "declaration", pa.array([json.dumps(declaration)]))
+    pq.write_table(changed, path)
+    with pytest.raises(UsageError, match=r"^experiment 'trial' as declared: .*: write 1 or 0$"):
+        forking.check(attempt_id, "2", lake_path)
 
 
 async def test_a_trace_shows_every_step_and_what_it_cost(attempt_id: str, lake_path: str) -> None:
