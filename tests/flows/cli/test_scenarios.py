@@ -1,11 +1,17 @@
 """Scripted attempts show what programs, subagents and faults leave on record."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from eval.base_image import BASE_IMAGE
 from flows.cli.app import app
+from flows.experiments import scenarios
+from tests.servers.docker_daemon import DockerDaemon
+from tests.servers.prefect_server import command_line
 
 SHOWN = {
     "direct": ["1 tool    read pyproject.toml", "submitted (one file", "files left: notes.txt"],
@@ -39,6 +45,28 @@ def test_a_scenario_prints_its_tree_and_its_files(name: str, tmp_path: Path) -> 
     """Scopes and steps are a tree, with the end of the attempt and the files that it left."""
     printed = demo(name, tmp_path)
     assert [part for part in SHOWN[name] if part not in printed] == []
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+@pytest.mark.full
+def test_a_missing_image_is_built(tmp_path: Path) -> None:
+    """A scenario in Docker needs nothing but the daemon."""
+    with DockerDaemon() as daemon:
+        daemon.load(BASE_IMAGE)
+        done = subprocess.run(
+            command_line("durabench", "demo", "--scenario", "direct", "--lake", str(tmp_path)),
+            env={**os.environ, "DOCKER_HOST": daemon.url},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"image {scenarios.instance().image}: built in" in done.stdout
+        client = daemon.client()
+        assert client.containers.list(all=True) == []
+        client.close()
 
 
 def test_an_unknown_scenario_is_refused(tmp_path: Path) -> None:

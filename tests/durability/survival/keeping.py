@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tenacity import AsyncRetrying, retry_if_result, stop_after_attempt, wait_exponential
 
 from agent.errors import InfrastructureError
-from flows.experiments.faults import worker
+from tests.durability.survival import worker
 
 TRIES = 4
 FIRST_WAIT_S = 1.0

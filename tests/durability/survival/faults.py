@@ -5,7 +5,7 @@ import json
 import os
 import tempfile
 from asyncio.subprocess import Process
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ from typing import Any
 from agent.journal import Account, Journal, RecordedStep, Tenure
 from eval import instances
 from eval.types import Instance
-from flows.errors import UsageError
 from flows.experiments import declaration
-from flows.experiments.faults.keeping import Worked, kept_going
-from flows.experiments.faults.model_api import ModelApi
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
+from tests.durability.survival.keeping import Worked, kept_going
+from tests.durability.survival.model_api import ModelApi
+
+ROOT = Path(__file__).resolve().parents[3]
 
 _LOOK_S = 0.02
 """Interval between looks at the journal or at the model API."""
@@ -71,7 +72,7 @@ class Look:
 
 @dataclass
 class Scene:
-    """A demonstration in progress."""
+    """An attempt during a fault."""
 
     journal: Journal
     experiment: str
@@ -95,7 +96,7 @@ class Scene:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition. The wait is cancelled when the worker ends."""
-        while not condition():  # noqa: ASYNC110 - it is about another process
+        while not condition():
             await asyncio.sleep(_LOOK_S)
 
 
@@ -185,7 +186,7 @@ FAULTS: dict[str, Fault] = {
 
 @dataclass(frozen=True)
 class Survived:
-    """A demonstration that has ended."""
+    """An attempt that has survived a fault."""
 
     attempt_id: str
     during: Look
@@ -196,30 +197,17 @@ class Survived:
     api: ModelApi = field(repr=False)
 
 
-def check(names: Iterable[str]) -> None:
-    """Check the names of faults.
-
-    Raises:
-        UsageError: there is no fault of one of these names.
-    """
-    for name in names:
-        if name not in FAULTS:
-            raise UsageError(f"there is no fault {name!r}: name one of {', '.join(FAULTS)}, or all")
-
-
 def instance() -> Instance:
     """Return the bundled instance that faults happen to."""
     return instances.load(instances.BUNDLED)[0]
 
 
-async def shown(name: str, lake_path: str | None, environment: str | None) -> Survived:
+async def survive(name: str, lake_path: str, environment: str) -> Survived:
     """Let a fault happen to a new attempt, and keep the attempt going to its end.
 
     Raises:
-        UsageError: there is no such fault, or the environment is not available.
         InfrastructureError: the workers failed for another reason.
     """
-    check([name])
     fault = FAULTS[name]
     lake = Lake.open(lake_path)
     with (
@@ -256,7 +244,7 @@ async def _kept_going(
         fault.after_failure(scene, number)
 
     given = {
-        "PYTHONPATH": os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH")))),
+        "PYTHONPATH": os.pathsep.join([folder, str(ROOT), os.environ.get("PYTHONPATH", "")]),
         "OPENAI_API_KEY": "none",  # the API is ours, and LiteLLM wants one
     }
     return await kept_going(
@@ -267,7 +255,7 @@ async def _kept_going(
     )
 
 
-def _declared(name: str, fault: Fault, url: str, environment: str | None) -> declaration.Experiment:
+def _declared(name: str, fault: Fault, url: str, environment: str) -> declaration.Experiment:
     """Return the experiment of one cell that a fault happens to."""
     model = {
         "name": "openai/demo",
@@ -283,7 +271,7 @@ def _declared(name: str, fault: Fault, url: str, environment: str | None) -> dec
     }
     content = {
         "name": f"fault-{name}",
-        "environment": environment or "auto",
+        "environment": environment,
         "select": {"ids": [instance().instance_id]},
         "arms": [arm],
     }

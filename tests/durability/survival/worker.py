@@ -1,4 +1,4 @@
-"""A worker of a demonstration: `python -m flows.experiments.faults.worker EXPERIMENT LAKE`."""
+"""A worker: `python -m tests.durability.survival.worker EXPERIMENT LAKE`."""
 
 import asyncio
 import sys
