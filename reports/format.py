@@ -83,9 +83,9 @@ def total(number: int | None, at_least: bool = False) -> str:
     return f"≥ {number:,}" if at_least else count(number)
 
 
-def plural(number: int, noun: str) -> str:
-    """Format a number with its noun in singular or plural."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+def plural(number: int, noun: str, several: str = "") -> str:
+    """Format a number with its noun in singular or plural, which is by default with an s."""
+    return f"{number:,} {noun if number == 1 else several or noun + 's'}"
 
 
 def moment(time: datetime) -> str:

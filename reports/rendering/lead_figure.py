@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from reports.analysis.best import NO_MODEL, find_best_of_models
 from reports.economics import ArmWorth
-from reports.format import count, percent, usd
+from reports.format import percent, plural, usd
 from reports.rendering.drawing import (
     INK,
     MUTED,
@@ -34,6 +34,12 @@ FEW = 8
 
 MODELS = SERIES - 1
 """Maximum number of models with a colour of their own, those that resolve most."""
+
+HARNESSES = 7
+"""Maximum number of harnesses with a shape of their own, those of most arms."""
+
+_OTHERS = "."
+"""The shape of all other harnesses."""
 
 _CHARACTER, _LINE = 0.0165, 0.05
 """Approximate width of a character and height of a line of a name, as shares of the axes."""
@@ -115,11 +121,14 @@ def _colours(report: Report) -> Mapping[str, str]:
 
 
 def _shapes(report: Report) -> Mapping[str, str]:
-    """Return the marker of each arm: that of its harness, the most frequent one first."""
+    """Return the marker of each arm: that of its harness.
+
+    Harnesses beyond the first `HARNESSES` share one marker.
+    """
     arms = [report.arm(arm.arm) for arm in report.worth.arms]
-    times = Counter(arm.agent for arm in arms)
-    own = {agent: marker_shape(place) for place, (agent, _) in enumerate(times.most_common())}
-    return {arm.name: own[arm.agent] for arm in arms}
+    times = Counter(arm.agent for arm in arms).most_common(HARNESSES)
+    own = {agent: marker_shape(place) for place, (agent, _) in enumerate(times)}
+    return {arm.name: own.get(arm.agent, _OTHERS) for arm in arms}
 
 
 def _points(
@@ -158,9 +167,12 @@ def _legend(
         own = [(shortened(model), colour) for model, colour in models.items() if colour != MUTED]
         entries += [(model, colour, "o") for model, colour in own]
         if others := len(models) - len(own):
-            entries.append((f"{count(others)} other models", MUTED, "o"))
+            entries.append((plural(others, "other model"), MUTED, "o"))
     if len(agents) > 1:
-        entries += [(shortened(agent), INK, shape) for agent, shape in agents.items()]
+        own = [(shortened(agent), shape) for agent, shape in agents.items() if shape != _OTHERS]
+        entries += [(agent, INK, shape) for agent, shape in own]
+        if others := len(agents) - len(own):
+            entries.append((plural(others, "other harness", "other harnesses"), INK, _OTHERS))
     return entries
 
 

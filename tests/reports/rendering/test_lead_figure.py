@@ -6,7 +6,7 @@ import pytest
 
 from reports.build import build
 from reports.rendering import page
-from reports.rendering.lead_figure import draw_lead
+from reports.rendering.lead_figure import HARNESSES, draw_lead
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import fill, instance_ids, verdicts
 
@@ -50,6 +50,15 @@ def test_models_are_colours_and_harnesses_shapes(lake: LakeBuilder) -> None:
         for title, group in re.findall(r"<title>([^:]+): [^<]*</title>(.*?)</g>\n", drawn.svg, re.S)
     }
     assert {*colours} == {name for name, _, _ in pairs}
+
+
+def test_no_two_harnesses_of_a_legend_have_one_shape(lake: LakeBuilder) -> None:
+    """Those of the fewest arms share the shape of all others, as models share a colour."""
+    write(lake, *((f"arm{n}", f"h{n}", f"m{n}") for n in range(HARNESSES + 3)))
+    (drawn,) = draw_lead(build(lake.root, "trial"))
+    shown = texts(drawn.svg)
+    assert sum(f"h{n}" in shown for n in range(HARNESSES + 3)) == HARNESSES
+    assert "3 other harnesses" in shown
 
 
 def test_the_axis_is_that_of_the_data(lake: LakeBuilder) -> None:
