@@ -13,10 +13,6 @@ EXCEPTIONS = {
         420,
         "one visitor with a method for each kind of Python's syntax that uses names",
     ),
-    "agent/index/syntax.py": (
-        600,
-        "one visitor with a method for each kind of Python's syntax that names something",
-    ),
     "agent/journal/journal.py": (
         550,
         "the journal's interface: short methods, most of them one transaction with its contract",

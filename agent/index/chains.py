@@ -4,76 +4,107 @@ A *chain* is the path of an expression from its first name: `self.reader.load(pa
 `("self", "reader", "load", "()", "close")`.
 """
 
-import ast
+import re
+
+from tree_sitter import Node
+
+from agent.index.languages import Tree
 
 Chain = tuple[str, ...]
 
 CALL = "()"
 """In a chain: the result of calling the part before."""
-ENTER = "with"
-"""In a chain: the value that a `with` statement binds for the part before."""
 ANYTHING = "?"
 """First in a chain: an expression of unknown value."""
 LITERAL = "literal"
-"""First in a chain: a value of a type that is built into Python."""
+"""First in a chain: a value of a type that is built into the language."""
 
-_TRANSPARENT = {"Optional", "Annotated", "Final", "ClassVar", "Required", "NotRequired"}
-_LITERALS = (
-    ast.Constant, ast.JoinedStr, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp,
-    ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Compare,
-)  # fmt: skip
+_DEEPEST = 30
+
+MEMBERS = {
+    "attribute": ("object", "attribute"),
+    "member_expression": ("object", "property"),
+    "nested_type_identifier": ("module", "name"),
+    "selector_expression": ("operand", "field"),
+    "qualified_type": ("package", "name"),
+    "field_expression": ("value", "field"),
+    "scoped_identifier": ("path", "name"),
+    "scoped_type_identifier": ("path", "name"),
+    "method_invocation": ("object", "name"),
+    "field_access": ("object", "field"),
+}
+"""The fields of the owner and the name of a member, by the type of node."""
+
+_CALLS = {
+    "call": "function",
+    "call_expression": "function",
+    "new_expression": "constructor",
+    "object_creation_expression": "type",
+    "composite_literal": "type",
+    "struct_expression": "name",
+}
+_AROUND = {
+    "await",
+    "await_expression",
+    "expression_list",
+    "generic_function",
+    "generic_type",
+    "non_null_expression",
+    "parenthesized_expression",
+    "reference_expression",
+    "try_expression",
+    "unary_expression",
+}
+"""Nodes that have the value of their first part."""
+
+_LITERALS = re.compile(
+    r".*literal|.*string|.*_comprehension|integer|float|number|list|tuple|dictionary|set|array|object"
+    r"|true|false|comparison_operator|generator_expression|array_expression"
+)
+_NAMES = {"super", "this", "self", "crate"}
+
+_TYPE_NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::)[\w$]+)*")
+_LIFETIME = re.compile(r"'[a-z_]\w*\b(?!')")
+_TRANSPARENT = re.compile(
+    r"(?:.*\.)?(?:Optional|Annotated|Final|ClassVar|Required|NotRequired|None|null|undefined|Readonly"
+    r"|Partial|Option|Box|Rc|Arc|mut|const|dyn|impl|final|nil)"
+)
 
 
-def chain(node: ast.expr) -> Chain:
+def read_chain(tree: Tree, node: Node | None) -> Chain:
     """Return the chain of an expression. It starts with `ANYTHING` if the expression is unknown."""
-    names: list[str] = []
-    while not isinstance(node, ast.Name):
-        if isinstance(node, ast.Attribute):
-            names.append(node.attr)
-            node = node.value
-        elif isinstance(node, ast.Call):
-            names.append(CALL)
-            node = node.func
-        elif isinstance(node, ast.Await | ast.NamedExpr):
-            node = node.value
-        else:
-            names.append(LITERAL if isinstance(node, _LITERALS) else ANYTHING)
+    parts: list[str] = []
+    for _ in range(_DEEPEST):
+        if node is None:
             break
-    else:
-        names.append(node.id)
-    names.reverse()
-    return tuple(names)
+        kind = node.type
+        if kind in _CALLS or kind == "method_invocation":
+            parts.append(CALL)
+        if kind in MEMBERS:
+            owner, name = MEMBERS[kind]
+            parts.append(tree.text(node.child_by_field_name(name)))
+            node = node.child_by_field_name(owner) or node.child_by_field_name("scope")
+            if node is None and kind == "method_invocation":
+                return tuple(reversed(parts))
+        elif kind in _CALLS:
+            node = node.child_by_field_name(_CALLS[kind])
+        elif kind in _AROUND:
+            node = node.named_child(0)
+        elif kind.endswith("identifier") or kind in _NAMES:
+            return (tree.text(node), *reversed(parts))
+        else:
+            return (LITERAL if _LITERALS.fullmatch(kind) else ANYTHING, *reversed(parts))
+    return (ANYTHING, *reversed(parts))
 
 
-def annotated(node: ast.expr | None) -> Chain | None:
+def read_type(tree: Tree, node: Node) -> Chain | None:
     """Return the chain of a value with that annotation, or None if it names no single class."""
-    match node:
-        case ast.Constant(value=str(text)):
-            try:
-                return annotated(_expression(text))
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                return None
-        case ast.Name() | ast.Attribute():
-            return (*chain(node), CALL)
-        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            some = [side for side in (left, right) if not is_none(side)]
-            return annotated(some[0]) if len(some) == 1 else None
-        case ast.Subscript(value=value, slice=inner):
-            generic = chain(value)
-            if generic[-1] in ("type", "Type"):
-                return chain(inner)
-            if generic[-1] == "Union":
-                return None
-            if generic[-1] in _TRANSPARENT:
-                return annotated(inner.elts[0] if isinstance(inner, ast.Tuple) else inner)
-            return (*generic, CALL)
-        case _:
-            return None
-
-
-def _expression(text: str) -> ast.expr:
-    return ast.parse(text.strip(), mode="eval").body
-
-
-def is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+    text = _LIFETIME.sub("", tree.text(node))
+    names = [each for each in _TYPE_NAME.findall(text) if not _TRANSPARENT.fullmatch(each)]
+    alternatives = [each for each in text.split("|") if any(name in each for name in names)]
+    if not names or len(alternatives) > 1 or "Union[" in text:
+        return None
+    parts = names[0].replace("::", ".").split(".")
+    if parts[-1] in ("type", "Type") and len(names) > 1:
+        return tuple(names[1].split("."))
+    return (*parts, CALL)

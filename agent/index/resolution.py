@@ -5,32 +5,29 @@ annotated functions. Nothing is executed or guessed.
 """
 
 import builtins
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agent.index.chains import ANYTHING, CALL, ENTER, LITERAL, Chain
+from agent.index.chains import ANYTHING, CALL, LITERAL, Chain
 from agent.index.files import Files
-from agent.index.imports import Imported
-from agent.index.modules import Modules
-from agent.index.syntax import (
-    ONLY_UNKNOWN,
-    Assigned,
-    Binding,
-    Defined,
-    Receiver,
-    Scope,
-    Unknown,
-    enclosing,
-)
+from agent.index.modules import Modules, family_of
+from agent.index.syntax import Import, join
 
-_FUNCTIONS = ("function", "method")
+_MOST_STEPS = 100
+"""Names that are followed for one chain before the search ends without a result.
 
-_DEEPEST = 40
-"""Maximum number of names to follow before the search ends without a result.
-
-It is far below the interpreter's own limit, and more than real code needs.
+Imports, base classes and assignments may be cyclic, or branch without end. Real code needs 30, and
+each takes several frames of the interpreter's stack.
 """
+
+_RECEIVERS = {"self": True, "this": True, "cls": False, "Self": False}
+"""Names of the object or class around a method; True for an instance."""
+_PROPERTY = re.compile(r"@(?:\w+\.)*(?:cached_)?property\b")
+_BUILT_IN = frozenset(
+    [*dir(builtins), "string", "boolean", "number", "error", "usize", "u8", "i32"]
+)
 
 
 class Entity(NamedTuple):
@@ -38,7 +35,7 @@ class Entity(NamedTuple):
 
     path: str
     """For a package without a file: its folder, with a `/` at the end."""
-    scope: int = 0
+    qualified: str = ""
     is_instance: bool = False
 
 
@@ -51,264 +48,250 @@ Found = Entity | Foreign | None
 """The object that a chain leads to; None if the text does not determine it."""
 
 FOREIGN = Foreign()
-_UNASKED = Foreign()
-
-_Question = tuple[str, int, Chain]
-"""A chain in a scope of a file."""
-
-_FROM_OUTSIDE = -1
-"""Used instead of a scope: a name of the module as seen by importers."""
+_UNBOUND = Foreign()
 
 
 class Resolver:
-    """Resolves names in one state of the repository, and caches the results.
-
-    Imports, base classes and assignments may be cyclic. Intermediate results of a query that met a
-    cycle may be incomplete. They are discarded after the query, so that no result depends on
-    earlier queries.
-    """
+    """Resolves names in one state of the repository, and caches the results."""
 
     def __init__(self, files: Files, modules: Modules) -> None:
         self._files = files
         self._modules = modules
-        self._known: dict[_Question, Found] = {}
-        self._ancestors: dict[Entity, tuple[Entity, ...]] = {}
-        self._starred: dict[str, tuple[Entity, ...]] = {}
-        # State of the current query:
-        self._asked: list[_Question] = []
-        self._found_out: list[_Question] = []
-        self._met_a_cycle = False
+        self._known: dict[tuple[str, str, Chain], Found] = {}
+        self._left = 0
+        self._following: set[tuple[str, str]] = set()
 
-    def scope(self, entity: Entity) -> Scope | None:
-        """Return the scope of an entity, or None for a package without a file."""
-        file = self._files.get(entity.path)
-        return file.scopes[entity.scope] if file else None
-
-    def resolve(self, path: str, scope: int, chain: Chain) -> Found:
+    def resolve(self, path: str, scope: str, chain: Chain) -> Found:
         """Return the object that a chain leads to from a scope of a file."""
-        home = self._home(path, scope, chain[0])
-        if home is None:
-            return None
-        question = (path, home, chain)
-        found = self._known.get(question, _UNASKED)
-        if found is _UNASKED:
-            found = self._ask(question)
-            self._settle()
-            self._known[question] = found
-        return found
-
-    def _home(self, path: str, scope: int, name: str) -> int | None:
-        """Return the scope that binds a name, whose other users then share one answer.
-
-        The result is None if the name has an unknown value there.
-        """
-        if name == ANYTHING:
-            return None
-        if name == "super":
-            return scope
-        scopes = self._files[path].scopes
-        for index in enclosing(scopes, scope):
-            bindings = scopes[index].bindings
-            if name in bindings:
-                return None if bindings[name] is ONLY_UNKNOWN else index
-        return 0
+        question = (path, scope, chain)
+        if question not in self._known:
+            self._left = _MOST_STEPS
+            self._known[question] = self._follow(path, scope, chain)
+        return self._known[question]
 
     def member(self, owner: Found, name: str) -> Found:
-        """Return the object that a name refers to after `owner.`; `CALL` and `ENTER` are names,
-        too.
-        """
-        found = self._member(owner, name)
-        self._settle()
-        return found
+        """Return the object that a name refers to after `owner.`; `CALL` is a name, too."""
+        self._left = _MOST_STEPS
+        return self._member(owner, name)
+
+    def import_module(self, path: str, imported: Import) -> Found:
+        """Return the module from which a file imports."""
+        self._left = _MOST_STEPS
+        return self._module(path, imported.module)
 
     def ancestors(self, entity: Entity) -> tuple[Entity, ...]:
         """Return the base classes of a class in the repository, and theirs, nearest first."""
-        found = self._above(entity)
-        self._settle()
-        return found
+        self._left = _MOST_STEPS
+        return self._above(entity)
 
-    def _settle(self) -> None:
-        if self._met_a_cycle:
-            for question in self._found_out:
-                del self._known[question]
-        self._found_out.clear()
-        self._met_a_cycle = False
+    def is_property(self, entity: Entity) -> bool:
+        """Return True if reading an attribute calls this method."""
+        found = self._files.find(entity.path, entity.qualified)
+        return any(_PROPERTY.match(each.signature) for each in found)
 
-    def _answer(self, question: _Question) -> Found:
-        found = self._known.get(question, _UNASKED)
-        return self._ask(question) if found is _UNASKED else found
-
-    def _ask(self, question: _Question) -> Found:
-        if question in self._asked or len(self._asked) >= _DEEPEST:
-            self._met_a_cycle = True
+    def _follow(self, path: str, scope: str, chain: Chain) -> Found:
+        self._left -= 1
+        if self._left < 0:
             return None
-        self._asked.append(question)
-        path, scope, chain = question
-        if scope == _FROM_OUTSIDE:
-            found = self._module_member(Entity(path), chain[0])
-        else:
-            found = self._follow(path, scope, chain)
-        self._asked.pop()
-        self._known[question] = found
-        self._found_out.append(question)
-        return found
-
-    def _follow(self, path: str, scope: int, chain: Chain) -> Found:
-        if chain[:2] == ("super", CALL) and len(chain) > 2:
-            found, chain = self._of_super(path, scope, chain[2]), chain[2:]
-        else:
-            found = self._look_up(path, scope, chain[0])
-        for name in chain[1:]:
+        found, rest = self._look_up(path, scope, chain[0]), chain[1:]
+        if chain[0] == "super" and (owner := self._class_around(path, scope)):
+            rest = rest[1:] if rest[:1] == (CALL,) else rest
+            found = self._first_member(self._above(owner), rest[0]) if rest else None
+            rest = rest[1:]
+        for name in rest:
             found = self._member(found, name)
         return found
 
-    def _look_up(self, path: str, scope: int, name: str) -> Found:
+    # Names in a scope
+
+    def _look_up(self, path: str, scope: str, name: str) -> Found:
         if name in (ANYTHING, LITERAL):
             return FOREIGN if name == LITERAL else None
-        file = self._files[path]
-        for index in enclosing(file.scopes, scope):
-            if bindings := file.scopes[index].bindings.get(name):
-                return self._bound(path, bindings)
-        if (found := self._by_star(path, name)) is not None:
+        if name in _RECEIVERS and (owner := self._class_around(path, scope)):
+            return owner._replace(is_instance=_RECEIVERS[name])
+        for outer in self._scopes(path, scope):
+            if (found := self._in_scope(path, outer, name)) is not _UNBOUND:
+                return found
+        if (found := self._in_module(path, name)) is not _UNBOUND:
             return found
-        return FOREIGN if hasattr(builtins, name) else None
+        if family_of(path) == "rust" and (module := self._modules.imported(name, path)):
+            return Entity(module)
+        return FOREIGN if name[:1].isupper() or name in _BUILT_IN else None
 
-    def _bound(self, path: str, bindings: Iterable[Binding]) -> Found:
-        """Return the object that all bindings of a name agree on.
+    def _scopes(self, path: str, scope: str) -> Iterator[str]:
+        """Yield the scopes in which a name is looked up, from the inside out.
 
-        A definition or import in the repository takes precedence over others, which are for another
-        platform or version.
+        The names of a class are visible directly in its body, and in its methods only in Java.
         """
-        found: set[Found] = set()
-        for binding in bindings:  # not by `match`, which takes much longer
-            if isinstance(binding, Assigned):
-                found.add(self._answer((path, binding.scope, binding.chain)))
-            elif isinstance(binding, Unknown):
-                found.add(None)
-            elif isinstance(binding, Imported):
-                imported = self._imported(path, binding)
-                if isinstance(imported, Entity):
-                    return imported
-                found.add(imported)
-            elif isinstance(binding, Defined):
-                return Entity(path, binding.scope)
-            elif isinstance(binding, Receiver):
-                found.add(Entity(path, binding.scope, binding.is_instance))
+        yield scope
+        kinds = self._files.kinds(path)
+        while scope:
+            scope = scope.rpartition(".")[0]
+            if kinds.get(scope) != "class" or path.endswith(".java"):
+                yield scope
+
+    def _class_around(self, path: str, scope: str) -> Entity | None:
+        kinds = self._files.kinds(path)
+        while scope and kinds.get(scope) != "class":
+            scope = scope.rpartition(".")[0]
+            if scope and scope not in kinds and path.endswith(".go"):
+                return None
+        return Entity(path, scope) if scope else None
+
+    def _in_scope(self, path: str, scope: str, name: str) -> Found:
+        """Return the object of a name that a scope itself binds, or `_UNBOUND`."""
+        full = join(scope, name)
+        if full in self._files.kinds(path):
+            return Entity(path, full)
+        bindings = self._files.bindings(path)
+        if full not in bindings:
+            return _UNBOUND
+        if not bindings[full] and not scope and self._files.imports(path, name):
+            return _UNBOUND  # what an import takes apart is also a variable
+        place = (path, full)
+        if place in self._following:
+            return None
+        self._following.add(place)
+        found = {self._follow(path, each.scope, each.chain) for each in bindings[full]}
+        self._following.discard(place)
         return found.pop() if len(found) == 1 else None
 
-    def _imported(self, path: str, binding: Imported) -> Found:
-        module = self._modules.imported(binding.module, binding.level, path)
-        if module is None:
+    def _in_module(self, path: str, name: str) -> Found:
+        """Return what a name means in a module beyond what it binds itself, or `_UNBOUND`."""
+        imported = [self._imported(path, each) for each in self._files.imports(path, name)]
+        if imported:
+            return next((each for each in imported if isinstance(each, Entity)), imported[0])
+        for peer in self._modules.peers(path):
+            if peer != path and (found := self._in_scope(peer, "", name)) is not _UNBOUND:
+                return found
+        return self._by_star(path, name)
+
+    def _imported(self, path: str, each: Import) -> Found:
+        if each.name is None:
+            is_whole = each.alias or family_of(path) != "python"
+            return self._module(path, each.module if is_whole else each.module.partition(".")[0])
+        module = Entity(path) if each.module == "." and path.endswith(_SCRIPTS) else None
+        return self._member(module or self._module(path, each.module), each.name)
+
+    def _module(self, path: str, module: str) -> Found:
+        if (found := self._modules.imported(module, path)) is not None:
+            return Entity(found)
+        separator = {"rust": "::", "java": "."}.get(family_of(path))
+        before, _, last = module.rpartition(separator) if separator else ("", "", "")
+        self._left -= 1
+        if not before or self._left < 0:
             return FOREIGN
-        if binding.name is None:
-            return Entity(module)
-        return self._member(Entity(module), binding.name)
+        return self._member(self._module(path, before), last)
+
+    def _by_star(self, path: str, name: str) -> Found:
+        """Return the object bound to a name by an import of all names, in any module it reaches."""
+        if name.startswith("_"):
+            return _UNBOUND
+        reached, waiting = {path}, [path]
+        while waiting:
+            importer = waiting.pop()
+            for star in reversed(self._files.imports(importer, "*")):
+                module = self._module(importer, star.module)
+                if not isinstance(module, Entity) or module.path in reached:
+                    continue
+                reached.add(module.path)
+                for file in self._read_peers(module.path):
+                    for found in (
+                        self._seen_outside(file, join(module.qualified, name)),
+                        self._named(file, name),
+                    ):
+                        if found is not _UNBOUND:
+                            return found
+                    waiting.append(file)
+        return _UNBOUND
+
+    def _named(self, path: str, name: str) -> Found:
+        self._left -= 1
+        imports = self._files.imports(path, name) if self._left > 0 else []
+        return self._imported(path, imports[0]) if imports else _UNBOUND
+
+    def _read_peers(self, path: str) -> list[str]:
+        return [] if path.endswith("/") else self._modules.peers(path)
 
     # Members of an object
 
     def _member(self, owner: Found, name: str) -> Found:
-        if isinstance(owner, Foreign):
-            return None if name == ENTER else FOREIGN
-        if owner is None:
-            return None
-        scope = self.scope(owner)
-        if scope is None:
-            return self._submodule(owner, name)
+        self._left -= 1
+        if not isinstance(owner, Entity) or self._left < 0:
+            return owner if isinstance(owner, Foreign) else None
+        if not owner.qualified:
+            return self._module_member(owner, name)
+        kind = self._files.kinds(owner.path).get(owner.qualified)
+        if kind in ("class", "module"):
+            if name == CALL:
+                return None if owner.is_instance else owner._replace(is_instance=True)
+            return self._first_member([owner, *self._above(owner)], name)
         if name == CALL:
-            return self._result(owner, scope)
-        kind = scope.definition.kind
-        if kind == "module":
-            return self._answer((owner.path, _FROM_OUTSIDE, (name,)))
-        if kind in _FUNCTIONS:
-            value = self._result(owner, scope) if scope.is_property else None
-            return None if self._is_function(value) else self._member(value, name)
-        return owner if name == ENTER else self._class_member(owner, name)
+            return self._result(owner)
+        value = self._result(owner) if self.is_property(owner) else None
+        is_function = isinstance(value, Entity) and not value.is_instance
+        return None if is_function and self._is_function(value) else self._member(value, name)
 
     def _is_function(self, found: Found) -> bool:
-        scope = self.scope(found) if isinstance(found, Entity) else None
-        return scope is not None and scope.definition.kind in _FUNCTIONS
+        if not isinstance(found, Entity) or not found.qualified:
+            return False
+        return self._files.kinds(found.path).get(found.qualified) != "class"
 
-    def _result(self, owner: Entity, scope: Scope) -> Found:
-        """Return the result of calling an entity."""
-        if scope.definition.kind == "class":
-            return None if owner.is_instance else owner._replace(is_instance=True)
-        if scope.returns is None:
-            return None
-        if scope.returns == ("Self", CALL):
-            return Entity(owner.path, scope.parent, is_instance=True)
-        return self._answer((owner.path, scope.parent, scope.returns))
-
-    def _submodule(self, package: Entity, name: str) -> Found:
-        path = self._modules.submodule(package.path, name)
-        return None if path is None else Entity(path)
+    def _result(self, function: Entity) -> Found:
+        """Return the result of calling a function, by its annotation."""
+        found = self._in_scope(function.path, "", f"{function.qualified}{CALL}")
+        return None if found is _UNBOUND else found
 
     def _module_member(self, module: Entity, name: str) -> Found:
-        if bindings := self._files[module.path].scopes[0].bindings.get(name):
-            found = self._bound(module.path, bindings)
-            if found is not None:
-                return found
-        found = self._submodule(module, name)
-        return found if found is not None else self._by_star(module.path, name)
+        for file in self._read_peers(module.path):
+            for found in (self._seen_outside(file, name), self._in_module_once(file, name)):
+                if found is not _UNBOUND and found is not None:
+                    return found
+        path = self._modules.submodule(module.path, name)
+        return None if path is None else Entity(path)
 
-    def _by_star(self, path: str, name: str) -> Found:
-        """Return the object bound to a name by `from module import *`, in any module it reaches."""
-        if name.startswith("_"):
+    def _seen_outside(self, path: str, full: str) -> Found:
+        """Return what a module itself defines. Its other variables are not read for that."""
+        scope, _, name = full.rpartition(".")
+        return self._in_scope(path, scope, name) if self._files.find(path, full) else _UNBOUND
+
+    def _in_module_once(self, path: str, name: str) -> Found:
+        """Return what a module has under a name from others, without following a circle."""
+        place = (path, f"import {name}")
+        if place in self._following:
             return None
-        for module in self._reached_by_star(path):
-            if bindings := self._files[module.path].scopes[0].bindings.get(name):
-                return self._bound(module.path, bindings)
-        return None
-
-    def _reached_by_star(self, path: str) -> tuple[Entity, ...]:
-        if path not in self._starred:
-            reached: dict[str, Entity] = {}
-            waiting = [path]
-            while waiting:
-                importer = waiting.pop()
-                for star in reversed(self._files[importer].stars):
-                    module = self._modules.imported(star.module, star.level, importer)
-                    if module and module not in reached and self._files.get(module):
-                        reached[module] = Entity(module)
-                        waiting.append(module)
-            self._starred[path] = tuple(reached.values())
-        return self._starred[path]
-
-    def _class_member(self, owner: Entity, name: str) -> Found:
-        return self._first_member([owner, *self._above(owner)], name)
-
-    def _of_super(self, path: str, scope: int, name: str) -> Found:
-        """Return the object that `super().name` refers to."""
-        scopes = self._files[path].scopes
-        while scope and scopes[scope].definition.kind != "class":
-            scope = scopes[scope].parent
-        return self._first_member(self._above(Entity(path, scope)), name) if scope else None
+        self._following.add(place)
+        found = self._in_module(path, name)
+        self._following.discard(place)
+        return None if found is FOREIGN and self._modules.submodule(path, name) else found
 
     def _first_member(self, classes: Iterable[Entity], name: str) -> Found:
         for place in classes:
-            scope = self.scope(place)
-            if scope and (bindings := scope.bindings.get(name)):
-                return self._bound(place.path, bindings)
+            for file in self._modules.peers(place.path):
+                if (found := self._in_scope(file, place.qualified, name)) is not _UNBOUND:
+                    return found
         return None
 
     def _above(self, entity: Entity) -> tuple[Entity, ...]:
-        entity = Entity(entity.path, entity.scope)
-        if entity in self._ancestors:
-            return self._ancestors[entity]
-        found = {entity: None}
-        waiting = [entity]
-        while waiting:
+        found = {Entity(entity.path, entity.qualified): None}
+        waiting = list(found)
+        while waiting and self._left > 0:
             bases = [base for base in self._bases(waiting.pop(0)) if base not in found]
             found |= dict.fromkeys(bases)
             waiting += bases
-        ancestors = tuple(found)[1:]
-        if not self._met_a_cycle:
-            self._ancestors[entity] = ancestors
-        return ancestors
+        return tuple(found)[1:]
 
     def _bases(self, entity: Entity) -> Iterator[Entity]:
-        scope = self.scope(entity)
-        if scope is not None:
-            for base in scope.bases:
-                found = self._answer((entity.path, scope.parent, base))
-                if isinstance(found, Entity):
-                    yield found
+        scope = entity.qualified.rpartition(".")[0]
+        for file in self._modules.peers(entity.path):
+            for base in self._files.syntax(file).bases.get(entity.qualified, ()):
+                place = (file, f"base {entity.qualified} {base}")
+                if place not in self._following:
+                    self._following.add(place)
+                    found = self._follow(file, scope, base)
+                    self._following.discard(place)
+                    if isinstance(found, Entity):
+                        yield found._replace(is_instance=False)
+
+
+_SCRIPTS = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts")

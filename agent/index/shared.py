@@ -1,20 +1,18 @@
 """The indexes that all attempts of a process share.
 
 Attempts at one task start from the same files, and most steps of an attempt change few of them or
-none. So a repository is read, indexed and drawn once in a process, as long as it is among the last
-few that were used.
+none. So a repository is read and indexed once in a process, as long as it is among the last few
+that were used.
 """
 
 import asyncio
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from agent.index.repository_map import draw
 from agent.index.sources import Sources, read_sources
 from agent.index.symbols import SymbolIndex
-from agent.index.undisturbed import undisturbed
 from agent.workspaces import Workspace
 
 T = TypeVar("T")
@@ -28,25 +26,18 @@ class Indexed:
 
     sources: Sources
     symbols: SymbolIndex
-    _maps: dict[tuple[str, int], str] = field(default_factory=dict)
 
     @property
     def texts(self) -> Mapping[str, str]:
         """The files by their paths."""
         return self.sources.texts
 
-    def draw(self, task: str, budget_tokens: int) -> str:
-        """Return the map of the repository for a task."""
-        asked = (task, budget_tokens)
-        if asked not in self._maps:
-            self._maps[asked] = draw(self.texts, self.symbols, task, budget_tokens)
-        return self._maps[asked]
-
 
 _recent: list[Indexed] = []
 """The latest first. Replaced as a whole, so that readers need no lock."""
 
 _one_at_a_time = threading.Lock()
+_one_question = threading.Lock()
 
 
 async def query(workspace: Workspace, question: Callable[[Indexed], T]) -> T:
@@ -61,7 +52,7 @@ async def query(workspace: Workspace, question: Callable[[Indexed], T]) -> T:
 
 
 def _answer(indexed: Indexed, question: Callable[[Indexed], T]) -> T:
-    with undisturbed():
+    with _one_question:
         return question(indexed)
 
 

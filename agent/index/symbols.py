@@ -1,7 +1,6 @@
-"""Definitions, callers and callees of a repository's Python code, from its syntax trees."""
+"""Definitions, callers and callees of a repository's code, from its syntax trees."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain as concatenated
@@ -10,15 +9,20 @@ from pathlib import PurePosixPath
 from agent.index.chains import ANYTHING, CALL, LITERAL, Chain
 from agent.index.definitions import Definition, Key, Use
 from agent.index.files import Files
-from agent.index.imports import imports
-from agent.index.modules import Modules
+from agent.index.modules import Modules, family_of
 from agent.index.resolution import FOREIGN, Entity, Found, Resolver
-from agent.index.syntax import DefinitionSyntax, Reference
+from agent.index.syntax import DefinitionSyntax, Import
+from agent.index.uses import Reference
 from agent.testfiles import TestFiles
 
-_CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
+_CONSTRUCTORS = ("__init__", "__new__", "__post_init__", "constructor")
+_MOST = 200
+"""Definitions of one name that a question is about."""
 _USABLE = ("class", "function", "method")
-_PATH = re.compile(r"(?P<stem>.+)\.pyi?(?:(?:::?|\.)(?P<rest>.+))?", re.DOTALL)
+_PATH = re.compile(
+    r"(?P<file>(?P<stem>.+)\.(?:pyi?|[cm]?[jt]sx?|go|rs|java))(?:(?:::?|[.#])(?P<rest>.+))?",
+    re.DOTALL,
+)
 
 
 class SymbolIndex:
@@ -30,16 +34,17 @@ class SymbolIndex:
     """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        """Index the Python files among `texts`, files by their paths."""
+        """Index the files of known languages among `texts`, files by their paths."""
         self._files = Files(texts)
-        self._modules = Modules(self._files.texts)
+        self._modules = Modules(self._files.texts, texts)
         self._names = {path: self._modules.name(path) for path in self._files.texts}
         self._resolver = Resolver(self._files, self._modules)
         self._definitions: dict[str, list[Definition]] = {}
+        self._by_name: dict[str, list[Definition]] = {}
         self._imports: dict[str, list[str]] = {}
-        self._origins: dict[Key, str | None] = {}
-        self._by_qualified: dict[str, dict[str, list[Definition]]] = {}
-        self._scopes: dict[str, dict[str, int]] = {}
+        self._references_of: dict[str, list[Reference]] = {}
+        """Those of the last file that was searched for callees."""
+        self._origins: dict[tuple[str, Import], list[str]] = {}
 
     @property
     def test_files(self) -> TestFiles:
@@ -48,22 +53,16 @@ class SymbolIndex:
 
     @property
     def paths(self) -> list[str]:
-        """The Python files."""
+        """The files of known languages."""
         return list(self._files.texts)
 
-    def unparsed(self, path: str) -> str | None:
-        """Return in one line why this Python cannot parse a file, or None if it can."""
-        return self._files.unparsed(path)
-
     def defined_in(self, path: str) -> list[Definition]:
-        """Return the definitions of a file by line, the module first.
-
-        The result is empty if the file does not parse.
-        """
+        """Return the definitions of a file by line, the module first."""
+        if path not in self._files.texts:
+            return []
         if path not in self._definitions:
-            file = self._files.get(path)
-            found = [self._definition(path, each) for each in file.definitions] if file else []
-            self._definitions[path] = found
+            found = self._files.syntax(path).definitions
+            self._definitions[path] = [self._define(path, each) for each in found]
         return list(self._definitions[path])
 
     def definitions(self, symbol: str) -> list[Definition]:
@@ -73,7 +72,7 @@ class SymbolIndex:
         `path/to/module.py::Reader.load`, or an inherited or re-exported name such as
         `package.Reader`.
         """
-        parts = _parts(symbol)
+        parts = _parts(symbol, self._files.texts)
         if not parts:
             return []
         if named := [found for found in self._named(parts[-1]) if _ends(found, parts)]:
@@ -90,13 +89,13 @@ class SymbolIndex:
 
         Certain uses come before possible ones.
         """
-        targets = [found for found in self.definitions(symbol) if found.kind in _USABLE]
+        named = self.definitions(symbol)
+        targets = [found for found in named if found.kind in _USABLE][:_MOST]
         uses = (
-            use
+            self._use(path, reference, hits, is_certain)
             for path, reference in self._references(self._names_of(targets))
             for hits, is_certain in [self._hits(path, reference, targets)]
             if hits
-            for use in self._uses(path, reference, hits, is_certain)
         )
         return sorted(dict.fromkeys(uses), key=self._certain_first)
 
@@ -110,26 +109,19 @@ class SymbolIndex:
         Uses are calls, properties that are read and functions that are passed on.
         """
         uses = (
-            use
-            for definition in self.definitions(symbol)
+            self._use(definition.path, reference, targets, is_certain)
+            for definition in self._places(symbol)
             for reference in self._inside(definition)
             for targets, is_certain in [self._targets(definition.path, reference)]
             if targets
-            for use in self._uses(definition.path, reference, targets, is_certain)
         )
         return sorted(dict.fromkeys(uses), key=lambda use: (use.path, use.line, use.text))
 
-    @cached_property
-    def use_counts(self) -> Mapping[Key, int]:
-        """The number of certain uses of every definition in code that is no test's."""
-        counts: Counter[Key] = Counter()
-        for path in self._files.texts:
-            file = None if path in self._files.tests else self._files.get(path)
-            for reached, scope, is_call, count in file.counts() if file else ():
-                found = self._lead(path, scope, reached, is_call)
-                if isinstance(found, Entity):
-                    counts[self._key(found)] += count
-        return counts
+    def _places(self, symbol: str) -> list[Definition]:
+        """Return the definitions of a symbol, those of one name and place once."""
+        found = self.definitions(symbol)
+        places = {(each.path, each.qualified, each.start, each.end): each for each in found}
+        return list(places.values())[:_MOST]
 
     def imports(self, path: str) -> list[str]:
         """Return the repository's files that a file imports, sorted.
@@ -137,57 +129,70 @@ class SymbolIndex:
         They include the files in which the imported names are defined, but not those behind the
         helpers of tests.
         """
+        if path not in self._files.texts:
+            return []
         if path not in self._imports:
-            found = {each for each in self._imported(path) if not each.endswith("/")}
+            syntax = self._files.syntax(path)
+            found = {file for each in syntax.imports for file in self._imported(path, each)}
+            found.update(self._visible(path))
             self._imports[path] = sorted(found - {path})
         return list(self._imports[path])
 
-    def _imported(self, path: str) -> Iterator[str]:
-        """Yield the modules and packages that a file imports, and the files of their names."""
-        for imported in dict.fromkeys(each for each, _ in imports(self._files.texts.get(path, ""))):
-            module = self._modules.imported(imported.module, imported.level, path)
-            if module is None:
-                continue
-            yield module
-            if imported.name is not None and (origin := self._origin(module, imported.name)):
-                yield origin
+    def _visible(self, path: str) -> Iterator[str]:
+        """Yield the files of the same package, whose names need no import."""
+        if path in self._files.tests:
+            text = self._files.texts[path]
+            for peer in self._modules.peers(path):
+                stem = PurePosixPath(peer).stem
+                if path.endswith(".go") or re.search(rf"\b{re.escape(stem)}\b", text):
+                    yield peer
 
-    def _origin(self, module: str, name: str) -> str | None:
-        """Return the file that defines a name of a module, or None if the text does not tell.
+    def _imported(self, path: str, each: Import) -> list[str]:
+        """Return the files of an imported module and of the imported name."""
+        key = (path.rpartition("/")[0] if family_of(path) != "rust" else path, each)
+        if key not in self._origins:
+            module = self._resolver.import_module(path, each)
+            found = [module] if isinstance(module, Entity) else []
+            if found and each.name not in (None, "*"):
+                found += self._origin(module, each.name or "")
+            files = [each.path for each in found if not each.path.endswith("/")]
+            if family_of(path) == "java" and each.name != "*":
+                files = files[1:]  # a package is no file
+            elif files and family_of(path) in ("go", "java"):
+                files = self._modules.peers(files[0])
+            self._origins[key] = files
+        return self._origins[key]
+
+    def _origin(self, module: Found, name: str) -> list[Entity]:
+        """Return the definition of a module's name, or nothing if the text does not tell.
 
         Helpers of tests are not searched for names that they have from elsewhere.
         """
-        key = (module, name)
-        if key not in self._origins:
-            if module in self._files.tests:
-                self._origins[key] = self._modules.submodule(module, name)
-            else:
-                found = self._resolver.member(Entity(module), name)
-                self._origins[key] = found.path if isinstance(found, Entity) else None
-        return self._origins[key]
+        if isinstance(module, Entity) and module.path in self._files.tests:
+            path = self._modules.submodule(module.path, name)
+            return [] if path is None else [Entity(path)]
+        found = self._resolver.member(module, name)
+        return [found] if isinstance(found, Entity) else []
 
     # From references to definitions
 
-    def _leads_to(self, path: str, reference: Reference) -> Found:
-        return self._lead(path, reference.scope, reference.chain, reference.is_call)
-
-    def _lead(self, path: str, scope: int, chain: Chain, is_call: bool) -> Found:
+    def _lead(self, path: str, reference: Reference) -> Found:
         """Return the definition that is used, not an instance of it."""
-        found = self._resolver.resolve(path, scope, chain)
+        found = self._resolver.resolve(path, reference.scope, reference.chain)
         if isinstance(found, Entity) and found.is_instance:
-            return self._resolver.member(found, "__call__") if is_call else FOREIGN
+            return self._resolver.member(found, "__call__") if reference.is_call else FOREIGN
         return found
 
     def _hits(
         self, path: str, reference: Reference, targets: Sequence[Definition]
     ) -> tuple[list[Definition], bool]:
         """Return the targets that a reference leads to, and True if that is certain."""
-        found = self._leads_to(path, reference)
+        found = self._lead(path, reference)
         if found is None:
             return [target for target in targets if self._may_be(target, path, reference)], False
         if not isinstance(found, Entity):
             return [], False
-        key = self._key(found)
+        key = _key_of(found)
         exact = [
             target
             for target in targets
@@ -197,25 +202,25 @@ class SymbolIndex:
 
     def _targets(self, path: str, reference: Reference) -> tuple[Sequence[Definition], bool]:
         """Return the definitions that a reference executes, and True if that is certain."""
-        found = self._leads_to(path, reference)
+        found = self._lead(path, reference)
         if found is None:
-            named = self._declared(reference.chain[-1])
+            named = self._named(reference.chain[-1])[:_MOST]
             return [target for target in named if self._may_be(target, path, reference)], False
         if not isinstance(found, Entity):
             return [], False
         executed = _USABLE if reference.is_call else ("function", "method")
-        targets = self._with_key(self._key(found))
+        targets = self._with_key(_key_of(found))
         return [target for target in targets if target.kind in executed], True
 
     def _may_be(self, target: Definition, path: str, reference: Reference) -> bool:
         """Return True if an unresolved reference could refer to a definition of its name."""
-        if target.name != reference.chain[-1]:
+        if target.name != reference.chain[-1] or family_of(target.path) != family_of(path):
             return False
         if len(reference.chain) > 1:
-            is_executed = reference.is_call or self._is_property(target)
+            is_executed = reference.is_call or self._resolver.is_property(Entity(*_key(target)))
             return target.kind == "method" and is_executed
         is_global = target.kind in _USABLE and "." not in target.qualified
-        return is_global and bool(self._files[path].stars)
+        return is_global and bool(self._files.imports(path, "*"))
 
     def _overrides(self, target: Definition, key: Key) -> bool:
         """Return True if a call of a base class's method may run this method."""
@@ -223,12 +228,8 @@ class SymbolIndex:
         owner, _, name = qualified.rpartition(".")
         if target.kind != "method" or target.name != name:
             return False
-        above = self._resolver.ancestors(self._entity((target.path, _owner(target))))
-        return (path, owner) in map(self._key, above)
-
-    def _is_property(self, target: Definition) -> bool:
-        scope = self._resolver.scope(self._entity(_key(target)))
-        return scope is not None and scope.is_property
+        above = self._resolver.ancestors(Entity(target.path, _owner(target)))
+        return (path, owner) in map(_key_of, above)
 
     # From names to references
 
@@ -241,58 +242,39 @@ class SymbolIndex:
                 names.add("cls")
             if constructed := _constructed(target):
                 names |= {"cls", constructed[1].rpartition(".")[2]}
-        return names.union(*(self._aliases.get(name, ()) for name in names))
+        return names.union(*(self._files.aliases.get(name, ()) for name in names))
 
     def _references(self, names: set[str]) -> Iterator[tuple[str, Reference]]:
         containing = {path for name in names for path in self._files.containing(name)}
         for path in self._files.texts:
-            file = self._files.get(path) if path in containing else None
-            for reference in file.references(names) if file else ():
-                yield path, reference
+            if path in containing:
+                for reference in self._files.references(path, names):
+                    yield path, reference
 
     def _inside(self, definition: Definition) -> Iterator[Reference]:
         """Yield the references in a definition, including those in nested ones."""
-        file = self._files[definition.path]
-        within: set[int] = set()
-        for index, scope in enumerate(file.scopes):
-            is_it = _is(scope.definition, definition)
-            if is_it or (index and scope.parent in within):
-                within.add(index)
-        for reference in file.references():
-            if reference.scope in within:
+        inner = f"{definition.qualified}."
+        if definition.path not in self._references_of:
+            self._references_of = {definition.path: [*self._files.references(definition.path)]}
+        for reference in self._references_of[definition.path]:
+            is_within = definition.start <= reference.line <= definition.end
+            if is_within and f"{reference.scope}.".startswith(inner if inner != "." else ""):
                 yield reference
-
-    @cached_property
-    def _aliases(self) -> dict[str, set[str]]:
-        """Aliases in imports, by the name of the definition."""
-        found: dict[str, set[str]] = {}
-        for text in self._files.texts.values():
-            for imported, alias in imports(text):
-                if alias and imported.name:
-                    found.setdefault(imported.name, set()).add(alias)
-        return found
 
     # From names to definitions
 
     def _named(self, name: str) -> list[Definition]:
         """Return the definitions of a name."""
-        paths = {*self._files.containing(name), *self._modules_named.get(name, ())}
-        return [
-            definition
-            for path in self._files.texts
-            if path in paths
-            for definition in self.defined_in(path)
-            if definition.name == name
-        ]
-
-    def _declared(self, name: str) -> list[Definition]:
-        """Return the classes, functions and methods of a name."""
-        return [
-            definition
-            for path in self._files.declaring(name)
-            for definition in self.defined_in(path)
-            if definition.name == name and definition.kind in _USABLE
-        ]
+        if name not in self._by_name:
+            paths = {*self._files.containing(name), *self._modules_named.get(name, ())}
+            self._by_name[name] = [
+                definition
+                for path in self._files.texts
+                if path in paths
+                for definition in self.defined_in(path)
+                if definition.name == name
+            ]
+        return self._by_name[name]
 
     @cached_property
     def _modules_named(self) -> dict[str, list[str]]:
@@ -304,63 +286,40 @@ class SymbolIndex:
 
     def _with_key(self, key: Key) -> list[Definition]:
         path, qualified = key
-        if path not in self._by_qualified:
-            named = self._by_qualified[path] = {}
-            for definition in self.defined_in(path):
-                named.setdefault(definition.qualified, []).append(definition)
-        return self._by_qualified[path].get(qualified, [])
-
-    def _entity(self, key: Key) -> Entity:
-        """Return the entity of the first scope of a key."""
-        path, qualified = key
-        if path not in self._scopes:
-            file = self._files.get(path)
-            scopes = reversed(list(enumerate(file.scopes))) if file else ()
-            self._scopes[path] = {scope.definition.qualified: at for at, scope in scopes}
-        return Entity(path, self._scopes[path].get(qualified, 0))
-
-    def _key(self, entity: Entity) -> Key:
-        scope = self._resolver.scope(entity)
-        return entity.path, scope.definition.qualified if scope else ""
+        found = self._files.find(path, qualified) if path in self._files.texts else []
+        return [self._define(path, each) for each in found[:_MOST]]
 
     def _members(self, owner: Definition, names: Sequence[str]) -> list[Definition]:
         """Return the definitions that names lead to from a module or class."""
-        found: Found = self._entity(_key(owner)) if owner.kind in ("module", "class") else None
+        found: Found = Entity(*_key(owner)) if owner.kind in ("module", "class") else None
         for name in names:
             found = self._resolver.member(found, name)
-        return self._with_key(self._key(found)) if isinstance(found, Entity) else []
+        return self._with_key(_key_of(found)) if isinstance(found, Entity) else []
 
-    def _definition(self, path: str, found: DefinitionSyntax) -> Definition:
-        return Definition(
-            path=path,
-            module=self._names[path],
-            qualified=found.qualified,
-            kind=found.kind,
-            start=found.start,
-            line=found.line,
-            end=found.end,
-            signature=found.signature,
-            doc=found.doc,
-        )
+    def _define(self, path: str, found: DefinitionSyntax) -> Definition:
+        return Definition(path, self._names[path], *found)
 
-    def _uses(
+    def _use(
         self, path: str, reference: Reference, targets: Sequence[Definition], is_certain: bool
-    ) -> Iterator[Use]:
-        inside = self._definition(path, self._files[path].scopes[reference.scope].definition)
-        for line in reference.lines:
-            yield Use(
-                path=path,
-                line=line,
-                text=_text(reference.chain),
-                inside=inside,
-                targets=tuple(targets),
-                is_certain=is_certain,
-                is_call=reference.is_call,
-            )
+    ) -> Use:
+        (inside, *_) = self._with_key((path, reference.scope)) or self.defined_in(path)
+        return Use(
+            path=path,
+            line=reference.line,
+            text=_text(reference.chain),
+            inside=inside,
+            targets=tuple(targets),
+            is_certain=is_certain,
+            is_call=reference.is_call,
+        )
 
 
 def _key(definition: Definition) -> Key:
     return definition.path, definition.qualified
+
+
+def _key_of(entity: Entity) -> Key:
+    return entity.path, entity.qualified
 
 
 def _owner(definition: Definition) -> str:
@@ -369,12 +328,10 @@ def _owner(definition: Definition) -> str:
 
 def _constructed(definition: Definition) -> Key | None:
     """Return the class of a constructor. Calls of the class are calls of the constructor."""
-    is_constructor = definition.kind == "method" and definition.name in _CONSTRUCTORS
-    return (definition.path, _owner(definition)) if is_constructor else None
-
-
-def _is(syntax: DefinitionSyntax, definition: Definition) -> bool:
-    return (syntax.line, syntax.qualified) == (definition.line, definition.qualified)
+    owner = _owner(definition)
+    named = (*_CONSTRUCTORS, owner.rpartition(".")[2])
+    is_constructor = definition.kind == "method" and definition.name in named
+    return (definition.path, owner) if is_constructor else None
 
 
 def _text(chain: Chain) -> str:
@@ -382,12 +339,13 @@ def _text(chain: Chain) -> str:
     return ".".join(shown).replace(f".{CALL}", CALL)
 
 
-def _parts(symbol: str) -> list[str]:
-    """Return the names in a symbol, which may begin with a path or end in a call."""
+def _parts(symbol: str, paths: Iterable[str]) -> list[str]:
+    """Return the names in a symbol, which may begin with one of the paths or end in a call."""
     text = symbol.strip().strip("`").partition("(")[0].removeprefix("self.").removeprefix("cls.")
-    if match := _PATH.fullmatch(text):
+    match = _PATH.fullmatch(text)
+    if match and any(f"/{path}".endswith(f"/{match['file']}") for path in paths):
         text = f"{match['stem'].removesuffix('/__init__').replace('/', '.')}.{match['rest'] or ''}"
-    return [part for part in text.replace("::", ".").split(".") if part]
+    return [part for part in re.split(r"::|[.#]", text) if part]
 
 
 def _ends(definition: Definition, parts: Sequence[str]) -> bool:

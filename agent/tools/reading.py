@@ -44,6 +44,10 @@ class Search(Arguments):
     path: str = Field(default=".", description="file or folder to search")
 
 
+# The descriptions say Python, because recorded calls of models contain them: others would divide
+# attempts that were begun before the index knew more languages from their records.
+
+
 class FindDefinition(Arguments):
     """Find where a Python class, function, method or variable is defined."""
 
@@ -156,7 +160,7 @@ async def find_callees(
 async def _listed(workspace: Workspace, found: Iterable[str], kind: str, symbol: str) -> ToolResult:
     """Return the results of the index, or else the lines that contain the name.
 
-    The index finds nothing for names that are not Python's, for example.
+    The index knows no names of other languages than its own, for example.
     """
     if known := list(found):
         return ToolResult("\n".join(known), read=_files(known))

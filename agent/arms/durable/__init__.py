@@ -19,7 +19,7 @@ final.py           6  the cleaned patch, verified on a fresh copy
 
 review.py          reviews based on test results
 verification.py    test runs, compared with the base commit
-indexing.py        the repository map and the test files
+indexing.py        the test files of the repository
 outcome.py         the attempt's outcome, and the evidence for it
 answers.py         typed answers of the roles
 profile.py         presets, models by role, and settings

@@ -48,7 +48,7 @@ async def solve(task: Task, session: Session, options: DurableOptions) -> Outcom
 async def _lean(
     task: Task, session: Session, options: DurableOptions, profile: LeanProfile
 ) -> Outcome:
-    repository = await look_around(task, profile.map_tokens, session.scope("index"))
+    repository = await look_around(profile, session.scope("index"))
     meter = Meter(session, options.step_limit, options.cost_limit_usd)
     tools = _tools(task, profile)
     probe = await probed(tools, repository.test_files, session.scope("probe"))
@@ -80,7 +80,7 @@ async def _full(
         )
         if decided.kind == "reject":
             return Outcome("gave_up", "", decided.why)
-    repository = await look_around(task, profile.map_tokens, session.scope("index"))
+    repository = await look_around(profile, session.scope("index"))
     tools = _tools(task, profile)
     probe = await probed(tools, repository.test_files, session.scope("probe"))
     state = State(task, profile, repository, tools, meter, probe, heard=heard, contract=contract)

@@ -40,7 +40,7 @@ async def gather(
 ) -> list[Excerpt]:
     """Return the lines that answer questions about the code, as they are in the work tree."""
     facts = {
-        **state.as_facts("task", "repository_map", "context"),
+        **state.as_facts("task", "context"),
         "questions": list(questions),
     }
     prompt, limits = prompt_beside(__file__, "gatherer"), state.limits(_ROUNDS)

@@ -20,7 +20,6 @@ async def plan(state: State, session: Session) -> PlanTurn | None:
         **state.as_facts(
             "task",
             "contract",
-            "repository_map",
             "brief",
             "anchor",
             "regression_tests",

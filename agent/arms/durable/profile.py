@@ -3,7 +3,15 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from agent.arms.durable.answers import Confidence
 from agent.checks import SHARE
@@ -25,6 +33,9 @@ Role = Literal[
 ]
 
 CANDIDATES: dict[Confidence, int] = {"high": 1, "medium": 2, "low": 4}
+
+RECORDED_MAP = {"lean": 0, "full": 4_000}
+"""Tokens of the map that earlier releases drew by default, by preset. Records contain them."""
 
 Count = Annotated[int, Field(ge=1, le=1000)]
 
@@ -102,6 +113,16 @@ class CommonProfile(_Declared):
         default=None, gt=0, description="seconds of work per reproduction, step or verification"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_map(cls, given: Any) -> Any:
+        """Drop the removed option `map_tokens` where a record has its default of then."""
+        if not isinstance(given, Mapping) or "map_tokens" not in given:
+            return given
+        if given["map_tokens"] != RECORDED_MAP[cls.model_fields["preset"].default]:
+            raise ValueError("delete map_tokens: the repository map changed no result and is gone")
+        return {name: value for name, value in given.items() if name != "map_tokens"}
+
     def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
         """Return the models of the roles that have their own, given the arm's own model.
 
@@ -131,7 +152,6 @@ class LeanProfile(CommonProfile):
     review: Literal["never", "always"] = Field(
         default="never", description="review of a change whose checks pass"
     )
-    map_tokens: int = Field(default=0, ge=0, description="repository map, tokens; 0 for none")
 
     @field_validator("approaches")
     @classmethod
@@ -170,7 +190,6 @@ class FullProfile(CommonProfile):
         "their default",
     )
     parallel: Count = Field(default=2, description="candidates at the same time")
-    map_tokens: int = Field(default=4_000, ge=100, description="repository map, tokens")
     snapshots: bool = Field(
         default=False,
         description="keep containers as images at accepted steps: files that git ignores and "

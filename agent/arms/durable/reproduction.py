@@ -60,7 +60,7 @@ async def reproduce(state: State, session: Session) -> Reproduction:
 
 
 async def _brief(state: State, session: Session) -> Brief | None:
-    facts = state.as_facts("task", "contract", "repository_map", "test_files")
+    facts = state.as_facts("task", "contract", "test_files")
     prompt = prompt_beside(__file__, "reproduction_brief")
     talk = conversation("brief", state, session, prompt, facts, Brief, state.limits())
     return (await talk.until_answer()).answer
@@ -89,7 +89,7 @@ async def _claim(
 ) -> AnchorClaim | None:
     assert found.brief is not None
     facts = {
-        **state.as_facts("task", "contract", "repository_map", "test_files"),
+        **state.as_facts("task", "contract", "test_files"),
         "brief": found.brief.model_dump(),
         "earlier_problem": problem,
     }

@@ -118,7 +118,6 @@ def _facts(state: Evidence, plan: Scouting | None, session: Session) -> dict[str
         "test_timeout_s": state.tools.test_timeout_s,
         "test_command": state.tools.runner.command,
         "test_problem": state.probe.reason,
-        "repository_map": state.repository.map,
         "earlier_test": state.new_test,
         "plan": _plan(plan) if plan else None,
         **state.said,

@@ -31,11 +31,12 @@ SHOWN_TEST_FILES = 200
 
 @dataclass(frozen=True)
 class Repository:
-    """The repository at the base commit, in a few thousand tokens."""
+    """The repository at the base commit."""
 
-    map: str
     test_files: list[str]
     """All test files. A prompt contains the first `SHOWN_TEST_FILES`."""
+    map: str = ""
+    """A map that an earlier release recorded, which the prompts of that attempt contain."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +265,6 @@ class State(Evidence):
             "task": self.task.statement,
             "contract": self.contract.model_dump(),
             "acceptance_criteria": self.contract.acceptance_criteria,
-            "repository_map": self.repository.map,
             "test_files": self.repository.test_files[:SHOWN_TEST_FILES],
             "brief": self.reproduction.brief.model_dump() if self.reproduction.brief else None,
             "anchor": self._anchor(),
@@ -276,8 +276,13 @@ class State(Evidence):
             "last_step": _last(self.last_step),
             "earlier_errors": self.errors,
         }
+        shown = {key: facts[key] for key in keys}
+        if self.repository.map:  # where it was when its attempt was recorded
+            at = max(keys.index(key) for key in ("task", "contract") if key in keys) + 1
+            entries = list(shown.items())
+            shown = dict([*entries[:at], ("repository_map", self.repository.map), *entries[at:]])
         not_run = {"tests_not_run": self.not_run} if self.not_run else {}
-        return {**{key: facts[key] for key in keys}, **not_run, **self.said}
+        return {**shown, **not_run, **self.said}
 
     def _anchor(self) -> dict[str, str] | None:
         anchor = self.reproduction.anchor

@@ -4,6 +4,7 @@ import pytest
 
 from agent.index.modules import Modules
 
+PYTHON = (".py", ".pyi")
 PATHS = [
     "setup.py",
     "src/pkg/__init__.py",
@@ -23,7 +24,7 @@ PATHS = [
 
 @pytest.fixture(scope="module")
 def modules() -> Modules:
-    return Modules(PATHS)
+    return Modules([path for path in PATHS if path.endswith(PYTHON)], {})
 
 
 @pytest.mark.parametrize(
@@ -72,12 +73,12 @@ def test_imports(
     modules: Modules, module: str, level: int, importer: str, expected: str | None
 ) -> None:
     """Absolute and relative imports are resolved, in packages with and without `__init__.py`."""
-    assert modules.imported(module, level, importer) == expected
+    assert modules.imported("." * level + module, importer) == expected
 
 
 def test_a_module_is_no_package() -> None:
     """Only packages have submodules."""
-    modules = Modules(PATHS)
+    modules = Modules([path for path in PATHS if path.endswith(PYTHON)], {})
     assert modules.submodule("src/pkg/__init__.py", "sub") == "src/pkg/sub/__init__.py"
     assert modules.submodule("src/pkg/mod.py", "sub") is None
     assert modules.submodule("space/", "inner") == "space/inner/"

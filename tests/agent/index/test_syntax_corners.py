@@ -1,6 +1,7 @@
 """Single files: every kind of definition, and barely valid Python."""
 
-import re
+import resource
+import time
 
 import pytest
 
@@ -114,31 +115,34 @@ def f():
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("def f(:\n    pass\n", "line 1: invalid syntax"),
-        ("print 'python 2'\n", "line 1: Missing parentheses"),
-        ("except_ = 1\ntry:\n    pass\nexcept E, e:\n    pass\n", "line 4: multiple exception"),
-        ("x = '\0'\n", "null bytes"),
-        ("x = 08\n", "line 1: leading zeros"),
-        ("x = " + "(" * 500 + ")" * 500, "nested"),
-        ("x = " + "-" * 50_000 + "1", "recursion|memory|nested|Memory"),
-        ("x = " + " + ".join(["y"] * 20_000), "recursion"),
-        ("\ufeff\ufeffx = 1", "line 1"),
-        ("if x:\n\ty()\n        z()\n", "line 3"),
-    ],
-    ids=[
-        "syntax", "python-2", "python-2-except", "zero-byte", "octal", "parentheses", "unary",
-        "sum", "two-boms", "tabs",
-    ],
-)  # fmt: skip
-def test_files_that_do_not_parse_are_listed(text: str, reason: str) -> None:
-    """A file that does not parse is skipped with a reason, and the other files are indexed."""
-    both = SymbolIndex({"m.py": text, "good.py": "def good(): pass\n"})
-    assert both.unparsed("good.py") is None
-    assert re.search(reason, both.unparsed("m.py") or "")
+HOSTILE = {
+    "nested": ("a.py", "x = " + "(" * 100_000),
+    "unary": ("a.py", "x = " + "-" * 500_000 + "1"),
+    "sum": ("a.py", "x = " + " + ".join(["y"] * 100_000)),
+    "chain": ("a.js", "x" + ".y" * 200_000 + "()"),
+    "errors": ("a.js", "|!" * 200_000),
+    "type arguments": ("a.java", "a<" * 200_000),
+    "generics": ("a.ts", "A<B," * 100_000),
+    "comments": ("a.go", "// x\n" * 100_000 + "func f() {}\n"),
+    "one line": ("a.js", "function f(a){return g(a)};" * 30_000),
+    "Python 2": ("a.py", "print 'python 2'\nexcept E, e:\n"),
+    "bytes": ("a.rs", "\0\ufffd\ud800" * 10_000),
+    "uses of a member": ("a.rs", "use a::{" * 20_000),
+}
+
+
+@pytest.mark.parametrize(("path", "text"), HOSTILE.values(), ids=HOSTILE)
+def test_no_file_takes_long_or_hides_others(path: str, text: str) -> None:
+    """Text that no compiler reads is indexed in bounded time and memory, and so is the rest."""
+    begun, held = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    both = SymbolIndex({path: text, "good.py": "def good(): pass\ngood()\n"})
+    for symbol in ("x", "y", "f", "good.good"):
+        both.callers(symbol)
+        both.callees(symbol)
+    assert both.imports(path) == []
     assert [found.path for found in both.definitions("good.good")] == ["good.py"]
+    assert time.process_time() - begun < 20
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held < 600 * 2**10
 
 
 @pytest.mark.parametrize(
@@ -168,4 +172,4 @@ def test_an_empty_file_and_no_file() -> None:
     """An empty file has only its module, and an index without files has no definitions."""
     assert [found.kind for found in index("").defined_in("m.py")] == ["module"]
     assert SymbolIndex({}).definitions("x") == []
-    assert SymbolIndex({"a.js": "function f() {}"}).paths == []
+    assert SymbolIndex({"a.rb": "def f() end"}).paths == []

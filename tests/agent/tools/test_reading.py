@@ -112,10 +112,10 @@ async def test_symbols_are_found_in_the_current_code(host: Workspace, implemente
     assert "no caller of plus is known" in await ask("find_callers", "plus")
 
 
-async def test_symbols_of_other_languages_are_found_by_text(
+async def test_symbols_that_are_not_known_are_found_by_text(
     host: Workspace, implementer: Toolbox
 ) -> None:
-    """The index covers only Python, so unknown symbols are looked up by text search."""
+    """What the index does not know, such as a name of another language, is searched in the text."""
     await host.write("web/cart.js", b"export function total(cart) {}\nlet subtotals = 1;\n")
     await host.write("web/page.js", b"show(cart.total2, checkout$(cart));\ncart.render();\n")
 

@@ -215,6 +215,7 @@ def test_a_file_that_is_no_experiment_is_refused(text: str, tmp_path: Path) -> N
         ("mini", {"profile": {"parallel": 1}}, "arms.0.mini.options.profile: unknown key"),
         ("gold", {"step_limit": 3}, "arms.0.gold.options.step_limit: unknown key"),
         ("durable", {"profile": {"paralel": 1}}, "unknown key"),
+        ("durable", {"profile": {"map_tokens": 900}}, "delete map_tokens: the repository map"),
     ],
 )
 def test_options_of_another_arm_are_refused(agent: str, options: Any, because: str) -> None:

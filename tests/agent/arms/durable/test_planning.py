@@ -18,12 +18,23 @@ def nothing_known() -> State:
     return State(
         TASK,
         FullProfile(),
-        Repository("", []),
+        Repository([]),
         ToolSettings(),
         meter,
         Probe(True),
         contract=contract,
     )
+
+
+def test_a_recorded_map_is_where_it_was() -> None:
+    """Prompts of an attempt that was begun with a map stay the same, so that it continues."""
+    state = nothing_known()
+    assert list(state.as_facts("task", "contract", "brief")) == ["task", "contract", "brief"]
+    state.repository = Repository([], map="src/a.py")
+    assert list(state.as_facts("task", "contract", "brief")) == [
+        *("task", "contract", "repository_map", "brief")
+    ]
+    assert list(state.as_facts("task", "context"))[1] == "repository_map"
 
 
 def test_facts_have_a_normal_form() -> None:

@@ -72,3 +72,10 @@ def test_mistakes_are_rejected_before_anything_runs(wrong: dict[str, object]) ->
     """Unknown names and a test command without `{paths}` are rejected."""
     with pytest.raises(ValidationError):
         PROFILE.validate_python(wrong)
+
+
+@pytest.mark.parametrize(("preset", "tokens"), [("lean", 0), ("full", 4_000)])
+def test_records_with_the_default_of_a_removed_option_are_read(preset: str, tokens: int) -> None:
+    """Earlier releases recorded every option with its default, also the size of a map."""
+    recorded = {"preset": preset, "map_tokens": tokens}
+    assert PROFILE.validate_python(recorded) == PROFILE.validate_python({"preset": preset})

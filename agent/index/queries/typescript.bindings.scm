@@ -1,0 +1,18 @@
+(required_parameter pattern: (identifier) @variable type: (type_annotation (_) @type))
+(required_parameter pattern: (identifier) @variable !type)
+(optional_parameter pattern: (identifier) @variable type: (type_annotation (_) @type))
+(optional_parameter pattern: (identifier) @variable !type)
+(required_parameter (accessibility_modifier) pattern: (identifier) @attribute
+  type: (type_annotation (_) @type))
+(required_parameter pattern: (rest_pattern (identifier) @variable))
+(variable_declarator name: (identifier) @variable type: (type_annotation (_) @type))
+(public_field_definition name: (property_identifier) @variable type: (type_annotation (_) @type))
+(public_field_definition name: (property_identifier) @variable !type value: (_) @value)
+(property_signature name: (property_identifier) @variable type: (type_annotation (_) @type))
+(function_declaration name: (_) @function return_type: (type_annotation (_) @type))
+(method_definition name: (_) @function return_type: (type_annotation (_) @type))
+(method_signature name: (_) @function return_type: (type_annotation (_) @type))
+(variable_declarator name: (identifier) @variable !type value: (_) @value)
+(variable_declarator name: (identifier) @variable !type !value)
+(variable_declarator name: (identifier) @function
+  value: (arrow_function return_type: (type_annotation (_) @type)))

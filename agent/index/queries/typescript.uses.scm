@@ -1,0 +1,1 @@
+(type_identifier) @use
