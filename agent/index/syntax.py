@@ -37,6 +37,8 @@ _FIRST = ("class", "module", "function", "method", "variable")
 
 _COMMENT = re.compile(r"\s(?:#|//)\s.*$", re.MULTILINE)
 _COMMENT_LINE = re.compile(r"//[/!]?|/\*+!?|\*+/?|#\[|@")
+_WORD = re.compile(r"\w+")
+_LOOSE = re.compile(r"([(\[]) | (?=[)\]])")
 _OPENING = re.compile(r"\s*(?:=>|[{=;]|\s)+$")
 
 
@@ -149,39 +151,23 @@ class _Outline:
         last = len(self._lines) - (not self._lines[-1]) or 1
         doc = self._docstring(self._tree.root) if self._is_python else ""
         definitions = [DefinitionSyntax("", "module", 1, 1, last, "", doc)]
-        spans = [_MODULE]
-        stack = spans[:]
+        spans, stack = [_MODULE], [_MODULE]
         found = self._found()
         for each in found:
-            while stack[-1].last < each.node.end_byte - 1 or stack[-1].last < each.node.start_byte:
+            while stack[-1].last < each.node.end_byte - 1:
                 stack.pop()
-            outer = stack[-1]
-            name = f"{each.owner}.{each.name}" if each.owner else each.name
-            kind: Kind = each.kind
-            if kind == "function" and outer.kind == "class":
-                kind = "method"
-            if kind == "variable" and outer.kind not in ("module", "class"):
+            body = _body(each.node)
+            if (span := _span(each, body, stack[-1])) is None:
                 continue
-            body = _body(each.node) or each.node
-            span = _Span(
-                each.node.start_byte,
-                body.start_byte,
-                each.node.end_byte - 1,
-                join(outer.qualified, name),
-                kind,
-            )
-            if kind != "variable":
+            if span.kind != "variable":
                 stack.append(span)
                 spans.append(span)
             if not each.is_container:
-                definitions.append(self._define(each, span))
+                definitions.append(self._define(each, span, body))
+        imports = (each for match in self._matches for each in _imports(self._tree, match))
         return Syntax(
             definitions=tuple(sorted(definitions, key=lambda each: each.line)),
-            imports=tuple(
-                dict.fromkeys(
-                    each for match in self._matches for each in _imports(self._tree, match)
-                )
-            ),
+            imports=tuple(dict.fromkeys(imports)),
             bases=self._bases(spans),
             spans=spans,
             named=frozenset(each.at.start_byte for each in found),
@@ -191,33 +177,23 @@ class _Outline:
         """Return the definitions, outer ones first, each name once with its largest node."""
         by_name: dict[int, _Found] = {}
         for match in self._matches:
-            tag = next(
-                (each for each in match if each.startswith(("definition.", "container"))), ""
-            )
-            if not tag or "name" not in match:
-                continue
-            owner = (
-                "".join(re.findall(r"\w+", self._tree.text(match["owner"][0]))[:1])
-                if "owner" in match
-                else ""
-            )
-            kind = _KINDS.get(tag.partition(".")[2], "class")
-            if kind == "module" and _body(match[tag][0]) is None:
-                continue  # Rust's `mod x;` names another file
-            for name in match["name"]:
-                new = _Found(
-                    match[tag][0],
-                    self._tree.text(name).strip("\"'"),
-                    name,
-                    kind,
-                    owner,
-                    tag == "container",
-                )
-                known = by_name.get(name.start_byte)
-                by_name[name.start_byte] = _merge(known, new) if known else new
+            for name in match.get("name", ()):
+                new = self._read_tag(match, name)
+                if new is not None:
+                    known = by_name.get(name.start_byte)
+                    by_name[name.start_byte] = _merge(known, new) if known else new
         return sorted(
             by_name.values(), key=lambda each: (each.node.start_byte, -each.node.end_byte)
         )
+
+    def _read_tag(self, match: Match, name: Node) -> _Found | None:
+        tag = next((each for each in match if each.startswith(("definition.", "container"))), "")
+        kind = _KINDS.get(tag.partition(".")[2], "class")
+        if not tag or (kind == "module" and _body(match[tag][0]) is None):
+            return None  # Rust's `mod x;` names another file
+        owner = _WORD.search(self._tree.text(match["owner"][0])) if "owner" in match else None
+        text, is_container = self._tree.text(name).strip("\"'"), tag == "container"
+        return _Found(match[tag][0], text, name, kind, owner[0] if owner else "", is_container)
 
     def _bases(self, spans: Sequence[_Span]) -> Mapping[str, Sequence[Chain]]:
         bases: dict[str, list[Chain]] = {}
@@ -232,29 +208,29 @@ class _Outline:
                     bases.setdefault(owner, []).append(chain)
         return bases
 
-    def _define(self, found: _Found, span: _Span) -> DefinitionSyntax:
-        node = found.node
-        start, line, end = (
-            node.start_point.row + 1,
-            found.at.start_point.row + 1,
-            node.end_point.row + 1,
-        )
+    def _define(self, found: _Found, span: _Span, body: Node | None) -> DefinitionSyntax:
+        node, line = found.node, found.at.start_point.row + 1
+        start, end = node.start_point.row + 1, node.end_point.row + 1
         if span.kind == "variable":
             signature = self._lines[start - 1].strip()
         else:
-            signature = " ".join([*_marks(self._tree, node), self._header(node)])
-        by_body = self._is_python
-        doc = self._docstring(_body(node)) if by_body else self._comment_above(start - 1)
+            signature = " ".join([*_marks(self._tree, node), self._header(node, body)])
+        doc = self._docstring(body) if self._is_python else self._comment_above(start - 1)
         return DefinitionSyntax(
             span.qualified, span.kind, start, line, end, signature[:_SIGNATURE_CHARS], doc
         )
 
-    def _header(self, node: Node) -> str:
-        inner, body = node.child_by_field_name("definition") or node, _body(node)
-        whole = self._tree.content[inner.start_byte : inner.end_byte]
-        text = whole[: body.start_byte - inner.start_byte] if body else whole.partition(b"\n")[0]
-        line = " ".join(_COMMENT.sub("", text.decode(errors="replace")).split())
-        line = re.sub(r"([(\[]) | (?=[)\]])", r"\1", line).replace(",)", ")")
+    def _header(self, node: Node, body: Node | None) -> str:
+        """Return the text before the body, or the first line without one, in one line."""
+        content, first = self._tree.content, node.start_byte
+        if node.type == "decorated_definition" and (
+            inner := node.child_by_field_name("definition")
+        ):
+            first = inner.start_byte
+        last = body.start_byte if body else content.find(b"\n", first, node.end_byte)
+        text = content[first : last if last >= 0 else node.end_byte].decode(errors="replace")
+        line = " ".join(_COMMENT.sub("", text).split())
+        line = _LOOSE.sub(r"\1", line).replace(",)", ")")
         return line.removesuffix(":") if self._is_python else _OPENING.sub("", line)
 
     def _docstring(self, body: Node | None) -> str:
@@ -278,6 +254,18 @@ class _Outline:
                 text = line.strip()[found.end() :].removesuffix("*/").strip()
                 doc = text or doc
         return doc[:_DOC_CHARS]
+
+
+def _span(found: _Found, body: Node | None, outer: _Span) -> _Span | None:
+    """Return where a definition is, or None for a variable that is local."""
+    kind: Kind = found.kind
+    if kind == "variable" and outer.kind not in ("module", "class"):
+        return None
+    if kind == "function" and outer.kind == "class":
+        kind = "method"
+    name = f"{found.owner}.{found.name}" if found.owner else found.name
+    first, last = found.node.start_byte, found.node.end_byte - 1
+    return _Span(first, body.start_byte if body else first, last, join(outer.qualified, name), kind)
 
 
 def _body(node: Node) -> Node | None:

@@ -98,7 +98,7 @@ def read_references(
 def _find_words(content: bytes, words: Collection[bytes]) -> list[tuple[int, int]]:
     """Return where the words may be, as bytes."""
     pattern = b"|".join(map(re.escape, sorted(words)))
-    return [match.span() for match in re.finditer(rb"\b(?:%b)\b" % pattern, content)]
+    return [match.span() for match in re.finditer(pattern, content)]
 
 
 def _read_uses(

@@ -1,0 +1,1 @@
+; ecmascript.uses.scm has all of them
