@@ -8,7 +8,9 @@ from flows.cli.exits import EXIT_GATE
 from flows.cli.options import EnvironmentOption
 from flows.display.terminal import show, write
 
-agents_app = typer.Typer(help="List, show and check the recipes of programs.", no_args_is_help=True)
+agents_app = typer.Typer(
+    name="agents", help="List, show and check the recipes of programs.", no_args_is_help=True
+)
 
 NameArgument = Annotated[str, typer.Argument(help="name of a recipe, or the path of one")]
 

@@ -4,6 +4,8 @@ Prefect, LiteLLM, DuckDB and swebench each take a second or more to import. Ever
 imports them when it is called, so that `--help` answers at once.
 """
 
+from collections.abc import Callable, Mapping, Sequence
+
 import typer
 
 from flows.cli import (
@@ -41,31 +43,27 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command()(demo.demo)
-app.command()(run.run)
-app.command()(debug.debug)
-app.command()(status.status)
-app.command()(trace.trace)
-app.command()(graph.graph)
-app.command()(diagnose.diagnose)
-app.command()(fork.fork)
-app.command()(grade.grade)
-app.command()(report.report)
-app.command()(history.history)
-app.command()(power.power)
-app.command()(export.export)
-app.command()(chat.chat)
-app.command()(chat.send)
-app.command()(chat.end)
-app.command()(chat.approve)
-app.add_typer(imports.import_app, name="import")
-app.add_typer(images.images_app, name="images")
-app.add_typer(agents.agents_app, name="agents")
-app.add_typer(job.job_app, name="job")
-app.command()(job.jobs)
-app.add_typer(pipeline.pipeline_app, name="pipeline")
-app.command()(prune.prune)
-app.command()(setup.setup)
-app.command()(serve_flows.serve_flows)
-app.command()(serve.serve)
-app.command()(doctor.doctor)
+
+GROUPS: Mapping[str, Sequence[Callable[..., None] | typer.Typer]] = {
+    "Start here": (demo.demo, run.run, status.status, report.report, doctor.doctor),
+    "Compare": (history.history, power.power, grade.grade, export.export, imports.import_app),
+    "Look into an attempt": (debug.debug, trace.trace, graph.graph, diagnose.diagnose, fork.fork),
+    "Talk to an agent": (chat.chat, chat.send, chat.end, chat.approve),
+    "Work on a repository": (job.jobs, job.job_app, pipeline.pipeline_app),
+    "Operate": (
+        setup.setup,
+        serve_flows.serve_flows,
+        serve.serve,
+        prune.prune,
+        images.images_app,
+        agents.agents_app,
+    ),
+}
+"""Commands by group, in the order of `durabench --help`."""
+
+for _group, _commands in GROUPS.items():
+    for _command in _commands:
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, rich_help_panel=_group)
+        else:
+            app.command(rich_help_panel=_group)(_command)

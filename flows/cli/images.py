@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from eval.selection import Selection
 
 images_app = typer.Typer(
-    help="Check, build, pull and remove the images of instances.", no_args_is_help=True
+    name="images",
+    help="Check, build, pull and remove the images of instances.",
+    no_args_is_help=True,
 )
 
 

@@ -7,7 +7,9 @@ import typer
 
 from flows.cli.options import DatasetOption, LakeOption, SplitOption
 
-import_app = typer.Typer(help="Import results from other systems.", no_args_is_help=True)
+import_app = typer.Typer(
+    name="import", help="Import results from other systems.", no_args_is_help=True
+)
 
 NameOption = Annotated[str, typer.Option(help="what the results are filed under")]
 PrimaryOption = Annotated[

@@ -23,6 +23,7 @@ class _RunByDefault(TyperGroup):
 
 
 job_app = typer.Typer(
+    name="job",
     cls=_RunByDefault,
     help="Solve a task in any repository, verify the patch and publish it. The command `run` may "
     "be left out: `durabench job SOURCE TASK`.",

@@ -8,6 +8,7 @@ import typer
 from flows.cli.options import LakeOption
 
 pipeline_app = typer.Typer(
+    name="pipeline",
     help="Run several jobs on one repository, in the order in which they build on each other, and "
     "publish what they changed as one.",
     no_args_is_help=True,

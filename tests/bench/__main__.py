@@ -41,6 +41,7 @@ BENCHES: dict[str, Callable[..., Sequence[Bound | Ratio]]] = {
     "grading": grading.run,
     "report": scale.run,
     "published": scale.published,
+    "calls": scale.calls,
     "files": scale.files,
     "rows": rows.run,
     "index": indexing.run,

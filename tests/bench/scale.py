@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from reports.columns import TABLES, Column
-from tests.bench.timing import Bound, Used, measured
+from tests.bench.timing import Bound, Ratio, Used, measured
 
 DURABENCH = str(Path(sys.executable).with_name("durabench"))
 NAME = "scale"
@@ -46,6 +46,10 @@ SECONDS, GIBIBYTES = 3.0, 0.8
 PUBLISHED = Size(arms=123, instances=500, repeats=1)
 """As many arms and instances as a published matrix of results, with all pairs of arms."""
 PUBLISHED_SECONDS, PAGE_MB = 8.0, 3.0
+
+MANY_CALLS, FEW_CALLS = (Size(20, 500, 1, calls) for calls in (1_000, 1))
+"""The same attempts with many calls and with few."""
+TIMES_AGGREGATE = 4.0
 
 SPLIT, WHOLE = (Size(2, 100, 5, is_split=is_split) for is_split in (True, False))
 """The same results in many files and in few."""
@@ -88,8 +92,9 @@ def _values(size: Size) -> Mapping[str, Mapping[str, str]]:
         "llm_calls": {
             "seq": "call",
             "model": "'made/up'",
-            "input_tokens": "5000",
-            "output_tokens": "200",
+            "input_tokens": "hash(attempt_id, call) % 10000",
+            "cache_read_tokens": "hash(attempt_id, call, 1) % 5000",
+            "output_tokens": "hash(attempt_id, call, 2) % 400",
             "cost_usd": _PRICE,
             "cost_source": "'declared'",
             "latency_s": "1.0",
@@ -154,6 +159,33 @@ def published(folder: Path, *, pairs: int) -> list[Bound]:
         Bound("report of a published matrix", seconds, PUBLISHED_SECONDS, "s", detail),
         Bound("its page", page, PAGE_MB, "MB", detail),
     ]
+
+
+def calls(folder: Path, *, pairs: int) -> list[Ratio]:
+    """Measure what ten million calls add to a report, against the plain sums of their table."""
+    many, few = folder / "many", folder / "few"
+    make(many, MANY_CALLS)
+    make(few, FEW_CALLS)
+    added_s, plain_s = [], []
+    for _ in range(pairs):
+        few_s = _report(few, folder).cpu_s
+        added_s.append(_report(many, folder).cpu_s - few_s)
+        plain_s.append(_sum_calls(many))
+    title = f"{MANY_CALLS.cells * MANY_CALLS.calls:,} calls in a report against their plain sums"
+    return [Ratio(f"{title}, processor time", added_s, plain_s, TIMES_AGGREGATE)]
+
+
+def _sum_calls(lake: Path) -> float:
+    """Return the processor time in seconds of a query for the sums of calls by arm and role."""
+    query = f"""
+        select arm, role, count(*), sum(cost_usd), sum(input_tokens), sum(output_tokens)
+        from read_parquet('{lake}/llm_calls/**/*.parquet', hive_partitioning = true)
+        group by all
+    """
+    with duckdb.connect() as connection:
+        begun = time.process_time()
+        connection.execute(query).fetchall()
+        return time.process_time() - begun
 
 
 def files(folder: Path, *, pairs: int) -> list[Bound]:

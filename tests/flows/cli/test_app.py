@@ -1,6 +1,7 @@
 """The command line: fast help, and a one-line message for every mistake of an operator."""
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eval import instances
-from flows.cli.app import app
+from flows.cli.app import GROUPS, app
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import fill
 
@@ -44,6 +45,15 @@ def test_help_answers_at_once() -> None:
     rounds = [(_processor_time(durabench), _processor_time(typer)) for _ in range(3)]
     ours, plain = (min(seconds) for seconds in zip(*rounds, strict=True))
     assert ours < 2 * plain
+
+
+def test_help_lists_every_command_in_a_group() -> None:
+    """What a new user needs comes first, and nothing is left in a group without a name."""
+    shown = CliRunner().invoke(app, ["--help"]).stdout
+    panels = re.findall(r"╭─ ([A-Z][a-z ]+) ─", shown)
+    assert panels == ["Options", *GROUPS]
+    first = re.findall(r"│ ([a-z-]+)  ", shown.partition("Start here")[2].partition("╰")[0])
+    assert first == ["demo", "run", "status", "report", "doctor"]
 
 
 def _processor_time(command: list[str]) -> float:
