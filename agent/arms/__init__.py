@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent.arms import reference
+from agent.arms.command.options import CommandOptions
+from agent.arms.durable.options import DurableOptions
 from agent.arms.options import (
     ArmOptions,
-    CommandOptions,
-    DurableOptions,
     LoopOptions,
     MiniOptions,
     MiniRetryOptions,

@@ -3,12 +3,8 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic.config import JsonDict
 
-from agent.arms.command.recipe import AnyRecipe, Recipe
-from agent.arms.durable.profile import LeanProfile, Profile
 from agent.capabilities.declared import Delegation
-from agent.errors import InvalidSpec
 from agent.models.spec import ModelSpec
 from agent.ptc.limits import Programs
 
@@ -53,87 +49,6 @@ class MiniRetryOptions(MiniOptions):
     tries: int = Field(
         default=2, ge=1, le=100, description="runs of mini-swe-agent per attempt, at most"
     )
-
-
-def _any_preset(schema: JsonDict) -> None:
-    """Let settings that both presets have pass without a `preset`."""
-    schema["anyOf"] = schema.pop("oneOf")
-
-
-class DurableOptions(ArmOptions):
-    """Limits and settings of the durable agent."""
-
-    step_limit: int | None = Field(
-        default=250, ge=1, description="model calls per attempt; null for any number"
-    )
-    cost_limit_usd: float | None = Field(
-        default=3.0, gt=0, description="US dollars per attempt; null for any amount"
-    )
-    approval: Approval | None = Field(
-        default=None,
-        description="plan: a person approves a plan before the work; patch: the change before it "
-        "is submitted; null: no approval is needed",
-    )
-    profile: Profile = Field(
-        default_factory=LeanProfile,
-        description="the preset, models by role, and the settings of each phase",
-        json_schema_extra=_any_preset,
-    )
-
-    def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
-        """Return the models of the roles that have their own.
-
-        Raises:
-            InvalidSpec: as in `Profile.models`.
-        """
-        return self.profile.models(own)
-
-
-class CommandOptions(ArmOptions):
-    """A program that speaks to a model API, and its limits."""
-
-    recipe: AnyRecipe = Field(
-        description="how the program is run: the name of a recipe, the path of one, or its content"
-    )
-    release: str | None = Field(
-        default=None,
-        min_length=1,
-        description="release of the program, instead of the one that the recipe installs",
-    )
-    run_limit_s: float = Field(
-        default=3600,
-        gt=0,
-        description="seconds for one run of the program; its change so far then counts",
-    )
-    roles: dict[str, ModelSpec] = Field(
-        default_factory=dict,
-        description="models of the roles that the recipe names; default the arm's model",
-    )
-
-    @model_validator(mode="after")
-    def _has_the_release(self) -> "CommandOptions":
-        _ = self.program
-        return self
-
-    @property
-    def program(self) -> Recipe:
-        """The recipe of the declared release.
-
-        Raises:
-            ValueError: as in `Recipe.of_release`.
-        """
-        return self.recipe if self.release is None else self.recipe.of_release(self.release)
-
-    def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
-        """Return the models of the roles that have their own.
-
-        Raises:
-            InvalidSpec: the recipe maps no model to a role that is declared here.
-        """
-        unknown = sorted(self.roles.keys() - set(self.recipe.models.values()))
-        if unknown:
-            raise InvalidSpec(f"recipe {self.recipe.name} has no role {', '.join(unknown)}")
-        return {"": own, **self.roles}
 
 
 class PythonOptions(ArmOptions):

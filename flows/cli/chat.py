@@ -96,9 +96,9 @@ def send(
     An attempt that waits and has no worker is started again by a worker of the Prefect server, or,
     with --wait and without such a server, by this command.
     """
-    from flows.cli import messages
+    from flows.cli import sending
 
-    messages.send(attempt, "say", messages.given(text), message_id, lake, wait=wait)
+    sending.send(attempt, "say", sending.read_text(text), message_id, lake, wait=wait)
 
 
 def end(
@@ -109,9 +109,9 @@ def end(
     lake: LakeOption = None,
 ) -> None:
     """End an attempt. Its change so far is submitted."""
-    from flows.cli import messages
+    from flows.cli import sending
 
-    messages.send(attempt, "end", why, message_id, lake, wait=wait)
+    sending.send(attempt, "end", why, message_id, lake, wait=wait)
 
 
 def approve(
@@ -128,10 +128,10 @@ def approve(
 
     The patch of a job is published with `durabench job approve`.
     """
-    from flows.cli import messages
+    from flows.cli import sending
     from flows.errors import UsageError
 
     if revise is not None and reject:
         raise UsageError("--revise and --reject exclude each other: give one of them")
     kind: MessageKind = "reject" if reject else "approve" if revise is None else "revise"
-    messages.send(attempt, kind, revise or "", message_id, lake, wait=wait)
+    sending.send(attempt, kind, revise or "", message_id, lake, wait=wait)

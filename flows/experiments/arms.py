@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from agent.arms import ARMS, python
+from agent.arms.command.options import CommandOptions
+from agent.arms.durable.options import DurableOptions
 from agent.arms.options import (
     ArmOptions,
-    CommandOptions,
-    DurableOptions,
     LoopOptions,
     MiniOptions,
     MiniRetryOptions,

@@ -14,7 +14,7 @@ import pytest
 from docker import DockerClient
 
 from agent.arms.durable import arm
-from agent.arms.options import DurableOptions
+from agent.arms.durable.options import DurableOptions
 from agent.session.session import Session
 from agent.types import Outcome, Task
 from agent.workspaces import DockerWorkspace, container

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent import models
-from agent.arms.options import DurableOptions
+from agent.arms.durable.options import DurableOptions
 from agent.errors import InvalidSpec, ModelError
 from agent.journal import Journal
 from agent.journal.pacing import Pace, RateLimit

@@ -7,7 +7,7 @@ import pytest
 
 from agent import models
 from agent.arms import ARMS
-from agent.arms.options import DurableOptions
+from agent.arms.durable.options import DurableOptions
 from agent.session.session import Session
 from agent.types import Outcome, Task
 from eval import upstream

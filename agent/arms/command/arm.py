@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.arms.command import SCOPE, installed, launch
+from agent.arms.command.options import CommandOptions
 from agent.arms.command.recipe import Recipe
-from agent.arms.options import CommandOptions
 from agent.conversation.ends import ended
 from agent.errors import (
     AgentError,

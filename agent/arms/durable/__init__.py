@@ -22,6 +22,7 @@ verification.py    test runs, compared with the base commit
 indexing.py        the test files of the repository
 outcome.py         the attempt's outcome, and the evidence for it
 answers.py         typed answers of the roles
+options.py         what an experiment may set
 profile.py         presets, models by role, and settings
 roles.py           tools by role
 state.py           the attempt's knowledge, as facts

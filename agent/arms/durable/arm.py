@@ -11,11 +11,11 @@ from agent.arms.durable.approving import (
 from agent.arms.durable.contract import write_contract
 from agent.arms.durable.indexing import look_around
 from agent.arms.durable.lean import LeanState
+from agent.arms.durable.options import DurableOptions
 from agent.arms.durable.outcome import full_outcome, lean_outcome
 from agent.arms.durable.profile import FullProfile, LeanProfile
 from agent.arms.durable.state import State
 from agent.arms.durable.verification import probed
-from agent.arms.options import DurableOptions
 from agent.conversation.ends import ended
 from agent.conversation.exchanges import Limits
 from agent.conversation.limits import LimitReached, Meter

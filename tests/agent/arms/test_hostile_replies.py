@@ -8,7 +8,8 @@ import pytest
 
 from agent import models
 from agent.arms import ARMS, ArmKind
-from agent.arms.options import DurableOptions, LoopOptions, MiniOptions, StagedOptions
+from agent.arms.durable.options import DurableOptions
+from agent.arms.options import LoopOptions, MiniOptions, StagedOptions
 from agent.errors import ModelError
 from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs

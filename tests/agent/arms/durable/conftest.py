@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.arms.durable import arm
-from agent.arms.options import DurableOptions
+from agent.arms.durable.options import DurableOptions
 from agent.models.chat import tokens
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session.session import Session

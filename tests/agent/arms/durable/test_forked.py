@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.arms.durable import arm, review
-from agent.arms.options import DurableOptions
+from agent.arms.durable.options import DurableOptions
 from agent.conversation.conversation import prompt_beside
 from agent.journal import Attempt, Journal, RecordedStep
 from agent.journal.blobs import Blobs

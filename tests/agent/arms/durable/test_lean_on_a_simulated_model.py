@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from agent.arms import ARMS, ArmKind
-from agent.arms.options import ArmOptions, DurableOptions
+from agent.arms.durable.options import DurableOptions
+from agent.arms.options import ArmOptions
 from agent.models.protocol import ModelReply
 from agent.models.simulated import SimulatedModel
 from agent.models.spec import SimulatedSpec

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.arms.options import DurableOptions
+from agent.arms.durable.options import DurableOptions
 from flows.experiments.keys import in_key
 from tests.agent.arms.durable.conftest import FIX, Said, Solver, report
 from tests.agent.arms.durable.test_lean import work

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agent.arms.durable import arm
-from agent.arms.options import DurableOptions
+from agent.arms.durable.options import DurableOptions
 from agent.errors import Waiting
 from agent.journal import InboxMessage
 from agent.types import Outcome

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.arms.durable import arm
-from agent.arms.options import DurableOptions
+from agent.arms.durable.options import DurableOptions
 from agent.types import Outcome
 from tests.agent.arms.durable.conftest import (
     ANCHOR,
