@@ -86,7 +86,7 @@ class Audit:
 
 
 @dataclass(frozen=True)
-class Results:
+class GradingResults:
     """Result of one grading, for comparison with another grading of the same patch."""
 
     outcome: EvaluationOutcome
@@ -117,13 +117,13 @@ def audited_verdict(outcome: EvaluationOutcome, *, in_doubt: bool) -> AuditedVer
     return "suspect" if outcome == "resolved" and in_doubt else outcome
 
 
-def results(evaluation: Evaluation) -> Results:
+def results(evaluation: Evaluation) -> GradingResults:
     """Return the part of a grading that is compared with other gradings."""
     passed = {*evaluation.fail_to_pass_success, *evaluation.pass_to_pass_success}
-    return Results(evaluation.outcome, frozenset(passed))
+    return GradingResults(evaluation.outcome, frozenset(passed))
 
 
-def differences(first: Results, second: Results) -> Iterator[Reason]:
+def differences(first: GradingResults, second: GradingResults) -> Iterator[Reason]:
     """Yield the disagreement of two gradings of the same patch under the same conditions."""
     if first == second:
         return
@@ -279,7 +279,7 @@ class _Tests:
     results: tuple[harness.Result, ...]
     """Results of the passed tests, line by line. Empty if single lines cannot be parsed."""
     lines: list[str]
-    log_format: log_formats.Format
+    log_format: log_formats.LogFormat
 
     @classmethod
     def of(cls, instance: Instance, evaluation: Evaluation) -> "_Tests":

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from eval import patches
 from eval.errors import ImageError
 from eval.official_shell import OfficialShell
-from eval.types import Shell
+from eval.types import GradingShell
 
 _TIMEOUT_S = 300.0
 _LEAST_CHARACTERS = 20
@@ -61,7 +61,7 @@ class _Sought(NamedTuple):
         return len(self.lines) >= _ENOUGH or PurePosixPath(path).match(str(end))
 
 
-async def find_copies(shell: Shell, patch: str) -> list[str]:
+async def find_copies(shell: GradingShell, patch: str) -> list[str]:
     """Return the paths of files outside the repository that hold the added lines of a patch.
 
     Raises:

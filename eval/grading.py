@@ -19,10 +19,10 @@ from eval import harness, network
 from eval.applied_tree import AppliedTree
 from eval.digests import canonical_digest
 from eval.evaluation_files import is_watched, tests_of_evaluation
-from eval.harness import Report
+from eval.harness import LogReport
 from eval.official_shell import OfficialShell
 from eval.resources import shortage
-from eval.types import Applied, CommandOutput, Evaluation, EvaluationOutcome, Instance, Shell
+from eval.types import Applied, CommandOutput, Evaluation, EvaluationOutcome, GradingShell, Instance
 
 APPLY_TIMEOUT_S = 300.0
 """Timeout of each command that applies the patch. The official runner has none."""
@@ -48,7 +48,7 @@ class _Verdict:
     outcome: EvaluationOutcome
     reason: str = ""
     log: str = ""
-    report: Report | None = None
+    report: LogReport | None = None
     log_is_whole: bool = True
     applied: Applied | None = None
     rewritten: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class _Verdict:
 async def grade(
     instance: Instance,
     patch: str,
-    shell: Shell,
+    shell: GradingShell,
     *,
     timeout_s: float = 1800.0,
     is_reference_resolved: bool = False,
@@ -80,7 +80,7 @@ async def grade(
     hint = ""
     if not is_reference_resolved:
         hint = await _network_hint(instance, patch, verdict, official)
-    report = verdict.report or Report(resolved=False, results_found=False)
+    report = verdict.report or LogReport(resolved=False, results_found=False)
     return Evaluation(
         instance_id=instance.instance_id,
         outcome=verdict.outcome,
@@ -241,7 +241,7 @@ async def _is_diff_readable(official: OfficialShell) -> bool:
     return checked.exit_code != 1  # an image without iconv answers 127
 
 
-def _judge(report: Report, log: str) -> _Verdict:
+def _judge(report: LogReport, log: str) -> _Verdict:
     if report.resolved:
         return _Verdict("resolved", "", log, report)
     return _Verdict("unresolved", _why_unresolved(report), log, report)
@@ -257,12 +257,12 @@ def _of_a_part(verdict: _Verdict, instance: Instance) -> _Verdict:
     part = f"of the test log only the first and last {MAX_LOG_BYTES // 2} bytes were read"
     reason = f"{verdict.reason}; {part}" if verdict.reason else part
     if verdict.outcome == "resolved" and instance.eval_type == "fail_only":
-        report = Report(resolved=False, results_found=False)
+        report = LogReport(resolved=False, results_found=False)
         return _Verdict("unresolved", reason, verdict.log, report, log_is_whole=False)
     return replace(verdict, reason=reason, log_is_whole=False)
 
 
-def _why_unresolved(report: Report) -> str:
+def _why_unresolved(report: LogReport) -> str:
     if not report.results_found:
         advice = f" (swebench's guess: {report.advice})" if report.advice else ""
         return f"no test results in the log{advice}"

@@ -43,7 +43,7 @@ _COMMON_LOG_PARSERS = frozenset(
 
 
 @dataclass(frozen=True)
-class Report:
+class LogReport:
     """The harness's reading of one test log."""
 
     resolved: bool
@@ -83,7 +83,7 @@ def eval_script(row: dict[str, Any]) -> str:
     return str(make_test_spec(row).eval_script)
 
 
-def report(row: dict[str, Any], patch: str, log: str) -> Report:
+def report(row: dict[str, Any], patch: str, log: str) -> LogReport:
     """Return the official verdict on a test log."""
     from swebench.harness.grading import get_eval_report
     from swebench.harness.utils import make_test_spec
@@ -155,13 +155,13 @@ def results(row: dict[str, Any], lines: list[str]) -> Iterator[Result]:
             yield Result(number, test, status)
 
 
-def _typed(official: dict[str, Any]) -> Report:
+def _typed(official: dict[str, Any]) -> LogReport:
     tests = official.get("tests_status", {})
 
     def names(kind: str, result: str) -> tuple[str, ...]:
         return tuple(tests.get(kind, {}).get(result, ()))
 
-    return Report(
+    return LogReport(
         resolved=official["resolved"],
         results_found=official["patch_successfully_applied"],
         advice=official.get("infra_failure_reason", ""),

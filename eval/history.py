@@ -13,7 +13,7 @@ from typing import Literal
 
 from eval.errors import ImageError
 from eval.official_shell import OfficialShell
-from eval.types import Shell
+from eval.types import GradingShell
 
 Where = Literal[
     "base_commit",
@@ -85,7 +85,7 @@ class _Commit:
     parents: tuple[str, ...]
 
 
-async def inspect(shell: Shell, base_commit: str) -> tuple[Leak, ...]:
+async def inspect(shell: GradingShell, base_commit: str) -> tuple[Leak, ...]:
     """Return everything newer than the base commit that git has in a fresh workspace.
 
     A commit is newer if it descends from the base commit, or if it is outside of the base

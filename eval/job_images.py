@@ -86,7 +86,7 @@ class Readable(Protocol):
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ImageRecipe:
     """The base of an image, and the command that installs what the tests need."""
 
     base: str = ""
@@ -100,7 +100,9 @@ class Recipe:
     """The commit that `base` has in /testbed already, with everything installed; '' for none."""
 
 
-def recipe(files: Readable, kind: str | None, install: str | None, named: str | None) -> Recipe:
+def recipe(
+    files: Readable, kind: str | None, install: str | None, named: str | None
+) -> ImageRecipe:
     """Return the recipe of a repository's image.
 
     A named image or one of the repository's own has its dependencies already, so `install` is only
@@ -110,20 +112,20 @@ def recipe(files: Readable, kind: str | None, install: str | None, named: str | 
         DatasetError: no image is named, and the files show none.
     """
     if named:
-        return Recipe(base=_image_name(named, "--image"))
+        return ImageRecipe(base=_image_name(named, "--image"))
     if own := _devcontainer(files):
         return own
     if "Dockerfile" in files.paths:
-        return Recipe(dockerfile="Dockerfile")
+        return ImageRecipe(dockerfile="Dockerfile")
     if kind is None:
         raise DatasetError(
             "nothing shows which image the repository needs: name one with --image, or add a "
             "Dockerfile"
         )
-    return Recipe(base=BY_KIND[kind], install=install)
+    return ImageRecipe(base=BY_KIND[kind], install=install)
 
 
-def _devcontainer(files: Readable) -> Recipe | None:
+def _devcontainer(files: Readable) -> ImageRecipe | None:
     path = next((name for name in _DEVCONTAINERS if name in files.paths), None)
     if path is None:
         return None
@@ -136,7 +138,7 @@ def _devcontainer(files: Readable) -> Recipe | None:
         raise DatasetError(f"{path} is not a JSON object: name an image with --image")
     install = _commands(declared.get("postCreateCommand"))
     if isinstance(declared.get("image"), str):
-        return Recipe(base=_image_name(declared["image"], path), install=install)
+        return ImageRecipe(base=_image_name(declared["image"], path), install=install)
     build = declared.get("build")
     build = build if isinstance(build, dict) else {}
     dockerfile = build.get("dockerfile") or declared.get("dockerFile")
@@ -144,7 +146,7 @@ def _devcontainer(files: Readable) -> Recipe | None:
         return None
     folder = PurePosixPath(path).parent
     context = _inside(folder / str(build.get("context", ".")))
-    return Recipe(dockerfile=_inside(folder / dockerfile), context=context, install=install)
+    return ImageRecipe(dockerfile=_inside(folder / dockerfile), context=context, install=install)
 
 
 def _image_name(given: str, where: str) -> str:
@@ -192,7 +194,7 @@ def _inside(path: PurePosixPath) -> str:
     return "/".join(parts) or "."
 
 
-def name_of(commit: str, made_by: Recipe) -> str:
+def name_of(commit: str, made_by: ImageRecipe) -> str:
     """Return the name of the image of a commit."""
     parts = [commit, made_by.base, made_by.dockerfile, made_by.context, made_by.install]
     template = _LATER if made_by.since else _DOCKERFILE
@@ -200,7 +202,7 @@ def name_of(commit: str, made_by: Recipe) -> str:
     return f"durabench/job:{canonical_digest([*steps, *parts])[:24]}"
 
 
-def ensure(client: Any, mirror: Path, commit: str, made_by: Recipe) -> str:
+def ensure(client: Any, mirror: Path, commit: str, made_by: ImageRecipe) -> str:
     """Build the image of a commit unless it is available locally. Return its content id.
 
     Raises:
@@ -240,7 +242,7 @@ def _check_size(mirror: Path, commit: str) -> None:
         )
 
 
-def _own(client: Any, mirror: Path, commit: str, made_by: Recipe, folder: Path) -> str:
+def _own(client: Any, mirror: Path, commit: str, made_by: ImageRecipe, folder: Path) -> str:
     """Build the image of the repository's own Dockerfile. Return its name."""
     git.export(mirror, commit, folder)
     dockerfile = _resolve(folder, made_by.dockerfile)
@@ -287,7 +289,9 @@ def _build(
     build_image(client, context, name, labels, is_foreign=True)
 
 
-def _build_later(client: Any, mirror: Path, commit: str, made_by: Recipe, context: Path) -> None:
+def _build_later(
+    client: Any, mirror: Path, commit: str, made_by: ImageRecipe, context: Path
+) -> None:
     """Build the image of a later commit from that of an earlier one, and install nothing again."""
     name = name_of(commit, made_by)
     git.pack_since(mirror, commit, made_by.since, context / "later.bundle")

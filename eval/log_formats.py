@@ -38,7 +38,7 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class Format:
+class LogFormat:
     """Format of the logs that one of swebench's parsers reads."""
 
     totals: tuple[Totals, ...] = ()
@@ -73,7 +73,7 @@ class Format:
         return sum(known) if known else None
 
 
-def of(log_parser: str) -> Format:
+def of(log_parser: str) -> LogFormat:
     """Return the format of a parser. For an unknown parser no rule applies."""
     return _FORMATS.get(log_parser, _UNKNOWN)
 
@@ -116,27 +116,27 @@ _MINITEST_TOTALS = _totals(
     r"^\d+ (?:runs|tests), \d+ assertions, .*$", r"^(\d+)", r"(\d+) (?:failures|errors)"
 )
 
-_PYTHON = Format((_PYTEST_TOTALS, _UNITTEST_TOTALS, _SYMPY_TOTALS), has_totals=True)
+_PYTHON = LogFormat((_PYTEST_TOTALS, _UNITTEST_TOTALS, _SYMPY_TOTALS), has_totals=True)
 _PYTEST = replace(_PYTHON, passes=_PYTEST_PASSES, tests=re.compile(r".*::"))
 # Django names a test with a description by the description alone, so two tests can share a name.
 _DJANGO = replace(_PYTHON, names=re.compile(r".* \(.+\)$"))
-_SYMPY = Format(
+_SYMPY = LogFormat(
     (_SYMPY_TOTALS,),
     has_totals=True,
     compared="passes",
     sections=re.compile(r"^\S+\.py\[\d+\]|tests finished: "),
 )
-_JEST = Format(
+_JEST = LogFormat(
     (_totals(_JEST_TESTS.statement.pattern, r"(\d+) passed"),),
     compared="passes",
     one_name_one_test=False,
 )
-_JEST_FILES = Format((_JEST_SUITES,))
-_BLOCKS = Format(is_by_line=False)
+_JEST_FILES = LogFormat((_JEST_SUITES,))
+_BLOCKS = LogFormat(is_by_line=False)
 _FAILURES_ONLY = _BLOCKS
-_UNKNOWN = Format(is_by_line=False)
+_UNKNOWN = LogFormat(is_by_line=False)
 
-_FORMATS: Mapping[str, Format] = {
+_FORMATS: Mapping[str, LogFormat] = {
     "parse_log_astroid": _PYTEST,
     "parse_log_astropy": _PYTEST,
     "parse_log_flask": _PYTEST,
@@ -159,30 +159,30 @@ _FORMATS: Mapping[str, Format] = {
     "parse_log_sympy": _SYMPY,
     # JavaScript.
     "parse_log_jest": _JEST,
-    "parse_log_immutable_js": Format((_JEST_TESTS,), one_name_one_test=False),
-    "parse_log_jest_json": Format((_JEST_TESTS,)),
-    "parse_log_calypso": Format((_JEST_TESTS,), is_by_line=False),
+    "parse_log_immutable_js": LogFormat((_JEST_TESTS,), one_name_one_test=False),
+    "parse_log_jest_json": LogFormat((_JEST_TESTS,)),
+    "parse_log_calypso": LogFormat((_JEST_TESTS,), is_by_line=False),
     "parse_log_carbon": _JEST_FILES,
     "parse_log_grommet": _JEST_FILES,
     "parse_log_react_pdf": _JEST_FILES,
-    "parse_log_vitest": Format(
+    "parse_log_vitest": LogFormat(
         (_totals(r"^ *(?:Tests|Test Files) +\d.*$", r"(\d+) (?:passed|skipped|todo)"),)
     ),
-    "parse_log_tap": Format(
+    "parse_log_tap": LogFormat(
         (_totals(r"^ *# (?:pass|skip|skipped|todo|suites) +\d+$", r"(\d+)"),),
         compared="passes",
         one_name_one_test=False,
     ),
-    "parse_log_karma": Format((_KARMA_TOTALS,), is_by_line=False),
-    "parse_log_highlightjs": Format((_MOCHA_TOTALS,), is_by_line=False),
-    "parse_log_lighthouse": Format(
+    "parse_log_karma": LogFormat((_KARMA_TOTALS,), is_by_line=False),
+    "parse_log_highlightjs": LogFormat((_MOCHA_TOTALS,), is_by_line=False),
+    "parse_log_lighthouse": LogFormat(
         (_MOCHA_TOTALS, _MOCHA_JSON_TOTALS, _JEST_SUITES), is_by_line=False
     ),
-    "parse_log_prismjs": Format((_MOCHA_JSON_TOTALS,), is_by_line=False),
-    "parse_log_next": Format(
+    "parse_log_prismjs": LogFormat((_MOCHA_JSON_TOTALS,), is_by_line=False),
+    "parse_log_next": LogFormat(
         (_totals(r"^TOTAL: \d+ SUCCESS|^ *[│|] +Passing: +\d+", r"(\d+)"),), is_by_line=False
     ),
-    "parse_log_quarto_cli": Format(
+    "parse_log_quarto_cli": LogFormat(
         (
             _totals(
                 r"^(?:ok|FAILED) \| \d+ passed.*$|^test result: .*$", r"(\d+) (?:passed|ignored)"
@@ -197,27 +197,27 @@ _FORMATS: Mapping[str, Format] = {
     "parse_log_openlayers": _FAILURES_ONLY,
     "parse_log_p5js": _FAILURES_ONLY,
     # C and C++.
-    "parse_log_redis": Format(one_name_one_test=False),
-    "parse_log_jq": Format((_totals(r"^# (?:PASS|SKIP|XFAIL): +\d+$", r"(\d+)"),)),
+    "parse_log_redis": LogFormat(one_name_one_test=False),
+    "parse_log_jq": LogFormat((_totals(r"^# (?:PASS|SKIP|XFAIL): +\d+$", r"(\d+)"),)),
     "parse_log_doctest": replace(
         _BLOCKS, claims=re.compile(r"<doctest\b"), commands=re.compile(r"^\++ .*(?:-r|=)=?xml\b")
     ),
-    "parse_log_micropython_test": Format(
+    "parse_log_micropython_test": LogFormat(
         (_totals(r"^\d+ tests? (?:passed|skipped)", r"(\d+)"),),
     ),
-    "parse_log_googletest": Format(
+    "parse_log_googletest": LogFormat(
         (_totals(r"\[  PASSED  \] \d+ tests?", r"(\d+)"),),
         sections=re.compile(r"\[=+\] Running "),
     ),
     # Go, whose runner states no totals.
-    "parse_log_gotest": Format(sections=re.compile(r"^(?:ok|FAIL|\?)\s+\S+\s+[\d.(\[]")),
+    "parse_log_gotest": LogFormat(sections=re.compile(r"^(?:ok|FAIL|\?)\s+\S+\s+[\d.(\[]")),
     # Java.
     "parse_log_maven": replace(
         _BLOCKS,
         claims=re.compile(r"BUILD (?:SUCCESS|FAILURE)$"),
         commands=re.compile(r"^\++ .*-Dtest="),
     ),
-    "parse_log_ant": Format(
+    "parse_log_ant": LogFormat(
         (
             _totals(
                 r"\[junit\] Tests run: \d+, Failures: \d+, Errors: \d+",
@@ -226,11 +226,11 @@ _FORMATS: Mapping[str, Format] = {
             ),
         )
     ),
-    "parse_log_gradle_custom": Format(
+    "parse_log_gradle_custom": LogFormat(
         (_totals(r"^\d+ tests? completed, \d+ failed", r"^(\d+)", r"(\d+) failed"),)
     ),
     # PHP.
-    "parse_log_phpunit": Format(
+    "parse_log_phpunit": LogFormat(
         (
             _totals(
                 r"^OK \(\d+ tests?,|^Tests: \d+, .*$",
@@ -241,17 +241,19 @@ _FORMATS: Mapping[str, Format] = {
         is_by_line=False,
     ),
     # Ruby.
-    "parse_log_minitest": Format((_MINITEST_TOTALS,)),
-    "parse_log_jekyll": Format((_MINITEST_TOTALS,)),
-    "parse_log_cucumber": Format(),
-    "parse_log_ruby_unit": Format((_MINITEST_TOTALS,), compared="passes", one_name_one_test=False),
-    "parse_log_rspec_transformed_json": Format(
+    "parse_log_minitest": LogFormat((_MINITEST_TOTALS,)),
+    "parse_log_jekyll": LogFormat((_MINITEST_TOTALS,)),
+    "parse_log_cucumber": LogFormat(),
+    "parse_log_ruby_unit": LogFormat(
+        (_MINITEST_TOTALS,), compared="passes", one_name_one_test=False
+    ),
+    "parse_log_rspec_transformed_json": LogFormat(
         (_totals(r"^\d+ examples?, \d+ failures?", r"^(\d+)", r"(\d+) failure"),),
         compared="passes",
         one_name_one_test=False,
     ),
     # Rust.
-    "parse_log_cargo": Format(
+    "parse_log_cargo": LogFormat(
         (_totals(r"^test result: .*$", r"(\d+) passed"),),
         has_totals=True,
         compared="passes",

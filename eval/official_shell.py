@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 from eval.evaluation_files import rewritten, watch
-from eval.types import CommandOutput, Shell
+from eval.types import CommandOutput, GradingShell
 
 OFFICIAL_ROOT = "/testbed"
 """Path of the repository in every SWE-bench image and in eval scripts."""
@@ -37,7 +37,7 @@ _HAS_ROOM = (
 class OfficialShell:
     """Adapter that gives grading the official runner's view of one workspace."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: GradingShell) -> None:
         self._shell = shell
         self._in_container = in_container = shell.environment == "docker"
         # On the host the files lie beside the repository. Inside it they would show up in the

@@ -17,7 +17,7 @@ _OTHER_FORMATS = re.compile(r"^(?:\*{15}|\d+(?:,\d+)?[acd]\d+(?:,\d+)?)\s*$", re
 
 
 @dataclass(frozen=True)
-class Change:
+class FileInPatch:
     """The change to one file. Paths are those of the patch, without `a/` and `b/`."""
 
     path: str
@@ -37,7 +37,7 @@ class Change:
         return tuple(dict.fromkeys((self.old_path, self.path)))
 
 
-def read(patch: str) -> list[Change]:
+def read(patch: str) -> list[FileInPatch]:
     """Return the changes of a unified diff, in its order.
 
     Raises:
@@ -55,7 +55,7 @@ def read(patch: str) -> list[Change]:
     return changes
 
 
-def read_or_nothing(diff: str) -> list[Change]:
+def read_or_nothing(diff: str) -> list[FileInPatch]:
     """Return the changes as `read` does; none if the diff is unreadable, as one that was cut."""
     try:
         return read(diff)
@@ -63,11 +63,11 @@ def read_or_nothing(diff: str) -> list[Change]:
         return []
 
 
-def _change(file: PatchedFile) -> Change:
+def _change(file: PatchedFile) -> FileInPatch:
     info = str(file.patch_info or "")
     old, new = _path(file.source_file), _path(file.target_file)
     lines = [line for hunk in file for line in hunk]
-    return Change(
+    return FileInPatch(
         path=old if file.is_removed_file else new,
         old_path=new if file.is_added_file or _COPY.search(info) else old,
         action=_action(file, info),

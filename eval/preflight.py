@@ -13,9 +13,9 @@ from eval import grading, harness, history
 from eval.copies import find_copies
 from eval.digests import canonical_digest
 from eval.errors import ImageError
-from eval.types import Evaluation, Instance, Shell
+from eval.types import Evaluation, GradingShell, Instance
 
-OpenShell = Callable[[], AbstractAsyncContextManager[Shell]]
+OpenShell = Callable[[], AbstractAsyncContextManager[GradingShell]]
 """Opens a fresh workspace of the instance, which is removed when the context ends."""
 
 TIMEOUT_S = 1800.0
@@ -86,7 +86,7 @@ def preflight_key(
     return canonical_digest(parts)
 
 
-async def _grade(instance: Instance, patch: str, shell: Shell) -> Evaluation:
+async def _grade(instance: Instance, patch: str, shell: GradingShell) -> Evaluation:
     evaluation = await grading.grade(instance, patch, shell, timeout_s=TIMEOUT_S)
     if evaluation.outcome == "infrastructure":
         raise ImageError(f"{instance.instance_id} cannot be checked: {evaluation.reason}")

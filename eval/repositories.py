@@ -39,7 +39,7 @@ _REFUSED = re.compile(
 
 
 @dataclass(frozen=True)
-class Source:
+class RepositorySource:
     """A repository's location."""
 
     address: str
@@ -77,7 +77,7 @@ class Base:
     """The branch that it is the head of; None for a tag or a commit."""
 
 
-def source(given: str, forge: str) -> Source:
+def source(given: str, forge: str) -> RepositorySource:
     """Return the repository that a text names. `forge` is the address for `owner/name`.
 
     Raises:
@@ -85,7 +85,7 @@ def source(given: str, forge: str) -> Source:
     """
     if issue := _ISSUE.fullmatch(given):
         address = f"{issue['web']}/{issue['repo']}.git"
-        return Source(address, issue["repo"], issue["web"], int(issue["number"]))
+        return RepositorySource(address, issue["repo"], issue["web"], int(issue["number"]))
     path = Path(given).expanduser()
     if path.exists():
         return _local(path.absolute())
@@ -94,16 +94,16 @@ def source(given: str, forge: str) -> Source:
     if given.startswith(("/", ".", "~")):
         raise DatasetError(f"{given}: there is no such folder")
     if _OWNER_AND_NAME.fullmatch(given):
-        return Source(f"{forge.rstrip('/')}/{given}.git", given, forge.rstrip("/"))
+        return RepositorySource(f"{forge.rstrip('/')}/{given}.git", given, forge.rstrip("/"))
     if scp := _SCP.fullmatch(given):
-        return Source(given, _name(scp["path"]), f"https://{scp['host']}")
+        return RepositorySource(given, _name(scp["path"]), f"https://{scp['host']}")
     raise DatasetError(
         f"{given!r} names no repository: give an address, a path, owner/name, or the address of an "
         "issue"
     )
 
 
-def _at_address(given: str) -> Source:
+def _at_address(given: str) -> RepositorySource:
     parts = urlsplit(given)
     if parts.scheme not in _SCHEMES:
         raise DatasetError(f"{parts.scheme}:// is no address of a repository: use https or ssh")
@@ -116,10 +116,10 @@ def _at_address(given: str) -> Source:
         return _local(Path(parts.path))
     scheme = parts.scheme if parts.scheme.startswith("http") else "https"
     host = parts.netloc if scheme == parts.scheme else parts.hostname
-    return Source(given.rstrip("/"), _name(parts.path), f"{scheme}://{host}")
+    return RepositorySource(given.rstrip("/"), _name(parts.path), f"{scheme}://{host}")
 
 
-def _local(path: Path) -> Source:
+def _local(path: Path) -> RepositorySource:
     try:
         is_bare = git.read(path, "rev-parse", "--is-bare-repository") == "true"
         top = path if is_bare else Path(git.read(path, "rev-parse", "--show-toplevel"))
@@ -137,14 +137,14 @@ def _local(path: Path) -> Source:
         raise DatasetError(
             f"{path} has {len(changed)} changed files that are not committed: commit or stash them"
         )
-    return Source(str(top), top.name.removesuffix(".git"))
+    return RepositorySource(str(top), top.name.removesuffix(".git"))
 
 
 def _name(path: str) -> str:
     return "/".join(path.strip("/").removesuffix(".git").split("/")[-2:])
 
 
-def origin(given: Source, forge: str) -> Source | None:
+def origin(given: RepositorySource, forge: str) -> RepositorySource | None:
     """Return the repository that a local one was cloned from, or None if it names none."""
     if not given.address.startswith("/"):
         return given
@@ -153,7 +153,7 @@ def origin(given: Source, forge: str) -> Source | None:
     return source(address, forge) if address else None
 
 
-def fetched(given: Source, cache: Path, access: Access) -> Path:
+def fetched(given: RepositorySource, cache: Path, access: Access) -> Path:
     """Return the mirror of a repository, with what the repository has now.
 
     Raises:
@@ -182,7 +182,7 @@ def fetched(given: Source, cache: Path, access: Access) -> Path:
     return target
 
 
-def mirror_path(given: Source, cache: Path) -> Path:
+def mirror_path(given: RepositorySource, cache: Path) -> Path:
     """Return the location of a repository's mirror, which need not exist."""
     name = re.sub(r"[^\w.-]+", "-", given.name)
     digest = hashlib.sha256(given.address.encode()).hexdigest()[:16]
@@ -210,7 +210,7 @@ def is_refused(said: str) -> bool:
     return _REFUSED.search(said) is not None
 
 
-def _explained(given: Source, said: str) -> Exception:
+def _explained(given: RepositorySource, said: str) -> Exception:
     said = said[-300:]
     if is_refused(said):
         return DatasetError(
@@ -297,7 +297,7 @@ class CommitFiles:
 
 def instance(
     instance_id: str,
-    given: Source,
+    given: RepositorySource,
     commit: str,
     statement: str,
     image: str,

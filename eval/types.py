@@ -135,7 +135,7 @@ class CommandOutput(Protocol):
     def truncated(self) -> bool: ...
 
 
-class Shell(Protocol):
+class GradingShell(Protocol):
     """The part of a workspace that grading needs. Every workspace satisfies it."""
 
     @property

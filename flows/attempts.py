@@ -30,7 +30,7 @@ from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_id_of, attempt_key, is_cached, origins
 from flows.experiments.messages import check_answered
 from flows.experiments.stop import Stop
-from flows.images.preflight import Gate
+from flows.images.preflight import PreflightGate
 from flows.server.caching import kept, result_of
 from flows.server.events import tell_waiting
 from flows.server.logs import attempt_line, brief, run_log, step_log
@@ -304,7 +304,7 @@ def _models(cell: Cell, own: ModelSpec, journal: Journal, stop: Stop) -> dict[st
     return {role: models.build(spec, cell.task, cell.seed, sending) for role, spec in specs.items()}
 
 
-async def check_image(cell: Cell, gate: Gate, states: CellStates, *, grade: bool) -> None:
+async def check_image(cell: Cell, gate: PreflightGate, states: CellStates, *, grade: bool) -> None:
     """Check the local image of a cell with work to do, if the experiment asks for it.
 
     Raises:

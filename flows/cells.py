@@ -18,9 +18,9 @@ from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.models import refuse_unusable_models
 from flows.experiments.plan import Plan, prepare
-from flows.experiments.shares import Part, Share, Source, opened
+from flows.experiments.shares import CellSource, ShardPart, Share, opened
 from flows.experiments.stop import Stop
-from flows.images.preflight import Gate, PreflightFailed
+from flows.images.preflight import PreflightFailed, PreflightGate
 from flows.images.schedule import Placing, scheduled
 from flows.server.processes import ProcessDied, begin_server, in_process
 from flows.server.shards import lease_name, mark_crashed
@@ -53,7 +53,7 @@ class Ran:
 
 
 async def run_shard(
-    experiment: Experiment, lake: str | None, part: Part, how: How, run: UUID, *, stop: Stop
+    experiment: Experiment, lake: str | None, part: ShardPart, how: How, run: UUID, *, stop: Stop
 ) -> Ran:
     """Run cells of a queue until none is left. Return their numbers.
 
@@ -81,7 +81,7 @@ async def run_shard(
 
 
 async def run_cells(
-    plan: Plan, source: Source, how: How, stop: Stop, limit: Limit = nullcontext
+    plan: Plan, source: CellSource, how: How, stop: Stop, limit: Limit = nullcontext
 ) -> Ran:
     """Run cells until none is left. Return their numbers.
 
@@ -108,7 +108,7 @@ class _Shard:
     def __init__(
         self,
         plan: Plan,
-        source: Source,
+        source: CellSource,
         how: How,
         stop: Stop,
         states: CellStates,
@@ -118,7 +118,7 @@ class _Shard:
         self.ran = Ran()
         self._source, self._how, self._stop, self._states = source, how, stop, states
         self._placing, self._limit = placing, limit
-        self._gate = Gate(plan.lake)
+        self._gate = PreflightGate(plan.lake)
         self._slots = asyncio.Semaphore(how.concurrency)
         self._do = solve_and_grade if how.grade else solve_only
         self._with_litellm = plan.experiment.needs_litellm

@@ -29,7 +29,7 @@ from flows.experiments.records import patch_sha256
 from flows.experiments.stop import Stop
 from flows.jobs import body, choosing, commits, publishing, rows, verification
 from flows.jobs.automation import tell_automation
-from flows.jobs.choosing import Candidate
+from flows.jobs.choosing import CandidatePatch
 from flows.jobs.placing import placed
 from flows.jobs.preparing import Prepared, prepare
 from flows.jobs.request import Request
@@ -221,7 +221,9 @@ def published(prepared: Prepared, row: Row, store: Lake) -> Row:
     return rows.update(store, row, state="done", detail="")
 
 
-async def _candidates(prepared: Prepared, place: Place, store: Lake, stop: Stop) -> list[Candidate]:
+async def _candidates(
+    prepared: Prepared, place: Place, store: Lake, stop: Stop
+) -> list[CandidatePatch]:
     """Return the patches of all arms, verified.
 
     Raises:
@@ -247,7 +249,7 @@ async def _candidates(prepared: Prepared, place: Place, store: Lake, stop: Stop)
         raise min(others, key=lambda error: isinstance(error, Waiting))
     if len(failed) == len(cells):
         raise IncompleteRun(f"{failed[0]}; run again with a larger --budget to continue")
-    return [each for each in ended if isinstance(each, Candidate)]
+    return [each for each in ended if isinstance(each, CandidatePatch)]
 
 
 async def _base(prepared: Prepared, place: Place, store: Lake) -> verification.State:
@@ -258,13 +260,13 @@ async def _base(prepared: Prepared, place: Place, store: Lake) -> verification.S
     return verification.State.of(found)
 
 
-async def _candidate(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) -> Candidate:
+async def _candidate(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) -> CandidatePatch:
     """Return the patch of one arm with its verdict."""
     solve = partial(solve_only, cell, store, stop=stop)
     attempt_id = await in_turn(solve, cell.label, store, stop)
     [attempt] = store.read("attempts", *cell.partition, attempt_id)
     [prediction] = store.read("predictions", *cell.partition, attempt_id)
-    made = partial(Candidate, cell.arm.name, prediction["model_patch"], attempt)
+    made = partial(CandidatePatch, cell.arm.name, prediction["model_patch"], attempt)
     stop.check()
     judged = await judge(prepared, cell.place, store, prediction["model_patch"])
     evidence = judged.evidence | {"agent_verdict": attempt["agent_verdict"]}
@@ -284,7 +286,7 @@ async def judge(prepared: Prepared, place: Place, store: Lake, patch: str) -> Ju
     return verification.judged(base, After.of(content))
 
 
-def _chosen(prepared: Prepared, row: Row, candidates: list[Candidate], store: Lake) -> Row:
+def _chosen(prepared: Prepared, row: Row, candidates: list[CandidatePatch], store: Lake) -> Row:
     """Write the best patch into the row of the job. Return the new row.
 
     Raises:

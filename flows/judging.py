@@ -15,7 +15,7 @@ from eval import grading
 from eval.audit import (
     Audit,
     AuditedVerdict,
-    Results,
+    GradingResults,
     audit,
     audited_verdict,
     differences,
@@ -75,7 +75,7 @@ async def grade_again(
     _raise_if_broken(evaluation)
     experiment, arm, unit = where
     [row] = lake.read("evaluations", experiment, arm, unit)
-    first = Results(
+    first = GradingResults(
         row["outcome"], frozenset(row["fail_to_pass_success"] + row["pass_to_pass_success"])
     )
     found = [*audited.reasons, *differences(first, results(evaluation))]

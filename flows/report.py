@@ -21,7 +21,7 @@ from flows.storage import bindings, report_files
 from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
-    from reports.types import Cell, Report
+    from reports.types import Report, ReportCell
 
 SERVED = "DURABENCH_REPORTS_URL"
 """Variable with the address under which a web server or an object store serves `reports` of the
@@ -128,13 +128,13 @@ async def _publish_history(lake: Lake, experiment: str, lake_id: str) -> None:
         )
 
 
-def most_telling(cells: "Iterable[Cell]") -> "list[Cell]":
+def most_telling(cells: "Iterable[ReportCell]") -> "list[ReportCell]":
     """Return the cells of the table: broken ones first, then suspect ones, then the most expensive.
 
     Cells without any work come last. Return at most SHOWN_CELLS.
     """
 
-    def order(cell: "Cell") -> tuple[int, bool, float]:
+    def order(cell: "ReportCell") -> tuple[int, bool, float]:
         return _ATTENTION.get(cell.state, 2), not cell.is_suspect, -(cell.cost_usd or 0.0)
 
     return sorted(cells, key=order)[:SHOWN_CELLS]
@@ -146,7 +146,7 @@ def _title(built: "Report") -> str:
     return f"{built.source.experiment}: {shown} of {planned} cells, what needs attention first"
 
 
-def _row(cell: "Cell") -> dict[str, Any]:
+def _row(cell: "ReportCell") -> dict[str, Any]:
     detail = cell.reason or cell.detail or ""
     return {
         "arm": cell.arm,

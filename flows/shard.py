@@ -16,7 +16,7 @@ from flows.cells import How, Ran, run_shard
 from flows.errors import UsageError
 from flows.experiments.cell_state import REFUSED
 from flows.experiments.declaration import Experiment
-from flows.experiments.shares import Part
+from flows.experiments.shares import ShardPart
 from flows.server.api import settle
 from flows.server.processes import ProcessDied, begin_server, in_process
 from flows.server.shards import was_given_up
@@ -67,7 +67,7 @@ async def shard(
         return Failed(name=REFUSED, message=str(error))
     if await was_given_up(UUID(flow_run.id)):
         return Cancelled(message="Another shard had taken its place before it began.")
-    part = Part(queue, number - 1, shards, most)
+    part = ShardPart(queue, number - 1, shards, most)
     how = How(concurrency, grade)
     async with graceful_stop() as stop:
         try:

@@ -15,7 +15,7 @@ from flows.experiments.cell_state import CellStates
 from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import prepare
-from flows.images.preflight import Gate, PreflightFailed
+from flows.images.preflight import PreflightFailed, PreflightGate
 from flows.images.schedule import scheduled
 from flows.server.given import declared, name_run
 from flows.server.logs import brief, run_log
@@ -76,7 +76,7 @@ async def solve(
                 scheduled([cell], dataset, images, plan.lake, known, stop) as placed,
                 placed(cell) as there,
             ):
-                await check_image(there, Gate(plan.lake), states, grade=grade)
+                await check_image(there, PreflightGate(plan.lake), states, grade=grade)
                 return await (solve_and_grade if grade else solve_only)(there, plan.lake, stop=stop)
 
         try:

@@ -162,7 +162,7 @@ class CallUse:
 
 
 @dataclass(frozen=True)
-class ToolUse:
+class ToolUsage:
     """One arm's uses of one tool, over the attempts that count and have steps."""
 
     arm: str
@@ -183,7 +183,7 @@ class Breakdowns:
     costs: tuple[CostSpread, ...]
     """Costs of the arms that have any above 0."""
     calls: tuple[CallUse, ...]
-    tools: tuple[ToolUse, ...]
+    tools: tuple[ToolUsage, ...]
 
     @cached_property
     def by_arms(self) -> InstancesByArms:

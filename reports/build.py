@@ -43,7 +43,7 @@ from reports.rendering.notes import write_notes
 from reports.rendering.order import MANY_ARMS
 from reports.rendering.sharing import sharing_notes
 from reports.rendering.trajectories import find_trajectories
-from reports.types import ArmSummary, Pair, Report, Resources, Role, Source
+from reports.types import ArmSummary, ContainerResources, Pair, Provenance, Report, Role
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -142,7 +142,7 @@ def build(
     return replace(report, trajectories=find_trajectories(lake, report))
 
 
-def _read_source(connection: DuckDBPyConnection, experiment: str) -> Source:
+def _read_source(connection: DuckDBPyConnection, experiment: str) -> Provenance:
     rows = read_rows(connection, "from marts.source")
     if not rows:
         raise ReportError(f"experiment {experiment!r} has no declaration in the lake: run it again")
@@ -151,7 +151,7 @@ def _read_source(connection: DuckDBPyConnection, experiment: str) -> Source:
         raise ReportError(f"experiment {experiment!r} plans no instance: nothing to report")
     plan, later_plans = read_plans(connection)
     times = [row["last_attempt_utc"], row["last_evaluation_utc"]]
-    return Source(
+    return Provenance(
         experiment=experiment,
         dataset=row["dataset"],
         dataset_digest=row["dataset_digest"],
@@ -171,11 +171,11 @@ def _read_source(connection: DuckDBPyConnection, experiment: str) -> Source:
     )
 
 
-def _read_resources(connection: DuckDBPyConnection) -> tuple[Resources, ...]:
-    names = [field.name for field in fields(Resources)]
+def _read_resources(connection: DuckDBPyConnection) -> tuple[ContainerResources, ...]:
+    names = [field.name for field in fields(ContainerResources)]
     order = ", ".join(f"{name} nulls last" for name in names)
     rows = read_rows(connection, f"from marts.resources order by {order}")
-    return tuple(Resources(**{name: row[name] for name in names}) for row in rows)
+    return tuple(ContainerResources(**{name: row[name] for name in names}) for row in rows)
 
 
 def _merge_versions(row: dict[str, Any]) -> Mapping[str, str]:
@@ -190,7 +190,7 @@ def _merge_versions(row: dict[str, Any]) -> Mapping[str, str]:
 
 def _first_pair(
     arms: tuple[ArmSummary, ...],
-    source: Source,
+    source: Provenance,
     baseline: str | None,
     candidate: str | None,
 ) -> tuple[Pair | None, Role]:
@@ -209,7 +209,7 @@ def _first_pair(
     return pair, "chosen" if role == "exploratory" else role
 
 
-def _latest_primary(source: Source, names: list[str]) -> Pair | None:
+def _latest_primary(source: Provenance, names: list[str]) -> Pair | None:
     """Return the latest declared primary comparison whose arms still exist."""
     plans = (source.plan, *source.later_plans)
     declared = [plan.primary for plan in plans if plan.primary and set(plan.primary) <= set(names)]

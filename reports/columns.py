@@ -28,7 +28,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class LakeTable:
     """One table: the grain of a row, and its columns except the two of the path."""
 
     name: str
@@ -81,7 +81,7 @@ _USAGE = tuple(
     )
 )
 
-ATTEMPTS = Table(
+ATTEMPTS = LakeTable(
     "attempts",
     "one try at a cell (experiment × arm × instance × repeat)",
     (
@@ -267,7 +267,7 @@ ATTEMPTS = Table(
     ),
 )
 
-LLM_CALLS = Table(
+LLM_CALLS = LakeTable(
     "llm_calls",
     "one answered model call; of a command arm, those of the last run",
     (
@@ -290,7 +290,7 @@ LLM_CALLS = Table(
     ),
 )
 
-STEPS = Table(
+STEPS = LakeTable(
     "steps",
     "one step of an attempt: a model call, a command, an action or an event",
     (
@@ -318,7 +318,7 @@ STEPS = Table(
     ),
 )
 
-PREDICTIONS = Table(
+PREDICTIONS = LakeTable(
     "predictions",
     "one patch, in the format of the official harness",
     (
@@ -341,7 +341,7 @@ PREDICTIONS = Table(
     ),
 )
 
-EVALUATIONS = Table(
+EVALUATIONS = LakeTable(
     "evaluations",
     "one grading of one prediction",
     (
@@ -373,7 +373,7 @@ EVALUATIONS = Table(
     ),
 )
 
-DECISIONS = Table(
+DECISIONS = LakeTable(
     "decisions",
     "one experiment that ended early, as its `stop_when` declares; arm is the candidate",
     (
@@ -389,7 +389,7 @@ DECISIONS = Table(
     ),
 )
 
-EXPERIMENTS = Table(
+EXPERIMENTS = LakeTable(
     "experiments",
     "one declared arm of one experiment, as declared when the run began",
     (
@@ -462,7 +462,7 @@ EXPERIMENTS = Table(
     ),
 )
 
-PREFLIGHTS = Table(
+PREFLIGHTS = LakeTable(
     "preflights",
     "one check of one image, valid as long as image and row are the same",
     (
@@ -479,7 +479,7 @@ PREFLIGHTS = Table(
     ),
 )
 
-IMAGES = Table(
+IMAGES = LakeTable(
     "images",
     "the last pull or build of one image on this machine",
     (
@@ -510,7 +510,7 @@ IMAGES = Table(
     ),
 )
 
-JOBS = Table(
+JOBS = LakeTable(
     "jobs",
     "the last known state of one job: a task in a repository, solved and verified",
     (

@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from reports.columns import PARTITION, SHARED_TABLES, TABLES, Column, Table
+from reports.columns import PARTITION, SHARED_TABLES, TABLES, Column, LakeTable
 
 DOCUMENT = Path(__file__).parent / "TABLES.md"
 
@@ -27,7 +27,7 @@ def tables_markdown() -> str:
     return "\n".join([_INTRODUCTION, *(_section(table) for table in tables)])
 
 
-def _section(table: Table) -> str:
+def _section(table: LakeTable) -> str:
     rows = "\n".join(_row(column) for column in table.columns)
     return (
         f"## {table.name}\n\nOne row is {table.grain}.\n\n"

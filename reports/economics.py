@@ -28,7 +28,7 @@ LEFT_OUT: Mapping[LeftOut, str] = {
 
 
 @dataclass(frozen=True)
-class Place:
+class FrontierPlace:
     """Place of one option among several that cost and achieve something."""
 
     standing: Standing
@@ -174,7 +174,7 @@ class Leader:
 
 
 @dataclass(frozen=True)
-class Budget:
+class BudgetComparison:
     """The arms under limits of one kind."""
 
     kind: BudgetKind

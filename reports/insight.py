@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Drawn:
+class GraphStep:
     """One step of a graph."""
 
     place: str
@@ -17,7 +17,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Finding:
+class DiagnosisPart:
     """One part of a diagnosis."""
 
     title: str
@@ -32,6 +32,6 @@ class Finding:
 class Insight:
     """The graph of one attempt, and the findings about its failure."""
 
-    graph: tuple[Drawn, ...]
-    findings: tuple[Finding, ...]
+    graph: tuple[GraphStep, ...]
+    findings: tuple[DiagnosisPart, ...]
     """Empty for a resolved attempt."""

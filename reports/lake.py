@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from reports.columns import PARTITION, SHARED_TABLES, TABLES
 from reports.errors import ReportError
-from reports.sources import SESSION, Source, literal_glob
+from reports.sources import SESSION, TableFiles, literal_glob
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -204,17 +204,21 @@ def _require(experiment: str, lake: Path | UPath) -> None:
         raise ReportError(f"no experiment {experiment!r} in {lake}; {near(experiment, known)}")
 
 
-def _sources(lake: Path | UPath, experiment: str) -> list[Source]:
+def _sources(lake: Path | UPath, experiment: str) -> list[TableFiles]:
     """Return the files that the views of an experiment read."""
     own = [
-        Source(table, PARTITION, lake / table.name / f"experiment={experiment}", "arm=*/*.parquet")
+        TableFiles(
+            table, PARTITION, lake / table.name / f"experiment={experiment}", "arm=*/*.parquet"
+        )
         for table in TABLES.values()
     ]
-    shared = [Source(table, (), lake / table.name, "*.parquet") for table in SHARED_TABLES.values()]
+    shared = [
+        TableFiles(table, (), lake / table.name, "*.parquet") for table in SHARED_TABLES.values()
+    ]
     return [*own, *shared]
 
 
-def _declare(connection: DuckDBPyConnection, source: Source) -> None:
+def _declare(connection: DuckDBPyConnection, source: TableFiles) -> None:
     """Create an empty table of the declared types."""
     import pyarrow as pa
 
@@ -224,14 +228,14 @@ def _declare(connection: DuckDBPyConnection, source: Source) -> None:
     connection.unregister("declaration")
 
 
-def _create_view(connection: DuckDBPyConnection, source: Source, *, is_empty: bool) -> None:
+def _create_view(connection: DuckDBPyConnection, source: TableFiles, *, is_empty: bool) -> None:
     pattern = f"{literal_glob(str(source.folder))}/{source.files}"
     scanned = [] if is_empty else [f"from {source.scan([pattern])}"]
     connection.execute(f"create view {source.table.name} as {source.rows(*scanned)}")
 
 
 def _create_table(
-    connection: DuckDBPyConnection, source: Source, files: Sequence[Path | UPath]
+    connection: DuckDBPyConnection, source: TableFiles, files: Sequence[Path | UPath]
 ) -> None:
     """Read very many files, a few at a time."""
     connection.execute("set threads = 1")  # more take twice the processor time for small files

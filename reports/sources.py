@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from upath import UPath
 
-    from reports.columns import Table
+    from reports.columns import LakeTable
 
 SESSION = "set timezone = 'UTC'; set parquet_metadata_cache = true"
 """Settings that each cursor needs. It does not inherit those of its connection."""
 
 
 @dataclass(frozen=True)
-class Source:
+class TableFiles:
     """The files of a table below a folder."""
 
-    table: Table
+    table: LakeTable
     partition: tuple[str, ...]
     folder: Path | UPath
     files: str

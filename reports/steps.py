@@ -45,7 +45,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Spent:
+class CallPrice:
     """The tokens and the price of a model call. None is unknown."""
 
     input_tokens: int | None
@@ -83,7 +83,7 @@ class StepView:
     outcome: str = ""
     messages: tuple[Said, ...] = ()
     """New messages to the model. Its own replies are the results of earlier steps."""
-    spent: Spent | None = None
+    spent: CallPrice | None = None
     """None for a step without a model call."""
 
     @property
@@ -106,7 +106,7 @@ def of_row(row: dict[str, Any], call: dict[str, Any] | None) -> StepView:
     if cut_off:
         return of_work(origin, request, None, f"cut off: {cut_off}")
     if call is not None:
-        spent = Spent(
+        spent = CallPrice(
             call["input_tokens"],
             call["output_tokens"],
             call["cache_read_tokens"],
@@ -126,7 +126,7 @@ def of_call(
     role: str,
     request: dict[str, Any],
     message: dict[str, Any],
-    spent: Spent | None,
+    spent: CallPrice | None,
 ) -> StepView:
     """Return a model call for display."""
     used = [_used(name, arguments) for name, arguments in _calls(message)]
@@ -284,7 +284,7 @@ def _readable(text: str) -> str:
     return _FENCED_JSON.sub(shown, text)
 
 
-def _spent(spent: Spent) -> Iterator[str]:
+def _spent(spent: CallPrice) -> Iterator[str]:
     cached = f" ({count(spent.cache_read_tokens)} cached)" if spent.cache_read_tokens else ""
     if spent.input_tokens is None or spent.output_tokens is None:
         yield "tokens unknown"

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from reports.breakdowns import Breakdowns, Strip
-from reports.economics import Budget, Costs, Worth
+from reports.economics import BudgetComparison, Costs, Worth
 from reports.estimates import Estimate as Estimate
 from reports.estimates import Interval as Interval
 from reports.gradings import Gradings
@@ -54,7 +54,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Plan:
+class AnalysisPlan:
     """The declared analysis."""
 
     primary: Pair | None = None
@@ -83,7 +83,7 @@ class Plan:
             return "declared"
         return "exploratory"
 
-    def is_same_as(self, other: "Plan") -> bool:
+    def is_same_as(self, other: "AnalysisPlan") -> bool:
         """Return True if both plan the same analysis.
 
         The direction of the primary comparison matters only with a margin.
@@ -331,7 +331,7 @@ class Resampled:
     ratio_of_costs_per_resolved: Estimate | None
 
 
-class Cell(NamedTuple):
+class ReportCell(NamedTuple):
     """One planned cell and the attempt that counts for it.
 
     A report may hold many of them, so they are tuples.
@@ -377,7 +377,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Resources:
+class ContainerResources:
     """Limits of containers; None where an older release did not record them. 1 GB is 2^30 bytes."""
 
     memory_gb: float | None
@@ -387,7 +387,7 @@ class Resources:
 
 
 @dataclass(frozen=True)
-class Source:
+class Provenance:
     """Provenance of the numbers. Times are UTC."""
 
     experiment: str
@@ -400,14 +400,14 @@ class Source:
     instances: int
     repeats: int
     environment: str
-    resources: tuple[Resources, ...]
+    resources: tuple[ContainerResources, ...]
     """The limits that containers had. More than one set if rows ask for more, or if they changed.
     Empty without containers."""
     unequal_resources: int
     """Instances whose attempts, or whose gradings, had different limits."""
-    plan: Plan
+    plan: AnalysisPlan
     """The plan declared before the first result. Nothing else counts as declared."""
-    later_plans: tuple[Plan, ...]
+    later_plans: tuple[AnalysisPlan, ...]
     """Changes of the plan after results existed, by time."""
     first_attempt: datetime | None
     last_activity: datetime | None
@@ -420,7 +420,7 @@ class Source:
 class Report:
     """The content of Markdown, page and terminal output, in order of importance."""
 
-    source: Source
+    source: Provenance
     audits: tuple[AuditFailure, ...]
     notes: tuple[Note, ...]
     arms: tuple[ArmSummary, ...]
@@ -431,7 +431,7 @@ class Report:
     """Resampling of the first comparison, or None if there is no comparison."""
     non_inferiority: NonInferiority | None
     """Test against the margin. None unless the first comparison is primary and has a margin."""
-    cells: tuple[Cell, ...]
+    cells: tuple[ReportCell, ...]
     """The cells that may be shown one by one, by instance, repeat and arm in declared order: the
     first ones, those of the leading pair, and those that need attention."""
     strips: tuple[Strip, ...]
@@ -446,7 +446,7 @@ class Report:
     """The arms by cost and resolution together."""
     unknown_costs: tuple[ArmUnknowns, ...]
     """Arms of which some costs are unknown, in declared order."""
-    budgets: tuple[Budget, ...]
+    budgets: tuple[BudgetComparison, ...]
     """The arms under limits of cost and of calls. Without known amounts, a kind is absent."""
     strata: tuple[OrderStratum, ...]
     """Results by the position of the arm among the arms. Empty if no position is known."""

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from agent.index.languages import name_of_language
 from agent.index.syntax import DefinitionSyntax, Import, Kind, Syntax, read_syntax
-from agent.index.uses import Binding, Reference, read_bindings, read_references
+from agent.index.uses import VariableBinding, Reference, read_bindings, read_references
 from agent.testfiles import read_test_files
 
 
@@ -35,7 +35,7 @@ class Files:
         """Return the definitions and imports of a file."""
         return read_syntax(_language(path), self.texts[path])
 
-    def bindings(self, path: str) -> Mapping[str, Sequence[Binding]]:
+    def bindings(self, path: str) -> Mapping[str, Sequence[VariableBinding]]:
         """Return the values of a file's variables by scope and name."""
         return read_bindings(_language(path), self.texts[path])
 

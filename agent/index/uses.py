@@ -26,7 +26,7 @@ _FEW = 64
 _RECEIVERS = ("self", "this", "cls")
 
 
-class Binding(NamedTuple):
+class VariableBinding(NamedTuple):
     """The value of a variable, as seen from a scope."""
 
     chain: Chain
@@ -44,7 +44,7 @@ class Reference(NamedTuple):
 
 
 @lru_cache(maxsize=_CACHED_BINDINGS)
-def read_bindings(language: str, text: str) -> Mapping[str, Sequence[Binding]]:
+def read_bindings(language: str, text: str) -> Mapping[str, Sequence[VariableBinding]]:
     """Return the values of variables by scope and name, such as `main.reader`.
 
     There is none if one of them is unknown. `main()` is what `main` returns.
@@ -53,7 +53,7 @@ def read_bindings(language: str, text: str) -> Mapping[str, Sequence[Binding]]:
     if tree is None:
         return {}
     syntax = read_syntax(language, text)
-    found: dict[str, list[Binding]] = {}
+    found: dict[str, list[VariableBinding]] = {}
     unknown: set[str] = set()
     for match in find_matches(load_language(language).bindings, tree):
         for name, value in _bindings(tree, match, syntax):
@@ -128,13 +128,15 @@ def _read_uses(
     return uses, calls, skipped
 
 
-def _bindings(tree: Tree, match: Match, syntax: Syntax) -> Iterator[tuple[str, Binding | None]]:
+def _bindings(
+    tree: Tree, match: Match, syntax: Syntax
+) -> Iterator[tuple[str, VariableBinding | None]]:
     """Yield the names that a match binds and their values, an empty chain for none yet."""
     chain = _value(tree, match)
     for kind in ("variable", "function", "attribute", "rest"):
         for node in match.get(kind, ()):
             scope = syntax.around(node.start_byte, is_bound=True)
-            value = None if chain is None else Binding(chain, scope)
+            value = None if chain is None else VariableBinding(chain, scope)
             receiver = tree.text(match["receiver"][0]) if "receiver" in match else "self"
             if kind in ("variable", "rest"):
                 yield join(scope, tree.text(node)), value

@@ -8,12 +8,12 @@ from pydantic import ConfigDict, Field, model_validator
 from flows.experiments import declaration
 from flows.experiments.arms import ArmSpec
 from flows.experiments.declaration import Experiment
-from flows.experiments.secret_kinds import Readable
+from flows.experiments.secret_kinds import ReadableValues
 from flows.jobs.request import Request
 from reports.visible import is_blank
 
 
-class Talk(Readable):
+class Talk(ReadableValues):
     """The beginning of a chat. It holds no token: workers take that from their environment."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -97,7 +97,7 @@ def carry_on(attempt: str, lake_path: str | None) -> None:
 def until_answered(mailbox: Mailbox, sent: InboxMessage, lake: Lake) -> None:
     """Carry an attempt on in this process until it has answered a message, and print the answer."""
     with prefect_api():
-        work = Work(mailbox, lake)
+        work = ChatWork(mailbox, lake)
 
         async def answered() -> None:
             work.begin()
@@ -130,7 +130,7 @@ def _talk(mailbox: Mailbox, lake: Lake, prompt: Prompt) -> None:
                 show(f"`durabench chat {mailbox.attempt_id[:12]}` continues it", "dim")
 
 
-class Work:
+class ChatWork:
     """The flow that carries an attempt on in this process, one run after another."""
 
     def __init__(
@@ -211,7 +211,7 @@ class Chat:
 
     def __init__(self, mailbox: Mailbox, lake: Lake, prompt: Prompt) -> None:
         self._mailbox, self._lake, self._prompt = mailbox, lake, prompt
-        self._work = Work(mailbox, lake, self._show_step, self._show_text)
+        self._work = ChatWork(mailbox, lake, self._show_step, self._show_text)
         self._streamed = ""
         """The text of the model call in flight, or of the last one."""
         self._is_in_line = False

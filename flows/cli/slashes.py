@@ -20,7 +20,7 @@ _NOTHING: Sent = None, ""
 
 
 @dataclass(frozen=True)
-class Asked:
+class SlashCommand:
     """A command with what follows it."""
 
     rest: str
@@ -37,10 +37,10 @@ async def carry_out(line: str, mailbox: Mailbox, lake: Lake) -> Sent:
     name, _, rest = line.partition(" ")
     if name not in _COMMANDS:
         raise UsageError(f"there is no {name}: type one of {', '.join(_COMMANDS)}")
-    return await _COMMANDS[name][1](Asked(rest.strip(), mailbox, lake))
+    return await _COMMANDS[name][1](SlashCommand(rest.strip(), mailbox, lake))
 
 
-async def _scenarios(asked: Asked) -> Sent:
+async def _scenarios(asked: SlashCommand) -> Sent:
     from flows.experiments import scenarios
 
     for name in scenarios.NAMES:
@@ -48,26 +48,26 @@ async def _scenarios(asked: Asked) -> Sent:
     return _NOTHING
 
 
-async def _scenario(asked: Asked) -> Sent:
+async def _scenario(asked: SlashCommand) -> Sent:
     place = json.loads(asked.mailbox.attempt.spec)["environment"]
     # In a thread: the scenario runs an event loop of its own.
     await asyncio.to_thread(tracing.scenarios, asked.rest, str(asked.lake.root), place)
     return _NOTHING
 
 
-async def _history(asked: Asked) -> Sent:
+async def _history(asked: SlashCommand) -> Sent:
     everything = asked.rest == "--all"
     messages.history(asked.lake, asked.mailbox.attempt_id, everything=everything)
     return _NOTHING
 
 
-async def _tree(asked: Asked) -> Sent:
+async def _tree(asked: SlashCommand) -> Sent:
     root = str(asked.lake.root)
     tracing.trace(asked.mailbox.attempt_id, root, full=False, follow=False, as_tree=True)
     return _NOTHING
 
 
-async def _cost(asked: Asked) -> Sent:
+async def _cost(asked: SlashCommand) -> Sent:
     account = asked.mailbox.journal.account(asked.mailbox.attempt_id)
     unknown = f", {account.unpriced_calls} of unknown price" if account.unpriced_calls else ""
     billed = "cost unknown" if account.billed_usd is None else f"${account.billed_usd:,.4f}"
@@ -75,21 +75,21 @@ async def _cost(asked: Asked) -> Sent:
     return _NOTHING
 
 
-async def _help(asked: Asked) -> Sent:
+async def _help(asked: SlashCommand) -> Sent:
     for name, (meaning, _) in _COMMANDS.items():
         show(f"{name:<12} {meaning}")
     show("Ctrl-C ends the turn, Ctrl-D leaves the chat.")
     return _NOTHING
 
 
-def _message(kind: MessageKind) -> Callable[[Asked], Awaitable[Sent]]:
-    async def sent(asked: Asked) -> Sent:
+def _message(kind: MessageKind) -> Callable[[SlashCommand], Awaitable[Sent]]:
+    async def sent(asked: SlashCommand) -> Sent:
         return kind, asked.rest
 
     return sent
 
 
-_COMMANDS: dict[str, tuple[str, Callable[[Asked], Awaitable[Sent]]]] = {
+_COMMANDS: dict[str, tuple[str, Callable[[SlashCommand], Awaitable[Sent]]]] = {
     "/scenarios": ("lists scripted attempts", _scenarios),
     "/scenario": ("NAME runs one of them", _scenario),
     "/history": ("shows what was said; --all with the results of tools", _history),

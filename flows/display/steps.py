@@ -4,7 +4,7 @@ from agent.models.protocol import ModelReply
 from agent.session.steps import ActionResult, CutOff, Step
 from agent.workspaces.protocol import CommandResult
 from flows.display.terminal import fitted
-from reports.steps import Origin, Spent, StepView, of_action, of_call, of_exit, of_work
+from reports.steps import CallPrice, Origin, StepView, of_action, of_call, of_exit, of_work
 
 _LEAST_SUMMARY, _LEAST_PLACE = 20, 8
 """Minimum columns for a step's summary and for its location, on any terminal width."""
@@ -17,7 +17,7 @@ def of_step(step: Step) -> StepView:
     )
     match step.result:
         case ModelReply(message=message, usage=usage):
-            spent = Spent(
+            spent = CallPrice(
                 usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cost_usd
             )
             return of_call(origin, step.request.get("role", ""), step.request, message, spent)

@@ -37,7 +37,7 @@ _NOWHERE = {"name": "openai/gpt-4o", "api_base": "http://127.0.0.1:9/v1", "max_r
 
 
 @dataclass(frozen=True)
-class Gate:
+class AdmissionGate:
     """One condition for admission."""
 
     name: str
@@ -79,7 +79,7 @@ class _Guide:
 
 async def admit(
     recipe: str, environment: str, release: str | None = None
-) -> tuple[Recipe, list[Gate]]:
+) -> tuple[Recipe, list[AdmissionGate]]:
     """Run a recipe with a model that costs nothing, and with one that does not answer.
 
     Raises:
@@ -100,10 +100,12 @@ async def admit(
     stated, wanted = told["agent_version"], chosen.version
     seen = "".join([*guide.seen, outcome.patch, outcome.detail])
     return chosen, [
-        Gate("solved", bool(outcome.patch), _line(f"{outcome.status}, {outcome.detail}")),
-        Gate("metered", guide.calls > 0, f"{guide.calls} model calls"),
-        Gate("version", bool(wanted) and wanted in stated, f"{stated!r}, recipe {wanted!r}"),
-        Gate("no key inside", _CANARY not in seen, _WAYS[_LOOKED in seen]),
+        AdmissionGate("solved", bool(outcome.patch), _line(f"{outcome.status}, {outcome.detail}")),
+        AdmissionGate("metered", guide.calls > 0, f"{guide.calls} model calls"),
+        AdmissionGate(
+            "version", bool(wanted) and wanted in stated, f"{stated!r}, recipe {wanted!r}"
+        ),
+        AdmissionGate("no key inside", _CANARY not in seen, _WAYS[_LOOKED in seen]),
         await _ends_as_infrastructure(cell),
     ]
 
@@ -136,17 +138,17 @@ async def _run(cell: Cell, model: Model, attempt_id: str) -> Outcome:
         return await ARMS["command"].solve(cell.task, session, cell.arm.options)
 
 
-async def _ends_as_infrastructure(cell: Cell) -> Gate:
+async def _ends_as_infrastructure(cell: Cell) -> AdmissionGate:
     """Check that an unreachable provider never ends as an empty patch."""
     name = "provider away"
     try:
         with _canary():
             outcome = await _run(cell, models.build(models.parse(_NOWHERE), cell.task, 0), "away")
     except InfrastructureError as error:
-        return Gate(name, True, _line(f"infrastructure: {error}"))
+        return AdmissionGate(name, True, _line(f"infrastructure: {error}"))
     except AgentError as error:
-        return Gate(name, False, _line(f"{type(error).__name__}: {error}"))
-    return Gate(name, False, _line(f"ended as {outcome.status}: {outcome.detail}"))
+        return AdmissionGate(name, False, _line(f"{type(error).__name__}: {error}"))
+    return AdmissionGate(name, False, _line(f"ended as {outcome.status}: {outcome.detail}"))
 
 
 def _line(text: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from agent.journal import RecordedStep
 from agent.journal.blobs import Blobs
 from eval import patches
-from eval.patches import Change
+from eval.patches import FileInPatch
 
 Lines = tuple[tuple[str, ...], tuple[str, ...]]
 """Removed and added lines of one file."""
@@ -68,7 +68,7 @@ def _text(delta: bytes) -> str:
     return delta.decode("utf-8", "replace")
 
 
-def _read(patch: str) -> list[Change]:
+def _read(patch: str) -> list[FileInPatch]:
     """Return the changes of a patch; none if it cannot be parsed, as binary ones cannot."""
     try:
         return patches.read(patch)
@@ -76,5 +76,5 @@ def _read(patch: str) -> list[Change]:
         return []
 
 
-def _lines(change: Change) -> Lines:
+def _lines(change: FileInPatch) -> Lines:
     return change.removed, change.added

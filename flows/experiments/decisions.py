@@ -20,7 +20,7 @@ _DIGITS = 16
 
 
 @dataclass(frozen=True)
-class Decision:
+class StopDecision:
     """The evidence with which an experiment ended."""
 
     arm: str
@@ -43,7 +43,7 @@ class Monitor:
 
     def __init__(self, plan: Plan, digest: str = "") -> None:
         """Use `of`. `digest` is that of the declaration."""
-        self.decision: Decision | None = None
+        self.decision: StopDecision | None = None
         self._plan, self._unit, self._digest = plan, digest[:_DIGITS], digest
         self._rule, self._primary = plan.experiment.stop_when, plan.experiment.primary
         self._open, self._lead = Counter[str](), Counter[str]()
@@ -156,9 +156,9 @@ class Monitor:
         where = (self._plan.experiment.name, self._primary.candidate, self._unit)
         self._plan.lake.write("decisions", *where, [row])
 
-    def _read(self, row: Row) -> Decision:
+    def _read(self, row: Row) -> StopDecision:
         assert self._primary is not None, "the experiment was validated"
         arm, other = self._primary.candidate, self._primary.baseline
         if row["difference"] < 0:
             arm, other = other, arm
-        return Decision(arm, other, row["complete"], row["e_value"])
+        return StopDecision(arm, other, row["complete"], row["e_value"])

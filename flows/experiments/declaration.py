@@ -27,7 +27,7 @@ from flows.experiments.derived import derived_arms
 from flows.experiments.forms import RULES, number_fields
 from flows.experiments.gates import Gates
 from flows.experiments.resources import Resources
-from flows.experiments.secret_kinds import Readable
+from flows.experiments.secret_kinds import ReadableValues
 from flows.experiments.stop_when import StopWhen
 
 BUILT_IN = Path(__file__).parent
@@ -74,7 +74,7 @@ class Images(Declared):
     )
 
 
-class Comparison(Declared):
+class DeclaredComparison(Declared):
     """Two arms to compare. The order of the arms does not matter."""
 
     baseline: str = Field(description="name of the arm to compare with")
@@ -92,7 +92,7 @@ class Comparison(Declared):
         return frozenset({self.baseline, self.candidate})
 
 
-class Primary(Comparison):
+class Primary(DeclaredComparison):
     """The comparison that the experiment was designed for."""
 
     margin: float | None = Field(
@@ -104,7 +104,7 @@ class Primary(Comparison):
     )
 
 
-class Experiment(Readable, Declared):
+class Experiment(ReadableValues, Declared):
     """The arms, instances and settings of an experiment, declared before any result exists."""
 
     model_config = ConfigDict(json_schema_extra={"dependentSchemas": RULES})
@@ -170,7 +170,7 @@ class Experiment(Readable, Declared):
     primary: Primary | None = Field(
         default=None, description="the primary comparison, declared in advance"
     )
-    family: list[Comparison] = Field(
+    family: list[DeclaredComparison] = Field(
         default_factory=list,
         description="further declared comparisons; all others are exploratory",
     )
@@ -223,7 +223,7 @@ class Experiment(Readable, Declared):
             raise ValueError("a family needs a primary comparison: declare one")
         if self.stop_when and not self.primary:
             raise ValueError("stop_when needs a primary comparison: declare one")
-        declared: list[tuple[str, Comparison]] = []
+        declared: list[tuple[str, DeclaredComparison]] = []
         if self.primary:
             declared.append(("primary", self.primary))
         declared += [(f"family.{index}", pair) for index, pair in enumerate(self.family)]

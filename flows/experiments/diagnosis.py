@@ -19,7 +19,7 @@ from flows.experiments.changes import Written, differing, writers
 from flows.storage.journals import blobs, existing_journal
 from flows.storage.lake import Lake, Row
 from reports.format import plural
-from reports.insight import Drawn, Finding, Insight
+from reports.insight import DiagnosisPart, GraphStep, Insight
 
 _NAMED = 5
 """Tests, files and steps that one line names."""
@@ -108,13 +108,13 @@ def insights(lake: Lake) -> Callable[[str], Insight | None]:
     return of
 
 
-def drawn(graph: ExecutionStateGraph) -> tuple[Drawn, ...]:
+def drawn(graph: ExecutionStateGraph) -> tuple[GraphStep, ...]:
     """Return the steps of a graph with what they use."""
     uses: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
     for source, target, _ in graph.edges:
         uses[target].append(source)
     return tuple(
-        Drawn(node.id, node.state, node.label, tuple(uses[node.id])) for node in graph.nodes
+        GraphStep(node.id, node.state, node.label, tuple(uses[node.id])) for node in graph.nodes
     )
 
 
@@ -126,7 +126,7 @@ def label(step: RecordedStep) -> str:
     return f"{view.name} {view.did}".strip()
 
 
-def diagnose(subject: Subject, lake_path: str | None = None) -> tuple[Finding, ...]:
+def diagnose(subject: Subject, lake_path: str | None = None) -> tuple[DiagnosisPart, ...]:
     """Return what is known of an attempt's failure; nothing if it is resolved.
 
     Raises:
@@ -146,7 +146,7 @@ def diagnose(subject: Subject, lake_path: str | None = None) -> tuple[Finding, .
     )
 
 
-def _failed(subject: Subject) -> Finding:
+def _failed(subject: Subject) -> DiagnosisPart:
     verdict, row = subject.verdict, subject.row
     lines = []
     if verdict is None:
@@ -163,13 +163,13 @@ def _failed(subject: Subject) -> Finding:
     if row is not None:
         detail = f", {row['detail']}" if row["detail"] else ""
         lines.append(f"The attempt ended as {row['outcome']}{detail}.")
-    return Finding("Failures", tuple(lines))
+    return DiagnosisPart("Failures", tuple(lines))
 
 
-def _origin_of_lines(subject: Subject, written: Sequence[Written]) -> Finding:
+def _origin_of_lines(subject: Subject, written: Sequence[Written]) -> DiagnosisPart:
     title = "Origin of the lines"
     if not written:
-        return Finding(title, ("The attempt left no changed line.",))
+        return DiagnosisPart(title, ("The attempt left no changed line.",))
     lines, steps = [], []
     for one in _concerned(subject, written)[:_NAMED]:
         size = f"{one.path} (+{one.added} -{one.removed})"
@@ -180,7 +180,7 @@ def _origin_of_lines(subject: Subject, written: Sequence[Written]) -> Finding:
         asked = f", asked for by call {caller}" if caller else ""
         lines.append(f"{size}: step {one.step.place}, {_short(label(one.step))}{asked}")
         steps += [one.step.place, *([caller] if caller else [])]
-    return Finding(title, tuple(lines), tuple(dict.fromkeys(steps)))
+    return DiagnosisPart(title, tuple(lines), tuple(dict.fromkeys(steps)))
 
 
 def _concerned(subject: Subject, written: Sequence[Written]) -> list[Written]:
@@ -209,7 +209,7 @@ def _is_call(graph: ExecutionStateGraph, place: str) -> bool:
     return any(name.startswith("model:") for name in graph.get_node(place).reads)
 
 
-def _evidence(subject: Subject, written: Sequence[Written]) -> Finding:
+def _evidence(subject: Subject, written: Sequence[Written]) -> DiagnosisPart:
     """Return the tests that ran on the written lines, and what opened the gates."""
     title = "Evidence that let it pass"
     last = max((one.step.ordinal for one in written if one.step is not None), default=None)
@@ -224,7 +224,7 @@ def _evidence(subject: Subject, written: Sequence[Written]) -> Finding:
         lines.append("No test was run on these lines.")
     lines += _unseen(subject, runs)
     lines += _gates(subject.row)
-    return Finding(title, tuple(lines) or ("Nothing was left to judge.",), tuple(steps))
+    return DiagnosisPart(title, tuple(lines) or ("Nothing was left to judge.",), tuple(steps))
 
 
 def _is_test_run(step: RecordedStep) -> bool:
@@ -321,10 +321,10 @@ def _message(step: RecordedStep) -> Any:
     return json.loads(step.result.decode("utf-8", "surrogatepass")).get("message")
 
 
-def _difference(subject: Subject, other: Subject | None, found: _Differing | None) -> Finding:
+def _difference(subject: Subject, other: Subject | None, found: _Differing | None) -> DiagnosisPart:
     title = "First difference from a resolved attempt"
     if other is None:
-        return Finding(title, ("No other attempt at this instance is resolved.",))
+        return DiagnosisPart(title, ("No other attempt at this instance is resolved.",))
     lines = [f"{other.attempt.arm}, attempt {other.attempt.attempt_id[:12]}, is resolved."]
     if found is None:
         lines.append("Until this attempt ended, it gave the same replies.")
@@ -333,21 +333,21 @@ def _difference(subject: Subject, other: Subject | None, found: _Differing | Non
         lines.append(f"First other reply: step {step.place}, {_short(label(step))}: {found.how}")
     if paths := differing(subject.patch, other.patch):
         lines.append(f"Its patch differs in {_some(paths)}.")
-    return Finding(title, tuple(lines), () if found is None else (found.step.place,))
+    return DiagnosisPart(title, tuple(lines), () if found is None else (found.step.place,))
 
 
 def _next(
     subject: Subject, written: Sequence[Written], found: _Differing | None, lake_path: str | None
-) -> Finding:
+) -> DiagnosisPart:
     """Return the fork from the call that led to the difference, to the lines, or to the end."""
     title = "Forks to try"
     place = _turning_point(subject, written, found)
     if place is None:
-        return Finding(title, ("The attempt made no model call that could be made again.",))
+        return DiagnosisPart(title, ("The attempt made no model call that could be made again.",))
     words = ["durabench", "fork", subject.attempt.attempt_id, "--at", place]
     words += ["--lake", lake_path] if lake_path else []
     kept = next(at for at, step in enumerate(subject.steps) if step.place == place)
-    return Finding(
+    return DiagnosisPart(
         title,
         (
             f"Make call {place} again: {kept} of {plural(len(subject.steps), 'step')} are kept. "

@@ -19,7 +19,7 @@ from flows.storage.lake import Lake
 
 
 @dataclass(frozen=True)
-class Request:
+class ForkRequest:
     """A fork that can be made."""
 
     lake: Lake
@@ -48,7 +48,7 @@ def check(
     *,
     model: dict[str, object] | None = None,
     options: dict[str, object] | None = None,
-) -> Request:
+) -> ForkRequest:
     """Return the request to keep the steps begun before `step` of an attempt. Write nothing.
 
     The id of the attempt begins with `prefix`. `step` is a number, preceded by the path of its
@@ -68,7 +68,7 @@ def check(
             f"attempt {parent.attempt_id} has no step {step}; `durabench trace` lists them"
         )
     child = changed_child(declared(lake, parent), parent, model, options)
-    return Request(lake, parent, scope, int(number), child)
+    return ForkRequest(lake, parent, scope, int(number), child)
 
 
 def parent_of(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Attempt]:
@@ -103,7 +103,7 @@ def recorded_attempt(prefix: str, lake_path: str | None) -> tuple[Lake, Journal,
     return lake, journal, parent
 
 
-def fork(request: Request) -> Fork:
+def fork(request: ForkRequest) -> Fork:
     """Copy the steps that a fork keeps to a new attempt, which is credited for their calls.
 
     Raises:

@@ -1,7 +1,8 @@
 """Secrets of providers and forges, recognised by kind, and refused where everybody can read them.
 
 Flow runs, the lake and files of experiments show what they hold. A value that goes there is a
-`Readable`, which is checked as it was parsed, so that no escape of JSON or YAML hides a secret.
+`ReadableValues`, which is checked as it was parsed, so that no escape of JSON or YAML hides a
+secret.
 """
 
 import base64
@@ -115,7 +116,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-class Readable(BaseModel):
+class ReadableValues(BaseModel):
     """Values that everybody can read. They hold no secret."""
 
     # An error shows no value, which may be the secret.

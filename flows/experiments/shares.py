@@ -35,7 +35,7 @@ class Share:
     """True if a shard died while it ran the cell."""
 
 
-class Source(Protocol):
+class CellSource(Protocol):
     """The cells of one shard."""
 
     cells: Sequence[Cell]
@@ -87,7 +87,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Part:
+class ShardPart:
     """One of the shards of a run."""
 
     run: str
@@ -103,7 +103,7 @@ class Queued:
     """The cells of a queue in the journal, from the offset of a shard on."""
 
     def __init__(
-        self, journal: Journal, part: Part, holder: str, cells: Sequence[Cell], stop: Stop
+        self, journal: Journal, part: ShardPart, holder: str, cells: Sequence[Cell], stop: Stop
     ) -> None:
         """Use `opened`. Cells are taken in the name of the lease `holder`.
 
@@ -179,7 +179,7 @@ class Queued:
 
 @asynccontextmanager
 async def opened(
-    journal: Journal, part: Part, holder: str, cells: Sequence[Cell], stop: Stop
+    journal: Journal, part: ShardPart, holder: str, cells: Sequence[Cell], stop: Stop
 ) -> AsyncIterator[Queued]:
     """Yield the cells of a shard, which holds a lease during the block.
 

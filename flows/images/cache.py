@@ -36,7 +36,7 @@ class Fetched:
 
 
 @dataclass(frozen=True)
-class Room:
+class EvictionResult:
     """Result of an eviction pass."""
 
     is_enough: bool
@@ -133,13 +133,13 @@ class ImageCache:
         """Return the disk space that removing all our images would free."""
         return self._bytes(self.cached())
 
-    def make_room(self, expected_bytes: int = 0, *, dry_run: bool = False) -> Room:
+    def make_room(self, expected_bytes: int = 0, *, dry_run: bool = False) -> EvictionResult:
         """Evict the least recently needed images until the expected size fits into the limit.
 
         Images that are in use are skipped.
         """
         if self.limit_bytes is None:
-            return Room(True, ())
+            return EvictionResult(True, ())
         gone: Callable[[Row], bool] = (lambda row: True) if dry_run else self.remove
         kept, removed = self.cached(), []
         for row in list(kept):
@@ -148,7 +148,7 @@ class ImageCache:
             if gone(row):
                 kept.remove(row)
                 removed.append(row)
-        return Room(self._fits(kept, expected_bytes), tuple(removed))
+        return EvictionResult(self._fits(kept, expected_bytes), tuple(removed))
 
     def remove(self, row: Row) -> bool:
         """Remove the image of this row. Return False if the image is in use."""

@@ -84,7 +84,7 @@ class PreflightFailed(Exception):
     """The image of a cell failed its preflight, so the cell does not run. This is recorded."""
 
 
-class Gate:
+class PreflightGate:
     """Lets a cell run only if its image passes the preflight. Each image is checked once."""
 
     def __init__(self, lake: Lake) -> None:

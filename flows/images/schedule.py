@@ -23,7 +23,7 @@ from flows.display.terminal import say
 from flows.experiments.cells import Place
 from flows.experiments.declaration import Images
 from flows.experiments.stop import Stop
-from flows.images.cache import Fetched, ImageCache, Room
+from flows.images.cache import EvictionResult, Fetched, ImageCache
 from flows.storage.lake import Lake
 
 AT_ONCE = 2
@@ -318,6 +318,6 @@ class ImageSchedule(Generic[T]):
         self._changed = asyncio.Event()
 
 
-def _tell(room: Room) -> None:
+def _tell(room: EvictionResult) -> None:
     for row in room.removed:
         say(f"image {row['image']}: removed")

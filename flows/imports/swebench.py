@@ -21,7 +21,7 @@ PREDICTIONS = "all_preds.jsonl"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ImportedVerdict:
     """A report's result for one prediction."""
 
     outcome: EvaluationOutcome
@@ -35,7 +35,7 @@ class Reported:
     """The content of a report in any format."""
 
     form: str
-    verdicts: dict[str, Verdict]
+    verdicts: dict[str, ImportedVerdict]
     """Verdicts by instance id."""
     planned: list[str]
     """Every instance named in the report, including those without a prediction."""
@@ -43,7 +43,7 @@ class Reported:
     """The instances with a prediction; None if only the predictions file can tell."""
     patches: dict[str, str] = field(default_factory=dict)
     """Patches by instance id, if the report includes them."""
-    rest: Verdict | None = None
+    rest: ImportedVerdict | None = None
     """Verdict on patches that the report does not name; None if it is unknown."""
 
 
@@ -54,7 +54,7 @@ class _Prediction:
     attempt_id: str
     patch: str | None
     """None if unknown."""
-    verdict: Verdict | None
+    verdict: ImportedVerdict | None
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -211,10 +211,12 @@ def _run_report(content: dict[str, Any]) -> Reported:
         return list(content.get(f"{kind}_ids", ()))
 
     reasons = content.get("failure_reasons", {})
-    verdicts = {i: Verdict("unresolved") for i in ids("unresolved")}
+    verdicts = {i: ImportedVerdict("unresolved") for i in ids("unresolved")}
     verdicts |= {i: _error(reasons.get(i, "")) for i in ids("error")}
-    verdicts |= {i: Verdict("infrastructure", reasons.get(i, "")) for i in ids("infra_failure")}
-    verdicts |= {i: Verdict("resolved") for i in ids("resolved")}
+    verdicts |= {
+        i: ImportedVerdict("infrastructure", reasons.get(i, "")) for i in ids("infra_failure")
+    }
+    verdicts |= {i: ImportedVerdict("resolved") for i in ids("resolved")}
     submitted = ids("submitted") or sorted({*verdicts, *ids("empty_patch")})
     return Reported(
         form=f"swebench run report, schema {content.get('schema_version', 'unknown')}",
@@ -224,29 +226,31 @@ def _run_report(content: dict[str, Any]) -> Reported:
     )
 
 
-def _error(reason: str) -> Verdict:
+def _error(reason: str) -> ImportedVerdict:
     """Return the verdict for a runner error, usually a patch that does not apply."""
     if reason == "tests_timed_out":
-        return Verdict("timeout", reason)
-    return Verdict("unresolved", f"the runner ended with an error{reason and f': {reason}'}")
+        return ImportedVerdict("timeout", reason)
+    return ImportedVerdict(
+        "unresolved", f"the runner ended with an error{reason and f': {reason}'}"
+    )
 
 
 def _results(content: dict[str, Any]) -> Reported:
     """Parse the `results.json` of the public leaderboard: resolved and missing instances."""
-    verdicts = {i: Verdict("unresolved", "no log") for i in content.get("no_logs", ())}
-    verdicts |= {i: Verdict("resolved") for i in content["resolved"]}
+    verdicts = {i: ImportedVerdict("unresolved", "no log") for i in content.get("no_logs", ())}
+    verdicts |= {i: ImportedVerdict("resolved") for i in content["resolved"]}
     return Reported(
         form="leaderboard results",
         verdicts=verdicts,
         planned=sorted({*verdicts, *content.get("no_generation", ())}),
         submitted=None,
-        rest=Verdict("unresolved"),
+        rest=ImportedVerdict("unresolved"),
     )
 
 
 def _read_folder(folder: Path) -> Reported:
     """Parse the logs of a run: a folder per instance, with a report if the run got that far."""
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, ImportedVerdict] = {}
     patches: dict[str, str] = {}
     for patch in sorted(folder.rglob("patch.diff")):
         instance_id = patch.parent.name
@@ -262,7 +266,7 @@ def _read_folder(folder: Path) -> Reported:
     return Reported("swebench instance reports", verdicts, ids, ids, patches)
 
 
-def _verdict(path: Path) -> Verdict:
+def _verdict(path: Path) -> ImportedVerdict:
     content = _json(path)
     try:
         report = content[path.parent.name]
@@ -274,10 +278,10 @@ def _verdict(path: Path) -> Verdict:
         }
         reason = report.get("infra_failure_reason", "")
         if report["resolved"]:
-            return Verdict("resolved", "", tests)
+            return ImportedVerdict("resolved", "", tests)
         if report.get("infra_failure"):
-            return Verdict("infrastructure", reason)
-        return Verdict("unresolved", reason, tests)
+            return ImportedVerdict("infrastructure", reason)
+        return ImportedVerdict("unresolved", reason, tests)
     except (KeyError, TypeError, AttributeError):
         raise UsageError(f"{path} is no report of swebench on {path.parent.name}") from None
 

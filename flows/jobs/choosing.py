@@ -11,7 +11,7 @@ from flows.storage.lake import Row
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidatePatch:
     """The patch of one arm."""
 
     arm: str
@@ -24,7 +24,7 @@ class Candidate:
     """The results of its verification as JSON."""
 
 
-def best(candidates: Iterable[Candidate]) -> Candidate | None:
+def best(candidates: Iterable[CandidatePatch]) -> CandidatePatch | None:
     """Return the best patch: verified, then accepted by its own arm, then cheaper.
 
     Of patches that prove nothing, one with fewer failing tests is better, where existing tests
@@ -33,7 +33,7 @@ def best(candidates: Iterable[Candidate]) -> Candidate | None:
     return min((each for each in candidates if each.patch.strip()), key=_rank, default=None)
 
 
-def _rank(candidate: Candidate) -> tuple[int, int, bool, bool, float, str]:
+def _rank(candidate: CandidatePatch) -> tuple[int, int, bool, bool, float, str]:
     evidence = json.loads(candidate.evidence)
     shown = _failing(evidence["after"])
     real = _failing(evidence["with_old_tests"]) if evidence["with_old_tests"] else shown

@@ -10,7 +10,7 @@ from pathlib import Path
 from agent.errors import InfrastructureError
 from eval import git
 from eval.errors import RepositoryError
-from eval.repositories import OWN_REFS, Source, is_refused
+from eval.repositories import OWN_REFS, RepositorySource, is_refused
 from flows.errors import UsageError
 from flows.jobs.request import TOKEN, access_to
 from flows.storage.lake import Row
@@ -24,7 +24,7 @@ _PROTECTED = re.compile(r"protected branch|GH006|GH013|pre-receive hook declined
 class Target:
     """The branch that a job pushes to."""
 
-    source: Source
+    source: RepositorySource
     branch: str
     parent: str | None
     """The commit of the branch before the push; None if there is no such branch yet."""
@@ -97,7 +97,7 @@ def push(mirror: Path, commit: str, target: Target) -> None:
         raise _explained(str(error)[-400:], target) from None
 
 
-def head_of(source: Source, mirror: Path, branch: str) -> str:
+def head_of(source: RepositorySource, mirror: Path, branch: str) -> str:
     """Return the commit of a branch in the repository now, or '' if there is none.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.errors import InfrastructureError
 from eval.errors import DatasetError
-from eval.repositories import Source
+from eval.repositories import RepositorySource
 from flows.errors import UsageError
 from flows.jobs.request import TOKEN, access_to, api_of
 
@@ -38,7 +38,7 @@ class Draft:
     body: str
 
 
-def issue(source: Source) -> Issue:
+def issue(source: RepositorySource) -> Issue:
     """Return the issue that a source names.
 
     Raises:
@@ -55,7 +55,7 @@ def issue(source: Source) -> Issue:
     return _asked(source, read, f"the issue {source.web}/{source.name}/issues/{number}")
 
 
-def pull_request(source: Source, draft: Draft) -> str:
+def pull_request(source: RepositorySource, draft: Draft) -> str:
     """Return the address of the pull request of a branch. Open a draft if there is none.
 
     The text of an existing one is replaced.
@@ -94,7 +94,7 @@ def _existing(repository: "Repository", head: str, draft: Draft) -> str | None:
     return None
 
 
-def _asked(source: Source, ask: Callable[["Repository"], T], what: str) -> T:
+def _asked(source: RepositorySource, ask: Callable[["Repository"], T], what: str) -> T:
     """Return the forge's answer. Its errors say what to change."""
     import requests
     from github import Auth, Github, GithubException, GithubRetry, set_log_level

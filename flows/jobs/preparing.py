@@ -10,8 +10,8 @@ from agent.errors import InfrastructureError
 from agent.project import Project, custom, detect
 from eval import git, instances, job_images, repositories
 from eval.errors import RepositoryError
-from eval.job_images import Recipe
-from eval.repositories import Source
+from eval.job_images import ImageRecipe
+from eval.repositories import RepositorySource
 from eval.types import Instance
 from flows.errors import UsageError
 from flows.experiments import declaration
@@ -34,9 +34,9 @@ class Prepared:
 
     request: Request
     row: Row
-    source: Source
+    source: RepositorySource
     mirror: Path
-    recipe: Recipe | None
+    recipe: ImageRecipe | None
     """None on the host."""
     checks: Checks | None
     """None without verification."""
@@ -98,14 +98,14 @@ def _follows(row: Row, within: Prepared | None) -> bool:
     return within is not None and row["base_commit"] != within.row["base_commit"]
 
 
-def _source(request: Request, known: Row | None) -> Source:
+def _source(request: Request, known: Row | None) -> RepositorySource:
     """Return the repository of a job. Files of a local one may have changed since a job began."""
     if known is not None and str(known["source"]).startswith("/"):
-        return Source(known["source"], known["repo"])
+        return RepositorySource(known["source"], known["repo"])
     return repositories.source(request.source, own_forge())
 
 
-def _fetched(request: Request, known: Row | None) -> tuple[Source, Path]:
+def _fetched(request: Request, known: Row | None) -> tuple[RepositorySource, Path]:
     source = _source(request, known)
     return source, repositories.fetched(source, cache_folder(), access_to(source))
 
@@ -116,7 +116,7 @@ def _recipe(
     files: repositories.CommitFiles,
     row: Row,
     within: Prepared | None,
-) -> Recipe | None:
+) -> ImageRecipe | None:
     """Return the recipe of the image; None on the host.
 
     A later commit of a pipeline has the image of the pipeline's base, with that commit in it.
@@ -128,7 +128,7 @@ def _recipe(
         return job_images.recipe(files, kind, install, request.image)
     if not _follows(row, within):
         return within.recipe
-    return Recipe(base=within.row["image"], since=within.row["base_commit"])
+    return ImageRecipe(base=within.row["image"], since=within.row["base_commit"])
 
 
 def checks_of(request: Request, project: Project | None) -> Checks | None:
@@ -150,7 +150,7 @@ def checks_of(request: Request, project: Project | None) -> Checks | None:
     return Checks(project.tests, lint, request.verify_timeout_s)
 
 
-def _begun(request: Request, source: Source, mirror: Path, lake: Lake) -> Row:
+def _begun(request: Request, source: RepositorySource, mirror: Path, lake: Lake) -> Row:
     """Return the first row of a job. It is written once everything about the job is known."""
     if request.revises:
         return _revised(request, source, mirror, lake)
@@ -168,7 +168,7 @@ def _begun(request: Request, source: Source, mirror: Path, lake: Lake) -> Row:
     )
 
 
-def _task(request: Request, source: Source) -> tuple[str, str]:
+def _task(request: Request, source: RepositorySource) -> tuple[str, str]:
     """Return the title and the text of the task."""
     if source.issue is None:
         return _first_line(request.task), request.task
@@ -179,7 +179,7 @@ def _task(request: Request, source: Source) -> tuple[str, str]:
     return issue.title, text
 
 
-def _revised(request: Request, source: Source, mirror: Path, lake: Lake) -> Row:
+def _revised(request: Request, source: RepositorySource, mirror: Path, lake: Lake) -> Row:
     """Return the first row of a job that continues another one at its commit."""
     parent = rows.found(lake, request.revises or "")
     commit = parent["commit"]

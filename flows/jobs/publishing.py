@@ -7,7 +7,7 @@ branch is looked up before one is opened.
 from pathlib import Path
 
 from eval import repositories
-from eval.repositories import Source
+from eval.repositories import RepositorySource
 from flows.errors import UsageError
 from flows.jobs import body, commits, forge, rows
 from flows.jobs.commits import Target
@@ -17,7 +17,7 @@ from flows.storage.lake import Lake, Row
 from reports.quoting import quote_title
 
 
-def check(request: Request, source: Source, row: Row) -> None:
+def check(request: Request, source: RepositorySource, row: Row) -> None:
     """Check ahead of the work whether its patch can be published as requested.
 
     Raises:
@@ -28,7 +28,7 @@ def check(request: Request, source: Source, row: Row) -> None:
         _base_branch(row)
 
 
-def publish(lake: Lake, row: Row, request: Request, source: Source, mirror: Path) -> Row:
+def publish(lake: Lake, row: Row, request: Request, source: RepositorySource, mirror: Path) -> Row:
     """Publish the commit in the row of a job. Return the new row.
 
     Raises:
@@ -46,7 +46,7 @@ def publish(lake: Lake, row: Row, request: Request, source: Source, mirror: Path
     return rows.update(lake, row, pull_request=_pull_request(row, target.source, mirror))
 
 
-def _target(lake: Lake, row: Row, request: Request, source: Source) -> Target:
+def _target(lake: Lake, row: Row, request: Request, source: RepositorySource) -> Target:
     own = f"durabench/{slug(row['title'])}-{row['job_id']}"
     where = _on_forge(source) if request.publish == "pull_request" else source
     parent = rows.read(lake, row["revises"]) if row["revises"] else None
@@ -55,7 +55,7 @@ def _target(lake: Lake, row: Row, request: Request, source: Source) -> Target:
     return Target(where, own, None)
 
 
-def _on_forge(source: Source) -> Source:
+def _on_forge(source: RepositorySource) -> RepositorySource:
     """Return the repository on its forge. A local one leads to the one it was cloned from."""
     found = repositories.origin(source, own_forge())
     if found is None or found.web is None:
@@ -66,7 +66,7 @@ def _on_forge(source: Source) -> Source:
     return found
 
 
-def _pull_request(row: Row, source: Source, mirror: Path) -> str:
+def _pull_request(row: Row, source: RepositorySource, mirror: Path) -> str:
     base = _base_branch(row)
     now = commits.head_of(source, mirror, base)
     moved = now if now != row["base_commit"] and not row["revises"] else ""

@@ -12,10 +12,10 @@ from pydantic import ConfigDict, Field, model_validator
 from agent.arms import ARMS
 from agent.models.spec import ModelSpec
 from eval.digests import canonical_digest
-from eval.repositories import Access, Source
+from eval.repositories import Access, RepositorySource
 from flows.experiments.arms import ArmSpec
 from flows.experiments.resources import Resources
-from flows.experiments.secret_kinds import Readable
+from flows.experiments.secret_kinds import ReadableValues
 from reports.visible import is_blank
 
 Publish = Literal["pull_request", "branch", "patch"]
@@ -30,7 +30,7 @@ MOST_CHARACTERS = 100_000
 """Characters of a task. A longer one leaves too little of a model's context."""
 
 
-class JobSettings(Readable):
+class JobSettings(ReadableValues):
     """The settings that jobs and pipelines share. They hold no token: workers have one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -115,14 +115,14 @@ def forge() -> str:
     return (os.environ.get(FORGE) or _GITHUB).rstrip("/")
 
 
-def api_of(source: Source) -> str:
+def api_of(source: RepositorySource) -> str:
     """Return the address of the REST API of a repository's forge."""
     if given := os.environ.get(API):
         return given.rstrip("/")
     return _GITHUB_API if source.web in (None, _GITHUB) else f"{source.web}/api/v3"
 
 
-def access_to(source: Source) -> Access:
+def access_to(source: RepositorySource) -> Access:
     """Return the access to a repository. The token is for the forge of the environment only."""
     is_ours = source.web == forge()
     return Access((_token.get() or os.environ.get(TOKEN, "")) if is_ours else "")

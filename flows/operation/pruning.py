@@ -30,7 +30,7 @@ from agent.journal import Holding, Journal
 from agent.workspaces import janitor
 from eval import repositories
 from eval.errors import ImageError
-from eval.repositories import Source
+from eval.repositories import RepositorySource
 from flows.display.terminal import error_console, show
 from flows.errors import UsageError
 from flows.experiments.workspaces import cache_folder
@@ -40,7 +40,7 @@ from flows.storage import bindings, retention
 from flows.storage.attempts import was_run
 from flows.storage.journals import VARIABLE, existing_journal
 from flows.storage.lake import Lake
-from flows.storage.retention import File
+from flows.storage.retention import RemovableFile
 from reports.format import UNKNOWN
 from reports.lake import list_experiments, matching, near
 
@@ -194,7 +194,7 @@ class _Pruning:
             _size(files) + sum(holding.size_bytes for holding in own),
         )
 
-    def _check_whole(self, name: str, files: list[File], own: list[Holding]) -> None:
+    def _check_whole(self, name: str, files: list[RemovableFile], own: list[Holding]) -> None:
         ids = {holding.attempt.attempt_id for holding in own}
         if any(holding.is_held for holding in own):
             raise UsageError(f"experiment {name!r} is running: stop it, or wait")
@@ -339,7 +339,7 @@ class _Pruning:
     def _mirrors(self) -> Pruned:
         """Prune mirrors that the next job on their repository would fetch again."""
         needed = {
-            repositories.mirror_path(Source(row["source"], row["repo"]), cache_folder())
+            repositories.mirror_path(RepositorySource(row["source"], row["repo"]), cache_folder())
             for row in self._lake.all_shared("jobs")
             if row["state"] not in FINAL
         }
@@ -394,5 +394,5 @@ def _tracked(items: Iterable[T], what: str) -> Iterable[T]:
     return track(known, what, console=console, transient=True, disable=not console.is_terminal)
 
 
-def _size(files: Iterable[File]) -> int:
+def _size(files: Iterable[RemovableFile]) -> int:
     return sum(file.size_bytes for file in files)

@@ -27,14 +27,14 @@ class MissingOutput(Exception):
 
 
 @dataclass(frozen=True)
-class Use:
+class OutputUse:
     """One use of an output."""
 
     step: str
     key: str
 
 
-def uses(task: str) -> list[Use]:
+def uses(task: str) -> list[OutputUse]:
     """Return the outputs that a task uses, in order.
 
     Raises:
@@ -43,13 +43,13 @@ def uses(task: str) -> list[Use]:
     return [_use(found) for found in _TEMPLATE.finditer(task)]
 
 
-def _use(found: re.Match[str]) -> Use:
+def _use(found: re.Match[str]) -> OutputUse:
     use = _USE.fullmatch(found["text"])
     if use is None:
         raise ValueError(f"{found[0]} is no template: write {{{{steps.NAME.output.KEY}}}}")
     if use["key"] not in KEYS:
         raise ValueError(f"{found[0]}: steps have no output {use['key']!r} but {', '.join(KEYS)}")
-    return Use(use["step"], use["key"])
+    return OutputUse(use["step"], use["key"])
 
 
 def filled(task: str, outputs: Mapping[str, Mapping[str, str | None]]) -> str:

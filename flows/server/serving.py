@@ -29,7 +29,7 @@ FILE = "prefect.yaml"
 
 
 @dataclass(frozen=True)
-class Declared:
+class ServedDeployment:
     """A deployment of prefect.yaml and its flow."""
 
     flow: Flow[..., Any]
@@ -65,7 +65,7 @@ async def serve(limit: int, *, replace: bool) -> None:
     await aserve(*served, limit=limit, print_starting_message=False)
 
 
-def read(file: Path) -> list[Declared]:
+def read(file: Path) -> list[ServedDeployment]:
     """Return the deployments of a prefect.yaml, with their flows.
 
     Raises:
@@ -77,7 +77,7 @@ def read(file: Path) -> list[Declared]:
         raise InfrastructureError(
             f"cannot read {file}: {error.strerror}; serve-flows needs a clone of the repository"
         ) from None
-    return [Declared(_flow(each["entrypoint"]), each) for each in content["deployments"]]
+    return [ServedDeployment(_flow(each["entrypoint"]), each) for each in content["deployments"]]
 
 
 def _flow(entrypoint: str) -> Flow[..., Any]:
@@ -88,7 +88,7 @@ def _flow(entrypoint: str) -> Flow[..., Any]:
     return found
 
 
-def _deployment(declared: Declared) -> RunnerDeployment:
+def _deployment(declared: ServedDeployment) -> RunnerDeployment:
     content = declared.content
     # The entrypoint is a module, so that this may run in any folder.
     deployment = RunnerDeployment.from_flow(
@@ -107,7 +107,7 @@ def _deployment(declared: Declared) -> RunnerDeployment:
     return deployment
 
 
-async def _refuse_pools(declared: Sequence[Declared]) -> None:
+async def _refuse_pools(declared: Sequence[ServedDeployment]) -> None:
     async with get_client() as client:
         for each in declared:
             there = await find_deployment(client, each.name)

@@ -11,7 +11,7 @@ _SHOWN_CHARACTERS = 18
 
 
 @dataclass(frozen=True)
-class Node:
+class DagNode:
     """One step."""
 
     name: str
@@ -44,7 +44,7 @@ class Edge:
 class Dag:
     """A drawing and its size."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[DagNode, ...]
     edges: tuple[Edge, ...]
     width: int
     height: int
@@ -55,13 +55,13 @@ def draw(pipeline: Pipeline, states: Mapping[str, str]) -> Dag:
     layers = pipeline.layers
     widest = max(len(layer) for layer in layers)
     width = widest * (WIDTH + _GAP) - _GAP + 2 * _MARGIN
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, DagNode] = {}
     for row, layer in enumerate(layers):
         left = (width - (len(layer) * (WIDTH + _GAP) - _GAP)) // 2
         for column, step in enumerate(layer):
             x, y = left + column * (WIDTH + _GAP), _MARGIN + row * (HEIGHT + _BETWEEN)
             state = states.get(step.name, "")
-            nodes[step.name] = Node(step.name, _cut(step.name), state, x, y)
+            nodes[step.name] = DagNode(step.name, _cut(step.name), state, x, y)
     edges = [
         _edge(nodes[before], nodes[step.name])
         for step in pipeline.steps
@@ -71,7 +71,7 @@ def draw(pipeline: Pipeline, states: Mapping[str, str]) -> Dag:
     return Dag(tuple(nodes.values()), tuple(edges), width, height)
 
 
-def _edge(before: Node, after: Node) -> Edge:
+def _edge(before: DagNode, after: DagNode) -> Edge:
     middle = WIDTH // 2
     return Edge(before.x + middle, before.y + HEIGHT, after.x + middle, after.y)
 

@@ -21,7 +21,7 @@ from flows.storage.lake import Lake
 router = APIRouter()
 
 
-class Message(BaseModel):
+class JobMessage(BaseModel):
     """A message to an attempt of a job."""
 
     model_config = ConfigDict(extra="forbid")
@@ -48,7 +48,7 @@ async def received(job_id: str, service: Used) -> dict[str, Any]:
 @router.post("/jobs/{job_id}/messages", status_code=202)
 async def send(
     job_id: str,
-    message: Message,
+    message: JobMessage,
     service: Used,
     idempotency_key: Annotated[str | None, Header()] = None,
 ) -> dict[str, Any]:
@@ -58,7 +58,7 @@ async def send(
 
 
 async def sent(
-    service: Service, job: JobStatus, message: Message, key: str | None = None
+    service: Service, job: JobStatus, message: JobMessage, key: str | None = None
 ) -> dict[str, Any]:
     """Send a message, and have the job carried on if no worker has the attempt. Return it as JSON.
 

@@ -65,7 +65,7 @@ async def _approve_attempt(service: Service, job: JobStatus, asks: list[Asking])
     """
     if len(asks) > 1 or asks[0].wanted != "approval":
         raise Problem(409, f"{in_a_line(asks)}: answer with POST /jobs/{job.id}/messages")
-    message = messages.Message(kind="approve", arm=asks[0].attempt.arm)
+    message = messages.JobMessage(kind="approve", arm=asks[0].attempt.arm)
     await messages.sent(service, job, message)
 
 

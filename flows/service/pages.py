@@ -15,7 +15,7 @@ from flows.service import forms, messages, orders, results, showing
 from flows.service.board import JobStatus
 from flows.service.feed import Event, read_steps
 from flows.service.guard import COOKIE, cookie_of
-from flows.service.messages import Message
+from flows.service.messages import JobMessage
 from flows.service.problems import Problem, not_found
 from flows.service.rendering import page, style
 from flows.service.services import Service, Used
@@ -204,7 +204,7 @@ async def say(request: Request, job_id: str, service: Used) -> RedirectResponse:
     given = forms.fields(request.headers.get("content-type", ""), await request.body())
     content = {name: values[-1] for name, values in given.items() if values[-1]}
     try:
-        message = Message.model_validate(content)
+        message = JobMessage.model_validate(content)
     except ValidationError as error:
         raise Problem(422, in_one_line(error)) from None
     await messages.sent(service, await service.board.status(job_id), message)

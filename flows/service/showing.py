@@ -17,7 +17,7 @@ _RUNS = {
 
 
 @dataclass(frozen=True)
-class Line:
+class PatchLine:
     """A line of a patch."""
 
     kind: str
@@ -26,17 +26,17 @@ class Line:
 
 
 @dataclass(frozen=True)
-class File:
+class ChangedFile:
     """A changed file of a patch."""
 
     path: str
     added: int
     removed: int
-    lines: tuple[Line, ...]
+    lines: tuple[PatchLine, ...]
 
 
 @dataclass(frozen=True)
-class Run:
+class ShownRun:
     """One run of the tests."""
 
     name: str
@@ -46,9 +46,9 @@ class Run:
     failing: tuple[str, ...]
 
 
-def files(patch: str) -> list[File]:
+def files(patch: str) -> list[ChangedFile]:
     """Return the changed files of a patch, up to `MOST_LINES` lines in all."""
-    parts: list[list[Line]] = []
+    parts: list[list[PatchLine]] = []
     in_hunk = False
     for text in make_readable(patch).splitlines()[:MOST_LINES]:
         if text.startswith("diff --git "):
@@ -56,9 +56,9 @@ def files(patch: str) -> list[File]:
             in_hunk = False
         in_hunk = in_hunk or text.startswith("@@")
         if parts:
-            parts[-1].append(Line(_kind(text, in_hunk), text))
+            parts[-1].append(PatchLine(_kind(text, in_hunk), text))
     known = changed_files(patch)
-    return [File(*named, tuple(lines)) for named, lines in zip(known, parts, strict=False)]
+    return [ChangedFile(*named, tuple(lines)) for named, lines in zip(known, parts, strict=False)]
 
 
 def _kind(text: str, in_hunk: bool) -> str:
@@ -67,7 +67,7 @@ def _kind(text: str, in_hunk: bool) -> str:
     return {"+": "added", "-": "removed", "@": "place"}.get(text[:1], "same")
 
 
-def runs(evidence: dict[str, Any] | None) -> list[Run]:
+def runs(evidence: dict[str, Any] | None) -> list[ShownRun]:
     """Return the runs of the tests that a verdict rests on."""
     found = []
     for name, title in _RUNS.items():
@@ -79,5 +79,5 @@ def runs(evidence: dict[str, Any] | None) -> list[Run]:
                 "failed": len(failing),
                 "skipped": len(run["skipped"]),
             }
-            found.append(Run(title, run["exit_code"], counts, tuple(failing)))
+            found.append(ShownRun(title, run["exit_code"], counts, tuple(failing)))
     return found

@@ -28,7 +28,7 @@ from agent.stores import (
 from flows.errors import UsageError
 from flows.storage import parquet
 from flows.storage.files import create_file, find_existing, remove_file, write_file
-from reports.columns import SHARED_TABLES, TABLES, Table
+from reports.columns import SHARED_TABLES, TABLES, LakeTable
 from reports.lake import damage, location, matching, unit_file
 
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ class Lake:
             return path.exists()
 
     def _rows(
-        self, table: Table, path: "Path | UPath", columns: Sequence[str] | None = None
+        self, table: LakeTable, path: "Path | UPath", columns: Sequence[str] | None = None
     ) -> list[Row]:
         with self.reading():
             try:
@@ -322,7 +322,7 @@ class Lake:
 
 
 def _decode(
-    path: "Path | UPath", table: Table, content: bytes, columns: Sequence[str] | None = None
+    path: "Path | UPath", table: LakeTable, content: bytes, columns: Sequence[str] | None = None
 ) -> list[Row]:
     try:
         return parquet.decode(table, content, columns)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.storage.exact import copy_exactly, make_readable, restore
-from reports.columns import Table
+from reports.columns import LakeTable
 
 Row = dict[str, Any]
 
@@ -29,7 +29,7 @@ def encode_table(rows: pa.Table) -> bytes:
     return written
 
 
-def decode(table: Table, content: bytes, columns: Sequence[str] | None = None) -> list[Row]:
+def decode(table: LakeTable, content: bytes, columns: Sequence[str] | None = None) -> list[Row]:
     """Return the rows of a file, with these columns or all of them."""
     file = pq.ParquetFile(pa.BufferReader(content))
     if columns is not None:
@@ -44,7 +44,7 @@ def decode(table: Table, content: bytes, columns: Sequence[str] | None = None) -
     return rows
 
 
-def encode(table: Table, rows: list[Row]) -> bytes:
+def encode(table: LakeTable, rows: list[Row]) -> bytes:
     """Return the file of the rows of a table.
 
     Raises:
@@ -62,7 +62,7 @@ def encode(table: Table, rows: list[Row]) -> bytes:
     return encode_table(arrow)
 
 
-def _with_copies(table: Table, row: Row) -> Row:
+def _with_copies(table: LakeTable, row: Row) -> Row:
     """Return a row with its exact copies, and with texts that Parquet accepts."""
     written = dict(row)
     for name, copy in table.exact_copies.items():

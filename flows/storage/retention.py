@@ -45,7 +45,7 @@ _ATTEMPT = re.compile(r"attempt-([0-9a-f]{32})[0-9a-f]*")
 
 
 @dataclass(frozen=True)
-class File:
+class RemovableFile:
     """A removable file."""
 
     path: "Path | UPath"
@@ -54,14 +54,14 @@ class File:
     """Seconds since 1970."""
 
 
-def unreferenced(lake: Lake, names: frozenset[str]) -> list[File]:
+def unreferenced(lake: Lake, names: frozenset[str]) -> list[RemovableFile]:
     """Return the payloads that are not among the names, except recent ones."""
     with lake.reading():
         found = matching(blobs(lake).root, "*/*")
         return _old(path for path in found if path.name not in names and path.name[0] != ".")
 
 
-def unfinished(lake: Lake) -> list[File]:
+def unfinished(lake: Lake) -> list[RemovableFile]:
     """Return leftovers of killed writers, and Prefect results that will never be read again."""
     filed = set(lake.units("attempts", "*"))
 
@@ -81,7 +81,7 @@ def unfinished(lake: Lake) -> list[File]:
         return _old(found)
 
 
-def of_experiment(lake: Lake, name: str) -> list[File]:
+def of_experiment(lake: Lake, name: str) -> list[RemovableFile]:
     """Return all files of an experiment, its declaration last: it makes the name known."""
     escaped = glob.escape(name)
     written = [f"{kind}/{escaped}" for kind in ("reports", "exports")]
@@ -97,7 +97,7 @@ def of_experiment(lake: Lake, name: str) -> list[File]:
         return _files(path for pattern in patterns for path in matching(lake.root, pattern))
 
 
-def remove(files: Iterable[File]) -> None:
+def remove(files: Iterable[RemovableFile]) -> None:
     """Remove files.
 
     Raises:
@@ -107,7 +107,7 @@ def remove(files: Iterable[File]) -> None:
         lakes.remove(file.path)
 
 
-def remove_with_folders(files: Iterable[File]) -> None:
+def remove_with_folders(files: Iterable[RemovableFile]) -> None:
     """Remove files, and their folders if they are empty afterwards.
 
     Raises:
@@ -121,7 +121,9 @@ def remove_with_folders(files: Iterable[File]) -> None:
                     folder.rmdir()
 
 
-def remove_bodies(files: list[File], journal: Journal, turns: int) -> Iterator[list[File]]:
+def remove_bodies(
+    files: list[RemovableFile], journal: Journal, turns: int
+) -> Iterator[list[RemovableFile]]:
     """Remove payloads that were unreferenced when `turns` was read. Yield the removed files.
 
     Stop when an attempt is acquired: from then on, a worker may find an unreferenced payload in
@@ -134,17 +136,17 @@ def remove_bodies(files: list[File], journal: Journal, turns: int) -> Iterator[l
         yield batch
 
 
-def _old(paths: "Iterable[Path | UPath]") -> list[File]:
+def _old(paths: "Iterable[Path | UPath]") -> list[RemovableFile]:
     youngest = time.time() - timings().prune_grace_s
     return [file for file in _files(paths) if file.written_at < youngest]
 
 
-def _files(paths: "Iterable[Path | UPath]") -> list[File]:
+def _files(paths: "Iterable[Path | UPath]") -> list[RemovableFile]:
     """Return those paths that are existing regular files."""
     found = []
     for path in paths:
         with suppress(FileNotFoundError):
             state = path.stat()
             if stat.S_ISREG(state.st_mode):
-                found.append(File(path, state.st_size, state.st_mtime))
+                found.append(RemovableFile(path, state.st_size, state.st_mtime))
     return found

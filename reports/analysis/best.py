@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from reports.types import ArmSummary, Comparison, Report, Source
+from reports.types import ArmSummary, Comparison, Provenance, Report
 
 NO_MODEL = ("unknown", "none", "")
 """Models of arms that are not known to have one."""
@@ -62,7 +62,7 @@ def rank_arms(arms: Iterable[ArmSummary]) -> list[ArmSummary]:
 
 
 def is_chosen_by_the_data(
-    source: Source, arms: Sequence[ArmSummary], comparisons: Sequence[Comparison]
+    source: Provenance, arms: Sequence[ArmSummary], comparisons: Sequence[Comparison]
 ) -> bool:
     """Return True if the first comparison is that of the best of several arms, and no plan's."""
     if not comparisons or comparisons[0].role != "exploratory" or len(contenders(arms)) < 3:

@@ -17,7 +17,7 @@ from reports.breakdowns import (
     InstanceOverlap,
     Repeats,
     Spread,
-    ToolUse,
+    ToolUsage,
 )
 from reports.statistics import pass_all_k, pass_at_k, wilson_interval
 
@@ -51,7 +51,7 @@ def with_work(
 ) -> Breakdowns:
     """Add the uses of calls and tools by these arms, which take longest to count."""
     calls = _read(connection, "from marts.call_uses", CallUse)
-    tools = _read(connection, "from marts.tool_uses", ToolUse)
+    tools = _read(connection, "from marts.tool_uses", ToolUsage)
     return replace(
         found,
         calls=tuple(one for one in calls if one.arm in arms),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from reports.analysis.worth import round_values
-from reports.economics import Budget, BudgetCurve, BudgetKind, BudgetStep, Leader
+from reports.economics import BudgetComparison, BudgetCurve, BudgetKind, BudgetStep, Leader
 from reports.types import CONTROLS
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ LIMITS = 8
 KINDS: tuple[BudgetKind, ...] = ("usd", "calls")
 
 
-def read_budgets(connection: DuckDBPyConnection, arms: Collection[str]) -> tuple[Budget, ...]:
+def read_budgets(
+    connection: DuckDBPyConnection, arms: Collection[str]
+) -> tuple[BudgetComparison, ...]:
     """Return the curves of these arms by limits of cost and of calls.
 
     A kind without known amounts is absent.
@@ -36,7 +38,9 @@ def read_budgets(connection: DuckDBPyConnection, arms: Collection[str]) -> tuple
     return tuple(budget for budget in found if budget.curves)
 
 
-def _read(connection: DuckDBPyConnection, kind: BudgetKind, arms: Collection[str]) -> Budget:
+def _read(
+    connection: DuckDBPyConnection, kind: BudgetKind, arms: Collection[str]
+) -> BudgetComparison:
     rows = connection.execute(
         """
         select arm, agent, planned, coalesce(resolved, 0) - coalesce(known, 0) as unknown
@@ -77,7 +81,7 @@ def _read(connection: DuckDBPyConnection, kind: BudgetKind, arms: Collection[str
     drawn = {curve.arm for curve in curves}
     unknown = {arm: int(cells) for arm, _, _, cells in rows if cells and arm in drawn}
     leaders = _leaders({arm: columns for (arm, _), columns in steps.items()}, planned)
-    return Budget(kind, tuple(limits), curves, unknown, leaders)
+    return BudgetComparison(kind, tuple(limits), curves, unknown, leaders)
 
 
 def _steps(connection: DuckDBPyConnection, kind: BudgetKind, arm: str) -> Columns:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from reports.types import Cell, Report
+from reports.types import Report, ReportCell
 
 SHOWN = 150
 """Maximum number of cells per direction to list with trajectories. Others are only counted."""
@@ -14,8 +14,8 @@ class Difference:
 
     instance_id: str
     repeat: int
-    winner: Cell
-    loser: Cell
+    winner: ReportCell
+    loser: ReportCell
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def read_sides(report: Report) -> tuple[Side, ...]:
     if not report.comparisons:
         return ()
     pair = report.comparisons[0]
-    by_cell: dict[str, dict[tuple[str, int], Cell]] = {pair.baseline: {}, pair.candidate: {}}
+    by_cell: dict[str, dict[tuple[str, int], ReportCell]] = {pair.baseline: {}, pair.candidate: {}}
     for cell in report.cells:
         if cell.arm in by_cell:
             by_cell[cell.arm][cell.instance_id, cell.repeat] = cell
@@ -49,7 +49,7 @@ def read_sides(report: Report) -> tuple[Side, ...]:
 
 
 def _side(
-    by_cell: dict[str, dict[tuple[str, int], Cell]], winner: str, loser: str, cells: int
+    by_cell: dict[str, dict[tuple[str, int], ReportCell]], winner: str, loser: str, cells: int
 ) -> Side:
     won = [
         Difference(*key, cell, by_cell[loser][key])

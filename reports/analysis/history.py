@@ -52,7 +52,7 @@ class DatedRun:
 
 
 @dataclass(frozen=True)
-class Change:
+class RateChange:
     """The difference between the rates of an arm in two runs, later less earlier."""
 
     difference: float
@@ -84,7 +84,7 @@ class History:
         place = names.index(experiment)
         return next(self._alike(place), None)
 
-    def change(self, place: int, arm: str) -> Change | None:
+    def change(self, place: int, arm: str) -> RateChange | None:
         """Return the change of an arm since the run before the one at `place`.
 
         That is the last one on the same instances that has the arm. Return None if there is none.
@@ -98,7 +98,7 @@ class History:
         return (run for run in reversed(self.runs[:place]) if run.contents == contents)
 
 
-def _compare(before: Mapping[Place, bool], after: Mapping[Place, bool]) -> Change | None:
+def _compare(before: Mapping[Place, bool], after: Mapping[Place, bool]) -> RateChange | None:
     """Return the change over the cells that both runs plan, or None without any.
 
     The test is that of two arms of one experiment (`PairedTest`).
@@ -116,7 +116,7 @@ def _compare(before: Mapping[Place, bool], after: Mapping[Place, bool]) -> Chang
     table = PairedTable(*(pairs[kind] for kind in kinds))
     counted = Counter((size, leads[instance]) for instance, size in sizes.items())
     test = PairedTest(table, InstanceLeads(counted))
-    return Change(table.difference, test.interval(), test.p_value())
+    return RateChange(table.difference, test.interval(), test.p_value())
 
 
 def series_of(experiment: str) -> str:

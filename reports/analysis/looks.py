@@ -12,7 +12,7 @@ from reports.statistics import paired_e_value
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from reports.types import Comparison, Source
+    from reports.types import Comparison, Provenance
 
 _COMPLETE = """
     with pairs as (
@@ -53,7 +53,7 @@ LOST = ("missing", "stopped", "infrastructure", "ungraded")
 
 
 @dataclass(frozen=True)
-class Look:
+class InterimLook:
     """The primary comparison of an unfinished experiment, over complete instances."""
 
     baseline: str
@@ -92,8 +92,8 @@ class Look:
 
 
 def read_look(
-    connection: DuckDBPyConnection, source: Source, pair: Comparison | None
-) -> Look | None:
+    connection: DuckDBPyConnection, source: Provenance, pair: Comparison | None
+) -> InterimLook | None:
     """Read the state of the leading comparison.
 
     Return None unless it is the declared primary one, the experiment runs in this lake, some
@@ -110,4 +110,4 @@ def read_look(
     for lead, cells, number, _ in rows:
         differences[lead / cells] += number
     [(declared,)] = connection.execute(_LEVEL).fetchall()
-    return Look(pair.baseline, pair.candidate, instances, declared or LEVEL, differences)
+    return InterimLook(pair.baseline, pair.candidate, instances, declared or LEVEL, differences)

@@ -11,14 +11,14 @@ from reports.statistics import PairedTest, benjamini_hochberg, holm, wilson_inte
 from reports.tokens import KINDS
 from reports.types import (
     CONTROLS,
+    AnalysisPlan,
     ArmSummary,
-    Cell,
     Comparison,
     Cost,
     InstanceLeads,
     Pair,
     PairedTable,
-    Plan,
+    ReportCell,
     Role,
     State,
     Tokens,
@@ -122,7 +122,7 @@ _ROWS_AT_ONCE = 10_000
 """Cells fetched in one batch."""
 
 _REPEATED = tuple(
-    Cell._fields.index(name)
+    ReportCell._fields.index(name)
     for name in ("arm", "instance_id", "state", "outcome", "detail", "reason", "failure")
 )
 """Columns of `_CELLS`, which are the fields of a cell, with the same texts in many rows."""
@@ -148,7 +148,7 @@ def read_arms(connection: DuckDBPyConnection) -> tuple[ArmSummary, ...]:
 
 
 def read_comparisons(
-    connection: DuckDBPyConnection, first: Pair | None, role: Role, plan: Plan
+    connection: DuckDBPyConnection, first: Pair | None, role: Role, plan: AnalysisPlan
 ) -> tuple[Comparison, ...]:
     """Read every pair of arms once.
 
@@ -188,7 +188,7 @@ def _adjusted_over_all(
     return found
 
 
-def _adjusted(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Comparison, ...]:
+def _adjusted(comparisons: Sequence[Comparison], plan: AnalysisPlan) -> tuple[Comparison, ...]:
     """Add the adjusted p-values to the declared comparisons.
 
     A declared comparison whose arm was dropped counts with p = 1, because a family does not
@@ -205,7 +205,7 @@ def _adjusted(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Comparison
 
 def read_cells(
     connection: DuckDBPyConnection, arms: Sequence[str], pair: Pair | None
-) -> tuple[Cell, ...]:
+) -> tuple[ReportCell, ...]:
     """Read the planned cells of these arms that may be shown one by one.
 
     They are the first ones, those at which the leading pair differs, suspect verdicts, the examples
@@ -223,14 +223,14 @@ def read_cells(
         },
     )
     texts: dict[Any, Any] = {}
-    reasons = Cell._fields.index("audit_reasons")
-    cells: list[Cell] = []
+    reasons = ReportCell._fields.index("audit_reasons")
+    cells: list[ReportCell] = []
     while rows := cursor.fetchmany(_ROWS_AT_ONCE):
         columns: list[Iterable[Any]] = list(zip(*rows, strict=True))
         for place in _REPEATED:
             columns[place] = map(texts.setdefault, columns[place], columns[place])
         columns[reasons] = map(tuple, columns[reasons])
-        cells.extend(map(Cell._make, zip(*columns, strict=True)))
+        cells.extend(map(ReportCell._make, zip(*columns, strict=True)))
     return tuple(cells)
 
 

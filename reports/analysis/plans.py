@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 from reports.analysis.paired import read_rows
 from reports.format import listing, points
 from reports.statistics import is_non_inferior
-from reports.types import Comparison, Interval, NonInferiority, Plan, Source
+from reports.types import AnalysisPlan, Comparison, Interval, NonInferiority, Provenance
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def read_plans(connection: DuckDBPyConnection) -> tuple[Plan, tuple[Plan, ...]]:
+def read_plans(connection: DuckDBPyConnection) -> tuple[AnalysisPlan, tuple[AnalysisPlan, ...]]:
     """Return the plan declared before the first result, and every later change of it."""
     rows = read_rows(connection, "from marts.plans")
     before = [_plan(row) for row in rows if not row["is_after_results"]]
-    plan = before[-1] if before else Plan()
-    changes: list[Plan] = []
+    plan = before[-1] if before else AnalysisPlan()
+    changes: list[AnalysisPlan] = []
     for later in (_plan(row) for row in rows if row["is_after_results"]):
         if not later.is_same_as(changes[-1] if changes else plan):
             changes.append(later)
     return plan, tuple(changes)
 
 
-def judge_margin(source: Source, pair: Comparison) -> NonInferiority | None:
+def judge_margin(source: Provenance, pair: Comparison) -> NonInferiority | None:
     """Test whether the primary candidate is shown to be not worse, for the leading pair.
 
     Return None if `pair` is not the primary comparison or no margin was declared.
@@ -39,7 +39,7 @@ def judge_margin(source: Source, pair: Comparison) -> NonInferiority | None:
     return NonInferiority(primary[1], margin, interval.low, is_non_inferior(interval, margin))
 
 
-def in_words(plan: Plan) -> str:
+def in_words(plan: AnalysisPlan) -> str:
     """Return the declared comparisons as text for a reader."""
     if plan.primary is None:
         return "none"
@@ -54,9 +54,9 @@ def size(margin: float) -> str:
     return f"{points(margin).lstrip('+')} points"
 
 
-def _plan(row: dict[str, Any]) -> Plan:
+def _plan(row: dict[str, Any]) -> AnalysisPlan:
     baseline, candidate = row["primary_baseline"], row["primary_candidate"]
-    return Plan(
+    return AnalysisPlan(
         primary=None if baseline is None or candidate is None else (baseline, candidate),
         margin=row["primary_margin"],
         family=tuple((pair["baseline"], pair["candidate"]) for pair in row["family"]),

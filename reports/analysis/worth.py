@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf, log10
 from typing import TYPE_CHECKING
 
-from reports.economics import Acceptability, ArmWorth, Increment, LeftOut, Place, Worth
+from reports.economics import Acceptability, ArmWorth, FrontierPlace, Increment, LeftOut, Worth
 from reports.estimates import Estimate, Interval
 from reports.statistics import (
     Bootstrap,
@@ -182,7 +182,7 @@ def _evaluate(
     return tuple(sorted(arms, key=lambda arm: (arm.cost_usd, -arm.rate, arm.position))), curve
 
 
-def _next_step(i: int, costs: Sequence[float], steps: dict[int, Place]) -> float | None:
+def _next_step(i: int, costs: Sequence[float], steps: dict[int, FrontierPlace]) -> float | None:
     """Return the incremental cost of the step from an efficient arm to the next one."""
     if i not in steps:
         return None
@@ -195,7 +195,7 @@ def _next_step(i: int, costs: Sequence[float], steps: dict[int, Place]) -> float
 
 
 def _increment(
-    named: Sequence[tuple[str, int]], sums: _Sums, i: int, place: Place
+    named: Sequence[tuple[str, int]], sums: _Sums, i: int, place: FrontierPlace
 ) -> Increment | None:
     if place.after is None or place.incremental is None:
         return None

@@ -32,7 +32,7 @@ QUESTION = "Which arm is best, how sure is that, and at which price?"
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnsweredQuestion:
     """One question and its answer from the data."""
 
     name: str
@@ -41,7 +41,7 @@ class Answer:
     text: str
 
 
-def answers(report: Report, leading: Leading | None) -> tuple[Answer, ...]:
+def answers(report: Report, leading: Leading | None) -> tuple[AnsweredQuestion, ...]:
     """Return all answers, in the order in which a reader asks.
 
     Questions on failures, budgets and work are left out if nothing is known about them.
@@ -60,22 +60,22 @@ def _tells_of_failures(report: Report) -> bool:
     return not report.failures.counts or bool(group_failures(report, arms))
 
 
-def _all(report: Report, leading: Leading | None) -> tuple[Answer, ...]:
+def _all(report: Report, leading: Leading | None) -> tuple[AnsweredQuestion, ...]:
     return (
-        Answer("resolution", QUESTION, headline(report)),
-        Answer("cost", "What does it cost?", _cost(report, leading)),
+        AnsweredQuestion("resolution", QUESTION, headline(report)),
+        AnsweredQuestion("cost", "What does it cost?", _cost(report, leading)),
         _of_section(worth_section(report)),
         _of_section(budget_section(report)),
-        Answer("differences", "Where do they differ?", _differences(read_sides(report))),
+        AnsweredQuestion("differences", "Where do they differ?", _differences(read_sides(report))),
         _of_section(instances_section(report)),
-        Answer("failures", "Why do attempts fail?", " ".join(_failures(report))),
+        AnsweredQuestion("failures", "Why do attempts fail?", " ".join(_failures(report))),
         _of_section(effort_section(report)),
-        Answer("spending", "How much was wasted?", " ".join(_spending(report))),
+        AnsweredQuestion("spending", "How much was wasted?", " ".join(_spending(report))),
     )
 
 
-def _of_section(section: Section) -> Answer:
-    return Answer(section.name, section.question, section.answer)
+def _of_section(section: Section) -> AnsweredQuestion:
+    return AnsweredQuestion(section.name, section.question, section.answer)
 
 
 def _cost(report: Report, leading: Leading | None) -> str:

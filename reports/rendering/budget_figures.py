@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from reports.economics import Budget, BudgetCurve, BudgetStep
+from reports.economics import BudgetComparison, BudgetCurve, BudgetStep
 from reports.format import percent
 from reports.rendering.drawing import Figure, draw_figure, log_axis, percent_axis
 from reports.rendering.worth_figures import arm_line
@@ -47,7 +47,7 @@ def draw_budgets(report: Report) -> tuple[Figure, ...]:
     return tuple(figures)
 
 
-def _shown(report: Report, budget: Budget) -> list[BudgetCurve]:
+def _shown(report: Report, budget: BudgetComparison) -> list[BudgetCurve]:
     """Return the curves to draw, in declared order."""
     pair = report.comparisons[0] if report.comparisons else None
     names = [pair.baseline, pair.candidate] if pair else []
@@ -62,7 +62,7 @@ def _figure(
     name: str,
     title: str,
     label: str,
-    budget: Budget,
+    budget: BudgetComparison,
     shown: list[BudgetCurve],
     along: Callable[[BudgetStep], float],
 ) -> Figure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from reports.economics import Budget, BudgetCurve, BudgetStep, Leader
+from reports.economics import BudgetComparison, BudgetCurve, BudgetStep, Leader
 from reports.format import count, listing, percent, plural, usd
 from reports.rendering.sections import Section, Table
 from reports.types import Report
@@ -26,7 +26,7 @@ def budget_section(report: Report) -> Section:
     return Section("budget", QUESTION, answer, tables, tuple(_footnotes(report)))
 
 
-def limit_of(budget: Budget) -> Callable[[float], str]:
+def limit_of(budget: BudgetComparison) -> Callable[[float], str]:
     """Return the function that formats a limit."""
     return usd if budget.kind == "usd" else _calls
 
@@ -35,7 +35,7 @@ def _calls(limit: float) -> str:
     return plural(round(limit), "call")
 
 
-def _answer(budget: Budget) -> str:
+def _answer(budget: BudgetComparison) -> str:
     """Name each arm that resolves most at some limit, or the first ones and the last one."""
     if not budget.limits:
         return ""
@@ -63,13 +63,13 @@ def _answer(budget: Budget) -> str:
     return f"{sentence}."
 
 
-def _alone(budget: Budget) -> str:
+def _alone(budget: BudgetComparison) -> str:
     (curve,), show = budget.curves, limit_of(budget)
     shares = [f"{percent(curve.share(step))} with {show(step.limit)}" for step in curve.at]
     return f"{curve.arm} resolves {listing(shares)} per instance."
 
 
-def _tables(budget: Budget) -> Iterator[Table]:
+def _tables(budget: BudgetComparison) -> Iterator[Table]:
     show = limit_of(budget)
     header = ("arm", *map(show, budget.limits), "no limit")
     limit = "cost" if budget.kind == "usd" else "number of calls"

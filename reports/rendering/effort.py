@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
-from reports.breakdowns import CallUse, Spread, ToolUse
+from reports.breakdowns import CallUse, Spread, ToolUsage
 from reports.format import DASH, count, mean, percent, ratio, usd
 from reports.rendering.order import MANY_ARMS, ranked
 from reports.rendering.sections import Row, Section, Table
@@ -169,7 +169,7 @@ def _uses_of(arm: str, uses: Sequence[CallUse]) -> Iterator[Row]:
 
 def _tools(report: Report) -> Iterator[Table]:
     """Yield the share of each tool in an arm's uses, most frequent tools first."""
-    uses: defaultdict[str, dict[str, ToolUse]] = defaultdict(dict)
+    uses: defaultdict[str, dict[str, ToolUsage]] = defaultdict(dict)
     total: defaultdict[str, int] = defaultdict(int)
     for use in report.breakdowns.tools:
         if not report.arm(use.arm).is_control:
@@ -190,7 +190,7 @@ def _tools(report: Report) -> Iterator[Table]:
         yield Table(caption, ("tool", *arms), tuple(rows))
 
 
-def _mix(uses: dict[str, ToolUse], shown: Sequence[str], others: Sequence[str]) -> list[str]:
+def _mix(uses: dict[str, ToolUsage], shown: Sequence[str], others: Sequence[str]) -> list[str]:
     total = sum(use.uses for use in uses.values())
     of_tool = [uses[tool].uses if tool in uses else 0 for tool in shown]
     if others:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from reports.insight import Drawn
+from reports.insight import GraphStep
 
 MOST = 400
 """Maximum number of steps that are drawn; more could not be read."""
@@ -14,7 +14,7 @@ _ROW, _LEFT, _INDENT, _WIDTH = 18, 150, 14, 900
 _LABEL_CHARS = 90
 
 
-def draw(graph: Sequence[Drawn], numbers: Mapping[str, int]) -> str:
+def draw(graph: Sequence[GraphStep], numbers: Mapping[str, int]) -> str:
     """Return the drawing of up to `MOST` steps. `numbers` are those of the steps on the page."""
     shown = graph[:MOST]
     rows = {step.place: row for row, step in enumerate(shown)}
@@ -26,7 +26,7 @@ def draw(graph: Sequence[Drawn], numbers: Mapping[str, int]) -> str:
     )
 
 
-def _arcs(shown: Sequence[Drawn], rows: Mapping[str, int]) -> Iterator[str]:
+def _arcs(shown: Sequence[GraphStep], rows: Mapping[str, int]) -> Iterator[str]:
     """Yield an arc for each use, except of the step in the line above of the same scope."""
     for step in shown:
         for used in step.uses:
@@ -43,7 +43,7 @@ def _arcs(shown: Sequence[Drawn], rows: Mapping[str, int]) -> Iterator[str]:
             )
 
 
-def _line(step: Drawn, row: int, numbers: Mapping[str, int]) -> str:
+def _line(step: GraphStep, row: int, numbers: Mapping[str, int]) -> str:
     middle = _middle(row)
     at = _LEFT + _INDENT * (_scope(step.place).count("/") + bool(_scope(step.place)))
     text = escape(_short(f"{step.place} {step.label}"))

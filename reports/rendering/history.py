@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from reports.analysis.history import Change, DatedRun, History
+from reports.analysis.history import DatedRun, History, RateChange
 from reports.format import DASH, UNKNOWN, listing, moment, p_value, percent, points, usd
 from reports.rendering.costs import cost_per_resolved
 from reports.rendering.drawing import Figure, arm_colour, draw_figure, marker, percent_axis
@@ -108,7 +108,7 @@ def _date(run: DatedRun) -> str:
     return f"{run.began:%m-%d %H:%M}" if run.began else UNKNOWN
 
 
-def _row(run: DatedRun, arm: ArmSummary, change: Change | None) -> tuple[str, ...]:
+def _row(run: DatedRun, arm: ArmSummary, change: RateChange | None) -> tuple[str, ...]:
     bound = arm.cost.is_lower_bound
     return (
         run.experiment,
@@ -123,7 +123,7 @@ def _row(run: DatedRun, arm: ArmSummary, change: Change | None) -> tuple[str, ..
     )
 
 
-def _in_points(change: Change | None) -> str:
+def _in_points(change: RateChange | None) -> str:
     if change is None:
         return DASH
     limits = interval_text(change.interval, points)

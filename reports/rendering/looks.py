@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reports.analysis.early_end import EarlyEnd
-from reports.analysis.looks import Look
+from reports.analysis.looks import InterimLook
 from reports.format import count, percent, points, usd
 from reports.types import Note
 
 
-def look_notes(look: Look | None, end: EarlyEnd | None, saved_usd: float | None) -> Iterator[Note]:
+def look_notes(
+    look: InterimLook | None, end: EarlyEnd | None, saved_usd: float | None
+) -> Iterator[Note]:
     """Yield the note on an unfinished primary comparison, or on one that ended the experiment.
 
     `saved_usd` is the cost of the cells that were not needed; None if it is unknown.
@@ -21,7 +23,7 @@ def look_notes(look: Look | None, end: EarlyEnd | None, saved_usd: float | None)
         yield Note("note", _unfinished(look))
 
 
-def _unfinished(look: Look) -> str:
+def _unfinished(look: InterimLook) -> str:
     ahead, behind, counts = _in_order(look)
     decided = 1 / look.level
     if look.e_value >= decided:
@@ -52,7 +54,7 @@ def _early_end(end: EarlyEnd, saved_usd: float | None) -> str:
     )
 
 
-def _in_order(found: Look | EarlyEnd) -> tuple[str, str, str]:
+def _in_order(found: InterimLook | EarlyEnd) -> tuple[str, str, str]:
     """Return the arm that leads, the other one, and at how many instances each does."""
     ahead, behind = found.candidate, found.baseline
     leads = found.candidate_leads, found.baseline_leads

@@ -36,7 +36,7 @@ from reports.rendering.sections import Section, Table
 from reports.rendering.sharing import sharing_section
 from reports.rendering.strata import strata_section
 from reports.rendering.worth import worth_section
-from reports.types import ArmSummary, Comparison, Report, Source
+from reports.types import ArmSummary, Comparison, Provenance, Report
 from reports.visible import make_visible
 
 NAMED_INSTANCES = 20
@@ -118,7 +118,7 @@ def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
     )
 
 
-def span(source: Source) -> str:
+def span(source: Provenance) -> str:
     """Format the time span of an experiment, from its first attempt to its last activity."""
     if source.first_attempt is None or source.last_activity is None:
         return "at times that are not recorded"

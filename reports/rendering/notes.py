@@ -15,11 +15,11 @@ from reports.format import (
 from reports.rendering.order import some, some_names
 from reports.rendering.resources import resources
 from reports.statistics import PairedTest
-from reports.types import ArmSummary, Comparison, Note, Plan, Resampled, Source, State
+from reports.types import AnalysisPlan, ArmSummary, Comparison, Note, Provenance, Resampled, State
 
 
 def write_notes(
-    source: Source,
+    source: Provenance,
     arms: tuple[ArmSummary, ...],
     comparisons: tuple[Comparison, ...],
     resampled: Resampled | None,
@@ -39,7 +39,7 @@ def write_notes(
     return tuple(sorted(notes, key=lambda note: note.level != "warning"))
 
 
-def _about_plan(source: Source) -> Iterator[Note]:
+def _about_plan(source: Provenance) -> Iterator[Note]:
     """Warn of a declaration that was made or changed after results existed."""
     if source.environment == "imported" and source.plan.primary:
         yield Note(
@@ -58,7 +58,7 @@ def _about_plan(source: Source) -> Iterator[Note]:
     )
 
 
-def _dated(plan: Plan) -> str:
+def _dated(plan: AnalysisPlan) -> str:
     return in_words(plan) + (f" ({moment(plan.declared_at)})" if plan.declared_at else "")
 
 
@@ -75,7 +75,7 @@ def _about_setting(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
         yield Note("warning", f"Host workspaces: no isolation ({_arms(on_host)}).")
 
 
-def _about_resources(source: Source) -> Iterator[Note]:
+def _about_resources(source: Provenance) -> Iterator[Note]:
     if source.unequal_resources:
         yield Note(
             "warning",
@@ -210,7 +210,7 @@ def _about_counts(arms: list[ArmSummary]) -> Iterator[Note]:
 
 
 def _about_declaration(
-    source: Source, arms: tuple[ArmSummary, ...], comparisons: tuple[Comparison, ...]
+    source: Provenance, arms: tuple[ArmSummary, ...], comparisons: tuple[Comparison, ...]
 ) -> Iterator[Note]:
     if source.declarations > 1:
         yield Note(
@@ -239,7 +239,7 @@ def _about_declaration(
 
 
 def _about_models(
-    source: Source, arms: tuple[ArmSummary, ...], comparisons: tuple[Comparison, ...]
+    source: Provenance, arms: tuple[ArmSummary, ...], comparisons: tuple[Comparison, ...]
 ) -> Iterator[Note]:
     """Warn if the arms use different models: then the models are compared, too.
 
@@ -258,7 +258,7 @@ def _about_models(
             )
 
 
-def _about_repeats(source: Source, arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
+def _about_repeats(source: Provenance, arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
     repeats = {arm.name: arm.planned // source.instances for arm in arms}
     if max(repeats.values(), default=1) > 1:
         planned = f"{max(repeats.values())} times"

@@ -42,7 +42,7 @@ from reports.rendering.strata import strata_section
 from reports.rendering.templates import environment
 from reports.rendering.trajectories import FOLDER, file_name
 from reports.rendering.worth import worth_section
-from reports.types import STATES, Cell, Report
+from reports.types import STATES, Report, ReportCell
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -127,7 +127,7 @@ class GridRow:
 
     instance_id: str
     repeat: int
-    cells: tuple[Cell, ...]
+    cells: tuple[ReportCell, ...]
     differs: bool
     """True if exactly one arm of the leading comparison resolved it."""
 
@@ -225,12 +225,12 @@ def _grid(report: Report, arms: Sequence[str]) -> list[GridRow]:
 
 def _cells_of_instances(
     report: Report, most: int
-) -> Iterator[tuple[tuple[str, int], list[Cell], bool]]:
+) -> Iterator[tuple[tuple[str, int], list[ReportCell], bool]]:
     """Yield instance and repeat, its cells in all arms, and whether the leading pair differs.
 
     Stop after `most` cells.
     """
-    rows: defaultdict[tuple[str, int], list[Cell]] = defaultdict(list)
+    rows: defaultdict[tuple[str, int], list[ReportCell]] = defaultdict(list)
     for cell in report.cells[:most]:
         rows[cell.instance_id, cell.repeat].append(cell)
     pair = report.comparisons[0] if report.comparisons else None

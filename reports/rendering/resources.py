@@ -2,15 +2,15 @@
 
 from reports.format import UNKNOWN, count
 from reports.rendering.order import some
-from reports.types import Resources, Source
+from reports.types import ContainerResources, Provenance
 
 
-def resources(source: Source) -> str:
+def resources(source: Provenance) -> str:
     """Format the limits that containers had: one set, or several."""
     return some([_in_words(each) for each in source.resources], "; or ")
 
 
-def _in_words(limits: Resources) -> str:
+def _in_words(limits: ContainerResources) -> str:
     if limits.memory_gb is None:
         return f"{UNKNOWN} (recorded by an older release)"
     processors = f"{limits.cpus:.3g} {'processor' if limits.cpus == 1 else 'processors'}"

@@ -17,7 +17,7 @@ from reports.losses import FAILURES
 from reports.rendering.graphs import MOST, draw
 from reports.rendering.templates import environment
 from reports.steps import StepView, of_row
-from reports.types import Cell, Report
+from reports.types import Report, ReportCell
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -84,7 +84,7 @@ def file_name(attempt_id: str) -> str:
     return f"{attempt_id}.html"
 
 
-def _referred(report: Report) -> tuple[Cell, ...]:
+def _referred(report: Report) -> tuple[ReportCell, ...]:
     """Return the cells whose attempts are named on the page, each once."""
     differences = [one for side in read_sides(report) for one in side.shown]
     cells = [cell for one in differences for cell in (one.winner, one.loser)]
@@ -98,11 +98,11 @@ def _is_file_name(attempt_id: str) -> bool:
     return re.fullmatch(r"\w[\w.-]*", attempt_id) is not None
 
 
-def _steps(lake: Path | UPath, report: Report, cell: Cell) -> bool:
+def _steps(lake: Path | UPath, report: Report, cell: ReportCell) -> bool:
     return _unit(lake, "steps", report, cell).exists()
 
 
-def _read(lake: Path | UPath, report: Report, cell: Cell) -> tuple[StepView, ...]:
+def _read(lake: Path | UPath, report: Report, cell: ReportCell) -> tuple[StepView, ...]:
     calls = {
         (row["scope"], row["seq"]): row for row in _rows(_unit(lake, "llm_calls", report, cell))
     }
@@ -124,12 +124,12 @@ def _folded(steps: Iterable[StepView]) -> tuple[Fold, ...]:
     )
 
 
-def _patch(lake: Path | UPath, report: Report, cell: Cell) -> str:
+def _patch(lake: Path | UPath, report: Report, cell: ReportCell) -> str:
     """Return the patch that the attempt left, or `""` if there is none."""
     return "".join(row["model_patch"] for row in _rows(_unit(lake, "predictions", report, cell)))
 
 
-def _unit(lake: Path | UPath, table: str, report: Report, cell: Cell) -> Path | UPath:
+def _unit(lake: Path | UPath, table: str, report: Report, cell: ReportCell) -> Path | UPath:
     return unit_file(lake, table, report.source.experiment, cell.arm, str(cell.attempt_id))
 
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 
-from reports.economics import Place
+from reports.economics import FrontierPlace
 
 _ROUNDING = 1e-12
 """Relative differences below this are rounding errors."""
 
 
-def efficient_frontier(costs: Sequence[float], effects: Sequence[float]) -> tuple[Place, ...]:
+def efficient_frontier(
+    costs: Sequence[float], effects: Sequence[float]
+) -> tuple[FrontierPlace, ...]:
     """Return the place of each option, in the given order.
 
     An option is dominated if another one costs no more and achieves no less, and is better in one
@@ -27,15 +29,15 @@ def efficient_frontier(costs: Sequence[float], effects: Sequence[float]) -> tupl
     distinct = [i for n, i in enumerate(ranked) if n == 0 or costs[i] > costs[ranked[n - 1]]]
     hull = _hull(distinct, costs, effects)
     before = dict(zip(hull[1:], hull[:-1], strict=True))
-    found = {i: Place("dominated", (by,)) for i, by in beaten.items()}
+    found = {i: FrontierPlace("dominated", (by,)) for i, by in beaten.items()}
     for i in ranked:
         twin = next(j for j in distinct if costs[j] == costs[i])
         if twin not in hull:
-            found[i] = Place("extended", _neighbours(twin, hull, costs))
+            found[i] = FrontierPlace("extended", _neighbours(twin, hull, costs))
             continue
         after = before.get(twin)
         step = None if after is None else _slope(after, twin, costs, effects)
-        found[i] = Place("efficient", (), after, step)
+        found[i] = FrontierPlace("efficient", (), after, step)
     return tuple(found[i] for i in options)
 
 

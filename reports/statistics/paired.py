@@ -9,7 +9,7 @@ from math import sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from reports.statistics.sums import Model, Tails
+from reports.statistics.sums import SumsModel, Tails
 from reports.types import InstanceLeads, Interval, PairedTable
 
 if TYPE_CHECKING:
@@ -89,9 +89,9 @@ def single_leads(table: PairedTable) -> InstanceLeads:
 class PairedTest:
     """A test of every difference of the rates of two arms over the same cells.
 
-    For a difference in question, the model of `Model` is fitted to the data under the restriction
-    that it has this difference. The p-value is twice the chance, under that model, that the
-    candidate leads by as many cells as observed or by more, or as many or fewer, whichever is
+    For a difference in question, the model of `SumsModel` is fitted to the data under the
+    restriction that it has this difference. The p-value is twice the chance, under that model, that
+    the candidate leads by as many cells as observed or by more, or as many or fewer, whichever is
     smaller. It is computed without simulation. The interval holds the differences with a p-value of
     at least 5 %, so that test and interval never contradict each other.
 
@@ -209,7 +209,7 @@ class PairedTest:
     def _found(self) -> dict[float, Tails]:
         return {}
 
-    def _fitted(self, difference: float) -> Model:
+    def _fitted(self, difference: float) -> SumsModel:
         """Return the model that has this difference and fits the data best otherwise."""
         pairs, first, second = self.table.pairs, self.table.only_baseline, self.table.only_candidate
         concordant = pairs - first - second
@@ -219,14 +219,14 @@ class PairedTest:
         rest = 8 * pairs * first * difference * (1 - difference)
         share = (half + sqrt(max(0.0, half**2 + rest))) / (4 * pairs)
         share = min(max(share, 0.0, -difference), (1 - difference) / 2)
-        model = Model(share, max(0.0, share + difference), 0.0, self.leads.sizes)
+        model = SumsModel(share, max(0.0, share + difference), 0.0, self.leads.sizes)
         if not self.leads.has_repeats:
             return model
-        return Model(
+        return SumsModel(
             model.only_baseline, model.only_candidate, self._alike(model, difference), model.sizes
         )
 
-    def _alike(self, model: Model, difference: float) -> float:
+    def _alike(self, model: SumsModel, difference: float) -> float:
         """Return the correlation of the repeats of an instance.
 
         It is the largest of two moment estimates: that of the spread of the leads about the

@@ -22,7 +22,7 @@ from math import ceil, sqrt
 from statistics import NormalDist
 
 from reports.statistics.paired import PairedTest
-from reports.statistics.sums import Model
+from reports.statistics.sums import SumsModel
 from reports.types import InstanceLeads, PairedTable
 
 MOST_INSTANCES = 1_000_000
@@ -187,7 +187,7 @@ def _exact(design: Design) -> float:
 def _critical(instances: int, discordant: int) -> int:
     """Return the smallest significant lead, which is larger than `discordant` if there is none."""
     share = discordant / instances / 2
-    model = Model(share, share, 0.0, {1: instances})
+    model = SumsModel(share, share, 0.0, {1: instances})
     lead = ceil(_CRITICAL * sqrt(discordant))
     while lead <= discordant and 2 * model.tails(lead).at_least >= LEVEL:
         lead += 1

@@ -32,7 +32,7 @@ class Tails(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Model:
+class SumsModel:
     """Two arms over instances with repeats.
 
     A pair of cells has a lead of -1, 0 or 1. With the chance `alike`, all pairs of an instance are

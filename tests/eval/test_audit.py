@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eval.audit import Audit, Results, audit, audited_verdict, differences
+from eval.audit import Audit, GradingResults, audit, audited_verdict, differences
 from eval.grading import grade
 from eval.instances import load
 from eval.types import Applied, Evaluation, Instance
@@ -297,12 +297,12 @@ def test_totals_of_every_runner_are_understood(totals: str, instance: Instance) 
 
 def test_two_gradings_that_differ_are_flaky() -> None:
     """Two gradings are flaky if their outcomes differ, or if different tests passed."""
-    first = Results("resolved", frozenset({"a", "b"}))
+    first = GradingResults("resolved", frozenset({"a", "b"}))
     assert list(differences(first, first)) == []
-    [other_outcome] = differences(first, Results("unresolved", frozenset({"a"})))
+    [other_outcome] = differences(first, GradingResults("unresolved", frozenset({"a"})))
     assert str(other_outcome) == "flaky: resolved in the first grading, unresolved in another"
-    unresolved = Results("unresolved", frozenset({"a", "b"}))
-    [other_tests] = differences(unresolved, Results("unresolved", frozenset({"b", "c"})))
+    unresolved = GradingResults("unresolved", frozenset({"a", "b"}))
+    [other_tests] = differences(unresolved, GradingResults("unresolved", frozenset({"b", "c"})))
     assert str(other_tests) == "flaky: these pass in one of two gradings: a, c"
     assert audited_verdict("resolved", in_doubt=True) == "suspect"
     assert audited_verdict("timeout", in_doubt=True) == "timeout"

@@ -9,7 +9,7 @@ import pytest
 from eval import base_image, git, job_images
 from eval.base_image import BASE_IMAGE
 from eval.errors import DatasetError, ImageError
-from eval.job_images import Recipe
+from eval.job_images import ImageRecipe
 from tests.agent.repositories import with_files
 from tests.waiting import wait_until
 
@@ -35,19 +35,19 @@ DEVCONTAINER = """{
 @pytest.mark.parametrize(
     ("texts", "named", "expected"),
     [
-        ({"Dockerfile": ""}, "mine", Recipe(base="mine")),
-        ({"Dockerfile": ""}, None, Recipe(dockerfile="Dockerfile")),
-        ({}, None, Recipe(base="node:22-bookworm", install="npm ci")),
+        ({"Dockerfile": ""}, "mine", ImageRecipe(base="mine")),
+        ({"Dockerfile": ""}, None, ImageRecipe(dockerfile="Dockerfile")),
+        ({}, None, ImageRecipe(base="node:22-bookworm", install="npm ci")),
         (
             {".devcontainer/devcontainer.json": DEVCONTAINER, "Dockerfile": ""},
             None,
-            Recipe(dockerfile="docker/Dockerfile", install="make deps"),
+            ImageRecipe(dockerfile="docker/Dockerfile", install="make deps"),
         ),
-        ({".devcontainer.json": '{"image": "theirs"}'}, None, Recipe(base="theirs")),
+        ({".devcontainer.json": '{"image": "theirs"}'}, None, ImageRecipe(base="theirs")),
         (
             {".devcontainer.json": '{"image": "a", "postCreateCommand": ["npm", "i", "a b"]}'},
             None,
-            Recipe(base="a", install="npm i 'a b'"),
+            ImageRecipe(base="a", install="npm i 'a b'"),
         ),
         (
             {
@@ -55,12 +55,12 @@ DEVCONTAINER = """{
                 '"postCreateCommand": {"one": "make a || true", "two": ["make", "b"]}}'
             },
             None,
-            Recipe(base="a", install="{ make a || true; } && { make b; }"),
+            ImageRecipe(base="a", install="{ make a || true; } && { make b; }"),
         ),
     ],
 )
 def test_the_first_known_base_is_used(
-    texts: Mapping[str, str], named: str | None, expected: Recipe
+    texts: Mapping[str, str], named: str | None, expected: ImageRecipe
 ) -> None:
     """A named image, then a devcontainer, then a Dockerfile, then one by kind."""
     assert job_images.recipe(Files(texts), "node", "npm ci", named) == expected
@@ -104,18 +104,18 @@ BUILD = f"FROM {BASE_IMAGE}\nCOPY . /copied\n"
 @pytest.mark.parametrize(
     ("links", "recipe"),
     [
-        ({"ctx": "{victim}"}, Recipe(dockerfile="Dockerfile", context="ctx")),
-        ({"a": "b", "b": "{victim}"}, Recipe(dockerfile="Dockerfile", context="a")),
-        ({"up": "../.."}, Recipe(dockerfile="Dockerfile", context="up/..")),
-        ({"up": "{victim}"}, Recipe(dockerfile="Dockerfile", context="up/inner")),
-        ({"loop": "loop"}, Recipe(dockerfile="Dockerfile", context="loop")),
-        ({"file": "{victim}/Dockerfile"}, Recipe(dockerfile="file")),
-        ({".dockerignore": "/dev/zero"}, Recipe(dockerfile="Dockerfile")),
-        ({"sub/.dockerignore": "/dev/zero"}, Recipe(dockerfile="Dockerfile", context="sub")),
+        ({"ctx": "{victim}"}, ImageRecipe(dockerfile="Dockerfile", context="ctx")),
+        ({"a": "b", "b": "{victim}"}, ImageRecipe(dockerfile="Dockerfile", context="a")),
+        ({"up": "../.."}, ImageRecipe(dockerfile="Dockerfile", context="up/..")),
+        ({"up": "{victim}"}, ImageRecipe(dockerfile="Dockerfile", context="up/inner")),
+        ({"loop": "loop"}, ImageRecipe(dockerfile="Dockerfile", context="loop")),
+        ({"file": "{victim}/Dockerfile"}, ImageRecipe(dockerfile="file")),
+        ({".dockerignore": "/dev/zero"}, ImageRecipe(dockerfile="Dockerfile")),
+        ({"sub/.dockerignore": "/dev/zero"}, ImageRecipe(dockerfile="Dockerfile", context="sub")),
     ],
 )
 def test_no_link_leads_out_of_a_repository(
-    tmp_path: Path, docker_client: Any, links: dict[str, str], recipe: Recipe
+    tmp_path: Path, docker_client: Any, links: dict[str, str], recipe: ImageRecipe
 ) -> None:
     """Files of this machine are neither sent to a build nor read for it."""
     victim = tmp_path / "victim"
@@ -142,7 +142,7 @@ def test_a_build_of_others_has_limits(
     files = {"real/Dockerfile": dockerfile}
     commit = _commit(tmp_path / "repo", files, {"linked": "real"})
     monkeypatch.setattr(base_image, "_BUILD_PIDS", 20)
-    made_by = Recipe(dockerfile="linked/Dockerfile", context="linked")
+    made_by = ImageRecipe(dockerfile="linked/Dockerfile", context="linked")
     with pytest.raises(ImageError) as raised:
         job_images.ensure(docker_client, tmp_path / "repo", commit, made_by)
     assert "annot fork" in str(raised.value)
@@ -151,7 +151,9 @@ def test_a_build_of_others_has_limits(
     slow = _commit(tmp_path / "slow", {"Dockerfile": dockerfile}, {})
     monkeypatch.setattr(base_image, "_BUILD_TIMEOUT_S", 3)
     with pytest.raises(ImageError, match=f"(?s){8 * 2**30}.*took longer"):
-        job_images.ensure(docker_client, tmp_path / "slow", slow, Recipe(dockerfile="Dockerfile"))
+        job_images.ensure(
+            docker_client, tmp_path / "slow", slow, ImageRecipe(dockerfile="Dockerfile")
+        )
     wait_until(
         lambda: not any("sleep 66" in _command(each) for each in docker_client.containers.list())
     )
@@ -173,7 +175,7 @@ def test_an_image_has_the_repository_and_what_was_installed_once(
     with_files(files)(tmp_path / "repo")
     git.git(tmp_path / "repo", "config", "uploadpack.allowAnySHA1InWant", "true")
     commit = git.git(tmp_path / "repo", "rev-parse", "HEAD")
-    made_by = Recipe(dockerfile="Dockerfile", install="tool")
+    made_by = ImageRecipe(dockerfile="Dockerfile", install="tool")
     name = job_images.name_of(commit, made_by)
     try:
         made = job_images.ensure(docker_client, tmp_path / "repo", commit, made_by)

@@ -12,7 +12,7 @@ from agent.workspaces import DockerWorkspace
 from eval import grading, images
 from eval.errors import ImageError
 from eval.preflight import check, preflight_key
-from eval.types import Instance, Shell
+from eval.types import GradingShell, Instance
 from tests.eval.containers import output_of
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.sampled(5)]
@@ -96,11 +96,11 @@ def base_of(client: Any, instance: Instance) -> str:
     return output_of(instance.image, "cat /base-commit", client).decode().strip()
 
 
-def opener(instance: Instance) -> Callable[[], AbstractAsyncContextManager[Shell]]:
+def opener(instance: Instance) -> Callable[[], AbstractAsyncContextManager[GradingShell]]:
     """Return a function that opens fresh containers of an instance."""
 
     @asynccontextmanager
-    async def fresh() -> AsyncIterator[Shell]:
+    async def fresh() -> AsyncIterator[GradingShell]:
         shell = await DockerWorkspace.open(image=instance.image, base_commit=instance.base_commit)
         try:
             yield shell

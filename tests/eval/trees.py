@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from eval import patches
-from eval.patches import Change
+from eval.patches import FileInPatch
 from eval.types import Applied, Evaluation, FileChange
 
 
@@ -12,7 +12,7 @@ def applied(patch: str) -> Applied:
     return Applied(tuple(each for change in patches.read(patch) for each in _files(change)))
 
 
-def _files(change: Change) -> list[FileChange]:
+def _files(change: FileInPatch) -> list[FileChange]:
     before, now = ("\n".join(lines).encode() for lines in (change.removed, change.added))
     if change.action == "renamed":
         return [

@@ -7,7 +7,7 @@ import pytest
 
 from reports.build import build
 from reports.errors import ReportError
-from reports.types import Cell, Cost, PairedTable, Report
+from reports.types import Cost, PairedTable, Report, ReportCell
 from tests.reports.lake_fixture import LakeBuilder
 
 pytestmark = pytest.mark.sampled(6)
@@ -18,7 +18,7 @@ def states(report: Report, arm: str) -> dict[str, int]:
     return {state: n for state, n in report.arm(arm).states.items() if n}
 
 
-def cell(report: Report, arm: str, instance: str) -> Cell:
+def cell(report: Report, arm: str, instance: str) -> ReportCell:
     """Return the cell of an arm and an instance."""
     return next(c for c in report.cells if (c.arm, c.instance_id) == (arm, instance))
 

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from flows.storage.formats import facts, talk
 from flows.storage.formats.filed import FiledAttempt, by_scope
-from flows.storage.formats.talk import Asked, Cut, Done, Replied, Told, Turn
+from flows.storage.formats.talk import Cut, Done, RecordedToolUse, Replied, Told, Turn
 from flows.storage.lake import Row
 
 VERSION = "ATIF-v1.7"
@@ -162,14 +162,14 @@ def _worked(done: Done, copied: bool | None) -> Step:
         timestamp=_time(row),
         source="agent",
         message="",
-        tool_calls=[_tool_call(Asked(done.call_id, done.name, done.arguments))],
+        tool_calls=[_tool_call(RecordedToolUse(done.call_id, done.name, done.arguments))],
         observation=_observed([done]),
         llm_call_count=0,
         is_copied_context=copied,
     )
 
 
-def _tool_call(asked: Asked) -> ToolCall:
+def _tool_call(asked: RecordedToolUse) -> ToolCall:
     return ToolCall(
         tool_call_id=asked.id, function_name=asked.name, arguments=dict(asked.arguments)
     )

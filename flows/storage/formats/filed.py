@@ -68,7 +68,7 @@ class FiledAttempt:
 
 
 @dataclass(frozen=True)
-class Rate:
+class ResolvedRate:
     """Resolved and planned cells of an arm."""
 
     resolved: int
@@ -81,7 +81,7 @@ class Rate:
         return self.resolved / self.planned
 
 
-def rates(lake: Lake, experiment: str) -> dict[str, Rate]:
+def rates(lake: Lake, experiment: str) -> dict[str, ResolvedRate]:
     """Return the rates of the arms of an experiment, as a report shows them."""
     from reports.relations import open_marts
 
@@ -96,7 +96,7 @@ def rates(lake: Lake, experiment: str) -> dict[str, Rate]:
         """
     ).fetchall()
     connection.close()
-    return {arm: Rate(resolved, planned) for arm, resolved, planned in rows}
+    return {arm: ResolvedRate(resolved, planned) for arm, resolved, planned in rows}
 
 
 def of_experiment(lake: Lake, experiment: str) -> Iterator[FiledAttempt]:

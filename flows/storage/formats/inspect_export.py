@@ -20,11 +20,13 @@ from inspect_ai.log import (
 )
 
 from flows.storage.formats import facts, inspect_samples
-from flows.storage.formats.filed import FiledAttempt, Rate
+from flows.storage.formats.filed import FiledAttempt, ResolvedRate
 from flows.storage.formats.inspect_samples import SCORER
 
 
-def log(experiment: str, attempts: Sequence[FiledAttempt], rates: Mapping[str, Rate]) -> Any:
+def log(
+    experiment: str, attempts: Sequence[FiledAttempt], rates: Mapping[str, ResolvedRate]
+) -> Any:
     """Return attempts as a log.
 
     A sample is an instance, and with several arms `INSTANCE@ARM`. Rates are those of the report:
@@ -68,7 +70,7 @@ def log(experiment: str, attempts: Sequence[FiledAttempt], rates: Mapping[str, R
     )
 
 
-def _results(attempts: Sequence[FiledAttempt], rates: Mapping[str, Rate]) -> Any:
+def _results(attempts: Sequence[FiledAttempt], rates: Mapping[str, ResolvedRate]) -> Any:
     scored: dict[str, int] = defaultdict(int)
     for attempt in attempts:
         scored[attempt.arm] += attempt.verdict not in (None, "infrastructure")

@@ -24,7 +24,7 @@ from inspect_ai.tool import ToolCall
 
 from flows.storage.formats import facts, talk
 from flows.storage.formats.filed import FiledAttempt, by_scope
-from flows.storage.formats.talk import Asked, Cut, Done, Replied, Told, Turn
+from flows.storage.formats.talk import Cut, Done, RecordedToolUse, Replied, Told, Turn
 from flows.storage.lake import Row
 
 SCORER = "resolved"
@@ -228,7 +228,7 @@ def _content(answer: Replied) -> Any:
     return [ContentReasoning(reasoning=answer.reasoning), ContentText(text=text)]
 
 
-def _tool_call(asked: Asked) -> Any:
+def _tool_call(asked: RecordedToolUse) -> Any:
     return ToolCall(id=asked.id, function=asked.name, arguments=dict(asked.arguments))
 
 

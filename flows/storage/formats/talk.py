@@ -43,7 +43,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RecordedToolUse:
     """A use of a tool that a model asked for."""
 
     id: str
@@ -60,10 +60,10 @@ class Replied:
     """The row of `llm_calls`; None if the call is recorded elsewhere."""
     content: Any
     reasoning: str | None
-    asked: Sequence[Asked]
+    asked: Sequence[RecordedToolUse]
     done: list[Done] = field(default_factory=list)
 
-    def waiting(self) -> Iterator[Asked]:
+    def waiting(self) -> Iterator[RecordedToolUse]:
         """Yield the uses without a result."""
         had = Counter(each.call_id for each in self.done)
         for each in self.asked:
@@ -165,7 +165,7 @@ class _Talk:
             self.turns.append(done)
 
 
-def _is_asked(done: Done, asked: Asked) -> bool:
+def _is_asked(done: Done, asked: RecordedToolUse) -> bool:
     """Return True if work is what a model asked for."""
     if done.row and done.row["kind"] == "command":
         return command_of(asked.name, asked.arguments) == str(done.arguments["command"])
@@ -194,7 +194,7 @@ def _answer(row: Row, call: Row | None, message: Mapping[str, Any]) -> Replied:
     return Replied(row, call, message.get("content"), _reasoning(message), asked)
 
 
-def _asked(call: Mapping[str, Any]) -> Asked:
+def _asked(call: Mapping[str, Any]) -> RecordedToolUse:
     function = call.get("function") or {}
     given = function.get("arguments")
     try:
@@ -203,7 +203,7 @@ def _asked(call: Mapping[str, Any]) -> Asked:
         arguments = None
     if not isinstance(arguments, dict):
         arguments = {} if given in (None, "") else {"arguments": given}
-    return Asked(str(call.get("id") or ""), str(function.get("name") or ""), arguments)
+    return RecordedToolUse(str(call.get("id") or ""), str(function.get("name") or ""), arguments)
 
 
 def _reasoning(message: Mapping[str, Any]) -> str | None:

@@ -14,7 +14,7 @@ from eval.instances import load
 from flows.errors import UsageError
 from flows.experiments import cells
 from flows.experiments.cells import Cell, Place
-from flows.experiments.shares import Listed, Part, Queued, Share, cell_name, opened
+from flows.experiments.shares import Listed, Queued, ShardPart, Share, cell_name, opened
 from flows.experiments.stop import Stop
 from tests.flows.conftest import trial
 
@@ -79,7 +79,7 @@ async def test_each_shard_begins_at_its_offset_and_steals(
     journal: Journal, filled: list[Cell]
 ) -> None:
     """A share names the cells in between that others took: they need no image here."""
-    first, second = Part(RUN, 0, 2), Part(RUN, 1, 2)
+    first, second = ShardPart(RUN, 0, 2), ShardPart(RUN, 1, 2)
     async with (
         opened(journal, first, "a", filled, Stop()) as one,
         opened(journal, second, "b", filled, Stop()) as other,
@@ -98,12 +98,12 @@ async def test_the_offset_is_among_the_cells_that_are_left(
     journal: Journal, filled: list[Cell]
 ) -> None:
     """A replaced shard begins among open cells."""
-    async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()) as one:
+    async with opened(journal, ShardPart(RUN, 0, 1), "a", filled, Stop()) as one:
         for _ in range(4):
             share = await one.take()
             assert share is not None
             await one.end(share.cell, "done", "resolved")
-    async with opened(journal, Part(RUN, 1, 2), "b", filled, Stop()) as other:
+    async with opened(journal, ShardPart(RUN, 1, 2), "b", filled, Stop()) as other:
         assert other.cells == [*filled[6:], *filled[4:6]]
         assert await other.take() == Share(filled[6])
 
@@ -112,8 +112,8 @@ async def test_cells_that_have_not_ended_are_free_for_others(
     journal: Journal, filled: list[Cell]
 ) -> None:
     """A cell that is given back is free at once, and so are the cells of a shard that ends."""
-    async with opened(journal, Part(RUN, 0, 1), "b", filled, Stop()) as other:
-        async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()) as one:
+    async with opened(journal, ShardPart(RUN, 0, 1), "b", filled, Stop()) as other:
+        async with opened(journal, ShardPart(RUN, 0, 1), "a", filled, Stop()) as one:
             assert len(await taken(one)) == 8
             await one.give_back(filled[5])
             assert await taken(other) == [Share(filled[5], tuple(filled[:5]))]
@@ -129,7 +129,7 @@ async def test_the_cells_of_a_dead_process_are_taken_over(
     journal.offer("dead")
     journal.acquire("dead", f"{ownership.owner()}/1-1", 300)
     assert journal.queue(RUN).take("dead") is not None
-    async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()) as one:
+    async with opened(journal, ShardPart(RUN, 0, 1), "a", filled, Stop()) as one:
         assert len(await taken(one)) == 7
         assert await one.wait()
         assert await one.take() == Share(filled[0], was_lost=True)
@@ -143,7 +143,7 @@ async def test_a_shard_waits_as_long_as_it_has_cells(
     once, and after the last one it leaves the cells of living shards to them."""
     set_timings(lease_poll_s=0.05)
     hold_one(journal, 300)
-    async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()) as one:
+    async with opened(journal, ShardPart(RUN, 0, 1), "a", filled, Stop()) as one:
         shares = await taken(one)
         for share in shares[2:]:
             await one.end(share.cell, "done", "resolved")
@@ -168,7 +168,7 @@ async def test_a_shard_without_cells_waits_for_those_of_a_silent_one(
     """A lease that was not renewed in time will expire soon, and then its cells are free."""
     set_timings(lease_poll_s=0.05, lease_s=30)
     hold_one(journal, 10)
-    async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()) as one:
+    async with opened(journal, ShardPart(RUN, 0, 1), "a", filled, Stop()) as one:
         for share in await taken(one):
             await one.end(share.cell, "done", "resolved")
         assert not one.expects_lost
@@ -187,7 +187,7 @@ def hold_one(journal: Journal, ttl_s: float) -> None:
 
 async def test_a_shard_of_one_cell_takes_one(journal: Journal, filled: list[Cell]) -> None:
     """It waits for no other."""
-    async with opened(journal, Part(RUN, 0, 1, most=1), "a", filled, Stop()) as one:
+    async with opened(journal, ShardPart(RUN, 0, 1, most=1), "a", filled, Stop()) as one:
         assert len(await taken(one)) == 1
         assert not await one.wait()
 
@@ -197,7 +197,7 @@ async def test_a_shard_is_one_process(journal: Journal, filled: list[Cell]) -> N
     journal.offer("a")
     journal.acquire("a", "elsewhere/1-1", 300)
     with pytest.raises(LeaseHeld):
-        async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()):
+        async with opened(journal, ShardPart(RUN, 0, 1), "a", filled, Stop()):
             pass
     assert worker() not in journal.holders(["a"]).values()
 
@@ -205,5 +205,5 @@ async def test_a_shard_is_one_process(journal: Journal, filled: list[Cell]) -> N
 async def test_another_dataset_is_refused(journal: Journal, filled: list[Cell]) -> None:
     """A worker without the row of a cell runs no other cell instead."""
     with pytest.raises(UsageError, match="this worker's dataset lacks the cell of attempt"):
-        async with opened(journal, Part(RUN, 0, 1), "a", filled[1:], Stop()):
+        async with opened(journal, ShardPart(RUN, 0, 1), "a", filled[1:], Stop()):
             pass

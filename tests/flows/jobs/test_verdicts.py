@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agent.tools import TestRun
-from flows.jobs.choosing import Candidate, best
+from flows.jobs.choosing import CandidatePatch, best
 from flows.jobs.verification import After, State, Verdict, decide, warnings
 
 
@@ -113,7 +113,7 @@ def candidate(
     cost: float | None,
     failed: int = 0,
     old: int | None = None,
-) -> Candidate:
+) -> CandidatePatch:
     """Return the patch of an arm."""
     attempt = {"agent_verdict": judged, "cost_usd": cost}
     runs = {"after": failed, "with_old_tests": old}
@@ -123,7 +123,7 @@ def candidate(
             for name, count in runs.items()
         }
     )
-    return Candidate(arm, "diff", attempt, verdict, "", (), evidence)
+    return CandidatePatch(arm, "diff", attempt, verdict, "", (), evidence)
 
 
 def test_verified_then_accepted_then_cheaper_wins() -> None:
@@ -147,4 +147,4 @@ def test_verified_then_accepted_then_cheaper_wins() -> None:
         found = best(reversed(ordered))
         assert found is not None
         assert found.arm == ordered.pop(0).arm
-    assert best([Candidate("a", "", {}, "not_verified", "", (), "{}")]) is None
+    assert best([CandidatePatch("a", "", {}, "not_verified", "", (), "{}")]) is None

@@ -13,9 +13,9 @@ from flows.report import SERVED, SHOWN_CELLS, most_telling, page_url
 from flows.server.artifacts import artifact_key
 from flows.storage import report_files
 from flows.storage.lake import Lake
-from reports.types import Cell, State
+from reports.types import ReportCell, State
 
-CELL = Cell(
+CELL = ReportCell(
     arm="able",
     instance_id="i",
     repeat=0,
@@ -33,7 +33,7 @@ CELL = Cell(
 )
 
 
-def cell(state: State, cost_usd: float | None = 1.0, *, is_suspect: bool = False) -> Cell:
+def cell(state: State, cost_usd: float | None = 1.0, *, is_suspect: bool = False) -> ReportCell:
     return CELL._replace(state=state, cost_usd=cost_usd, is_suspect=is_suspect)
 
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from flows.service.messages import Message
+from flows.service.messages import JobMessage
 from tests.flows.service.recording import Worker, filed
 from tests.flows.service.test_service import page
 from tests.servers.service import Service
@@ -146,4 +146,4 @@ def test_a_job_that_cannot_hear_says_why(server: Service, job: str) -> None:
     ended = server.refusal("POST", path, json={"text": "x"})
     assert ended == (409, f"job {job} has ended: it is failed")
     assert server.refusal("POST", "/jobs/0000000000/messages", json={"text": "x"})[0] == 404
-    assert Message(text="x").kind == "say"
+    assert JobMessage(text="x").kind == "say"

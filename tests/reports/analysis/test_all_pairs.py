@@ -19,7 +19,7 @@ from reports.statistics import (
     paired_table,
     single_leads,
 )
-from reports.types import Plan
+from reports.types import AnalysisPlan
 from tests.reports.lake_fixture import LakeBuilder, attempt_row, evaluation_row
 
 pytestmark = pytest.mark.sampled(4)
@@ -132,7 +132,7 @@ def _gold() -> dict[str, object]:
 def test_the_declared_family_stays_as_it_is(lake: LakeBuilder) -> None:
     """The family's own correction does not depend on the number of other arms."""
     fill(lake, {"a": 0.3, "b": 0.6, "c": 0.6, "d": 0.6}, 40)
-    plan = Plan(primary=("a", "b"))
+    plan = AnalysisPlan(primary=("a", "b"))
     connection = open_marts(lake.root, "trial")
     try:
         first, *others = read_comparisons(connection, ("a", "b"), "primary", plan)
@@ -167,7 +167,7 @@ def test_all_pairs_of_123_arms_take_seconds(lake: LakeBuilder) -> None:
     connection = open_marts(lake.root, "trial")
     try:
         before = time.process_time()
-        found = read_comparisons(connection, None, "exploratory", Plan())
+        found = read_comparisons(connection, None, "exploratory", AnalysisPlan())
         assert time.process_time() - before < 5
     finally:
         connection.close()

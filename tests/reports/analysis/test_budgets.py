@@ -7,7 +7,7 @@ import pytest
 
 from reports.analysis import budgets
 from reports.analysis.budgets import read_budgets
-from reports.economics import Budget, BudgetStep
+from reports.economics import BudgetComparison, BudgetStep
 from reports.relations import open_marts
 from tests.reports.lake_fixture import LakeBuilder, declared
 
@@ -17,7 +17,7 @@ Used = dict[str, list[tuple[float | None, int, bool]]]
 """Cost, calls and verdict of each cell by arm."""
 
 
-def read(lake: LakeBuilder) -> tuple[Budget, ...]:
+def read(lake: LakeBuilder) -> tuple[BudgetComparison, ...]:
     connection = open_marts(lake.root, "trial")
     try:
         return read_budgets(connection, declared(connection))

@@ -7,7 +7,7 @@ import pytest
 from flows.report import most_telling
 from reports.analysis import breakdowns, paired
 from reports.build import build
-from reports.types import Cell
+from reports.types import ReportCell
 from tests.reports.lake_fixture import LakeBuilder
 
 OUTCOMES = ("resolved", "unresolved", "patch_failed")
@@ -53,7 +53,7 @@ def test_the_cells_are_those_that_are_shown(
         for cell in pair
     ]
 
-    def is_shown(place: int, cell: Cell) -> bool:
+    def is_shown(place: int, cell: ReportCell) -> bool:
         is_odd = cell.is_suspect or cell in telling or cell.attempt_id in examples
         return place < 4 or cell in differing or is_odd
 

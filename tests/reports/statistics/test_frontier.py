@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from reports.economics import Place
+from reports.economics import FrontierPlace
 from reports.statistics import efficient_frontier
 
 pytestmark = pytest.mark.sampled(2)
@@ -73,16 +73,16 @@ def test_a_worked_example() -> None:
     """Of five options one is dominated, one is between two others, and three are efficient."""
     costs, effects = [1.0, 2.0, 3.0, 4.0, 8.0], [0.2, 0.3, 0.25, 0.6, 0.7]
     assert efficient_frontier(costs, effects) == (
-        Place("efficient"),
-        Place("extended", (0, 3)),
-        Place("dominated", (1,)),
-        Place("efficient", (), 0, pytest.approx(7.5)),
-        Place("efficient", (), 3, pytest.approx(40.0)),
+        FrontierPlace("efficient"),
+        FrontierPlace("extended", (0, 3)),
+        FrontierPlace("dominated", (1,)),
+        FrontierPlace("efficient", (), 0, pytest.approx(7.5)),
+        FrontierPlace("efficient", (), 3, pytest.approx(40.0)),
     )
 
 
 def test_equal_options_share_a_place() -> None:
     """Two options that are equal in cost and effect have the same place."""
     first, second, third = efficient_frontier([1.0, 2.0, 2.0], [0.1, 0.5, 0.5])
-    assert second == third == Place("efficient", (), 0, pytest.approx(2.5))
+    assert second == third == FrontierPlace("efficient", (), 0, pytest.approx(2.5))
     assert first.after is None

@@ -7,21 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.statistics.sums import Model
+from reports.statistics.sums import SumsModel
 
 sizes = st.dictionaries(st.sampled_from([1, 2, 3, 5, 20]), st.integers(1, 12), min_size=1)
 shares = st.floats(0, 1).flatmap(
     lambda first: st.tuples(st.just(first), st.floats(0, max(0.0, 1 - first)))
 )
 models = st.builds(
-    lambda chances, alike, sizes: Model(*chances, alike, sizes),
+    lambda chances, alike, sizes: SumsModel(*chances, alike, sizes),
     shares,
     st.sampled_from([0.0, 0.3, 1.0]) | st.floats(0, 1),
     sizes,
 )
 
 
-def convolved(model: Model) -> np.ndarray:
+def convolved(model: SumsModel) -> np.ndarray:
     """Return the chances of all sums, instance by instance."""
     pair = np.array([model.only_baseline, model.neither_leads, model.only_candidate])
     found = np.ones(1)
@@ -37,7 +37,7 @@ def convolved(model: Model) -> np.ndarray:
 
 @settings(max_examples=100, deadline=None)
 @given(models, st.floats(0, 1))
-def test_the_tails_are_those_of_convolution(model: Model, place: float) -> None:
+def test_the_tails_are_those_of_convolution(model: SumsModel, place: float) -> None:
     """Both tails equal sums of a convolution over all instances."""
     chances = convolved(model)
     at = round(place * 2 * model.pairs)
@@ -48,7 +48,7 @@ def test_the_tails_are_those_of_convolution(model: Model, place: float) -> None:
 
 def test_far_tails_are_precise() -> None:
     """Chances far below the rounding of a number near 1 have correct digits."""
-    coin = Model(0.5, 0.5, 0.0, {1: 400})
+    coin = SumsModel(0.5, 0.5, 0.0, {1: 400})
     assert coin.tails(400).at_least == pytest.approx(2.0**-400, rel=1e-9)
     expected = sum(comb(400, heads) for heads in range(371)) / 2**400
     assert coin.tails(-400 + 2 * 370).at_most == pytest.approx(expected, rel=1e-9)
@@ -60,19 +60,19 @@ def test_many_instances_have_a_normal_sum() -> None:
     """The tail of 50,000 instances is that of a normal distribution with half a step added."""
     from scipy.stats import norm
 
-    model = Model(0.1, 0.1, 0.0, {1: 50_000})
+    model = SumsModel(0.1, 0.1, 0.0, {1: 50_000})
     expected = norm.sf((150 - 0.5) / np.sqrt(50_000 * model.variance))
     assert model.tails(150).at_least == pytest.approx(expected, rel=1e-3)
 
 
 @settings(max_examples=50, deadline=None)
 @given(models)
-def test_the_share_without_a_lead_is_that_of_independent_pairs(model: Model) -> None:
+def test_the_share_without_a_lead_is_that_of_independent_pairs(model: SumsModel) -> None:
     """The expected share of instances without a lead counts sums of independent pairs."""
-    apart = Model(model.only_baseline, model.only_candidate, 0.0, model.sizes)
+    apart = SumsModel(model.only_baseline, model.only_candidate, 0.0, model.sizes)
     each = [
         instances
-        * convolved(Model(apart.only_baseline, apart.only_candidate, 0.0, {size: 1}))[size]
+        * convolved(SumsModel(apart.only_baseline, apart.only_candidate, 0.0, {size: 1}))[size]
         for size, instances in model.sizes.items()
     ]
     expected = sum(each) / sum(model.sizes.values())
