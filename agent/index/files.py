@@ -6,7 +6,7 @@ from functools import cached_property
 
 from agent.index.languages import name_of_language
 from agent.index.syntax import DefinitionSyntax, Import, Kind, Syntax, read_syntax
-from agent.index.uses import VariableBinding, Reference, read_bindings, read_references
+from agent.index.uses import Reference, VariableBinding, read_bindings, read_references
 from agent.testfiles import read_test_files
 
 
