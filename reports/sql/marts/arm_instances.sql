@@ -18,10 +18,9 @@ final as (
         count(*) as planned,
         count(*) filter (is_resolved) as resolved,
         count(cost_usd) as priced,
-        coalesce(sum(cost_usd), 0) as cost_usd
+        coalesce(fsum(cost_usd), 0) as cost_usd
     from cells
     group by all
 )
 
 select * from final
-order by position, instance_id

@@ -18,7 +18,7 @@ totals as (
         count(attempt_id) as started,
         count(*) filter (is_suspect) as suspect,
         count(*) filter (state = 'resolved' and audited_verdict is null) as unaudited,
-        sum(cost_usd) as known_cost_usd,
+        fsum(cost_usd) as known_cost_usd,
         count(*) filter (is_unmetered) as unmetered_cells,
         count(cost_usd) as cells_with_cost,
         count(*) filter (not is_cost_complete) as cells_with_incomplete_cost,

@@ -4,7 +4,7 @@ with planned as (
 ),
 
 attempts as (
-    select * exclude (claimed_usd, refused_tools, memory_gb, cpus, pids, disk_gb, versions)
+    select * exclude (agent, base_attempt_id, claimed_usd, refused_tools, disk_gb, pids, versions)
     from marts.counted_attempts
 ),
 
@@ -67,4 +67,3 @@ final as (
 )
 
 select * from final
-order by instance_position, repeat, position
