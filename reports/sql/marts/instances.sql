@@ -2,14 +2,24 @@
 -- it and that resolve it at least once. Control arms do not count. The repository of an untried
 -- instance is derived from its id if that is one of SWE-bench, and is null if it is not known.
 with arms as (
-    select arm, agent not in ('gold', 'null') as is_contender from staging.experiments
+    select
+        arm,
+        agent not in ('gold', 'null') as is_contender,
+        row_number() over (order by position, arm) as number
+    from staging.experiments
 ),
+
+named as (
+    select list(arm order by number) as names from arms
+),
+
+-- Numbers of arms are sorted many times faster than their names.
 
 planned as (
     select
         instance_id,
-        list({'arm': arm, 'resolves': resolved > 0} order by position)
-            filter (is_contender) as contenders
+        list_sort(list(number) filter (is_contender)) as contenders,
+        list_sort(list(number) filter (is_contender and resolved > 0)) as resolvers
     from marts.arm_instances
     inner join arms using (arm)
     group by instance_id
@@ -35,9 +45,10 @@ final as (
             end
         ) as repository,
         difficulty,
-        [one.arm for one in coalesce(contenders, [])] as arms,
-        [one.arm for one in coalesce(contenders, []) if one.resolves] as resolving
+        [names[each] for each in coalesce(contenders, [])] as arms,
+        [names[each] for each in coalesce(resolvers, [])] as resolving
     from planned
+    cross join named
     left join known using (instance_id)
 )
 

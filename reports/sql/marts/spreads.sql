@@ -15,7 +15,7 @@ amounts as (
     unpivot cells on calls, cost into name amount value size
 ),
 
-final as (
+summed as (
     select
         arm,
         position,
@@ -24,12 +24,19 @@ final as (
         count(*) as cells,
         avg(size) as mean,
         min(size) as least,
-        quantile_cont(size, 0.25) as lower_quartile,
-        quantile_cont(size, 0.5) as median,
-        quantile_cont(size, 0.75) as upper_quartile,
+        quantile_cont(size, [0.25, 0.5, 0.75]) as quartiles,
         max(size) as most
     from amounts
     group by grouping sets ((arm, position, amount, verdict), (arm, position, amount))
+),
+
+final as (
+    select
+        * exclude (quartiles),
+        quartiles[1] as lower_quartile,
+        quartiles[2] as median,
+        quartiles[3] as upper_quartile
+    from summed
 )
 
 select * from final
