@@ -155,7 +155,12 @@ def test_a_build_of_others_has_limits(
             docker_client, tmp_path / "slow", slow, ImageRecipe(dockerfile="Dockerfile")
         )
     wait_until(
-        lambda: not any("sleep 66" in _command(each) for each in docker_client.containers.list())
+        lambda: (
+            not any(
+                "sleep 66" in _command(each)
+                for each in docker_client.containers.list(ignore_removed=True)
+            )
+        )
     )
 
 
