@@ -44,6 +44,9 @@ STATES: Mapping[State, str] = {
 }
 """Every state of a planned cell, with its display name."""
 
+WITHOUT_VERDICT: tuple[State, ...] = ("infrastructure", "stopped", "ungraded", "missing")
+"""States of cells without a verdict. They count as not resolved."""
+
 CONTROLS = ("gold", "null")
 """Agents that validate images and graders. What was not declared omits them."""
 

@@ -74,20 +74,16 @@ class Monitor:
             monitor._record(row)
         return monitor
 
-    async def look(self, cell: Cell, end: End, result: str) -> bool:
-        """Count the end of a cell. Return True if it decides the comparison.
+    async def look(self, cell: Cell, end: End, result: str) -> None:
+        """Count the end of a cell, which may decide the comparison.
 
         A decision is then in the lake: later runs keep to it.
 
         Raises:
             InfrastructureError: a disk or object-store operation failed.
         """
-        if end != "done" or not self._count(cell, result):
-            return False
-        row = self._decide()
-        if row is not None:
+        if end == "done" and self._count(cell, result) and (row := self._decide()):
             await asyncio.to_thread(self._record, row)
-        return row is not None
 
     def not_needed(self) -> list[list[Cell]]:
         """Return the cells at instances without any attempt in the lake, by instance.
@@ -129,24 +125,23 @@ class Monitor:
 
     def _decide(self) -> Row | None:
         """Return the row of the decision if the evidence is enough."""
-        from reports.statistics import paired_e_value  # numpy is slow to import
+        from reports.statistics import PairedEvidence  # numpy is slow to import
 
         if self._rule is None or self._primary is None:
             return None
-        e_value = paired_e_value(self._differences)
-        if e_value < 1 / self._rule.alpha:
+        evidence = PairedEvidence(self._differences)
+        if evidence.e_value < 1 / self._rule.alpha:
             return None
-        complete = self._differences.total()
         row = {
             "decided_at": datetime.now(UTC),
             "declaration_digest": self._digest,
             "baseline": self._primary.baseline,
             "alpha": self._rule.alpha,
-            "complete": complete,
-            "candidate_leads": sum(n for share, n in self._differences.items() if share > 0),
-            "baseline_leads": sum(n for share, n in self._differences.items() if share < 0),
-            "difference": sum(share * n for share, n in self._differences.items()) / complete,
-            "e_value": e_value,
+            "complete": evidence.complete,
+            "candidate_leads": evidence.candidate_leads,
+            "baseline_leads": evidence.baseline_leads,
+            "difference": evidence.difference,
+            "e_value": evidence.e_value,
         }
         self.decision = self._read(row)
         return row

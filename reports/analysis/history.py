@@ -6,7 +6,7 @@ A schedule files each run under a name of its own, as `nightly-20260301t020000`.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,8 +17,8 @@ from reports.analysis.paired import read_arms, read_rows
 from reports.errors import ReportError
 from reports.lake import list_experiments, near
 from reports.relations import CELLS, open_marts
-from reports.statistics import PairedTest
-from reports.types import ArmSummary, InstanceLeads, Interval, PairedTable
+from reports.statistics import PairedTest, instance_leads, paired_table
+from reports.types import ArmSummary, Interval
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -103,19 +103,12 @@ def _compare(before: Mapping[Place, bool], after: Mapping[Place, bool]) -> RateC
 
     The test is that of two arms of one experiment (`PairedTest`).
     """
-    pairs: Counter[tuple[bool, bool]] = Counter()
-    leads: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    for place in before.keys() & after.keys():
-        pairs[before[place], after[place]] += 1
-        sizes[place[0]] += 1
-        leads[place[0]] += after[place] - before[place]
-    if not pairs:
+    places = sorted(before.keys() & after.keys())
+    if not places:
         return None
-    kinds = ((True, True), (True, False), (False, True), (False, False))
-    table = PairedTable(*(pairs[kind] for kind in kinds))
-    counted = Counter((size, leads[instance]) for instance, size in sizes.items())
-    test = PairedTest(table, InstanceLeads(counted))
+    first, second = [before[place] for place in places], [after[place] for place in places]
+    table = paired_table(first, second)
+    test = PairedTest(table, instance_leads([name for name, _ in places], first, second))
     return RateChange(table.difference, test.interval(), test.p_value())
 
 

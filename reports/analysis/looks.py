@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reports.statistics import paired_e_value
+from reports.statistics import PairedEvidence
+from reports.types import WITHOUT_VERDICT
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -48,12 +48,9 @@ _LEVEL = """
 LEVEL = 0.05
 """Level of a look that no declaration states."""
 
-LOST = ("missing", "stopped", "infrastructure", "ungraded")
-"""States of cells that have no verdict yet."""
-
 
 @dataclass(frozen=True)
-class InterimLook:
+class InterimLook(PairedEvidence):
     """The primary comparison of an unfinished experiment, over complete instances."""
 
     baseline: str
@@ -61,34 +58,6 @@ class InterimLook:
     instances: int
     level: float
     """Share of experiments with equal arms that may be decided at any look."""
-    differences: Mapping[float, int]
-    """Complete instances by the share of cells that the candidate resolves, less that of the
-    baseline. An instance is complete if all its cells in both arms have a verdict."""
-
-    @property
-    def complete(self) -> int:
-        """Number of complete instances."""
-        return sum(self.differences.values())
-
-    @property
-    def candidate_leads(self) -> int:
-        """Number of complete instances at which the candidate resolves more cells."""
-        return sum(number for share, number in self.differences.items() if share > 0)
-
-    @property
-    def baseline_leads(self) -> int:
-        """Number of complete instances at which the baseline resolves more cells."""
-        return sum(number for share, number in self.differences.items() if share < 0)
-
-    @property
-    def difference(self) -> float:
-        """Mean difference over complete instances."""
-        return sum(share * n for share, n in self.differences.items()) / self.complete
-
-    @property
-    def e_value(self) -> float:
-        """Evidence against equal arms, valid at every look."""
-        return paired_e_value(self.differences)
 
 
 def read_look(
@@ -102,7 +71,7 @@ def read_look(
     if pair is None or pair.role != "primary" or source.environment == "imported":
         return None
     arms = {"baseline": pair.baseline, "candidate": pair.candidate}
-    rows = connection.execute(_COMPLETE, {**arms, "lost": list(LOST)}).fetchall()
+    rows = connection.execute(_COMPLETE, {**arms, "lost": list(WITHOUT_VERDICT)}).fetchall()
     complete, instances = (sum(row[column] for row in rows) for column in (2, 3))
     if not 0 < complete < instances:
         return None
@@ -110,4 +79,4 @@ def read_look(
     for lead, cells, number, _ in rows:
         differences[lead / cells] += number
     [(declared,)] = connection.execute(_LEVEL).fetchall()
-    return InterimLook(pair.baseline, pair.candidate, instances, declared or LEVEL, differences)
+    return InterimLook(differences, pair.baseline, pair.candidate, instances, declared or LEVEL)

@@ -19,7 +19,15 @@ from reports.statistics import (
     ratio_of_sums,
     settings_for,
 )
-from reports.types import Amounts, Estimate, InstanceLeads, Interval, PairedTable, Resampled
+from reports.types import (
+    WITHOUT_VERDICT,
+    Amounts,
+    Estimate,
+    InstanceLeads,
+    Interval,
+    PairedTable,
+    Resampled,
+)
 from reports.unknown_costs import PairUnknowns
 
 if TYPE_CHECKING:
@@ -46,7 +54,7 @@ _CELLS = """
         case when repository is null then -1 else dense_rank() over (order by repository) end
             as repository,
         state = 'resolved' as resolved,
-        state not in ('infrastructure', 'stopped', 'ungraded', 'missing') as has_verdict,
+        not list_contains($without_verdict, state) as has_verdict,
         state = 'resolved' and not coalesce(is_suspect, false) as is_trusted,
         attempt_id is not null as has_run,
         coalesce(case when is_cost_complete then cost_usd end, 'nan'::double) as cost_usd,
@@ -100,8 +108,11 @@ def read_resampled(
     second = _read_cells(connection, candidate, baseline)
     bootstrap = bootstrap or settings_for(len(np.unique(first.instance)))
     has_repositories = bool((first.repository >= 0).all()) and len(first.repository) > 0
-    complete, complete_leads = _count(first, second, first.has_verdict & second.has_verdict)
-    trusted = paired_table(first.is_trusted, second.is_trusted)
+    graded = first.has_verdict & second.has_verdict
+    complete, complete_leads = _count(
+        first.instance[graded], first.resolved[graded], second.resolved[graded]
+    )
+    trusted, trusted_leads = _count(first.instance, first.is_trusted, second.is_trusted)
     has_price = ~np.isnan(first.cost_usd + second.cost_usd)
     a, b = first.only(has_price), second.only(has_price)
     return Resampled(
@@ -116,7 +127,7 @@ def read_resampled(
         complete=complete,
         complete_leads=complete_leads,
         trusted=trusted,
-        trusted_leads=instance_leads(first.instance, first.is_trusted, second.is_trusted),
+        trusted_leads=trusted_leads,
         costs_by_repository=_costs_by_repository(a, b, bootstrap)
         if has_repositories
         else Costs(None, None, None, None, None),
@@ -134,12 +145,13 @@ def read_resampled(
     )
 
 
-def _count(first: _Cells, second: _Cells, chosen: Flags) -> tuple[PairedTable, InstanceLeads]:
+def _count(
+    instance: Places, baseline: Flags, candidate: Flags
+) -> tuple[PairedTable, InstanceLeads]:
     """Count pairs by the arms that resolve them, and instances by the candidate's lead."""
-    a, b = first.only(chosen), second.only(chosen)
     return (
-        paired_table(a.resolved, b.resolved),
-        instance_leads(a.instance, a.resolved, b.resolved),
+        paired_table(baseline, candidate),
+        instance_leads(instance, baseline, candidate),
     )
 
 
@@ -185,7 +197,8 @@ def _costs(cells: _Cells) -> list[Cost]:
 
 def _read_cells(connection: DuckDBPyConnection, arm: str, other: str) -> _Cells:
     """Read the cells of an arm that are planned in another one, too."""
-    columns = connection.execute(_CELLS, {"arm": arm, "other": other}).fetchnumpy()
+    given = {"arm": arm, "other": other, "without_verdict": list(WITHOUT_VERDICT)}
+    columns = connection.execute(_CELLS, given).fetchnumpy()
     return _Cells(**columns)  # type: ignore[arg-type]  # which has types by column only
 
 

@@ -40,12 +40,12 @@ def _unfinished(look: InterimLook) -> str:
 
 
 def _early_end(end: EarlyEnd, saved_usd: float | None) -> str:
-    *_, counts = _in_order(end)
+    ahead, behind, counts = _in_order(end)
     worth = f", about {usd(saved_usd)} at the mean cost of a cell" if saved_usd else ""
     size = points(abs(end.difference)).lstrip("+")
     return (
-        f"The experiment ended early, as declared (stop_when): {end.leader} resolves more than "
-        f"{end.other} (e-value {_e_value(end.e_value)} after {count(end.complete)} complete "
+        f"The experiment ended early, as declared (stop_when): {ahead} resolves more than "
+        f"{behind} (e-value {_e_value(end.e_value)} after {count(end.complete)} complete "
         f"instances, decided at {percent(end.alpha)} from {1 / end.alpha:g} on; {counts}). "
         f"{count(end.cells_not_needed)} of {count(end.cells_planned)} planned cells were not "
         f"needed{worth}. They are in no rate. The lead then was {size} points: a lead at which an "

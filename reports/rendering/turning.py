@@ -5,16 +5,13 @@ from collections.abc import Callable, Iterator
 from reports.analysis.best import Best
 from reports.format import p_value, percent, plural, points
 from reports.statistics import PairedTest
-from reports.types import ArmSummary, InstanceLeads, PairedTable, Report, State
+from reports.types import WITHOUT_VERDICT, ArmSummary, InstanceLeads, PairedTable, Report
 
 LEVEL = 0.05
 """From this p-value on, a difference may be chance."""
 
 CLEAR = 0.001
 """Below this p-value, a difference is clear."""
-
-_LOST: tuple[State, ...] = ("infrastructure", "stopped", "ungraded", "missing")
-"""States of cells without a verdict. They count as not resolved."""
 
 
 def turning(report: Report, best: Best | None = None) -> str:
@@ -77,13 +74,13 @@ def _rate_of_graded(arm: ArmSummary) -> float:
 
     Without a verdict for half of the cells, it would be that of very few, and is not used.
     """
-    graded = arm.planned - sum(arm.states[state] for state in _LOST)
+    graded = arm.planned - sum(arm.states[state] for state in WITHOUT_VERDICT)
     return arm.resolved / graded if 2 * graded >= arm.planned else arm.rate
 
 
 def _lost_cells(*arms: ArmSummary) -> str:
     """Return what to call the cells of these arms that have no verdict."""
-    lost = {state for state in _LOST if any(arm.states[state] for arm in arms)}
+    lost = {state for state in WITHOUT_VERDICT if any(arm.states[state] for arm in arms)}
     return "stopped cells" if lost == {"stopped"} else "lost cells"
 
 

@@ -34,7 +34,7 @@ from reports.statistics.fragility import (
     wrong_verdicts_for_another_test,
 )
 from reports.statistics.frontier import efficient_frontier
-from reports.statistics.looks import paired_e_value
+from reports.statistics.looks import PairedEvidence, paired_e_value
 from reports.statistics.netbenefit import acceptability, net_benefit, preferred
 from reports.statistics.paired import (
     PairedTest,
@@ -57,6 +57,7 @@ from reports.statistics.studentized import cost_per_resolved, difference_of_amou
 __all__ = [
     "Bootstrap",
     "Design",
+    "PairedEvidence",
     "PairedTest",
     "Verdicts",
     "acceptability",

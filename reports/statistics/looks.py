@@ -1,6 +1,7 @@
 """Evidence that stays valid at every look at a running experiment."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -10,6 +11,40 @@ _LARGEST = 700.0
 """Logarithm of the largest value that is returned."""
 
 _STAKES = 200
+
+
+@dataclass(frozen=True)
+class PairedEvidence:
+    """The evidence of complete instances on two arms: those of which every cell has a verdict."""
+
+    differences: Mapping[float, int]
+    """Complete instances by the share of cells that the candidate resolves, less that of the
+    baseline."""
+
+    @property
+    def complete(self) -> int:
+        """Number of complete instances."""
+        return sum(self.differences.values())
+
+    @property
+    def candidate_leads(self) -> int:
+        """Number of complete instances at which the candidate resolves more cells."""
+        return sum(number for share, number in self.differences.items() if share > 0)
+
+    @property
+    def baseline_leads(self) -> int:
+        """Number of complete instances at which the baseline resolves more cells."""
+        return sum(number for share, number in self.differences.items() if share < 0)
+
+    @property
+    def difference(self) -> float:
+        """Mean difference over complete instances, of which there has to be one."""
+        return sum(share * n for share, n in self.differences.items()) / self.complete
+
+    @property
+    def e_value(self) -> float:
+        """Evidence against equal arms, valid at every look."""
+        return paired_e_value(self.differences)
 
 
 def paired_e_value(differences: Mapping[float, int]) -> float:
