@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from prefect import flow
 from prefect.states import Completed
 
-from flows.cells import How, run_cells
+from flows.cells.loop import How, run_cells
 from flows.display.terminal import say
 from flows.errors import GateFailed, IncompleteRun
 from flows.experiments.cell_state import CellStates, End

@@ -11,7 +11,7 @@ from prefect.context import FlowRunContext
 from prefect.states import Completed
 
 from agent.errors import BudgetExhausted, InfrastructureError, Waiting
-from flows.attempts import solve_only
+from flows.cells.attempts import solve_only
 from flows.chats import opening
 from flows.chats.mailbox import Mailbox
 from flows.chats.opening import Opened

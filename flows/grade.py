@@ -5,11 +5,11 @@ from typing import Literal
 
 from prefect import flow
 
+from flows.cells.predictions_file import Grading, grade_file
+from flows.cells.verdicts import grade_submission
 from flows.experiments.resources import Resources
 from flows.imports.predictions import PredictionSource
-from flows.predictions_file import Grading, grade_file
 from flows.server.progress import RunProgress
-from flows.verdicts import grade_submission
 
 
 @flow(name="grade", flow_run_name="{name}")

@@ -17,7 +17,7 @@ from prefect.states import Completed
 from agent.errors import BudgetExhausted, Interrupted, Waiting
 from eval.digests import canonical_digest
 from eval.types import Instance
-from flows.attempts import solve_only
+from flows.cells.attempts import solve_only
 from flows.chats.asking import asking, in_a_line
 from flows.errors import GateFailed, IncompleteRun
 from flows.experiments import resources

@@ -12,7 +12,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
-from flows.cells import How, Ran, run_shard
+from flows.cells.loop import How, Ran, run_shard
 from flows.errors import UsageError
 from flows.experiments.cell_state import REFUSED
 from flows.experiments.declaration import Experiment

@@ -8,7 +8,7 @@ from prefect import flow
 from prefect.states import Completed
 
 from agent.errors import BudgetExhausted, InfrastructureError, Waiting
-from flows.attempts import check_image, on_step, solve_and_grade, solve_only
+from flows.cells.attempts import check_image, on_step, solve_and_grade, solve_only
 from flows.display.terminal import say
 from flows.errors import IncompleteRun
 from flows.experiments.cell_state import CellStates

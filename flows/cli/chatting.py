@@ -154,7 +154,7 @@ class ChatWork:
 
     def begin(self) -> None:
         """Begin a run."""
-        from flows.attempts import on_step, on_text
+        from flows.cells.attempts import on_step, on_text
         from flows.chat import chat, on_stop
 
         on_stop.set(self._keep)

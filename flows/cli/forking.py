@@ -77,7 +77,7 @@ def _edit(text: str) -> tuple[str, Path]:
 
 
 def _solve(made: Fork, lake: str | None) -> None:
-    from flows.attempts import on_step
+    from flows.cells.attempts import on_step
     from flows.solve import solve
 
     on_step.set(partial(show_step, full=False))

@@ -75,7 +75,7 @@ def request(content: dict[str, Any]) -> Request:
 def run(asked: Request, lake: str | None, *, approved: bool = False) -> None:
     """Run a job, showing every step, and then its result."""
     with prefect_api():
-        from flows.attempts import on_step
+        from flows.cells.attempts import on_step
         from flows.job import job
 
         on_step.set(partial(running.show_step, full=False))

@@ -76,7 +76,7 @@ def approve(row: Row, lake: str | None) -> None:
 
 def _run(definition: Pipeline, lake: str | None, **options: Any) -> None:
     with prefect_api():
-        from flows.attempts import on_step
+        from flows.cells.attempts import on_step
         from flows.pipeline import pipeline
 
         on_step.set(partial(running.show_step, full=False))

@@ -143,7 +143,7 @@ def debug(
     declared = declared.afresh()
     asyncio.run(plan.check(declared, lake))
     with prefect_api():
-        from flows.attempts import on_step
+        from flows.cells.attempts import on_step
         from flows.solve import solve
 
         on_step.set(partial(show_step, full=full))
@@ -180,7 +180,12 @@ def grade(
                 lambda: flow(predictions, name, dataset, split, *how, lake, audit, keep_gb, limits)
             )
     else:
-        from flows.predictions_file import Grading, grade_file, grade_without_prefect, shown_here
+        from flows.cells.predictions_file import (
+            Grading,
+            grade_file,
+            grade_without_prefect,
+            shown_here,
+        )
 
         settings = Grading(*how, audit, keep_gb, limits)
         settle()

@@ -1,8 +1,8 @@
 """Removable files of a lake: unreferenced payloads, leftovers of killed writers, whole experiments.
 
 An experiment is only removed if the operator names it. Cached results of gradings are kept, even if
-their rows are removed: `flows.verdicts` detects that a row is missing and grades again, twice if an
-audit is requested.
+their rows are removed: `flows.cells.verdicts` detects that a row is missing and grades again, twice
+if an audit is requested.
 """
 
 import glob

@@ -75,7 +75,7 @@ async def test_a_cell_in_which_nothing_changed_is_one_task_run(
         begun.append(task.name)
         return await caching.result_of(task, *given, **options)
 
-    for module in ("flows.attempts", "flows.verdicts"):
+    for module in ("flows.cells.attempts", "flows.cells.verdicts"):
         monkeypatch.setattr(f"{module}.result_of", counted)
     declared = derived(SAME)
     await benchmark(declared, lake_path)

@@ -10,10 +10,10 @@ import pytest
 
 from eval import grading, harness, instances
 from eval.types import Evaluation
+from flows.cells.verdicts import grade_submission
 from flows.experiments.cells import Place, Submission
 from flows.grade import grade
 from flows.storage.lake import Lake
-from flows.verdicts import grade_submission
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
 

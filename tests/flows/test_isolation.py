@@ -11,7 +11,7 @@ import yaml
 
 from agent.journal import holding
 from flows.benchmark import benchmark
-from flows.cells import DEATHS
+from flows.cells.loop import DEATHS
 from flows.errors import IncompleteRun
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
@@ -83,7 +83,7 @@ async def test_an_error_without_a_text_is_named(
     async def late(*_: object, **__: object) -> None:
         raise TimeoutError
 
-    monkeypatch.setattr("flows.cells.check_image", late)
+    monkeypatch.setattr("flows.cells.loop.check_image", late)
     arms = [{"name": "gold", "agent": "gold"}]
     declared = trial(arms=arms, primary=None, select={"sample": 1})
     with pytest.raises(IncompleteRun, match="1 of 1 cells ended as infrastructure"):

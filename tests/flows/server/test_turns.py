@@ -10,13 +10,13 @@ from agent.errors import Interrupted, LeaseHeld
 from agent.journal import Journal
 from agent.journal.holding import held
 from eval import instances
+from flows.cells.verdicts import grade_submission
 from flows.experiments.cells import Place, Submission
 from flows.experiments.keys import verdict_key
 from flows.experiments.stop import Stop
 from flows.server.turns import Slot, in_turn
 from flows.storage.journals import VARIABLE, open_journal
 from flows.storage.lake import Lake
-from flows.verdicts import grade_submission
 from tests.waiting import until
 
 NAME = "work"

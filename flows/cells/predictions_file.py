@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from agent.errors import InfrastructureError
-from flows import judging
+from flows.cells import judging
+from flows.cells.judging import Verdict
 from flows.display.progress import TerminalProgress
 from flows.errors import IncompleteRun
 from flows.experiments.cell_state import CellStates
@@ -21,7 +22,6 @@ from flows.experiments.stop import Stop
 from flows.images.schedule import scheduled
 from flows.imports import predictions as predictions_files
 from flows.imports.predictions import PredictionSource
-from flows.judging import Verdict
 from flows.server.turns import Slot, in_turn
 from flows.storage.lake import Lake
 

@@ -4,10 +4,10 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from eval.audit import AuditedVerdict
-from flows import judging
+from flows.cells import judging
+from flows.cells.judging import Verdict
 from flows.experiments.cells import Submission
 from flows.experiments.keys import audit_key, verdict_key
-from flows.judging import Verdict
 from flows.server.caching import kept, result_of
 from flows.storage.lake import Lake
 

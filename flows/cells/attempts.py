@@ -22,6 +22,7 @@ from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.session.steps import Step, from_record
 from agent.types import Outcome
+from flows.cells.verdicts import grade_submission
 from flows.display.terminal import say
 from flows.experiments import endings, records, workspaces
 from flows.experiments.ancestry import alone_in_folder, origin_of, reuse_of
@@ -37,7 +38,6 @@ from flows.server.logs import attempt_line, brief, run_log, step_log
 from flows.storage.exact import make_readable
 from flows.storage.journals import blobs, open_journal
 from flows.storage.lake import Lake, Row
-from flows.verdicts import grade_submission
 
 on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
     "on_step", default=lambda cell, step: None

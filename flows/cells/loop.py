@@ -11,7 +11,7 @@ from uuid import UUID
 from prefect.exceptions import Pause
 
 from agent.errors import BudgetExhausted, Interrupted, Waiting, one_line
-from flows.attempts import check_image, solve_and_grade, solve_only
+from flows.cells.attempts import check_image, solve_and_grade, solve_only
 from flows.display.terminal import say
 from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
