@@ -19,7 +19,6 @@ addresses   URLs of journals
 database    transactions that are retried while the database is unreachable
 """
 
-from agent.journal.commits import WouldWait
 from agent.journal.inbox import Inbox, InboxMessage, MessageKind, Wait, Wanted
 from agent.journal.journal import Journal
 from agent.journal.queues import Ended, Queue, Taken
@@ -70,5 +69,4 @@ __all__ = [
     "TreeRef",
     "Wait",
     "Wanted",
-    "WouldWait",
 ]

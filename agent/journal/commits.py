@@ -16,10 +16,6 @@ Work = Callable[[Connection], T]
 DATABASE_ERRORS = (DBAPIError, sqlite3.Error, PoolTimeout)
 
 
-class WouldWait(Exception):  # not an error: the same write may wait in a thread
-    """A write that must not wait would have to. Nothing is written."""
-
-
 def transaction(engine: Engine, work: Work[T]) -> T:
     """Return the result of `work` in a transaction of its own."""
     with engine.begin() as connection:
@@ -32,24 +28,16 @@ def driver(connection: Connection) -> Any:
 
 
 class OpenConnection:
-    """A connection to SQLite that stays open.
+    """A connection to SQLite that stays open. To open one takes as long as a statement."""
 
-    To take one from the pool takes as long as a statement. With `waits=False`, a statement fails at
-    once where it would wait for another process.
-    """
-
-    def __init__(self, engine: Engine, *, waits: bool = True) -> None:
-        self._engine, self._waits = engine, waits
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         self._connection: Connection | None = None
 
     def get(self) -> Connection:
         """Return the connection, opened on first use."""
         if self._connection is None:
-            connection = self._engine.connect()
-            if not self._waits:
-                connection.detach()  # the pool must not get it back with this setting
-                driver(connection).execute("PRAGMA busy_timeout = 0")
-            self._connection = connection
+            self._connection = self._engine.connect()
         return self._connection
 
     def close(self) -> None:
@@ -57,30 +45,6 @@ class OpenConnection:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-class Reader:
-    """Runs short reads of all threads over one connection."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._connection = OpenConnection(engine)
-        self._reading = threading.Lock()
-
-    def run(self, work: Work[T]) -> T:
-        """Return the result of `work` in a transaction of its own."""
-        with self._reading:
-            try:
-                connection = self._connection.get()
-                with connection.begin():
-                    return work(connection)
-            except BaseException:
-                self._connection.close()
-                raise
-
-    def close(self) -> None:
-        """Close the connection. A later read opens another one."""
-        with self._reading:
-            self._connection.close()
 
 
 class _Write(Generic[T]):
@@ -135,7 +99,6 @@ class GroupCommit:
         self.writing = threading.Lock()
         """Held during each transaction."""
         self._connection = OpenConnection(engine)
-        self._impatient = OpenConnection(engine, waits=False)
         self._waiting: deque[_Write[Any]] = deque()
 
     def run(self, work: Work[T]) -> T:
@@ -147,33 +110,10 @@ class GroupCommit:
                 self._write_waiting(mine)
         return mine.result()
 
-    def run_at_once(self, work: Work[T]) -> T:
-        """Return the result of `work` when it is on the disk. It waits for the disk alone.
-
-        Raises:
-            WouldWait: another thread or process is writing, or the transaction failed.
-        """
-        if not self.writing.acquire(blocking=False):
-            raise WouldWait
-        try:
-            connection = self._impatient.get()
-            with connection.begin():
-                return work(connection)
-        except DATABASE_ERRORS as error:
-            raise WouldWait from error
-        except Exception:
-            raise
-        except BaseException:  # a signal in the main thread
-            self._impatient.close()
-            raise
-        finally:
-            self.writing.release()
-
     def close(self) -> None:
-        """Close the connections. A later write opens others."""
+        """Close the connection. A later write opens another one."""
         with self.writing:
             self._connection.close()
-            self._impatient.close()
 
     def _write_waiting(self, mine: _Write[Any]) -> None:
         writes = [self._waiting.popleft() for _ in range(len(self._waiting))]

@@ -17,9 +17,7 @@ from agent.errors import JournalError
 from agent.journal.commits import (
     DATABASE_ERRORS,
     GroupCommit,
-    Reader,
     Work,
-    WouldWait,
     driver,
     transaction,
 )
@@ -96,7 +94,6 @@ class Database:
         self._writer = self._engine.execution_options(**{WRITES: True})
         is_file = url.get_backend_name() == "sqlite"
         self._group = GroupCommit(self._writer) if is_file else None
-        self._reader = Reader(self._engine) if is_file else None
 
     def read(self, work: Work[T]) -> T:
         """Return the result of `work` in a read-only transaction.
@@ -105,18 +102,6 @@ class Database:
             JournalError: the database is unreachable or rejects the transaction.
         """
         return self._patiently(lambda: transaction(self._engine, work), self.patience_s)
-
-    def read_at_once(self, work: Work[T]) -> T | None:
-        """Return the result of `work` in a read-only transaction, or None if that could block.
-
-        It blocks for as long as a file is read, which is less than a change of threads takes.
-        """
-        if self._reader is None:
-            return None
-        try:
-            return self._reader.run(work)
-        except DATABASE_ERRORS:
-            return None
 
     def write(self, work: Work[T], patience_s: float | None = None) -> T:
         """Return the result of `work` in a transaction that is on the disk when this returns.
@@ -131,21 +116,6 @@ class Database:
             return self._group.run(work)
 
         return self._patiently(run, self.patience_s if patience_s is None else patience_s)
-
-    @property
-    def is_file(self) -> bool:
-        """True on SQLite, which is written without another process that answers."""
-        return self._group is not None
-
-    def write_at_once(self, work: Work[T]) -> T:
-        """Return the result of `work` like `write`, if that has to wait for nothing but the disk.
-
-        Raises:
-            WouldWait: `write` has to do it, which may wait.
-        """
-        if self._group is None:
-            raise WouldWait
-        return self._group.run_at_once(work)
 
     def compact(self) -> int:
         """Return the unused space in SQLite's file to the disk. Return the number of bytes freed.
@@ -164,8 +134,6 @@ class Database:
         """Close all connections."""
         if self._group is not None:
             self._group.close()
-        if self._reader is not None:
-            self._reader.close()
         self._engine.dispose()
 
     def _patiently(self, run: Callable[[], T], patience_s: float) -> T:

@@ -118,15 +118,6 @@ class Inbox:
         """Return the messages after a position, in order."""
         return self._database.read(lambda connection: _read(connection, self.attempt_id, after))
 
-    def read_at_once(self, after: int = 0) -> list[InboxMessage] | None:
-        """Return the messages after a position, or None if only `read` can tell, which may block.
-
-        It is for event loops.
-        """
-        return self._database.read_at_once(
-            lambda connection: _read(connection, self.attempt_id, after)
-        )
-
     def wait(self) -> Wait | None:
         """Return what the attempt has last waited for; None if it never did, or has ended."""
         found = self._database.read(lambda connection: waiting(connection, [self.attempt_id]))

@@ -23,7 +23,6 @@ from agent.journal import (
 )
 from agent.journal.blobs import Blobs
 from agent.journal.bodies import Bodies
-from agent.journal.commits import Work
 from agent.journal.database import Database
 from agent.journal.inbox import Inbox
 from agent.journal.migrations import journal_id, migrate
@@ -69,8 +68,6 @@ class Journal:
         self.watching = Watching(database, self._bodies)
         """Following attempts while they work."""
         self._counted_in: dict[str, ledger.Names] = {}
-        self._in_flight: set[tuple[str, str, int]] = set()
-        """Calls that were begun here and have no result yet: attempt, scope and position."""
 
     @classmethod
     def open(
@@ -260,7 +257,6 @@ class Journal:
             leases.release(connection, lease)
             tenures.end(connection, lease)
 
-        self._in_flight -= {call for call in self._in_flight if call[0] == lease.attempt_id}
         self._database.write(work)
 
     def tenures(self, attempt_id: str) -> list[Tenure]:
@@ -293,14 +289,6 @@ class Journal:
             lambda connection: records.read(connection, attempt_id, self._bodies)
         )
 
-    def may_block(self, call: tuple[str, str, int]) -> bool:
-        """Return True if a write about a call may block its thread, because no other call needs it.
-
-        Then a write with `wait=False` takes less time than a change of threads. This needs SQLite,
-        and no other call in flight. A call is named by attempt, scope and position.
-        """
-        return self._database.is_file and self._in_flight <= {call}
-
     def intend(
         self,
         lease: Lease,
@@ -313,7 +301,6 @@ class Journal:
         inputs: Inputs = UNKNOWN_INPUTS,
         *,
         after: Sequence[EndedStep] = (),
-        wait: bool = True,
     ) -> None:
         """Record that a step is about to happen, and reserve its highest possible cost.
 
@@ -323,7 +310,6 @@ class Journal:
         Raises:
             BudgetExhausted: a limit does not allow the step; nothing is written.
             BudgetReserved: the same, until calls in flight have settled.
-            WouldWait: the transaction could not begin at once, and it may not `wait`.
             FencedError: another worker has acquired the attempt.
             JournalError: the step is already recorded, or was begun with another request.
         """
@@ -347,8 +333,7 @@ class Journal:
                 counted_in = self._names(connection, lease)
                 ledger.reserve(connection, lease, scope, seq, reservation, counted_in)
 
-        self._write(work, wait=wait)
-        self._in_flight.add((lease.attempt_id, scope, seq))
+        self._database.write(work)
 
     def record(
         self,
@@ -360,14 +345,12 @@ class Journal:
         cost_usd: float | None,
         duration_s: float,
         tree: TreeRef | None,
-        wait: bool = True,
     ) -> None:
         """Record the result of a step, and settle its reservation.
 
         An unknown cost (None) settles at the reservation and counts as unpriced.
 
         Raises:
-            WouldWait: the transaction could not begin at once, and it may not `wait`.
             FencedError: another worker has acquired the attempt.
             JournalError: the step was not begun in this epoch, is recorded with another result, or
                 has a cost without a reservation.
@@ -390,8 +373,7 @@ class Journal:
                     retryable=False,
                 )
 
-        self._write(work, wait=wait)
-        self._in_flight.discard((lease.attempt_id, scope, seq))
+        self._database.write(work)
 
     def append(self, lease: Lease, *steps: EndedStep) -> None:
         """Record steps that are over: `intend` and `record` in one.
@@ -435,7 +417,6 @@ class Journal:
             records.take_back(connection, lease, scope, seq)
 
         self._database.write(work)
-        self._in_flight.discard((lease.attempt_id, scope, seq))
 
     def end(self, lease: Lease, outcome: str) -> None:
         """Record the outcome of the attempt, as JSON text defined by the caller.
@@ -480,9 +461,6 @@ class Journal:
         """Return when the attempt's steps were removed, UTC, or None if they were not."""
         at = self._database.read(lambda connection: attempts.pruned_at(connection, attempt_id))
         return None if at is None else datetime.fromtimestamp(at, UTC)
-
-    def _write(self, work: Work[None], *, wait: bool) -> None:
-        (self._database.write if wait else self._database.write_at_once)(work)
 
     def _write_of(self, step: EndedStep) -> Callable[..., None]:
         """Return the function that writes a step, given its ordinal and the time."""

@@ -10,7 +10,6 @@ So may a step that another attempt answers, which it can do again.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Protocol
@@ -19,7 +18,6 @@ from agent.errors import BudgetReserved, InvalidSpec
 from agent.journal import (
     UNKNOWN_INPUTS,
     AdoptedStep,
-    EndedStep,
     FreeStep,
     InboxMessage,
     Inputs,
@@ -30,7 +28,6 @@ from agent.journal import (
     Reservation,
     TreeRef,
     Wanted,
-    WouldWait,
 )
 from agent.journal.blobs import Blobs
 from agent.session.reuse import Reuse
@@ -203,7 +200,7 @@ class NoLog:
 class JournalLog:
     """A log in the journal, for the holder of an attempt's lease.
 
-    The journal blocks, so each use of it runs in a thread, unless nothing else needs this one.
+    The journal blocks, so each use of it runs in a thread.
     """
 
     journal: Journal
@@ -242,7 +239,18 @@ class JournalLog:
 
         async def intend() -> None:
             async with self._unwritten.handed_over() as steps:
-                await self._write(call, partial(self._intend, call, reservation, steps))
+                await asyncio.to_thread(
+                    self.journal.intend,
+                    self.lease,
+                    call.scope,
+                    call.seq,
+                    call.kind,
+                    call.digest,
+                    call.request,
+                    reservation,
+                    call.inputs,
+                    after=steps,
+                )
 
         await self._patiently(intend)
 
@@ -266,40 +274,10 @@ class JournalLog:
                     raise
             await self.sleep(timings().budget_poll_s)
 
-    async def _write(self, call: Entry, write: Callable[..., None]) -> None:
-        """Write something about a call, in this thread if nothing can use it meanwhile."""
-        if self.journal.may_block((self.lease.attempt_id, call.scope, call.seq)):
-            with suppress(WouldWait):
-                write(wait=False)
-                await asyncio.sleep(0)  # timers and cancellations get their turn
-                return
-        await asyncio.to_thread(write)
-
-    def _intend(
-        self,
-        call: Entry,
-        reservation: Reservation,
-        after: Sequence[EndedStep],
-        *,
-        wait: bool = True,
-    ) -> None:
-        self.journal.intend(
-            self.lease,
-            call.scope,
-            call.seq,
-            call.kind,
-            call.digest,
-            call.request,
-            reservation,
-            call.inputs,
-            after=after,
-            wait=wait,
-        )
-
     async def record(
         self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
     ) -> None:
-        write = partial(
+        await asyncio.to_thread(
             self.journal.record,
             self.lease,
             call.scope,
@@ -309,7 +287,6 @@ class JournalLog:
             duration_s=duration_s,
             tree=None,
         )
-        await self._write(call, write)
 
     async def cancel(self, call: Entry) -> None:
         await asyncio.to_thread(self.journal.cancel, self.lease, call.scope, call.seq)
@@ -358,8 +335,7 @@ class JournalLog:
 
     async def messages(self, after: int) -> Sequence[InboxMessage]:
         inbox = self.journal.inbox(self.lease.attempt_id)
-        found = inbox.read_at_once(after)
-        return await asyncio.to_thread(inbox.read, after) if found is None else found
+        return await asyncio.to_thread(inbox.read, after)
 
     async def begin_wait(self, wanted: Wanted, about: str, after: int) -> None:
         await self.flush()  # a person may decide by what those steps did

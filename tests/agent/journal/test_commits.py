@@ -12,11 +12,9 @@ import pytest
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import IntegrityError
 
-from agent.journal.commits import GroupCommit, WouldWait
+from agent.journal.commits import GroupCommit
 
 WAIT_S = 20
-SQLITE_WAITS_S = 5
-"""Patience of a connection as Python's driver opens it."""
 
 
 @pytest.fixture
@@ -139,53 +137,3 @@ def test_a_closed_group_opens_another_connection(engine: Engine) -> None:
     group.close()
     group.run(add(2))
     assert numbers(engine) == [1, 2]
-
-
-def test_a_write_at_once_waits_for_no_other_writer(engine: Engine) -> None:
-    """Neither for a thread of its own process nor for another one, whatever SQLite's patience."""
-    group = GroupCommit(engine)
-    group.run(add(1))
-    with group.writing, pytest.raises(WouldWait):
-        group.run_at_once(add(2))
-    began = time.monotonic()
-    with engine.begin(), pytest.raises(WouldWait):  # a connection of its own, as a process has
-        group.run_at_once(add(3))
-    assert time.monotonic() - began < SQLITE_WAITS_S / 2
-    assert group.run_at_once(add(4)) == 4
-    assert numbers(engine) == [1, 4]
-
-
-def test_a_write_at_once_leaves_the_patience_of_later_ones(engine: Engine) -> None:
-    group = GroupCommit(engine)
-    group.run_at_once(add(1))
-    patience = group.run(
-        lambda connection: connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one()
-    )
-    assert patience == 1000 * SQLITE_WAITS_S
-
-
-def test_an_error_of_a_write_at_once_undoes_it(engine: Engine) -> None:
-    """It is the work's own error, which no repetition would mend."""
-    group = GroupCommit(engine)
-
-    def fail(connection: Connection) -> None:
-        add(1)(connection)
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        group.run_at_once(fail)
-    group.run_at_once(add(2))
-    assert numbers(engine) == [2]
-
-
-def test_an_interrupted_write_at_once_leaves_no_transaction_open(engine: Engine) -> None:
-    group = GroupCommit(engine)
-
-    def stop(connection: Connection) -> None:
-        add(1)(connection)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        group.run_at_once(stop)
-    group.run_at_once(add(2))
-    assert numbers(engine) == [2]

@@ -1,9 +1,7 @@
 """The inbox of an attempt, on SQLite and PostgreSQL."""
 
 import multiprocessing
-import time
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 import pytest
 
@@ -46,30 +44,6 @@ def test_sending_again_changes_nothing(journal: Journal, started: Attempt) -> No
     with pytest.raises(MessageRefused, match="message m was sent before with another text"):
         inbox.send(said("one!"))
     assert texts(journal) == ["one", "two"]
-
-
-def test_an_event_loop_reads_a_file_and_waits_for_no_server(
-    journal: Journal, started: Attempt, url: str
-) -> None:
-    """A PostgreSQL server may take seconds to answer, so a thread has to ask it."""
-    inbox = journal.inbox("a1")
-    sent = [inbox.send(said(text, text)) for text in ("one", "two")]
-    assert inbox.read_at_once(1) == (sent[1:] if url.startswith("sqlite") else None)
-
-
-def test_an_event_loop_does_not_wait_for_an_outage(tmp_path: Path) -> None:
-    """`read` repeats what has failed, which may take minutes. The other one leaves that to it."""
-    folder = tmp_path / "journal"
-    journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
-    journal.start(attempt("a1"))
-    journal.close()  # the next call opens the file again
-    folder.rename(tmp_path / "away")
-    began = time.monotonic()
-    assert journal.inbox("a1").read_at_once() is None
-    assert time.monotonic() - began < 1
-    (tmp_path / "away").rename(folder)
-    assert journal.inbox("a1").read_at_once() == []
-    journal.close()
 
 
 UNFIT = [
