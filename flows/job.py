@@ -252,12 +252,12 @@ async def _candidates(
     return [each for each in ended if isinstance(each, CandidatePatch)]
 
 
-async def _base(prepared: Prepared, place: Place, store: Lake) -> verification.State:
+async def _base(prepared: Prepared, place: Place, store: Lake) -> verification.VerifiedState:
     assert prepared.checks is not None
     key = _key({"instance": prepared.instance, "place": place, "checks": prepared.checks})
     async with _AT_BASE.setdefault(key, asyncio.Lock()):
         found = await result_of(verified_base, store, prepared.instance, place, prepared.checks)
-    return verification.State.of(found)
+    return verification.VerifiedState.of(found)
 
 
 async def _candidate(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) -> CandidatePatch:

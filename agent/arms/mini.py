@@ -28,7 +28,7 @@ from minisweagent.models.utils.actions_text import parse_regex_actions
 from minisweagent.models.utils.actions_toolcall import BASH_TOOL, parse_toolcall_actions
 
 from agent.arms.options import MiniOptions
-from agent.conversation.calls import Asked, asked_in, text_of
+from agent.conversation.calls import RequestedCall, asked_in, text_of
 from agent.conversation.ends import ended
 from agent.conversation.limits import OutOfCalls, OutOfMoney
 from agent.errors import ContextWindowExceeded, OutOfTime, Undone
@@ -240,7 +240,7 @@ class _SessionEnvironment:
         return {}
 
 
-def _tool_call(asked: Asked) -> SimpleNamespace:
+def _tool_call(asked: RequestedCall) -> SimpleNamespace:
     """Return a tool call with attributes, as expected by the package's parser."""
     function = SimpleNamespace(name=asked.name, arguments=asked.arguments)
     return SimpleNamespace(id=asked.entry.get("id"), function=function)

@@ -50,7 +50,7 @@ class Capability:
 
 
 @dataclass
-class Begun:
+class SubagentCount:
     """The number of subagents that began, in this run of the attempt and in earlier ones."""
 
     number: int | None = None
@@ -71,7 +71,7 @@ class Crew:
     """Returns capabilities by their names."""
     slots: dict[int, asyncio.Semaphore] = field(default_factory=dict)
     """Limits on the subagents of each depth at the same time. A parent holds none of these."""
-    begun: Begun = field(default_factory=Begun)
+    begun: SubagentCount = field(default_factory=SubagentCount)
 
 
 @dataclass(frozen=True)

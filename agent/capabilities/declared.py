@@ -10,7 +10,7 @@ class _Declared(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Kind(_Declared):
+class SubagentKind(_Declared):
     """One kind of subagent."""
 
     capabilities: list[str] = Field(
@@ -29,9 +29,9 @@ class Kind(_Declared):
 class Delegation(_Declared):
     """The kinds of subagents of an arm, and limits on their number."""
 
-    kinds: dict[str, Kind] = Field(
+    kinds: dict[str, SubagentKind] = Field(
         default_factory=lambda: {
-            "explorer": Kind(prompt="You find out what you are asked, and report it.")
+            "explorer": SubagentKind(prompt="You find out what you are asked, and report it.")
         },
         description="kinds of subagents by name",
     )

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import Field
 
 from agent.capabilities.base import Agent, Capability, Native
-from agent.capabilities.declared import Kind
-from agent.capabilities.working import Report, work
+from agent.capabilities.declared import SubagentKind
+from agent.capabilities.working import WorkReport, work
 from agent.conversation.exchanges import Exchange
 from agent.models.patches import parse
 from agent.session.session import Session
@@ -88,7 +88,7 @@ async def _admitted(agent: Agent, session: Session, kind: str) -> _Admission:
     return _Admission("")
 
 
-def _child(agent: Agent, name: str, kind: Kind) -> Agent:
+def _child(agent: Agent, name: str, kind: SubagentKind) -> Agent:
     return Agent(
         agent.crew,
         name,
@@ -100,7 +100,7 @@ def _child(agent: Agent, name: str, kind: Kind) -> Agent:
     )
 
 
-def _result(exchange: Exchange[Report], ref: str = "", patch: str = "") -> ToolResult:
+def _result(exchange: Exchange[WorkReport], ref: str = "", patch: str = "") -> ToolResult:
     answer = exchange.answer
     told = {
         "status": answer.status if answer else exchange.end,

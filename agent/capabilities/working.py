@@ -8,14 +8,14 @@ from pydantic import Field
 from agent.capabilities.base import Agent
 from agent.conversation.answers import Answer
 from agent.conversation.conversation import Conversation, prompt_beside
-from agent.conversation.exchanges import Exchange, Limits
+from agent.conversation.exchanges import ConversationLimits, Exchange
 from agent.conversation.person import Person
 from agent.session.session import Session
 
 A = TypeVar("A", bound=Answer)
 
 
-class Report(Answer):
+class WorkReport(Answer):
     """The end of the work."""
 
     summary: str = Field(description="what was found or changed, and why that is right")
@@ -30,14 +30,14 @@ class Spoken(Answer):
     text: str
 
 
-async def work(agent: Agent, task: str, session: Session) -> Exchange[Report]:
+async def work(agent: Agent, task: str, session: Session) -> Exchange[WorkReport]:
     """Let an agent work until it reports. `session` is a scope of its own.
 
     Raises:
         BudgetExhausted, OutOfTime, LimitReached, InfrastructureError: no call could be made.
         ToolFailed: a tool ended the attempt.
     """
-    return await conversation(agent, {"task": task}, Report, session).until_answer()
+    return await conversation(agent, {"task": task}, WorkReport, session).until_answer()
 
 
 def conversation(
@@ -55,7 +55,7 @@ def conversation(
         "\n\n".join(part.strip() for part in parts if part.strip()),
         {**facts, **_facts(agent, session)},
         answer,
-        Limits(rounds=agent.rounds, meter=agent.crew.meter),
+        ConversationLimits(rounds=agent.rounds, meter=agent.crew.meter),
         agent.toolbox,
         agent.helpers(),
         person=person,

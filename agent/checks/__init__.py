@@ -13,14 +13,14 @@ from agent.checks.baseline import SHARE, Baseline, BaseRun, baseline, run_again
 from agent.checks.comparing import regressions
 from agent.checks.covering import find_covering
 from agent.checks.judging import PatchCheck, checked, describe_unproven
-from agent.checks.named import Named, find_named
+from agent.checks.named import NamedFiles, find_named
 from agent.checks.running import apply_patch, merge_runs, no_result, run_protected, run_tests
 
 __all__ = [
     "SHARE",
     "BaseRun",
     "Baseline",
-    "Named",
+    "NamedFiles",
     "PatchCheck",
     "apply_patch",
     "baseline",

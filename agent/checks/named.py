@@ -11,7 +11,7 @@ from agent.workspaces.protocol import Workspace
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedFiles:
     """The files that names mean, and the names that mean none."""
 
     files: tuple[str, ...] = ()
@@ -21,7 +21,7 @@ class Named:
 
 async def find_named(
     names: Sequence[str], test_files: Sequence[str], runner: TestRunner, session: Session
-) -> Named:
+) -> NamedFiles:
     """Return the test files that a model means, in the order of its names.
 
     A file of the repository counts although its name is that of no test. `test_files` are the test
@@ -40,7 +40,7 @@ async def find_named(
         else:
             meant[name] = (exist[name],)
     files = dict.fromkeys(file for name in inside for file in meant[name])
-    return Named(tuple(files), tuple(refused))
+    return NamedFiles(tuple(files), tuple(refused))
 
 
 async def _existing(names: Sequence[str], session: Session) -> dict[str, str]:

@@ -22,7 +22,7 @@ class Malformed(Exception):
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedCall:
     """One entry of `tool_calls`."""
 
     id: str | None
@@ -36,18 +36,18 @@ class Asked:
     """Its function as it was written; empty if it is no object."""
 
 
-def asked_in(message: Mapping[str, Any]) -> list[Asked]:
+def asked_in(message: Mapping[str, Any]) -> list[RequestedCall]:
     """Return the calls that a reply asks for, in order."""
     calls = message.get("tool_calls")
     return [_asked(call) for call in calls] if isinstance(calls, list | tuple) else []
 
 
-def _asked(call: Any) -> Asked:
+def _asked(call: Any) -> RequestedCall:
     entry = call if isinstance(call, dict) else {}
     function = entry.get("function")
     function = function if isinstance(function, dict) else {}
     name = function.get("name")
-    return Asked(
+    return RequestedCall(
         _id(entry.get("id")),
         None if name is None else text(name),
         function.get("arguments"),

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from agent.conversation.answers import Answer
 from agent.conversation.calls import text_of
-from agent.conversation.exchanges import End, Exchange, Helper, Limits, ToolUse
+from agent.conversation.exchanges import ConversationLimits, End, Exchange, Helper, ToolUse
 from agent.conversation.facts import as_markdown
 from agent.conversation.offering import Offer
 from agent.conversation.person import Decision, Person, decision, told
@@ -55,7 +55,7 @@ async def converse(
     prompt: str,
     facts: Mapping[str, Any],
     answer: type[A],
-    limits: Limits,
+    limits: ConversationLimits,
     toolbox: Toolbox | None = None,
     helpers: Sequence[Helper] = (),
     on_use: Callable[[ToolUse], None] = lambda use: None,
@@ -76,7 +76,7 @@ async def converse(
     return await talk.until_answer()
 
 
-async def _window(session: Session, role: str, limits: Limits) -> int:
+async def _window(session: Session, role: str, limits: ConversationLimits) -> int:
     """Return the context window of a conversation."""
     if limits.context_tokens is not None:
         return limits.context_tokens
@@ -101,7 +101,7 @@ class Conversation(Generic[A]):
         prompt: str,
         facts: Mapping[str, Any],
         answer: type[A],
-        limits: Limits,
+        limits: ConversationLimits,
         toolbox: Toolbox | None = None,
         helpers: Sequence[Helper] = (),
         on_use: Callable[[ToolUse], None] = lambda use: None,

@@ -52,7 +52,7 @@ class Helper:
 
 
 @dataclass(frozen=True)
-class Limits:
+class ConversationLimits:
     """Limits on one conversation."""
 
     context_tokens: int | None = None

@@ -5,7 +5,7 @@ from typing import Any
 
 from agent.conversation.exchanges import Helper
 from agent.conversation.protocols import Call, Schema
-from agent.conversation.using import Used, Work, used
+from agent.conversation.using import ScheduledCall, Used, used
 from agent.errors import TurnEnded, Undone
 from agent.session.gates import Gate
 from agent.session.session import Session
@@ -36,25 +36,25 @@ class Offer:
         works = [self._work(call) for call in calls]
         return await used(self._session, f"reply-{self._replies}", works)
 
-    def _work(self, call: Call) -> Work:
+    def _work(self, call: Call) -> ScheduledCall:
         """Return the work of a call. The scopes of helpers are numbered in the order asked."""
         helper = self._helpers.get(call.name)
         if helper is None:
-            return Work(
+            return ScheduledCall(
                 lambda gate: use_tool(self._session, self._toolbox, call.name, call.arguments)
             )
         try:
             asked = parsed(helper.name, helper.arguments, call.arguments)
         except Refused as refusal:
             told = ToolResult(str(refusal), ok=False)
-            return Work(lambda gate: _at_once(told), is_native=True, changes_files=False)
+            return ScheduledCall(lambda gate: _at_once(told), is_native=True, changes_files=False)
         self._helped += 1
         scope = f"{helper.name}-{self._helped}"
 
         async def work(gate: Gate) -> ToolResult:
             return await helper.help(asked, self._session.scope(scope, gate=gate))
 
-        return Work(work, is_native=True, changes_files=helper.changes_files)
+        return ScheduledCall(work, is_native=True, changes_files=helper.changes_files)
 
 
 async def use_tool(

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from agent.conversation.calls import Asked, Malformed, asked_in, json_object, text, text_of
+from agent.conversation.calls import Malformed, RequestedCall, asked_in, json_object, text, text_of
 from agent.models.protocol import Message, ModelReply
 from agent.tools.rendering import head_and_tail
 
@@ -196,7 +196,7 @@ def _content(reply: ModelReply) -> Any:
     return None if isinstance(content, str) and content and not content.strip() else content
 
 
-def _native(asked: Asked, ids: set[str]) -> Call:
+def _native(asked: RequestedCall, ids: set[str]) -> Call:
     """Return a call with an id of its own, which is added to `ids`."""
     wanted = asked.id or "call"
     own, number = wanted, 1
@@ -211,7 +211,7 @@ def _native(asked: Asked, ids: set[str]) -> Call:
         return Call(own, name, {}, str(problem))
 
 
-def _as_sent(call: Call, asked: Asked) -> dict[str, Any]:
+def _as_sent(call: Call, asked: RequestedCall) -> dict[str, Any]:
     """Return a call in the form in which every provider accepts it back."""
     name = _NOT_IN_A_NAME.sub("_", call.name)[:_NAME_CHARS] or "unnamed"
     arguments = "{}" if call.problem else asked.arguments or "{}"

@@ -20,7 +20,7 @@ KNOWN_ENDS = (OutOfTime, LimitReached, ToolFailed)
 
 
 @dataclass(frozen=True)
-class Work:
+class ScheduledCall:
     """One tool call to be carried out."""
 
     run: Callable[[Gate], Coroutine[Any, Any, ToolResult]]
@@ -39,14 +39,14 @@ class Used:
     """The error that ends the conversation."""
 
 
-async def used(session: Session, name: str, works: Sequence[Work]) -> Used:
+async def used(session: Session, name: str, works: Sequence[ScheduledCall]) -> Used:
     """Carry out the calls of a reply. `name` is the scope that records how they were called off."""
     if len(works) == 1 or not any(work.is_native for work in works):
         return await _in_order(works)
     return await _Reply(works, session, session.scope(name)).carried_out()
 
 
-async def _in_order(works: Sequence[Work]) -> Used:
+async def _in_order(works: Sequence[ScheduledCall]) -> Used:
     results: list[ToolResult | None] = []
     for work in works:
         try:
@@ -59,7 +59,7 @@ async def _in_order(works: Sequence[Work]) -> Used:
 class _Reply:
     """The calls of one reply with native tools, while they are carried out."""
 
-    def __init__(self, works: Sequence[Work], session: Session, ending: Session) -> None:
+    def __init__(self, works: Sequence[ScheduledCall], session: Session, ending: Session) -> None:
         self._works = works
         self._session = session
         self._ending = ending

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent.gateway import refusals, streams
 from agent.gateway.bodies import Held, InvalidBody, Room
-from agent.gateway.switch import Answered, Call, Switch
+from agent.gateway.switch import Answered, GatewayCall, Switch
 from agent.models.chat import CHARS_PER_TOKEN
 from agent.models.requests import Dialect
 from agent.timings import timings
@@ -118,7 +118,9 @@ async def _read(room: Room, request: Request, switch: Switch, dialect: Dialect) 
         raise _Refused(response) from None
 
 
-async def _answer(call: Call, dialect: Dialect, request: Request, *, is_stream: bool) -> Response:
+async def _answer(
+    call: GatewayCall, dialect: Dialect, request: Request, *, is_stream: bool
+) -> Response:
     try:
         first = await _first(call, request, is_stream=is_stream)
     except ClientDisconnect:
@@ -132,7 +134,7 @@ async def _answer(call: Call, dialect: Dialect, request: Request, *, is_stream: 
     return StreamingResponse(_events(call, dialect), 200, headers, "text/event-stream")
 
 
-async def _first(call: Call, request: Request, *, is_stream: bool) -> Answered | None:
+async def _first(call: GatewayCall, request: Request, *, is_stream: bool) -> Answered | None:
     """Return the answer, or None if a stream has to begin with a sign of life.
 
     Raises:
@@ -155,7 +157,7 @@ async def _hung_up(request: Request) -> None:
         pass
 
 
-async def _events(call: Call, dialect: Dialect) -> AsyncIterator[bytes]:
+async def _events(call: GatewayCall, dialect: Dialect) -> AsyncIterator[bytes]:
     is_whole = False
     try:
         while (answered := await call.within(timings().gateway_ping_s)) is None:

@@ -37,7 +37,7 @@ class Answered:
 
 
 @dataclass
-class Seen:
+class GatewayObservations:
     """Observations of the gateway in one run of a program."""
 
     requested_models: Counter[str] = field(default_factory=Counter)
@@ -57,7 +57,7 @@ class Switch:
 
     def __init__(self, calls: Calls, roles: Mapping[str, str]) -> None:
         """`roles` maps patterns of model names to roles, the first that fits."""
-        self.seen = Seen()
+        self.seen = GatewayObservations()
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         """Has a result as soon as an error ends the attempt."""
         self._calls = calls
@@ -66,7 +66,9 @@ class Switch:
         self._refused_by_provider = 0
         self._left: dict[str, list[asyncio.Task[Answered]]] = defaultdict(list)
 
-    def ask(self, dialect: Dialect, body: dict[str, Any], headers: Mapping[str, str]) -> "Call":
+    def ask(
+        self, dialect: Dialect, body: dict[str, Any], headers: Mapping[str, str]
+    ) -> "GatewayCall":
         """Begin to answer a request. A repetition of one that was given up gets its answer."""
         asked = str(body.get("model") or "")[:_LONGEST_NAME]
         foreign = Foreign(
@@ -76,12 +78,12 @@ class Switch:
             may_fetch=self._calls.network,
         )
         if self._left and (left := self._left.get(_key(foreign, asked))):
-            return Call(self, foreign, asked, left.pop(0))
+            return GatewayCall(self, foreign, asked, left.pop(0))
         _count(self.seen.requested_models, asked)
         task = asyncio.create_task(self._answered(foreign, asked))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return Call(self, foreign, asked, task)
+        return GatewayCall(self, foreign, asked, task)
 
     def leave(self, foreign: Foreign, asked: str, task: asyncio.Task[Answered]) -> None:
         """Keep an answer that was not delivered for a repetition of its request."""
@@ -140,7 +142,7 @@ _TOO_LONG = "context_length_exceeded"
 
 
 @dataclass
-class Call:
+class GatewayCall:
     """One request of a program while it is answered."""
 
     switch: Switch

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agent.graph.names import Reader
+from agent.graph.names import NameReader
 from agent.graph.state import ExecutionStateGraph
 from agent.graph.walk import Names
 
@@ -18,7 +18,7 @@ def infer_edges(sources: Mapping[str, str]) -> ExecutionStateGraph:
         SyntaxError: a piece is not Python.
     """
     made = ExecutionStateGraph()
-    reader = Reader()
+    reader = NameReader()
     writers: dict[str, str] = {}
     opaque: str | None = None
     for step, source in sources.items():

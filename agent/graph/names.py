@@ -11,7 +11,7 @@ from agent.graph.scopes import BUILT_IN
 from agent.graph.walk import Names, Walk
 
 
-class Reader:
+class NameReader:
     """Reads pieces of Python in the order in which they run.
 
     It remembers functions, modules and shared values, because a later piece may call a function or
@@ -48,7 +48,7 @@ def get_reads(source: str) -> frozenset[str]:
     Raises:
         SyntaxError: it is not Python.
     """
-    return frozenset(Reader().read(source).reads - BUILT_IN)
+    return frozenset(NameReader().read(source).reads - BUILT_IN)
 
 
 def get_writes(source: str) -> frozenset[str]:
@@ -57,4 +57,4 @@ def get_writes(source: str) -> frozenset[str]:
     Raises:
         SyntaxError: it is not Python.
     """
-    return frozenset(Reader().read(source).writes)
+    return frozenset(NameReader().read(source).writes)

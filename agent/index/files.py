@@ -6,11 +6,11 @@ from functools import cached_property
 
 from agent.index.languages import name_of_language
 from agent.index.syntax import DefinitionSyntax, Import, Kind, Syntax, read_syntax
-from agent.index.uses import Reference, VariableBinding, read_bindings, read_references
+from agent.index.uses import ChainReference, VariableBinding, read_bindings, read_references
 from agent.testfiles import read_test_files
 
 
-class Files:
+class SourceFiles:
     """The files of one state of a repository.
 
     The text of a file tells whether it can matter for a name, in a thousandth of the time of
@@ -39,7 +39,9 @@ class Files:
         """Return the values of a file's variables by scope and name."""
         return read_bindings(_language(path), self.texts[path])
 
-    def references(self, path: str, names: Collection[str] | None = None) -> Iterator[Reference]:
+    def references(
+        self, path: str, names: Collection[str] | None = None
+    ) -> Iterator[ChainReference]:
         """Yield the references of a file that end in one of the names, or all."""
         return read_references(_language(path), self.texts[path], names)
 

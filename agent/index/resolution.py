@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agent.index.chains import ANYTHING, CALL, LITERAL, Chain
-from agent.index.files import Files
+from agent.index.files import SourceFiles
 from agent.index.modules import Modules, family_of
 from agent.index.syntax import Import, join
 
@@ -40,21 +40,21 @@ class Entity(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class ForeignObject:
     """An object of another distribution, the standard library or the language."""
 
 
-Found = Entity | Foreign | None
+Found = Entity | ForeignObject | None
 """The object that a chain leads to; None if the text does not determine it."""
 
-FOREIGN = Foreign()
-_UNBOUND = Foreign()
+FOREIGN = ForeignObject()
+_UNBOUND = ForeignObject()
 
 
 class Resolver:
     """Resolves names in one state of the repository, and caches the results."""
 
-    def __init__(self, files: Files, modules: Modules) -> None:
+    def __init__(self, files: SourceFiles, modules: Modules) -> None:
         self._files = files
         self._modules = modules
         self._known: dict[tuple[str, str, Chain], Found] = {}
@@ -218,7 +218,7 @@ class Resolver:
     def _member(self, owner: Found, name: str) -> Found:
         self._left -= 1
         if not isinstance(owner, Entity) or self._left < 0:
-            return owner if isinstance(owner, Foreign) else None
+            return owner if isinstance(owner, ForeignObject) else None
         if not owner.qualified:
             return self._module_member(owner, name)
         kind = self._files.kinds(owner.path).get(owner.qualified)

@@ -8,11 +8,11 @@ from pathlib import PurePosixPath
 
 from agent.index.chains import ANYTHING, CALL, LITERAL, Chain
 from agent.index.definitions import Definition, Key, Use
-from agent.index.files import Files
+from agent.index.files import SourceFiles
 from agent.index.modules import Modules, family_of
 from agent.index.resolution import FOREIGN, Entity, Found, Resolver
 from agent.index.syntax import DefinitionSyntax, Import
-from agent.index.uses import Reference
+from agent.index.uses import ChainReference
 from agent.testfiles import TestFiles
 
 _CONSTRUCTORS = ("__init__", "__new__", "__post_init__", "constructor")
@@ -35,14 +35,14 @@ class SymbolIndex:
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         """Index the files of known languages among `texts`, files by their paths."""
-        self._files = Files(texts)
+        self._files = SourceFiles(texts)
         self._modules = Modules(self._files.texts, texts)
         self._names = {path: self._modules.name(path) for path in self._files.texts}
         self._resolver = Resolver(self._files, self._modules)
         self._definitions: dict[str, list[Definition]] = {}
         self._by_name: dict[str, list[Definition]] = {}
         self._imports: dict[str, list[str]] = {}
-        self._references_of: dict[str, list[Reference]] = {}
+        self._references_of: dict[str, list[ChainReference]] = {}
         """Those of the last file that was searched for callees."""
         self._origins: dict[tuple[str, Import], list[str]] = {}
 
@@ -176,7 +176,7 @@ class SymbolIndex:
 
     # From references to definitions
 
-    def _lead(self, path: str, reference: Reference) -> Found:
+    def _lead(self, path: str, reference: ChainReference) -> Found:
         """Return the definition that is used, not an instance of it."""
         found = self._resolver.resolve(path, reference.scope, reference.chain)
         if isinstance(found, Entity) and found.is_instance:
@@ -184,7 +184,7 @@ class SymbolIndex:
         return found
 
     def _hits(
-        self, path: str, reference: Reference, targets: Sequence[Definition]
+        self, path: str, reference: ChainReference, targets: Sequence[Definition]
     ) -> tuple[list[Definition], bool]:
         """Return the targets that a reference leads to, and True if that is certain."""
         found = self._lead(path, reference)
@@ -200,7 +200,7 @@ class SymbolIndex:
         ]
         return (exact, True) if exact else ([t for t in targets if self._overrides(t, key)], False)
 
-    def _targets(self, path: str, reference: Reference) -> tuple[Sequence[Definition], bool]:
+    def _targets(self, path: str, reference: ChainReference) -> tuple[Sequence[Definition], bool]:
         """Return the definitions that a reference executes, and True if that is certain."""
         found = self._lead(path, reference)
         if found is None:
@@ -212,7 +212,7 @@ class SymbolIndex:
         targets = self._with_key(_key_of(found))
         return [target for target in targets if target.kind in executed], True
 
-    def _may_be(self, target: Definition, path: str, reference: Reference) -> bool:
+    def _may_be(self, target: Definition, path: str, reference: ChainReference) -> bool:
         """Return True if an unresolved reference could refer to a definition of its name."""
         if target.name != reference.chain[-1] or family_of(target.path) != family_of(path):
             return False
@@ -244,14 +244,14 @@ class SymbolIndex:
                 names |= {"cls", constructed[1].rpartition(".")[2]}
         return names.union(*(self._files.aliases.get(name, ()) for name in names))
 
-    def _references(self, names: set[str]) -> Iterator[tuple[str, Reference]]:
+    def _references(self, names: set[str]) -> Iterator[tuple[str, ChainReference]]:
         containing = {path for name in names for path in self._files.containing(name)}
         for path in self._files.texts:
             if path in containing:
                 for reference in self._files.references(path, names):
                     yield path, reference
 
-    def _inside(self, definition: Definition) -> Iterator[Reference]:
+    def _inside(self, definition: Definition) -> Iterator[ChainReference]:
         """Yield the references in a definition, including those in nested ones."""
         inner = f"{definition.qualified}."
         if definition.path not in self._references_of:
@@ -300,7 +300,7 @@ class SymbolIndex:
         return Definition(path, self._names[path], *found)
 
     def _use(
-        self, path: str, reference: Reference, targets: Sequence[Definition], is_certain: bool
+        self, path: str, reference: ChainReference, targets: Sequence[Definition], is_certain: bool
     ) -> Use:
         (inside, *_) = self._with_key((path, reference.scope)) or self.defined_in(path)
         return Use(

@@ -33,7 +33,7 @@ class VariableBinding(NamedTuple):
     scope: str
 
 
-class Reference(NamedTuple):
+class ChainReference(NamedTuple):
     """A place at which a chain is evaluated."""
 
     chain: Chain
@@ -67,7 +67,7 @@ def read_bindings(language: str, text: str) -> Mapping[str, Sequence[VariableBin
 
 def read_references(
     language: str, text: str, names: Collection[str] | None = None
-) -> Iterator[Reference]:
+) -> Iterator[ChainReference]:
     """Yield the references whose chain ends in one of the names, or all, in their order."""
     tree = parse(language, text)
     if tree is None:
@@ -92,7 +92,7 @@ def read_references(
             chain = (ANYTHING, chain[-1])
         if chain[0] != LITERAL or len(chain) > 1:
             scope = syntax.around(first)
-            yield Reference(chain, scope, name.start_point.row + 1, first in calls)
+            yield ChainReference(chain, scope, name.start_point.row + 1, first in calls)
 
 
 def _find_words(content: bytes, words: Collection[bytes]) -> list[tuple[int, int]]:

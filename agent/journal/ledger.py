@@ -29,7 +29,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from agent.errors import BudgetExhausted, BudgetReserved, JournalError
 from agent.journal.database import clock
-from agent.journal.statements import Prepared, prepared
+from agent.journal.statements import PreparedStatement, prepared
 from agent.journal.tables import attempts, leases, ledger, steps, totals
 from agent.journal.types import Account, Attempt, Lease, Limit, Reservation
 
@@ -52,7 +52,7 @@ _LOCKED = (
 writes on SQLite is alone anyway."""
 
 
-def _add(*told: Column[Any]) -> Prepared:
+def _add(*told: Column[Any]) -> PreparedStatement:
     """Return the statement that adds to the totals, and tells these columns of the new ones."""
     added = update(totals).values(
         nusd=totals.c.nusd + bindparam("more_nusd"), calls=totals.c.calls + bindparam("more_calls")
@@ -62,7 +62,7 @@ def _add(*told: Column[Any]) -> Prepared:
         "postgresql": tuple_(totals.c.kind, totals.c.name).in_(_LOCKED),
     }
     by_dialect = {name: added.where(which) for name, which in where.items()}
-    return Prepared(
+    return PreparedStatement(
         {name: each.returning(*told) if told else each for name, each in by_dialect.items()}
     )
 

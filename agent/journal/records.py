@@ -21,7 +21,7 @@ from sqlalchemy.sql.elements import ClauseElement, ColumnElement
 
 from agent.errors import JournalError
 from agent.journal.bodies import Bodies
-from agent.journal.statements import Prepared, prepared
+from agent.journal.statements import PreparedStatement, prepared
 from agent.journal.tables import leases, steps
 from agent.journal.types import Inputs, Lease, RecordedStep, TreeRef
 from agent.places import place
@@ -49,7 +49,7 @@ _AT_ONCE = 200
 """Steps in one query, far below the limits of both databases."""
 
 
-def _begin(fields: tuple[str, ...]) -> Prepared:
+def _begin(fields: tuple[str, ...]) -> PreparedStatement:
     """Insert a step, or replace an intent that an earlier epoch left."""
 
     def upsert(insert_into: Any) -> ClauseElement:
@@ -62,13 +62,13 @@ def _begin(fields: tuple[str, ...]) -> Prepared:
         ).returning(steps.c.epoch)
         return inserted
 
-    return Prepared(
+    return PreparedStatement(
         {name: upsert(insert_into) for name, insert_into in _INSERTS.items()},
         ("attempt_id", "scope", "seq", *fields),
     )
 
 
-def _adoption() -> Prepared:
+def _adoption() -> PreparedStatement:
     """Insert a copy of another attempt's step, or replace an intent at its position."""
     new = {name: bindparam(f"new_{name}", type_=steps.c[name].type) for name in _CHANGED}
     own: dict[str, ColumnElement[Any]] = {
@@ -93,7 +93,7 @@ def _adoption() -> Prepared:
         ).returning(steps.c.seq)
         return copied
 
-    return Prepared({name: upsert(insert_into) for name, insert_into in _INSERTS.items()})
+    return PreparedStatement({name: upsert(insert_into) for name, insert_into in _INSERTS.items()})
 
 
 _BEGIN, _ENTER, _ADOPT = _begin(_INTENT), _begin(_WHOLE), _adoption()

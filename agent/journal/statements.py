@@ -20,7 +20,7 @@ _DIALECTS: Mapping[str, Dialect] = {
 }
 
 
-class Prepared:
+class PreparedStatement:
     """A statement that goes to the driver as text.
 
     Otherwise SQLAlchemy takes longer for a statement of a step than SQLite does. Its parameters are
@@ -80,9 +80,9 @@ class Prepared:
         return self._row._make(row)
 
 
-def prepared(statement: ClauseElement, columns: tuple[str, ...] | None = None) -> Prepared:
+def prepared(statement: ClauseElement, columns: tuple[str, ...] | None = None) -> PreparedStatement:
     """Prepare a statement that is the same for each kind of database."""
-    return Prepared(dict.fromkeys(_DIALECTS, statement), columns)
+    return PreparedStatement(dict.fromkeys(_DIALECTS, statement), columns)
 
 
 def _as_sqlalchemy(error: Any, connection: Connection, text: str, cursor: Any) -> Exception:

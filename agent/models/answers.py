@@ -15,7 +15,7 @@ from agent.models.protocol import Message, Usage
 from agent.models.requests import Dialect, chat
 from agent.models.requests.parts import RedactedThinking, ThinkingBlock
 from agent.models.requests.responses import InputItem
-from agent.models.usage import Reported, read_usage
+from agent.models.usage import ReportedUsage, read_usage
 
 Body = dict[str, Any]
 
@@ -39,7 +39,7 @@ class NoAnswer(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProviderAnswer:
     """One answer of a provider."""
 
     body: Body
@@ -47,12 +47,12 @@ class Answer:
     message: Message
     finish_reason: str | None
     """Why it ended, in the words of chat completions."""
-    reported: Reported
+    reported: ReportedUsage
     model: str | None
     """The name that the provider gives to its model."""
 
 
-def read_answer(dialect: Dialect, body: Any) -> Answer:
+def read_answer(dialect: Dialect, body: Any) -> ProviderAnswer:
     """Return an answer.
 
     Raises:
@@ -74,14 +74,14 @@ def dialect_of(body: Any) -> Dialect | None:
     return next((each for each, name in _HOLDER.items() if isinstance(body.get(name), list)), None)
 
 
-def _read(dialect: Dialect, body: Body) -> Answer:
+def _read(dialect: Dialect, body: Body) -> ProviderAnswer:
     holder = _HOLDER[dialect]
     parts = [part for part in body[holder] if isinstance(part, dict)]
     reported = read_usage(body.get("usage"), cache_is_beside=dialect == "messages")
     model = body.get("model")
     read = {"chat": _chat, "messages": _messages, "responses": _responses}[dialect]
     clean, message, reason = read(body, parts)
-    return Answer(
+    return ProviderAnswer(
         {**clean, "usage": usage_block(dialect, reported.usage)},
         message,
         reason,
@@ -245,7 +245,7 @@ def _moment(value: Any) -> int:
 def _thoughts() -> Mapping[str, Any]:
     """Return the fields of an assistant message that a later request repeats, with their types."""
     names = ("refusal", "reasoning", "reasoning_content", "reasoning_details", "thinking_blocks")
-    fields = chat.Answer.model_fields
+    fields = chat.ChatAnswer.model_fields
     return {**{name: fields[name].annotation for name in names}, **_signatures()}
 
 

@@ -2,10 +2,10 @@
 
 from agent.models.ceilings import Ceilings
 from agent.models.protocol import CostSource, Usage
-from agent.models.usage import Reported
+from agent.models.usage import ReportedUsage
 
 
-def cost_of(reported: Reported, ceilings: Ceilings) -> tuple[float | None, CostSource]:
+def cost_of(reported: ReportedUsage, ceilings: Ceilings) -> tuple[float | None, CostSource]:
     """Return US dollars and their source.
 
     In order of preference: the provider's own figure above 0, a declared price, LiteLLM's list, a
@@ -39,7 +39,7 @@ def _whole(usage: Usage) -> Usage | None:
     )
 
 
-def _listed(reported: Reported, known: Usage, ceilings: Ceilings) -> float | None:
+def _listed(reported: ReportedUsage, known: Usage, ceilings: Ceilings) -> float | None:
     if not ceilings.is_listed:  # to search the list for every call takes a millisecond
         return None
     hours = reported.written_for_an_hour

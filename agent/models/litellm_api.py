@@ -22,7 +22,7 @@ from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
 from agent.models.sendable import sendable
 from agent.models.spec import LiteLLMSpec
 from agent.models.streaming import Tell, streamed, streamed_by_responses
-from agent.models.usage import Reported, read_usage
+from agent.models.usage import ReportedUsage, read_usage
 
 Admit = Callable[[Collection[str], int], Awaitable[None]]
 """Waits until a request may be sent.
@@ -108,7 +108,7 @@ class LiteLLMModel:
     ) -> ModelReply:
         """Send a request through LiteLLM."""
 
-        async def send() -> tuple[Any, Reported]:
+        async def send() -> tuple[Any, ReportedUsage]:
             # Azure's client is one of OpenAI's library, which makes it around this one.
             litellm.aclient_session = http.client()  # type: ignore[attr-defined]
             with http.response() as noted:
@@ -228,7 +228,7 @@ class LiteLLMModel:
         return spec.temperature if taken else None
 
     def _reply(
-        self, response: Any, reported: Reported, latency_s: float, retries: int
+        self, response: Any, reported: ReportedUsage, latency_s: float, retries: int
     ) -> ModelReply:
         cost_usd, source = cost_of(reported, self._ceilings)
         choice = response.choices[0]
@@ -243,7 +243,7 @@ class LiteLLMModel:
         )
 
 
-def _reported(response: Any, body: Any) -> Reported:
+def _reported(response: Any, body: Any) -> ReportedUsage:
     """Return the figures of an answer: the provider's own, or what LiteLLM makes of them."""
     if (dialect := dialect_of(body)) is not None:
         return read_answer(dialect, body).reported

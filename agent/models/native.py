@@ -4,11 +4,11 @@ import httpx
 from pydantic_core import to_json
 
 from agent.models import dialects, http
-from agent.models.answers import Answer, NoAnswer, read_answer
+from agent.models.answers import NoAnswer, ProviderAnswer, read_answer
 from agent.models.ceilings import OUTPUT_LIMITS
 from agent.models.dialects import Body
 from agent.models.protocol import Foreign
-from agent.models.requests import Asked, Dialect
+from agent.models.requests import Dialect, ParsedRequest
 from agent.models.retry import EmptyAnswer
 from agent.models.spec import LiteLLMSpec
 
@@ -56,7 +56,7 @@ def body(spec: LiteLLMSpec, foreign: Foreign, max_tokens: int) -> Body:
     return {**sent, **{name: each for name, each in extra if name not in OUTPUT_LIMITS}}
 
 
-def _limited(spec: LiteLLMSpec, dialect: Dialect, asked: Asked, max_tokens: int) -> Body:
+def _limited(spec: LiteLLMSpec, dialect: Dialect, asked: ParsedRequest, max_tokens: int) -> Body:
     """Return the body of a request with one limit on its output: the lower of two."""
     name = _OUTPUT_LIMIT[dialect]
     if dialect == "chat" and spec.api_base:
@@ -93,7 +93,7 @@ def _declared(spec: LiteLLMSpec, foreign: Foreign) -> Body:
     return settings
 
 
-async def post(spec: LiteLLMSpec, foreign: Foreign, sent: Body) -> Answer:
+async def post(spec: LiteLLMSpec, foreign: Foreign, sent: Body) -> ProviderAnswer:
     """Send a request once. Return the answer.
 
     Raises:

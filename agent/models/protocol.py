@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from agent.models.requests import Asked, Dialect, parse
+from agent.models.requests import Dialect, ParsedRequest, parse
 
 Message = dict[str, Any]
 """One chat message in the OpenAI form: `role`, `content`, perhaps `tool_calls`."""
@@ -65,7 +65,7 @@ class Foreign:
     """True if the provider may fetch what a URL names."""
 
     @functools.cached_property
-    def asked(self) -> Asked:
+    def asked(self) -> ParsedRequest:
         """The request inside the door.
 
         Raises:

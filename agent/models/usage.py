@@ -25,7 +25,7 @@ _DETAILS_OF_OUTPUT = ("completion_tokens_details", "output_tokens_details")
 
 
 @dataclass(frozen=True)
-class Reported:
+class ReportedUsage:
     """The usable figures that a provider reports of one call."""
 
     usage: Usage
@@ -36,14 +36,14 @@ class Reported:
     """True if a router says that another account is charged, whose cost it does not state."""
 
 
-def read_usage(block: Any, *, cache_is_beside: bool = False) -> Reported:
+def read_usage(block: Any, *, cache_is_beside: bool = False) -> ReportedUsage:
     """Return the figures of a provider's usage block, in whatever words it has them.
 
     `cache_is_beside` is for a dialect that does not count cached tokens as input. For others, the
     total decides, and a cache that is larger than the input.
     """
     if not isinstance(block, Mapping) or not block:
-        return Reported(Usage(None, None, None, None, None, None))
+        return ReportedUsage(Usage(None, None, None, None, None, None))
     places = [_inner(block, _DETAILS_OF_INPUT), block]
     # No request has an input of 0 tokens: a server that says so has not counted.
     given = _first([block], _INPUT) or None
@@ -65,7 +65,7 @@ def read_usage(block: Any, *, cache_is_beside: bool = False) -> Reported:
             output += reasoning
     cost_usd, has_own_key = _cost(block)
     hours = _count(_inner(block, ("cache_creation",)).get("ephemeral_1h_input_tokens"))
-    return Reported(
+    return ReportedUsage(
         Usage(given, read, written, output, reasoning, cost_usd),
         min(hours or 0, written or 0),
         has_own_key,

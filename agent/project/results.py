@@ -14,7 +14,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True)
-class Named:
+class NamesByResult:
     """Names of tests by result."""
 
     passed: list[str] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Named:
         return [*self.failed, *self.errors]
 
 
-def parse(kind: Format, text: str) -> Named:
+def parse(kind: Format, text: str) -> NamesByResult:
     """Return the tests in a runner's results.
 
     Raises:
@@ -60,10 +60,10 @@ _UNITTEST_END = re.compile(r"^Ran (?P<count>\d+) tests? in ", re.MULTILINE)
 _UNITTEST_ERROR = re.compile(r"^ERROR: (?P<name>\S+ \([\w.]+\))", re.MULTILINE)
 
 
-def _unittest(text: str) -> Named:
+def _unittest(text: str) -> NamesByResult:
     if not _UNITTEST_END.search(text):
         raise Unreadable("the output has no `Ran N tests`")
-    found = Named()
+    found = NamesByResult()
     for each in _UNITTEST.finditer(text):
         _of_unittest(found, each["status"]).append(each["name"])
     known = set(found.errors)
@@ -73,7 +73,7 @@ def _unittest(text: str) -> Named:
     return found
 
 
-def _of_unittest(found: Named, status: str) -> list[str]:
+def _of_unittest(found: NamesByResult, status: str) -> list[str]:
     match status:
         case "ok":
             return found.passed
@@ -85,8 +85,8 @@ def _of_unittest(found: Named, status: str) -> list[str]:
             return found.failed
 
 
-def _go(text: str) -> Named:
-    found, packages = Named(), dict[str, str]()
+def _go(text: str) -> NamesByResult:
+    found, packages = NamesByResult(), dict[str, str]()
     for event in _objects(text):
         action, package, test = event.get("Action"), event.get("Package"), event.get("Test")
         if test and action in ("pass", "fail", "skip"):
@@ -110,8 +110,8 @@ _CARGO_TEST = re.compile(r"^test (?P<name>.+?) \.\.\. (?P<status>ok|FAILED|ignor
 _CARGO_NOT_BUILT = re.compile(r"^error(?:\[E\d+\])?: ", re.MULTILINE)
 
 
-def _cargo(text: str) -> Named:
-    found, binary, ends = Named(), "", 0
+def _cargo(text: str) -> NamesByResult:
+    found, binary, ends = NamesByResult(), "", 0
     for line in text.splitlines():
         if begun := _CARGO_BINARY.match(line):
             binary = begun["file"] or f"doc {begun['doc']}"
@@ -127,8 +127,8 @@ def _cargo(text: str) -> Named:
     return found
 
 
-def _jest(text: str) -> Named:
-    found = Named()
+def _jest(text: str) -> NamesByResult:
+    found = NamesByResult()
     for file in _document(text).get("testResults", []):
         tests = file.get("assertionResults", [])
         for test in tests:
@@ -157,7 +157,7 @@ _MOCHA_BEGINS = '{\n  "stats": {'
 """The beginning of mocha's report, behind what tests printed."""
 
 
-def _mocha(text: str) -> Named:
+def _mocha(text: str) -> NamesByResult:
     document = _document(text[max(text.rfind(_MOCHA_BEGINS), 0) :], is_last=False)
 
     def names(kind: str) -> list[str]:
@@ -165,7 +165,7 @@ def _mocha(text: str) -> Named:
             f"{_tail(t.get('file') or '')} {t.get('fullTitle')}" for t in document.get(kind, [])
         ]
 
-    return Named(names("passes"), names("failures"), [], names("pending"))
+    return NamesByResult(names("passes"), names("failures"), [], names("pending"))
 
 
 _TAP = re.compile(
@@ -176,11 +176,11 @@ _TAP = re.compile(
 _TAP_PLAN = re.compile(r"^1\.\.(\d+)", re.MULTILINE)
 
 
-def _tap(text: str) -> Named:
+def _tap(text: str) -> NamesByResult:
     """Return the tests of a TAP stream. A test with subtests is named as its subtests are."""
     if not _TAP_PLAN.search(text):
         raise Unreadable("the output has no TAP plan")
-    found, inner = Named(), dict[int, list[tuple[str, str, bool]]]()
+    found, inner = NamesByResult(), dict[int, list[tuple[str, str, bool]]]()
     for line in text.splitlines():
         if not (test := _TAP.match(line)):
             continue

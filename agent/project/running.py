@@ -2,7 +2,7 @@
 
 import secrets
 
-from agent.project.results import Named, Unreadable, parse
+from agent.project.results import NamesByResult, Unreadable, parse
 from agent.project.suites import Suite
 from agent.tools import TestRun, ToolSettings, run_paths
 from agent.workspaces import Workspace
@@ -27,7 +27,7 @@ async def run_suite(workspace: Workspace, suite: Suite, timeout_s: float) -> Tes
         _command(suite, mark), timeout_s=timeout_s, max_output_bytes=_OUTPUT_BYTES
     )
     output, _, report = done.output.partition(f"\n{mark}\n")
-    named, problem = Named(), ""
+    named, problem = NamesByResult(), ""
     if done.timed_out:
         problem = f"the tests took longer than {timeout_s:.0f} s and were ended"
     elif suite.results != "exit code":
@@ -62,12 +62,12 @@ def _results(suite: Suite, output: str, report: str) -> str:
     return report if suite.writes_a_report else output
 
 
-def _read(suite: Suite, text: str, exit_code: int) -> tuple[Named, str]:
+def _read(suite: Suite, text: str, exit_code: int) -> tuple[NamesByResult, str]:
     """Return the tests in the results, and the reason why they prove nothing, or ''."""
     try:
         named = parse(suite.results, text)
     except Unreadable as error:
-        return Named(), f"{error} (exit code {exit_code})"
+        return NamesByResult(), f"{error} (exit code {exit_code})"
     if exit_code == 0 and named.failing:
         return named, f"the exit code is 0, although tests failed, such as {named.failing[0]}"
     if exit_code != 0 and not named.failing:

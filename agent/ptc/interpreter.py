@@ -49,14 +49,14 @@ class Called:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class PendingCalls:
     """The program waits for one of these calls."""
 
     ids: list[int]
 
 
 @dataclass(frozen=True)
-class Finished:
+class ProgramValue:
     """The program has ended with the value of its last expression."""
 
     value: Any
@@ -73,7 +73,7 @@ class Failed:
     """True if the interpreter died."""
 
 
-Stop = Called | Waiting | Finished | Failed
+Stop = Called | PendingCalls | ProgramValue | Failed
 Settled = dict[str, Any]
 """`return_value`, or `exc_type` and `message`."""
 
@@ -121,7 +121,7 @@ class Running:
                 case monty.MontyComplete():
                     return _finished(at)
                 case monty.AsyncFutureSnapshot():
-                    return Waiting(sorted(at.pending_call_ids))
+                    return PendingCalls(sorted(at.pending_call_ids))
                 case monty.AsyncFunctionSnapshot() if not at.is_os_function:
                     return Called(at.call_id, str(at.function_name), at.args, dict(at.kwargs))
                 case monty.AsyncFunctionSnapshot():
@@ -132,7 +132,7 @@ class Running:
 
 def _finished(at: monty.MontyComplete) -> Stop:
     try:
-        return Finished(at.output)
+        return ProgramValue(at.output)
     except monty.MontyError as error:
         return Failed(f"the value of the program cannot be used: {error}")
 

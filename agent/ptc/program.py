@@ -18,7 +18,16 @@ from typing import Any, Literal, NoReturn, cast
 from agent.conversation.using import KNOWN_ENDS
 from agent.errors import CalledOff, InfrastructureError
 from agent.ptc import interpreter
-from agent.ptc.interpreter import Bounds, Called, Failed, Finished, Running, Settled, Stop, Waiting
+from agent.ptc.interpreter import (
+    Bounds,
+    Called,
+    Failed,
+    PendingCalls,
+    ProgramValue,
+    Running,
+    Settled,
+    Stop,
+)
 from agent.ptc.stubs import Function, stubs
 from agent.ptc.values import as_json
 from agent.session.gates import Gate
@@ -29,7 +38,7 @@ Use = Callable[[str, dict[str, Any], Session], Coroutine[Any, Any, Settled]]
 
 
 @dataclass(frozen=True)
-class Begun:
+class ProgramStart:
     """The start of a program."""
 
     release: str
@@ -39,7 +48,7 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProgramEnd:
     """The end of a program."""
 
     status: Literal["finished", "failed", "rejected", "crashed"]
@@ -58,7 +67,7 @@ async def run(
     bounds: Bounds,
     most_calls: int,
     on_crash: Callable[[], None] = lambda: None,
-) -> Ended:
+) -> ProgramEnd:
     """Run a program, or replay it.
 
     `on_crash` is called when the interpreter died, before that is recorded. If it raises an error,
@@ -108,22 +117,25 @@ class _Program:
         self._is_catching_up = False
         """True while it waits for calls that are to be given now, whatever else has failed."""
 
-    async def run(self, code: str) -> Ended:
+    async def run(self, code: str) -> ProgramEnd:
         stop = await self._running.begin(code)
         rejected = stop.text if isinstance(stop, Failed) and stop.is_rejected else ""
         digest = hashlib.sha256(code.encode()).hexdigest()[:16]
         begun = await self._scope.event(
-            "begin", {"program": digest}, _known(Begun(interpreter.RELEASE, rejected)), Begun
+            "begin",
+            {"program": digest},
+            _known(ProgramStart(interpreter.RELEASE, rejected)),
+            ProgramStart,
         )
         if begun.problem:
-            return Ended("rejected", error=begun.problem)
+            return ProgramEnd("rejected", error=begun.problem)
         if rejected:
             raise InfrastructureError(
                 f"a program that {begun.release} has run is refused by {interpreter.RELEASE}: "
                 f"install the former to continue. {rejected}",
                 retryable=False,
             )
-        while isinstance(stop, Called | Waiting) and not self._ends_here(stop):
+        while isinstance(stop, Called | PendingCalls) and not self._ends_here(stop):
             stop = await self._next(stop)
         return await self._end(stop)
 
@@ -147,7 +159,7 @@ class _Program:
         """The position of the program, in the request of an event that ends it."""
         return {"stops": self._stops}
 
-    async def _next(self, stop: Called | Waiting) -> Stop:
+    async def _next(self, stop: Called | PendingCalls) -> Stop:
         self._stops += 1
         if isinstance(stop, Called):
             self._start(stop)
@@ -181,7 +193,7 @@ class _Program:
         if not self._is_catching_up:
             self._gate.hold()
 
-    async def _given(self, waiting: Waiting) -> list[tuple[int, int]]:
+    async def _given(self, waiting: PendingCalls) -> list[tuple[int, int]]:
         """Return the calls whose results the program is given now: their ids and their numbers.
 
         A fork gives them in the order of its parent, so that it makes the same calls.
@@ -251,7 +263,7 @@ class _Program:
         error = _error(self._tasks[number])
         raise error or InfrastructureError(f"call {number} of a program failed before, not now")
 
-    async def _end(self, stop: Stop) -> Ended:
+    async def _end(self, stop: Stop) -> ProgramEnd:
         """Call off what is in flight, and record the end."""
         await self.stop()
         for task in self._tasks:
@@ -260,7 +272,7 @@ class _Program:
                 raise error
         if isinstance(stop, Failed) and stop.is_crash and not self._recorded:
             self._on_crash()
-        return await self._scope.event("end", self._place, _known(self._ended(stop)), Ended)
+        return await self._scope.event("end", self._place, _known(self._ended(stop)), ProgramEnd)
 
     async def stop(self) -> None:
         """Let nothing further begin, and wait for what cannot be ended."""
@@ -274,16 +286,16 @@ class _Program:
         for task in self._tasks:
             task.cancel()
 
-    def _ended(self, stop: Stop) -> Ended:
+    def _ended(self, stop: Stop) -> ProgramEnd:
         calls, printed = self._calls(), self._running.printed
         match stop:
-            case Finished(value=value):
-                return Ended("finished", as_json(value), "", printed, calls)
+            case ProgramValue(value=value):
+                return ProgramEnd("finished", as_json(value), "", printed, calls)
             case Failed(text=text, is_crash=is_crash):
-                return Ended("crashed" if is_crash else "failed", None, text, printed, calls)
+                return ProgramEnd("crashed" if is_crash else "failed", None, text, printed, calls)
             case _:
                 many = f"the program made more than {self._most_calls} calls"
-                return Ended("failed", None, many, printed, calls)
+                return ProgramEnd("failed", None, many, printed, calls)
 
     def _calls(self) -> dict[str, list[str]]:
         ends: dict[str, list[str]] = {"done": [], "failed": [], "cancelled": []}

@@ -20,7 +20,7 @@ from agent.tools import Toolbox, ToolResult
 from agent.tools.tool import Arguments, Refused, Value, parsed
 
 if TYPE_CHECKING:
-    from agent.ptc.program import Ended
+    from agent.ptc.program import ProgramEnd
 
 NAME = "run_ptc"
 
@@ -151,7 +151,7 @@ def _settled(result: ToolResult, value: Value) -> dict[str, Any]:
     return {"exc_type": kind, "message": result.output}
 
 
-def _shown(ended: "Ended", most: int, uses: Sequence[ToolUse]) -> ToolResult:
+def _shown(ended: "ProgramEnd", most: int, uses: Sequence[ToolUse]) -> ToolResult:
     from agent.ptc.program import summary
 
     if ended.status == "rejected":

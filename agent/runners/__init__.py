@@ -19,12 +19,12 @@ forge records. So can code that makes tests meaningless without touching the run
 their exit code are all there is, and both must say that tests pass.
 """
 
-from agent.runners.channel import Results, TestOutcome, TestResult, prepare
+from agent.runners.channel import ObservedResults, TestOutcome, TestResult, prepare
 from agent.runners.runner import PYTEST, TestRunner, runner_of
 
 __all__ = [
     "PYTEST",
-    "Results",
+    "ObservedResults",
     "TestOutcome",
     "TestResult",
     "TestRunner",

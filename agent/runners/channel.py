@@ -43,7 +43,7 @@ class TestResult:
 
 
 @dataclass(frozen=True)
-class Results:
+class ObservedResults:
     """The results of a run of tests, as observed."""
 
     exit_code: int
@@ -65,7 +65,7 @@ class Run:
     def _mark(self) -> str:
         return hashlib.sha256(b"mark" + self.nonce.encode()).hexdigest()
 
-    def read(self, output: str) -> tuple[str, Results | None]:
+    def read(self, output: str) -> tuple[str, ObservedResults | None]:
         """Return the text that the runner printed, and its results.
 
         The results are None if there is no sealed message: the run was cut short.
@@ -115,7 +115,7 @@ def _source(*names: str) -> str:
     return "\n".join((_INSIDE / f"{name}.py").read_text(encoding="utf-8") for name in names)
 
 
-def results(exit_code: int, records: Iterable[Sequence[str]], problem: str) -> Results:
+def results(exit_code: int, records: Iterable[Sequence[str]], problem: str) -> ObservedResults:
     """Return the results that records prove, given the exit code of the process.
 
     Records and exit code must agree: neither alone proves a pass.
@@ -146,7 +146,7 @@ def results(exit_code: int, records: Iterable[Sequence[str]], problem: str) -> R
     failing = any(test.outcome in ("failed", "error") for test in tests)
     if silent and not failing:
         problem = problem or f"{len(silent)} tests began without an end, such as {silent[0]}"
-    return Results(exit_code, tests, problem)
+    return ObservedResults(exit_code, tests, problem)
 
 
 def _result(name: str, phase: str, outcome: str, report: str) -> TestResult | None:

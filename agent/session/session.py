@@ -24,7 +24,7 @@ from agent.session.gates import Gate
 from agent.session.log import NoLog, StepLog
 from agent.session.mail import Mail
 from agent.session.reuse import PEOPLE, Origins
-from agent.session.stepping import AttemptState, Line, Spent
+from agent.session.stepping import AttemptState, Spent, StepScope
 from agent.session.steps import ActionResult, Result, Step, adapter_of, canonical, digest
 from agent.session.workbench import BASE, Workbench, Workspaces
 from agent.workspaces.protocol import CommandResult, Environment, Mount, Workspace
@@ -35,7 +35,7 @@ T = TypeVar("T")
 class Session:
     """One scope of an attempt. The first scope is the attempt's main line."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: StepScope) -> None:
         """Use `start`, or `scope` and `branch` of another session."""
         scopes = line.attempt.scopes
         if line.scope in scopes:
@@ -75,7 +75,7 @@ class Session:
             attempt_id, models, workspaces, log, on_step, may_go_on, mail, known, origins, turn_end
         )
         deadlines = attempt.deadlines("", "the attempt", limit_s)
-        return cls(Line(attempt, "", attempt.ahead.main, deadlines))
+        return cls(StepScope(attempt, "", attempt.ahead.main, deadlines))
 
     async def __aenter__(self) -> Self:
         return self
@@ -139,7 +139,7 @@ class Session:
     ) -> "Session":
         deadlines = [*self._line.deadlines, *self._attempt.deadlines(path, path, limit_s)]
         gates = [*self._line.gates, gate] if gate else self._line.gates
-        return Session(Line(self._attempt, path, bench, deadlines, gates))
+        return Session(StepScope(self._attempt, path, bench, deadlines, gates))
 
     @property
     def _attempt(self) -> AttemptState:

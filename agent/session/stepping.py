@@ -140,7 +140,7 @@ def _spent(result: Result) -> Spent:
 
 
 @dataclass(frozen=True)
-class Line:
+class StepScope:
     """One scope of an attempt: where its steps work, and what limits them."""
 
     attempt: AttemptState

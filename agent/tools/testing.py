@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agent.runners import Results, prepare
+from agent.runners import ObservedResults, prepare
 from agent.tools.confinement import confined_all
 from agent.tools.rendering import head_and_tail, render_tests
 from agent.tools.results import TestRun, ToolResult
@@ -170,7 +170,7 @@ async def _exist(workspace: Workspace, paths: Sequence[str]) -> list[bool]:
     return [line == "yes" for line in lines] if done.exit_code == 0 else [True] * len(paths)
 
 
-def _observed(command: str, exit_code: int, output: str, results: Results) -> TestRun:
+def _observed(command: str, exit_code: int, output: str, results: ObservedResults) -> TestRun:
     names: dict[str, list[str]] = {"passed": [], "failed": [], "error": [], "skipped": []}
     for test in results.tests:
         names[test.outcome].append(test.name)

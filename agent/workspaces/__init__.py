@@ -10,7 +10,7 @@ reached. `janitor` removes leftovers of dead programs, which `ownership` identif
 from agent.workspaces.container import DockerWorkspace
 from agent.workspaces.docker_daemon import docker_available
 from agent.workspaces.host import HostWorkspace
-from agent.workspaces.limits import Limits
+from agent.workspaces.limits import ResourceLimits
 from agent.workspaces.protocol import (
     Change,
     Checkpoint,
@@ -29,8 +29,8 @@ __all__ = [
     "Environment",
     "Found",
     "HostWorkspace",
-    "Limits",
     "Mount",
+    "ResourceLimits",
     "Workspace",
     "docker_available",
 ]

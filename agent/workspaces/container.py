@@ -22,14 +22,14 @@ from agent.workspaces.docker_daemon import (
     find_data_folder,
     remove_container,
 )
-from agent.workspaces.docker_exec import Program, exit_code_of, socket_of
+from agent.workspaces.docker_exec import ContainerProgram, exit_code_of, socket_of
 from agent.workspaces.frames import Frames
 from agent.workspaces.lifetime import uninterrupted
-from agent.workspaces.limits import Limits, Observer
+from agent.workspaces.limits import LimitObserver, ResourceLimits
 from agent.workspaces.probe import expect_first_process, expect_server, expect_start
 from agent.workspaces.protocol import Environment, Mount
 from agent.workspaces.repository import PAGERS_OFF, ShellWorkspace
-from agent.workspaces.shell import Finished, Shell, server_command
+from agent.workspaces.shell import FinishedCommand, Shell, server_command
 from agent.workspaces.witness import find_change
 
 CAPABILITIES = (
@@ -109,7 +109,7 @@ class DockerWorkspace(ShellWorkspace):
         """Use `open` instead."""
         super().__init__(shell, root=root, base_commit=base_commit, scratch=_SCRATCH)
         self._container = container
-        self._observer = Observer(Limits(), shell.pressure)
+        self._observer = LimitObserver(ResourceLimits(), shell.pressure)
         self._watching: asyncio.Task[None] | None = None
 
     @classmethod
@@ -121,7 +121,7 @@ class DockerWorkspace(ShellWorkspace):
         root: str = ROOT,
         labels: Mapping[str, str] | None = None,
         network: bool = False,
-        limits: Limits | None = None,
+        limits: ResourceLimits | None = None,
         mounts: Sequence[Mount] = (),
         adopt: str | None = None,
         grading: bool = False,
@@ -140,7 +140,7 @@ class DockerWorkspace(ShellWorkspace):
             Unfit: no work is possible in containers of this image.
             WorkspaceError: no daemon or no such image (neither is retryable), or Docker failed.
         """
-        limits = limits or Limits()
+        limits = limits or ResourceLimits()
         if adopt is not None:
             wanted = _host_config(network, limits)
             adopted = await cls._adopt(image, adopt, wanted, root, base_commit)
@@ -197,9 +197,9 @@ class DockerWorkspace(ShellWorkspace):
         """The limits that were reached since the opening: name of the setting to description."""
         return self._observer.reached(self._shell.pressure)
 
-    def _limited(self, limits: Limits) -> Self:
+    def _limited(self, limits: ResourceLimits) -> Self:
         """Observe these limits, which the container has."""
-        self._observer = Observer(limits, self._shell.pressure)
+        self._observer = LimitObserver(limits, self._shell.pressure)
         watching = self._observer.watch_disk(self._container.measure, self._container.close)
         self._watching = asyncio.create_task(watching)
         return self
@@ -207,7 +207,7 @@ class DockerWorkspace(ShellWorkspace):
     def _of_limits(self) -> str:
         return self._observer.news(self._shell.pressure)
 
-    async def _in_a_shell(self, command: str, **how: Any) -> Finished:
+    async def _in_a_shell(self, command: str, **how: Any) -> FinishedCommand:
         with self._explained():
             return await super()._in_a_shell(command, **how)
 
@@ -266,7 +266,9 @@ class DockerWorkspace(ShellWorkspace):
         if (known := _interpreters.get(self.image_digest)) is None:
             unused = _Container(self.image_digest)
             try:
-                options = _options(ownership.labels({}), network=False, limits=Limits(), mounts=())
+                options = _options(
+                    ownership.labels({}), network=False, limits=ResourceLimits(), mounts=()
+                )
                 await uninterrupted(asyncio.to_thread(unused.start, options))
                 shell = await unused.connect(self._root)
                 found = await shell.run(apart.look_command(), timeout_s=_LOOK_TIMEOUT_S)
@@ -408,7 +410,7 @@ class _Container:
 
     async def run_apart(
         self, command: list[str], environment: Mapping[str, str], folder: str
-    ) -> Program:
+    ) -> ContainerProgram:
         """Start a program beside the command server."""
 
         def start() -> tuple[str, socket.socket]:
@@ -421,7 +423,7 @@ class _Container:
 
         exec_id, stream = await uninterrupted(asyncio.to_thread(start))
         reader, writer = await asyncio.open_connection(sock=stream, limit=_STREAM_BYTES)
-        return Program(exec_id, Frames(reader), writer)
+        return ContainerProgram(exec_id, Frames(reader), writer)
 
     async def connect(self, root: str, *, first: str = "") -> Shell:
         """Start the command server and wait until it responds. It runs `first` before all else."""
@@ -486,7 +488,7 @@ class _Container:
 
 
 def _options(
-    labels: dict[str, str], network: bool, limits: Limits, mounts: Sequence[Mount]
+    labels: dict[str, str], network: bool, limits: ResourceLimits, mounts: Sequence[Mount]
 ) -> dict[str, Any]:
     from docker import types
 
@@ -521,7 +523,7 @@ def _options(
     }
 
 
-def _host_config(network: bool, limits: Limits) -> dict[str, Any]:
+def _host_config(network: bool, limits: ResourceLimits) -> dict[str, Any]:
     """Return what Docker records of a container's network and limits."""
     return {
         "NetworkMode": _network_mode(network),

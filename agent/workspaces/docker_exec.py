@@ -15,7 +15,7 @@ from agent.workspaces.shell import Output
 _KILLED = 137
 
 
-class Program:
+class ContainerProgram:
     """A program in a container, beside the command server."""
 
     def __init__(self, exec_id: str, reader: Frames, writer: asyncio.StreamWriter) -> None:

@@ -15,7 +15,7 @@ from agent.workspaces.apart import NoPython, Process
 from agent.workspaces.protocol import CommandResult, Found
 from agent.workspaces.shell import (
     DEFAULT_OUTPUT_BYTES,
-    Finished,
+    FinishedCommand,
     Mode,
     Output,
     Shell,
@@ -159,7 +159,7 @@ class ShellFiles(ABC):
             WorkspaceError: the workspace is gone.
         """
 
-    def _result(self, done: Finished, told: str) -> CommandResult:
+    def _result(self, done: FinishedCommand, told: str) -> CommandResult:
         return CommandResult(
             exit_code=done.exit_code,
             output=done.text + told + self._of_limits(),
@@ -253,7 +253,7 @@ class ShellFiles(ABC):
         [found] = await self.look_up([path])
         return found.path == path and found.content == content
 
-    async def _read(self, function: str, paths: Sequence[str]) -> Finished:
+    async def _read(self, function: str, paths: Sequence[str]) -> FinishedCommand:
         """Run a function of `files.sh`.
 
         Raises:
@@ -275,7 +275,7 @@ class ShellFiles(ABC):
         mode: Mode = "plain",
         stdin: str = "",
         may_change: bool = False,
-    ) -> Finished:
+    ) -> FinishedCommand:
         """Run a command. If it may change the work tree, notice whether anything has changed.
 
         Raises:
@@ -298,7 +298,7 @@ class ShellFiles(ABC):
             self._unchanged_since = ""
         return done
 
-    async def _in_a_shell(self, command: str, **how: Any) -> Finished:
+    async def _in_a_shell(self, command: str, **how: Any) -> FinishedCommand:
         """Run a command. Something that an earlier one left behind may have killed the shell."""
         try:
             return await self._shell.run(command, **how)
@@ -317,7 +317,7 @@ class ShellFiles(ABC):
     def _absolute(self, path: str) -> str:
         return path if path.startswith("/") else f"{self._root}/{path}"
 
-    def _expect_success(self, done: Finished, failure: str) -> None:
+    def _expect_success(self, done: FinishedCommand, failure: str) -> None:
         if done.exit_code:
             raise OSError(f"{failure}: {done.text.strip() or f'exit {done.exit_code}'}")
 

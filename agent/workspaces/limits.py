@@ -28,7 +28,7 @@ _WHAT = {
 
 
 @dataclass(frozen=True)
-class Limits:
+class ResourceLimits:
     """Resource limits of one container."""
 
     memory_bytes: int = 4 * GB
@@ -42,11 +42,11 @@ class Limits:
     size is measured every five seconds, and a container that is too large is ended."""
 
 
-class Observer:
+class LimitObserver:
     """Knows which limits of one container were reached since it was made, and ends it if its files
     become too large."""
 
-    def __init__(self, limits: Limits, opening: Pressure) -> None:
+    def __init__(self, limits: ResourceLimits, opening: Pressure) -> None:
         """`opening` is the pressure at the opening of the workspace."""
         self.is_overfull = False
         self.is_disk_full = False

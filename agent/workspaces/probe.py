@@ -5,7 +5,7 @@ an image without a shell. Nobody checks again inside.
 """
 
 from agent.errors import Unfit
-from agent.workspaces.shell import Finished
+from agent.workspaces.shell import FinishedCommand
 
 _UNFIT = 45
 _BAD_REQUEST = 400
@@ -51,7 +51,7 @@ def expect_server(image: str, root: str, exit_code: int | None) -> None:
         raise _unfit(image, _NO_SERVER[exit_code].format(root=root))
 
 
-def expect_fit(done: Finished, what: str) -> None:
+def expect_fit(done: FinishedCommand, what: str) -> None:
     """Check the result of a script that began with `probe`.
 
     Raises:

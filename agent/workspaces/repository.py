@@ -12,7 +12,7 @@ from agent.errors import Destroyed, WorkspaceError
 from agent.workspaces.files import MAX_FILE_BYTES, PIECE_BYTES, ShellFiles
 from agent.workspaces.probe import expect_fit
 from agent.workspaces.protocol import Change, Checkpoint
-from agent.workspaces.shell import DEFAULT_OUTPUT_BYTES, Finished, Shell
+from agent.workspaces.shell import DEFAULT_OUTPUT_BYTES, FinishedCommand, Shell
 from agent.workspaces.survey import (
     INLINE_DELTA_BYTES,
     Survey,
@@ -318,7 +318,7 @@ class ShellWorkspace(ShellFiles):
         *,
         given: bytes | None = None,
         keep_bytes: int = DEFAULT_OUTPUT_BYTES,
-    ) -> Finished:
+    ) -> FinishedCommand:
         """Run a function of `work_tree.sh`, with its input `given` as a file in the scratch."""
         stdin = ""
         if given is not None and len(given) > PIECE_BYTES:
@@ -339,7 +339,7 @@ class ShellWorkspace(ShellFiles):
             script, timeout_s=_GIT_TIMEOUT_S, keep_bytes=keep_bytes, stdin=stdin
         )
 
-    def _output(self, done: Finished, what: str, *, retryable: bool = False) -> bytes:
+    def _output(self, done: FinishedCommand, what: str, *, retryable: bool = False) -> bytes:
         if done.exit_code or done.left_out:
             reason = "it is too large" if done.left_out else done.text.strip()[-500:]
             message = (

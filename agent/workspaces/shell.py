@@ -60,7 +60,7 @@ class ByteWriter(Protocol):
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedCommand:
     """The end of one command and the kept parts of its output."""
 
     exit_code: int
@@ -104,7 +104,7 @@ class ShellEnded(WorkspaceError):
     """
 
     def __init__(
-        self, message: str, *, retryable: bool = True, so_far: Finished | None = None
+        self, message: str, *, retryable: bool = True, so_far: FinishedCommand | None = None
     ) -> None:
         super().__init__(message, retryable=retryable)
         self.so_far = so_far
@@ -135,9 +135,9 @@ class Output:
 
     def finished(
         self, exit_code: int, duration_s: float, *, timed_out: bool, changed: bool = True
-    ) -> Finished:
+    ) -> FinishedCommand:
         """Return the end of the command that wrote this."""
-        return Finished(
+        return FinishedCommand(
             exit_code=exit_code,
             timed_out=timed_out,
             head=bytes(self.head),
@@ -194,7 +194,7 @@ class Shell:
         keep_bytes: int = DEFAULT_OUTPUT_BYTES,
         stdin: str = "",
         stamp: str = "",
-    ) -> Finished:
+    ) -> FinishedCommand:
         """Run `command` with `stdin`, and end every process that it leaves in its group.
 
         After a login command, end those that left the group, too. With a `stamp`, in seconds of the
@@ -237,7 +237,7 @@ class Shell:
         timeout_s: float,
         output: Output,
         stamp: str,
-    ) -> Finished:
+    ) -> FinishedCommand:
         start, self._begun = monotonic(), False
         token = secrets.token_hex(16).encode()
         with suppress(ConnectionError):  # a server that ended gave a reason, read below
@@ -277,7 +277,7 @@ class Shell:
         sink.add(self._pending[:at])
         self._pending = self._pending[at + len(mark) :]
 
-    def _give_up(self, what: str, so_far: Finished | Literal[False]) -> NoReturn:
+    def _give_up(self, what: str, so_far: FinishedCommand | Literal[False]) -> NoReturn:
         self.has_ended = True
         self.gone = (
             f"the shell in {self._name} {what}. It may have been killed or run out of memory "
@@ -286,7 +286,7 @@ class Shell:
         raise ShellEnded(self.gone, so_far=so_far or None) from None
 
 
-def _cut_off(exit_code: int, output: Output, start: float) -> Finished:
+def _cut_off(exit_code: int, output: Output, start: float) -> FinishedCommand:
     """Return the end of a command whose server gave none. 124 stands for a timeout."""
     return output.finished(exit_code, monotonic() - start, timed_out=exit_code == 124)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.types import Task
-from agent.workspaces import Limits
+from agent.workspaces import ResourceLimits
 from agent.workspaces.protocol import Environment
 from eval.digests import canonical_digest
 from eval.types import Instance
@@ -28,7 +28,7 @@ class Place:
     problem: str = ""
     """Reason why the image is unavailable; used as the error when a workspace is opened."""
 
-    def limits(self, instance: Instance) -> Limits | None:
+    def limits(self, instance: Instance) -> ResourceLimits | None:
         """Return the limits of an instance's containers; None on the host, which has none."""
         return self.resources.of(instance) if self.environment == "docker" else None
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 from pydantic import Field, ValidationError
 
 from agent.errors import InfrastructureError
-from agent.workspaces import Limits
+from agent.workspaces import ResourceLimits
 from agent.workspaces.limits import GB
 from agent.workspaces.machine import machine
 from agent.workspaces.protocol import Environment
@@ -61,7 +61,7 @@ class Resources(Declared):
                 f"{', '.join(cls.model_fields)}, as in memory_gb=16,pids=4096"
             ) from None
 
-    def of(self, instance: Instance) -> Limits:
+    def of(self, instance: Instance) -> ResourceLimits:
         """Return the limits of the containers of an instance."""
         values = {**_asked(instance), **self.model_dump(exclude_none=True)}
         limits = {
@@ -70,14 +70,16 @@ class Resources(Declared):
             "pids": values.get("pids"),
             "disk_bytes": _bytes(values.get("disk_gb")),
         }
-        return Limits(**{name: value for name, value in limits.items() if value is not None})
+        return ResourceLimits(
+            **{name: value for name, value in limits.items() if value is not None}
+        )
 
 
 UNKNOWN: Row = dict.fromkeys(Resources.model_fields)
 """Columns of attempts and evaluations on a host, where nothing is limited, and of imports."""
 
 
-def columns(limits: Limits | None) -> Row:
+def columns(limits: ResourceLimits | None) -> Row:
     """Return the columns of an attempt or evaluation in containers with these limits."""
     if limits is None:
         return UNKNOWN
@@ -89,14 +91,14 @@ def columns(limits: Limits | None) -> Row:
     }
 
 
-def in_key(limits: Limits | None) -> Row:
+def in_key(limits: ResourceLimits | None) -> Row:
     """Return the values that are part of a key: those that differ from the default.
 
     Verdicts of earlier releases were given under the default, and stay.
     """
     if limits is None:
         return {}
-    default = columns(Limits())
+    default = columns(ResourceLimits())
     return {name: each for name, each in columns(limits).items() if each != default[name]}
 
 

@@ -38,7 +38,7 @@ class Checks:
 
 
 @dataclass(frozen=True)
-class State:
+class VerifiedState:
     """Results of all commands in one state of the work tree."""
 
     tests: TestRun
@@ -46,7 +46,7 @@ class State:
     """Lines that each failing linter printed; none for one that passed."""
 
     @classmethod
-    def of(cls, content: dict[str, Any]) -> "State":
+    def of(cls, content: dict[str, Any]) -> "VerifiedState":
         """Return the state of a JSON value that `asdict` made."""
         return cls(TestRun(**content["tests"]), content["lint"])
 
@@ -55,7 +55,7 @@ class State:
 class After:
     """Results with a patch."""
 
-    state: State | None
+    state: VerifiedState | None
     """None if the patch does not apply."""
     problem: str = ""
     """Why the patch does not apply."""
@@ -69,7 +69,7 @@ class After:
         """Return the results of a JSON value that `asdict` made."""
         state, old = content["state"], content["with_old_tests"]
         return cls(
-            State.of(state) if state else None,
+            VerifiedState.of(state) if state else None,
             content["problem"],
             TestRun(**old) if old else None,
             tuple(content["changed_tests"]),
@@ -141,10 +141,10 @@ def _words(command: str) -> set[str]:
     return {word.removeprefix("./") for word in words}
 
 
-async def _state(workspace: Workspace, checks: Checks) -> State:
+async def _state(workspace: Workspace, checks: Checks) -> VerifiedState:
     tests = await _tests(workspace, checks)
     lint = {command: await _lines(workspace, command) for command in checks.lint}
-    return State(_short(tests), lint)
+    return VerifiedState(_short(tests), lint)
 
 
 async def _tests(workspace: Workspace, checks: Checks) -> TestRun:
@@ -186,7 +186,7 @@ def unjudged() -> Judged:
     return Judged("not_verified", "no verification was asked for", dict(NO_EVIDENCE))
 
 
-def judged(base: State, patched: After) -> Judged:
+def judged(base: VerifiedState, patched: After) -> Judged:
     """Return the verdict on a patch, with its evidence."""
     verdict, reason = decide(base, patched)
     old = patched.with_old_tests
@@ -199,7 +199,7 @@ def judged(base: State, patched: After) -> Judged:
     return Judged(verdict, reason, evidence)
 
 
-def decide(base: State, patched: After) -> tuple[Verdict, str]:
+def decide(base: VerifiedState, patched: After) -> tuple[Verdict, str]:
     """Return the verdict on a patch and its reason."""
     if patched.state is None:
         return "not_verified", f"the patch does not apply to the base commit: {patched.problem}"
@@ -253,7 +253,7 @@ def _count(names: list[str]) -> str:
     return "1 test" if len(names) == 1 else f"{len(names)} tests"
 
 
-def warnings(base: State, patched: After) -> list[str]:
+def warnings(base: VerifiedState, patched: After) -> list[str]:
     """Return what linters say with the patch and did not say at the base commit."""
     if patched.state is None:
         return []

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from docker import DockerClient
 
-from agent.workspaces import DockerWorkspace, Limits, container, docker_daemon, ownership
+from agent.workspaces import DockerWorkspace, ResourceLimits, container, docker_daemon, ownership
 
 BASE_IMAGE = "durabench/base:bookworm"
 
@@ -62,7 +62,7 @@ class SharedContainer:
 
     def __init__(self, image: str) -> None:
         self._container = container._Container(image)
-        self._container.start(container._options(ownership.labels({}), False, Limits(), ()))
+        self._container.start(container._options(ownership.labels({}), False, ResourceLimits(), ()))
 
     @asynccontextmanager
     async def workspace(self, base_commit: str) -> AsyncIterator[DockerWorkspace]:

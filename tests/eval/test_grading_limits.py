@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from agent.workspaces import DockerWorkspace, Limits
+from agent.workspaces import DockerWorkspace, ResourceLimits
 from eval import grading, images
 from eval.types import Evaluation, Instance
 
 pytestmark = pytest.mark.docker
 
 MB = 2**20
-SMALL = Limits(memory_bytes=128 * MB, pids=60, disk_bytes=100 * MB)
+SMALL = ResourceLimits(memory_bytes=128 * MB, pids=60, disk_bytes=100 * MB)
 EAT = "python3 -c 'x = bytearray(300 * 2**20)'"
 FORK = "python3 -c 'import os; [os.fork() or os.pause() for _ in range(99)]'"
 RUN = "python -m pytest"

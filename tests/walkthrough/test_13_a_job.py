@@ -6,7 +6,7 @@ import pytest
 
 from agent.project import Folder, detect
 from flows.job import job
-from flows.jobs.verification import State, decide
+from flows.jobs.verification import VerifiedState, decide
 from flows.pipeline import pipeline as run_pipeline
 from flows.pipelines import definition
 from flows.storage.lake import Lake
@@ -35,7 +35,7 @@ def test_a_verdict_compares_tests_before_and_after_a_patch() -> None:
     """Tests that were red before prove nothing, even if the patch repairs them."""
     red = run(1, passed="a", failed="b")
     runs = [(GREEN, GREEN), (GREEN, red), (red, GREEN)]
-    verdicts = [decide(State(before, {}), after(patched))[0] for before, patched in runs]
+    verdicts = [decide(VerifiedState(before, {}), after(patched))[0] for before, patched in runs]
     assert verdicts == ["verified", "regressed", "not_verified"]
 
 

@@ -34,7 +34,7 @@ _LAST_WORDS = 2_000
 
 
 @dataclass(frozen=True)
-class Ran:
+class ProgramRun:
     """One run of a program that ended by itself or at its time limit."""
 
     exit_code: int
@@ -71,9 +71,9 @@ async def solve(task: Task, session: Session, options: CommandOptions) -> Outcom
     with serving.socket_folder() as folder:
         agent_folder = await _mounted(session, recipe, folder)
         run = _Run(task, session, options, folder, agent_folder)
-        ran: Ran | Undone
+        ran: ProgramRun | Undone
         try:
-            ran = await session.act("agent", asked, run.work, Ran)
+            ran = await session.act("agent", asked, run.work, ProgramRun)
         except Undone as error:  # the program left no repository
             ran = error
         patch = await session.act(
@@ -111,7 +111,7 @@ class _Run:
     folder: Path
     agent_folder: str
 
-    async def work(self, workspace: Workspace) -> Ran:
+    async def work(self, workspace: Workspace) -> ProgramRun:
         recipe = self.options.program
         version = await _version(workspace, recipe, self.agent_folder)
         calls = Calls(self.session.scope(SCOPE), recipe.volatile, recipe.volatile_text)
@@ -127,7 +127,7 @@ class _Run:
             raise
         return ran
 
-    async def _ran(self, workspace: Workspace, calls: Calls, version: str) -> Ran:
+    async def _ran(self, workspace: Workspace, calls: Calls, version: str) -> ProgramRun:
         recipe = self.options.program
         switch = Switch(calls, recipe.models)
         key, model = serving.token(), self.session.model().info.name
@@ -142,7 +142,7 @@ class _Run:
             )
             result = await _until_failure(workspace, script, self.options.run_limit_s, switch)
         seen = switch.seen
-        return Ran(
+        return ProgramRun(
             exit_code=result.exit_code,
             timed_out=result.timed_out,
             last_words=result.output.strip()[-_LAST_WORDS:],
@@ -202,7 +202,7 @@ async def _version(workspace: Workspace, recipe: Recipe, agent_folder: str) -> s
     return stated.output.strip().splitlines()[-1] if stated.output.strip() else ""
 
 
-def _check(ran: Ran, recipe: Recipe) -> None:
+def _check(ran: ProgramRun, recipe: Recipe) -> None:
     """Check that the program could work.
 
     Raises:
@@ -224,7 +224,7 @@ def _check(ran: Ran, recipe: Recipe) -> None:
         )
 
 
-async def _check_repository(workspace: Workspace, ran: Ran) -> None:
+async def _check_repository(workspace: Workspace, ran: ProgramRun) -> None:
     """Check that the program left a repository whose change can be taken.
 
     Raises:
@@ -236,13 +236,13 @@ async def _check_repository(workspace: Workspace, ran: Ran) -> None:
         raise Destroyed(f"{error} ({_detail(ran)})") from None
 
 
-def _status(ran: Ran) -> OutcomeStatus:
+def _status(ran: ProgramRun) -> OutcomeStatus:
     if ran.timed_out:
         return ended(OutOfTime())
     return "submitted" if ran.exit_code == 0 and ran.calls else "gave_up"
 
 
-def _detail(ran: Ran) -> str:
+def _detail(ran: ProgramRun) -> str:
     ended = "timed out" if ran.timed_out else f"exit code {ran.exit_code}"
     unmetered = "" if ran.calls else ", no model call"
     return f"{ended}{unmetered}: {shorten_middle(ran.last_words, 500)}"

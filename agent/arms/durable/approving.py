@@ -10,7 +10,7 @@ from agent.arms.durable.outcome import WorkflowStatus
 from agent.arms.durable.scouting import scout
 from agent.arms.durable.state import State
 from agent.conversation.approving import until_decided
-from agent.conversation.exchanges import Limits
+from agent.conversation.exchanges import ConversationLimits
 from agent.conversation.person import Decision, Dismissed, said_by
 from agent.journal import InboxMessage
 from agent.session.session import Session
@@ -72,7 +72,11 @@ def _plan(plan: Scouting | None) -> str:
 
 
 async def approved_contract(
-    contract: Contract, task: Task, limits: Limits, heard: list[InboxMessage], session: Session
+    contract: Contract,
+    task: Task,
+    limits: ConversationLimits,
+    heard: list[InboxMessage],
+    session: Session,
 ) -> tuple[Contract, Decision]:
     """Let a person decide about the contract, the plan of the full preset. Return the last one."""
 

@@ -17,7 +17,7 @@ from agent.arms.durable.profile import FullProfile, LeanProfile
 from agent.arms.durable.state import State
 from agent.arms.durable.verification import probed
 from agent.conversation.ends import ended
-from agent.conversation.exchanges import Limits
+from agent.conversation.exchanges import ConversationLimits
 from agent.conversation.limits import LimitReached, Meter
 from agent.conversation.person import Dismissed
 from agent.errors import OutOfTime
@@ -71,7 +71,7 @@ async def _full(
     task: Task, session: Session, options: DurableOptions, profile: FullProfile
 ) -> Outcome:
     meter = Meter(session, options.step_limit, options.cost_limit_usd)
-    limits = Limits(profile.context_tokens, meter=meter)
+    limits = ConversationLimits(profile.context_tokens, meter=meter)
     contract = await write_contract(task, limits, session.scope("contract"))
     heard: list[InboxMessage] = []
     if options.approval == "plan":

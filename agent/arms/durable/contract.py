@@ -6,14 +6,14 @@ from typing import Any
 
 from agent.arms.durable.answers import Contract
 from agent.conversation.conversation import converse, prompt_beside
-from agent.conversation.exchanges import Limits
+from agent.conversation.exchanges import ConversationLimits
 from agent.session.session import Session
 from agent.types import Task
 
 
 async def write_contract(
     task: Task,
-    limits: Limits,
+    limits: ConversationLimits,
     session: Session,
     not_approved: Contract | None = None,
     said: Mapping[str, Any] = MappingProxyType({}),

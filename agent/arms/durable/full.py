@@ -26,7 +26,7 @@ from agent.arms.durable.state import (
     StepResult,
     Verification,
 )
-from agent.arms.durable.submission import Change, change_of
+from agent.arms.durable.submission import SubmittedChange, change_of
 from agent.arms.durable.verification import reports_tests
 from agent.checks import debugging
 from agent.conversation.limits import LimitReached
@@ -152,7 +152,7 @@ def _judgement(state: State, candidate: Candidate) -> Judgement:
     assert candidate.verification is not None
     judged = Judgement(
         candidate.tree,
-        Change(candidate.diff, candidate.edited),
+        SubmittedChange(candidate.diff, candidate.edited),
         candidate.summary,
         candidate.confidence,
         candidate.verification.compared,

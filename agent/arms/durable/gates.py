@@ -8,7 +8,7 @@ from agent.arms.durable.answers import Confidence, Work
 from agent.arms.durable.reproduction import checked_on_base
 from agent.arms.durable.roles import protecting
 from agent.arms.durable.state import Evidence, Runs
-from agent.arms.durable.submission import Change
+from agent.arms.durable.submission import SubmittedChange
 from agent.arms.durable.verification import (
     passes,
     reports_tests,
@@ -16,7 +16,7 @@ from agent.arms.durable.verification import (
 )
 from agent.checks import (
     Baseline,
-    Named,
+    NamedFiles,
     apply_patch,
     baseline,
     find_covering,
@@ -51,7 +51,7 @@ SHOWN_EVIDENCE = 4_000
 
 
 @dataclass(frozen=True)
-class Finding:
+class GateFinding:
     """The reason why a gate stays closed."""
 
     gate: Gate
@@ -68,7 +68,7 @@ class Judgement:
     """A change and the gates that stay closed to it."""
 
     tree: TreeRef
-    change: Change
+    change: SubmittedChange
     summary: str
     confidence: Confidence
     runs: Runs = field(default_factory=Runs)
@@ -78,7 +78,7 @@ class Judgement:
     """The reason why the author did not report the work as done."""
     unknown: tuple[str, ...] = ()
     """One line for each test that its author named and that is none, the first time."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[GateFinding, ...] = ()
 
     @property
     def accepted(self) -> bool:
@@ -104,7 +104,7 @@ def prepare_judge(state: Evidence, session: Session) -> None:
 
 async def judge(
     state: Evidence,
-    change: Change,
+    change: SubmittedChange,
     work: Work | None,
     incomplete: str,
     session: Session,
@@ -148,23 +148,27 @@ async def judge(
     return found(state, replace(judged, runs=runs, reproduction=problem, unknown=unknown))
 
 
-async def _named(state: Evidence, work: Work | None, change: Change, session: Session) -> Named:
+async def _named(
+    state: Evidence, work: Work | None, change: SubmittedChange, session: Session
+) -> NamedFiles:
     """Return the existing tests that the author names. Its own new tests are none."""
     if work is None:
-        return Named()
+        return NamedFiles()
     new = {work.test, *change.new_tests, *change.files}
     names = [name for name in work.related_tests if name.partition("::")[0] not in new]
     return await state.named_tests(names, session.scope("named"))
 
 
-def _lacks_a_test(state: Evidence, change: Change, work: Work | None) -> bool:
+def _lacks_a_test(state: Evidence, change: SubmittedChange, work: Work | None) -> bool:
     """Return True if code changed and its author names no test."""
     changes_code = any(path.endswith(".py") for path in change.files)
     is_wanted = state.profile.reproduction != "off" and state.reproduction.anchor is None
     return changes_code and is_wanted and work is not None and not work.test
 
 
-async def _reproduced(state: Evidence, change: Change, work: Work | None, fresh: Session) -> str:
+async def _reproduced(
+    state: Evidence, change: SubmittedChange, work: Work | None, fresh: Session
+) -> str:
     """Verify a new or corrected test on the base commit, and adopt it if it holds.
 
     Only an adopted test stays in the work tree, where the change finds it: a step that removed it
@@ -231,31 +235,31 @@ def found(state: Evidence, judged: Judgement) -> Judgement:
     return replace(judged, findings=tuple(_findings(state, judged)))
 
 
-def _findings(state: Evidence, judged: Judgement) -> Iterable[Finding]:
+def _findings(state: Evidence, judged: Judgement) -> Iterable[GateFinding]:
     runs = judged.runs
     if not judged.change.patch:
-        yield Finding("change", ("nothing was changed",))
+        yield GateFinding("change", ("nothing was changed",))
         return
     if runs.problem:
-        yield Finding("change", (runs.problem,))
+        yield GateFinding("change", (runs.problem,))
         return
     if not state.probe.works:
         return
     if judged.reproduction:
-        yield Finding("reproduction", (judged.reproduction,))
+        yield GateFinding("reproduction", (judged.reproduction,))
     anchor = state.reproduction.anchor
     if anchor is not None and runs.anchor is not None and not passes(anchor, runs.anchor):
         line = f"the new test {anchor.path} fails with the change"
-        yield Finding("new_test", (line,), _shown(runs.anchor))
+        yield GateFinding("new_test", (line,), _shown(runs.anchor))
     if judged.unknown:
-        yield Finding("regression", judged.unknown)
+        yield GateFinding("regression", judged.unknown)
     if runs.after is not None:
         after = without(runs.after, state.excepted)
         lines = regressions(runs.before, after)
         if lines:
             before = {*runs.before.failed, *runs.before.errors} if runs.before else set()
             failing = (test for test in (*after.failed, *after.errors) if test not in before)
-            yield Finding("regression", tuple(lines), _shown(after), tuple(failing))
+            yield GateFinding("regression", tuple(lines), _shown(after), tuple(failing))
 
 
 def _shown(run: TestRun) -> str:

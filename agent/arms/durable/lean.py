@@ -12,13 +12,13 @@ from functools import partial
 
 from agent.arms.durable.adjudication import adjudicate, applied
 from agent.arms.durable.answers import Ruling, Scouting, Work
-from agent.arms.durable.gates import Finding, Judgement, best, judge, prepare_judge
+from agent.arms.durable.gates import GateFinding, Judgement, best, judge, prepare_judge
 from agent.arms.durable.profile import LeanProfile
 from agent.arms.durable.review import review_change
 from agent.arms.durable.scouting import scout
 from agent.arms.durable.solving import Solver, incomplete
 from agent.arms.durable.state import Evidence
-from agent.arms.durable.submission import Change, change_of
+from agent.arms.durable.submission import SubmittedChange, change_of
 from agent.conversation.exchanges import Exchange
 from agent.conversation.limits import LimitReached
 from agent.errors import OutOfTime
@@ -146,7 +146,7 @@ def _needs_a_ruling(state: LeanState, judged: Judgement) -> bool:
     return state.profile.adjudication and bool(again)
 
 
-def _is_unchanged(state: LeanState, change: Change) -> bool:
+def _is_unchanged(state: LeanState, change: SubmittedChange) -> bool:
     """Return True if the change is the one that was rejected last."""
     return bool(state.judged) and state.judged[-1].change.patch == change.patch
 
@@ -158,7 +158,7 @@ async def _reviewed(state: LeanState, judged: Judgement, session: Session) -> Ju
     state.is_reviewed = True
     review = await review_change(state, judged, session)
     issues = tuple(review.issues) if review and review.verdict == "revise" else ()
-    return replace(judged, findings=(Finding("review", issues),)) if issues else judged
+    return replace(judged, findings=(GateFinding("review", issues),)) if issues else judged
 
 
 async def _rescue(state: LeanState, session: Session) -> None:
@@ -169,7 +169,7 @@ async def _rescue(state: LeanState, session: Session) -> None:
         return
     why = f"cut off before its tests: {state.ended}"
     if not any(each.change.patch == change.patch for each in state.judged):
-        findings = (Finding("unverified", (why,)),)
+        findings = (GateFinding("unverified", (why,)),)
         state.judged.append(
             Judgement(session.tree, change, "", "low", incomplete=why, findings=findings)
         )

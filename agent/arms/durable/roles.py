@@ -11,7 +11,7 @@ from agent.cells.offering import helpers as cell_helpers
 from agent.cells.running import Kernel
 from agent.conversation.answers import Answer
 from agent.conversation.conversation import Conversation
-from agent.conversation.exchanges import Helper, Limits, ToolUse
+from agent.conversation.exchanges import ConversationLimits, Helper, ToolUse
 from agent.conversation.person import Person
 from agent.ptc.limits import Programs
 from agent.ptc.tool import ProgramTool
@@ -53,7 +53,7 @@ def conversation(
     prompt: str,
     facts: Mapping[str, Any],
     answer: type[A],
-    limits: Limits,
+    limits: ConversationLimits,
     helpers: Sequence[Helper] = (),
     on_use: Callable[[ToolUse], None] = lambda use: None,
     person: Person | None = None,

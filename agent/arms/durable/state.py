@@ -12,8 +12,8 @@ from agent.arms.durable.answers import (
     Review,
 )
 from agent.arms.durable.profile import CommonProfile, FullProfile
-from agent.checks import BaseRun, Named, find_named
-from agent.conversation.exchanges import Limits
+from agent.checks import BaseRun, NamedFiles, find_named
+from agent.conversation.exchanges import ConversationLimits
 from agent.conversation.limits import LimitReached, Meter
 from agent.conversation.person import said_by
 from agent.errors import OutOfTime
@@ -201,7 +201,7 @@ class Evidence:
         anchor = self.reproduction.anchor
         return {"path": anchor.path, "content": anchor.content} if anchor else None
 
-    async def named_tests(self, names: Iterable[str], session: Session) -> Named:
+    async def named_tests(self, names: Iterable[str], session: Session) -> NamedFiles:
         """Return the files of the repository that a model named. `not_run` gets the others."""
         found = await find_named(
             list(names), self.repository.test_files, self.tools.runner, session
@@ -213,9 +213,9 @@ class Evidence:
         """Remember tests that are not run, each once."""
         self.not_run += [line for line in dict.fromkeys(lines) if line not in self.not_run]
 
-    def limits(self, rounds: int = 6, tool_uses: int | None = None) -> Limits:
+    def limits(self, rounds: int = 6, tool_uses: int | None = None) -> ConversationLimits:
         """Return the limits of one conversation."""
-        return Limits(self.profile.context_tokens, rounds, tool_uses, self.meter)
+        return ConversationLimits(self.profile.context_tokens, rounds, tool_uses, self.meter)
 
 
 @dataclass

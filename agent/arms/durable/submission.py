@@ -15,7 +15,7 @@ _COMPILED = ".pyc"
 
 
 @dataclass(frozen=True)
-class Change:
+class SubmittedChange:
     """The difference from the base commit that is submitted."""
 
     patch: str
@@ -29,7 +29,7 @@ class Change:
 
 async def change_of(
     session: Session, written: Collection[str], *, tests_count: bool = False
-) -> Change:
+) -> SubmittedChange:
     """Return the change in the work tree, which stays as it is.
 
     A new file is stray if no editing tool was asked to write it (`written`), unless it is a renamed
@@ -39,13 +39,15 @@ async def change_of(
     before = session.tree
     asked = {"written": sorted(written), "tests_count": tests_count}
     change = await session.act(
-        "change", asked, lambda w: _change(w, written, tests_count), Change, depends_on={}
+        "change", asked, lambda w: _change(w, written, tests_count), SubmittedChange, depends_on={}
     )
     await session.take(before)
     return change
 
 
-async def _change(workspace: Workspace, written: Collection[str], tests_count: bool) -> Change:
+async def _change(
+    workspace: Workspace, written: Collection[str], tests_count: bool
+) -> SubmittedChange:
     changes = await workspace.changes()
     added = [change.path for change in changes if change.status == "added"]
     owns = await _owner(workspace, [path for path in added if path in written])
@@ -58,7 +60,7 @@ async def _change(workspace: Workspace, written: Collection[str], tests_count: b
     contents = {path: (await workspace.read(path)).decode("utf-8", "replace") for path in tests}
     patch = await workspace.diff(without=sorted(left_out))
     named = [path for path in strays if not path.endswith(_COMPILED)]
-    return Change(patch, tuple(files), contents, tuple(named))
+    return SubmittedChange(patch, tuple(files), contents, tuple(named))
 
 
 async def _owner(workspace: Workspace, paths: Sequence[str]) -> Callable[[str], bool]:

@@ -8,7 +8,7 @@ from agent.arms.options import LoopOptions
 from agent.capabilities.base import Agent, Crew
 from agent.capabilities.checking import FIRST
 from agent.capabilities.registry import load
-from agent.capabilities.working import Report, conversation
+from agent.capabilities.working import WorkReport, conversation
 from agent.conversation.conversation import Conversation, prompt_beside
 from agent.conversation.ends import ended
 from agent.conversation.limits import LimitReached, Meter
@@ -60,11 +60,13 @@ async def _solved(
             return plan
         facts |= plan
     scope = session.scope("work", limit_s=limit_s)
-    talk = conversation(agent, facts, Report, scope, Person(scope))
+    talk = conversation(agent, facts, WorkReport, scope, Person(scope))
     return await _submitted(talk, session, options)
 
 
-async def _submitted(talk: Conversation[Report], session: Session, options: LoopOptions) -> Outcome:
+async def _submitted(
+    talk: Conversation[WorkReport], session: Session, options: LoopOptions
+) -> Outcome:
     """Let the agent work until it answers, and until a person has approved if one has to."""
     while True:
         exchange = await talk.until_answer()

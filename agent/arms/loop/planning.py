@@ -18,7 +18,7 @@ _READING = ("look", "symbols")
 """Capabilities of the agent while it plans."""
 
 
-class Plan(Answer):
+class LoopPlan(Answer):
     """The plan, for a person who decides about it."""
 
     cause: str = Field(description="what is wrong, and where")
@@ -40,7 +40,7 @@ async def approved_plan(agent: Agent, session: Session) -> Outcome | dict[str, A
         writes=False,
     )
     facts = {"task": agent.crew.task.statement}
-    talk = conversation(planner, facts, Plan, session, Person(session))
+    talk = conversation(planner, facts, LoopPlan, session, Person(session))
     while True:
         exchange = await talk.until_answer()
         plan = exchange.answer
@@ -53,7 +53,7 @@ async def approved_plan(agent: Agent, session: Session) -> Outcome | dict[str, A
             return Outcome("gave_up", "", decision.why)
 
 
-def _shown(plan: Plan) -> str:
+def _shown(plan: LoopPlan) -> str:
     """Return a plan as text for a person."""
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(plan.steps, 1))
     return f"{plan.cause}\n\n{steps}\n\nCheck: {plan.check}"

@@ -8,7 +8,7 @@ from agent.arms.options import StagedOptions
 from agent.arms.staged.answers import Findings, Subtask, SubtaskPlan
 from agent.arms.staged.verification import Verified
 from agent.capabilities.base import Agent, Crew
-from agent.capabilities.working import A, Report, conversation
+from agent.capabilities.working import A, WorkReport, conversation
 from agent.checks import debugging
 from agent.conversation.conversation import Conversation, prompt_beside
 from agent.conversation.exchanges import Exchange
@@ -113,7 +113,7 @@ async def build(
         **approval,
         "subtask": subtask.model_dump(),
     }
-    exchange = await staff.answered(agent, facts, Report, session)
+    exchange = await staff.answered(agent, facts, WorkReport, session)
     return exchange.answer.summary if exchange.answer else f"no report: {exchange.end}"
 
 
@@ -121,7 +121,7 @@ async def revise(staff: Staff, patch: str, heard: Sequence[InboxMessage], sessio
     """Change a patch into what people want. Return what the agent reports."""
     agent = staff.agent("repair", prompt="revise")
     facts = {**said_by(heard), "diff": head_and_tail(patch, _SHOWN_DIFF)}
-    exchange = await staff.answered(agent, facts, Report, session)
+    exchange = await staff.answered(agent, facts, WorkReport, session)
     return exchange.answer.summary if exchange.answer else f"no report: {exchange.end}"
 
 
@@ -139,7 +139,7 @@ async def repair(staff: Staff, found: Verified, errors: Sequence[str], session: 
         "earlier_errors": list(errors) if is_stuck else [],
         "diff": head_and_tail(found.patch, _SHOWN_DIFF),
     }
-    exchange = await staff.answered(agent, facts, Report, session)
+    exchange = await staff.answered(agent, facts, WorkReport, session)
     return exchange.answer.summary if exchange.answer else f"no report: {exchange.end}"
 
 

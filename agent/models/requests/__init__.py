@@ -12,17 +12,17 @@ the answer is refused. Nothing else of a request reaches a provider, or LiteLLM.
 """
 
 from agent.models.requests.chat import ChatRequest
-from agent.models.requests.door import Asked, ProviderTools, check_depth, parse, parse_chat
+from agent.models.requests.door import ParsedRequest, ProviderTools, check_depth, parse, parse_chat
 from agent.models.requests.messages import MessagesRequest
 from agent.models.requests.parts import Dialect
 from agent.models.requests.responses import ResponsesRequest
 from agent.models.requests.size import Size
 
 __all__ = [
-    "Asked",
     "ChatRequest",
     "Dialect",
     "MessagesRequest",
+    "ParsedRequest",
     "ProviderTools",
     "ResponsesRequest",
     "Size",

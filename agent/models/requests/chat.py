@@ -26,7 +26,7 @@ from agent.models.requests.parts import (
 )
 
 
-class Text(Part):
+class ChatText(Part):
     type: Literal["text"]
     text: str
     cache_control: CacheMark | None = None
@@ -40,7 +40,7 @@ class ImageUrl(Picture):
     format: Word | None = None
 
 
-class Image(Part):
+class ChatImage(Part):
     type: Literal["image_url"]
     image_url: Annotated[
         ImageUrl, BeforeValidator(lambda value: {"url": value} if isinstance(value, str) else value)
@@ -56,18 +56,22 @@ class FileContent(Attachment):
     format: Word | None = None
 
 
-class File(Part):
+class ChatFile(Part):
     type: Literal["file"]
     file: FileContent
     cache_control: CacheMark | None = None
 
 
-class Refusal(Part):
+class ChatRefusal(Part):
     type: Literal["refusal"]
     refusal: str
 
 
-Content = str | list[Annotated[Text | Image | File | Refusal, Field(discriminator="type")]] | None
+Content = (
+    str
+    | list[Annotated[ChatText | ChatImage | ChatFile | ChatRefusal, Field(discriminator="type")]]
+    | None
+)
 
 
 class Signatures(Part):
@@ -81,7 +85,7 @@ class Google(Part):
     google: Signatures | None = None
 
 
-class Function(Part):
+class ChatFunction(Part):
     name: Word
     arguments: str = ""
     provider_specific_fields: Signatures | None = None
@@ -95,7 +99,7 @@ class Custom(Part):
 class ToolCall(Part):
     id: Word | None = None
     type: Literal["function", "custom"] | None = None
-    function: Function | None = None
+    function: ChatFunction | None = None
     custom: Custom | None = None
     provider_specific_fields: Signatures | None = None
     extra_content: Google | None = None
@@ -122,7 +126,7 @@ class Instruction(Part):
     cache_control: CacheMark | None = None
 
 
-class Answer(Part):
+class ChatAnswer(Part):
     role: Literal["assistant"]
     content: Content = None
     name: Word | None = None
@@ -139,7 +143,7 @@ class Answer(Part):
     cache_control: CacheMark | None = None
 
 
-class ToolResult(Part):
+class ChatToolResult(Part):
     role: Literal["tool"]
     content: Content
     tool_call_id: Word
@@ -147,19 +151,19 @@ class ToolResult(Part):
     cache_control: CacheMark | None = None
 
 
-Message = Annotated[Instruction | Answer | ToolResult, Field(discriminator="role")]
+Message = Annotated[Instruction | ChatAnswer | ChatToolResult, Field(discriminator="role")]
 
 
-class Declared(Part):
+class DeclaredFunction(Part):
     name: Word
     description: str | None = None
     parameters: Json | None = None
     strict: bool | None = None
 
 
-class FunctionTool(Part):
+class ChatFunctionTool(Part):
     type: Literal["function"]
-    function: Declared
+    function: DeclaredFunction
     cache_control: CacheMark | None = None
 
 
@@ -169,19 +173,19 @@ class CustomDeclared(Part):
     format: Json | None = None
 
 
-class CustomTool(Part):
+class ChatCustomTool(Part):
     type: Literal["custom"]
     custom: CustomDeclared
 
 
-class Named(Part):
+class ToolName(Part):
     name: Word
 
 
-class Choice(Part):
+class ChatToolChoice(Part):
     type: Literal["function", "custom"]
-    function: Named | None = None
-    custom: Named | None = None
+    function: ToolName | None = None
+    custom: ToolName | None = None
 
 
 class Schema(Part):
@@ -191,7 +195,7 @@ class Schema(Part):
     description: str | None = None
 
 
-class Format(Part):
+class ChatFormat(Part):
     type: Literal["text", "json_object", "json_schema"]
     json_schema: Schema | None = None
 
@@ -205,8 +209,10 @@ class ChatRequest(Part):
     """A request for a chat completion."""
 
     messages: list[Message]
-    tools: list[Annotated[FunctionTool | CustomTool, Field(discriminator="type")]] | None = None
-    tool_choice: Literal["none", "auto", "required"] | Choice | None = None
+    tools: (
+        list[Annotated[ChatFunctionTool | ChatCustomTool, Field(discriminator="type")]] | None
+    ) = None
+    tool_choice: Literal["none", "auto", "required"] | ChatToolChoice | None = None
     parallel_tool_calls: bool | None = None
     temperature: Temperature | None = None
     top_p: Fraction | None = None
@@ -218,7 +224,7 @@ class ChatRequest(Part):
     reasoning_effort: Level | None = None
     thinking: Thinking | None = None
     verbosity: Level | None = None
-    response_format: Format | None = None
+    response_format: ChatFormat | None = None
     prompt_cache_key: Word | None = None
     max_completion_tokens: Limit = None
     max_tokens: Limit = None

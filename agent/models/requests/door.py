@@ -57,7 +57,7 @@ class ProviderTools(RequestRefused):
 
 
 @dataclass(frozen=True)
-class Asked:
+class ParsedRequest:
     """A request of a program, inside the door."""
 
     request: Request
@@ -77,7 +77,7 @@ class Asked:
 
 def parse(
     dialect: Dialect, body: Body, headers: Mapping[str, str], *, may_fetch: bool = False
-) -> Asked:
+) -> ParsedRequest:
     """Return a request of which only the fields are left that its model names.
 
     `may_fetch` allows URLs whose content the provider would fetch.
@@ -96,11 +96,13 @@ def parse(
         return _asked(dialect, _encodable(body), headers, may_fetch=may_fetch)
 
 
-def _asked(dialect: Dialect, body: Body, headers: Mapping[str, str], *, may_fetch: bool) -> Asked:
+def _asked(
+    dialect: Dialect, body: Body, headers: Mapping[str, str], *, may_fetch: bool
+) -> ParsedRequest:
     request = _validated(_KINDS[dialect], body, may_fetch=may_fetch)
     sent = request.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
     sent = _corrected(dialect, sent)
-    return Asked(
+    return ParsedRequest(
         request,
         sent,
         _known_headers(headers),

@@ -24,7 +24,7 @@ from agent.models.requests.parts import (
 )
 
 
-class Text(Part):
+class TextBlock(Part):
     type: Literal["text"]
     text: str
     cache_control: CacheMark | None = None
@@ -45,7 +45,7 @@ class Remote(Attachment):
     url: RemoteUrl
 
 
-class Image(Picture):
+class ImageBlock(Picture):
     CONTENT = ("source",)
 
     type: Literal["image"]
@@ -61,10 +61,10 @@ class PlainText(Part):
 
 class Pieces(Part):
     type: Literal["content"]
-    content: str | list[Annotated[Text | Image, Field(discriminator="type")]]
+    content: str | list[Annotated[TextBlock | ImageBlock, Field(discriminator="type")]]
 
 
-class Switch(Part):
+class CitationsSwitch(Part):
     enabled: bool
 
 
@@ -73,7 +73,7 @@ class Document(Part):
     source: Annotated[Bytes | Remote | PlainText | Pieces, Field(discriminator="type")]
     title: str | None = None
     context: str | None = None
-    citations: Switch | None = None
+    citations: CitationsSwitch | None = None
     cache_control: CacheMark | None = None
 
 
@@ -81,12 +81,12 @@ class SearchResult(Part):
     type: Literal["search_result"]
     source: str
     title: str
-    content: list[Text]
-    citations: Switch | None = None
+    content: list[TextBlock]
+    citations: CitationsSwitch | None = None
     cache_control: CacheMark | None = None
 
 
-class ToolUse(Part):
+class ToolUseBlock(Part):
     type: Literal["tool_use"]
     id: Word
     name: Word
@@ -94,10 +94,10 @@ class ToolUse(Part):
     cache_control: CacheMark | None = None
 
 
-Shown = Annotated[Text | Image | Document | SearchResult, Field(discriminator="type")]
+Shown = Annotated[TextBlock | ImageBlock | Document | SearchResult, Field(discriminator="type")]
 
 
-class ToolResult(Part):
+class ToolResultBlock(Part):
     type: Literal["tool_result"]
     tool_use_id: Word
     content: str | list[Shown] | None = None
@@ -106,19 +106,19 @@ class ToolResult(Part):
 
 
 Block = Annotated[
-    Text
-    | Image
+    TextBlock
+    | ImageBlock
     | Document
     | SearchResult
-    | ToolUse
-    | ToolResult
+    | ToolUseBlock
+    | ToolResultBlock
     | ThinkingBlock
     | RedactedThinking,
     Field(discriminator="type"),
 ]
 
 
-class Message(Part):
+class MessageParam(Part):
     role: Literal["user", "assistant", "system"]
     content: str | list[Block]
 
@@ -160,20 +160,20 @@ Tool = Annotated[
 ]
 
 
-class Choice(Part):
+class MessagesToolChoice(Part):
     type: Literal["auto", "any", "tool", "none"]
     name: Word | None = None
     disable_parallel_tool_use: bool | None = None
 
 
-class Format(Part):
+class MessagesFormat(Part):
     type: Literal["json_schema"]
     schema_: Json = Field(alias="schema")
 
 
 class OutputConfig(Part):
     effort: Level | None = None
-    format: Format | None = None
+    format: MessagesFormat | None = None
 
 
 class Clearing(Part):
@@ -194,17 +194,17 @@ class ContextManagement(Part):
 class MessagesRequest(Part):
     """A request for a message."""
 
-    messages: list[Message]
-    system: str | list[Text] | None = None
+    messages: list[MessageParam]
+    system: str | list[TextBlock] | None = None
     tools: list[Tool] | None = None
-    tool_choice: Choice | None = None
+    tool_choice: MessagesToolChoice | None = None
     temperature: Fraction | None = None
     top_p: Fraction | None = None
     top_k: Annotated[int, Field(ge=0)] | None = None
     stop_sequences: list[str] | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
-    output_format: Format | None = None
+    output_format: MessagesFormat | None = None
     context_management: ContextManagement | None = None
     cache_control: CacheMark | None = None
     max_tokens: Limit = None

@@ -20,13 +20,13 @@ from agent.models.requests.parts import (
 )
 
 
-class Text(Part):
+class ResponseText(Part):
     type: Literal["input_text", "output_text", "text"]
     text: str
     annotations: list[Json] | None = None
 
 
-class Image(Picture):
+class ResponseImage(Picture):
     CONTENT = ("image_url",)
 
     type: Literal["input_image"]
@@ -34,7 +34,7 @@ class Image(Picture):
     detail: Level | None = None
 
 
-class File(Attachment):
+class ResponseFile(Attachment):
     CONTENT = ("file_data",)
 
     type: Literal["input_file"]
@@ -42,27 +42,35 @@ class File(Attachment):
     filename: Word | None = None
 
 
-class Refusal(Part):
+class ResponseRefusal(Part):
     type: Literal["refusal"]
     refusal: str
 
 
-Content = str | list[Annotated[Text | Image | File | Refusal, Field(discriminator="type")]]
+Content = (
+    str
+    | list[
+        Annotated[
+            ResponseText | ResponseImage | ResponseFile | ResponseRefusal,
+            Field(discriminator="type"),
+        ]
+    ]
+)
 
 
-class Item(Part):
+class ResponseItem(Part):
     id: Word | None = None
     status: Word | None = None
 
 
-class Message(Item):
+class ResponseMessage(ResponseItem):
     type: Literal["message"] = "message"
     role: Literal["system", "developer", "user", "assistant"]
     content: Content
     phase: Word | None = None
 
 
-class FunctionCall(Item):
+class FunctionCall(ResponseItem):
     type: Literal["function_call"]
     call_id: Word
     name: Word
@@ -70,13 +78,13 @@ class FunctionCall(Item):
     arguments: str
 
 
-class FunctionOutput(Item):
+class FunctionOutput(ResponseItem):
     type: Literal["function_call_output"]
     call_id: Word
     output: Content
 
 
-class CustomCall(Item):
+class CustomCall(ResponseItem):
     type: Literal["custom_tool_call"]
     call_id: Word
     name: Word
@@ -84,44 +92,44 @@ class CustomCall(Item):
     input: str
 
 
-class CustomOutput(Item):
+class CustomOutput(ResponseItem):
     type: Literal["custom_tool_call_output"]
     call_id: Word
     output: Content
 
 
-class LocalShellCall(Item):
+class LocalShellCall(ResponseItem):
     type: Literal["local_shell_call"]
     call_id: Word | None = None
     action: Json
 
 
-class LocalShellOutput(Item):
+class LocalShellOutput(ResponseItem):
     type: Literal["local_shell_call_output"]
     call_id: Word | None = None
     output: str
 
 
-class ShellCall(Item):
+class ShellCall(ResponseItem):
     type: Literal["shell_call"]
     call_id: Word
     action: Json
 
 
-class ShellOutput(Item):
+class ShellOutput(ResponseItem):
     type: Literal["shell_call_output"]
     call_id: Word
     output: list[Json]
     max_output_length: int | None = None
 
 
-class PatchCall(Item):
+class PatchCall(ResponseItem):
     type: Literal["apply_patch_call"]
     call_id: Word
     operation: Json
 
 
-class PatchOutput(Item):
+class PatchOutput(ResponseItem):
     type: Literal["apply_patch_call_output"]
     call_id: Word
     output: str | None = None
@@ -133,7 +141,7 @@ def _kind_of_item(item: Any) -> str | None:
 
 
 InputItem = Annotated[
-    Annotated[Message, Tag("message")]
+    Annotated[ResponseMessage, Tag("message")]
     | Annotated[FunctionCall, Tag("function_call")]
     | Annotated[FunctionOutput, Tag("function_call_output")]
     | Annotated[CustomCall, Tag("custom_tool_call")]
@@ -149,7 +157,7 @@ InputItem = Annotated[
 ]
 
 
-class FunctionTool(Part):
+class ResponseFunctionTool(Part):
     type: Literal["function"]
     name: Word
     description: str | None = None
@@ -157,48 +165,53 @@ class FunctionTool(Part):
     strict: bool | None = None
 
 
-class CustomTool(Part):
+class ResponseCustomTool(Part):
     type: Literal["custom"]
     name: Word
     description: str | None = None
     format: Json | None = None
 
 
-class Namespace(Part):
+class ToolNamespace(Part):
     """Several tools of the program under one name."""
 
     type: Literal["namespace"]
     name: Word
     description: str | None = None
-    tools: list[Annotated[FunctionTool | CustomTool, Field(discriminator="type")]]
+    tools: list[Annotated[ResponseFunctionTool | ResponseCustomTool, Field(discriminator="type")]]
 
 
 class LocalShell(Part):
     type: Literal["local_shell"]
 
 
-class Place(Part):
+class ShellPlace(Part):
     type: Literal["local"]
 
 
-class Shell(Part):
+class ShellTool(Part):
     """OpenAI's shell, where the program runs its commands."""
 
     type: Literal["shell"]
-    environment: Place
+    environment: ShellPlace
 
 
-class ApplyPatch(Part):
+class ApplyPatchTool(Part):
     type: Literal["apply_patch"]
 
 
 Tool = Annotated[
-    FunctionTool | CustomTool | Namespace | LocalShell | Shell | ApplyPatch,
+    ResponseFunctionTool
+    | ResponseCustomTool
+    | ToolNamespace
+    | LocalShell
+    | ShellTool
+    | ApplyPatchTool,
     Field(discriminator="type"),
 ]
 
 
-class Choice(Part):
+class ResponseToolChoice(Part):
     type: Literal["function", "custom"]
     name: Word
 
@@ -206,10 +219,10 @@ class Choice(Part):
 class Allowed(Part):
     type: Literal["allowed_tools"]
     mode: Literal["auto", "required"]
-    tools: list[Choice]
+    tools: list[ResponseToolChoice]
 
 
-class Format(Part):
+class ResponseTextFormat(Part):
     type: Literal["text", "json_object", "json_schema"]
     name: Word | None = None
     schema_: Json | None = Field(default=None, alias="schema")
@@ -218,7 +231,7 @@ class Format(Part):
 
 
 class TextConfig(Part):
-    format: Format | None = None
+    format: ResponseTextFormat | None = None
     verbosity: Level | None = None
 
 
@@ -235,7 +248,7 @@ class ResponsesRequest(Part):
     tools: list[Tool] | None = None
     tool_choice: (
         Literal["none", "auto", "required"]
-        | Annotated[Choice | Allowed, Field(discriminator="type")]
+        | Annotated[ResponseToolChoice | Allowed, Field(discriminator="type")]
         | None
     ) = None
     parallel_tool_calls: bool | None = None

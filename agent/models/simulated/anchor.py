@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from agent.models.damage import PROSE, damage
 from agent.models.patches import FilePatch, Hunk, parse
-from agent.models.simulated.conversation import Action, Conversation, Facts
+from agent.models.simulated.conversation import Action, Facts, RoleRequest
 from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference
 from agent.models.spec import SimulatedSpec
@@ -58,7 +58,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Anchor:
+class AnchorDraft:
     """A new test as its author writes it."""
 
     check: Check
@@ -68,7 +68,7 @@ class Anchor:
 
 
 def write(
-    reference: Reference, conversation: Conversation, draws: Draws, spec: SimulatedSpec
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
 ) -> list[Action]:
     """Return the script of the role."""
     facts = conversation.facts
@@ -102,7 +102,7 @@ def place(reference: Reference, facts: Facts) -> str:
 
 def authored(
     reference: Reference, path: str, draws: Draws, spec: SimulatedSpec, draw: str
-) -> Anchor | None:
+) -> AnchorDraft | None:
     """Return a test with the faults of its author, or None if nothing can be checked."""
     check = chosen(reference, draws)
     if check is None:
@@ -111,12 +111,12 @@ def authored(
     if drawn < spec.wrong_anchors and (
         wrong := agreeing_with(_mistake(reference, draws), reference)
     ):
-        return Anchor(wrong, source(wrong, path), right=False)
+        return AnchorDraft(wrong, source(wrong, path), right=False)
     if drawn < spec.wrong_anchors + spec.overspecified_anchors:
-        return Anchor(check, source(check, path, _OWN_DETAIL), right=False)
+        return AnchorDraft(check, source(check, path, _OWN_DETAIL), right=False)
     if drawn < spec.wrong_anchors + spec.overspecified_anchors + spec.flaky_anchors:
-        return Anchor(check, source(check, path, _BY_LUCK), right=False)
-    return Anchor(check, source(check, path), right=True)
+        return AnchorDraft(check, source(check, path, _BY_LUCK), right=False)
+    return AnchorDraft(check, source(check, path), right=True)
 
 
 def agreeing_with(patch: str, reference: Reference) -> Check | None:

@@ -43,7 +43,7 @@ _LOOKS = {"read", "run_command"}
 
 
 @dataclass(frozen=True)
-class Conversation:
+class RoleRequest:
     """The parts of a role's request that determine the answer."""
 
     role: str
@@ -60,7 +60,7 @@ class Conversation:
     """The system message."""
 
 
-def read(request: ModelRequest) -> Conversation:
+def read(request: ModelRequest) -> RoleRequest:
     """Parse a request.
 
     Raises:
@@ -76,7 +76,7 @@ def read(request: ModelRequest) -> Conversation:
     results, native = tuple(_results(request.messages)), bool(request.tools)
     told = _text(request.messages[0].get("content")) if request.messages else ""
     tools = frozenset(_offered(request, told))
-    return Conversation(
+    return RoleRequest(
         request.role, request.scope, request.number, facts, results, native, tools, told
     )
 
@@ -107,7 +107,7 @@ def grouped(actions: Iterable[Action], draws: Draws, chance: float, draw: str) -
     return replies
 
 
-def reply(conversation: Conversation, actions: Reply) -> Message:
+def reply(conversation: RoleRequest, actions: Reply) -> Message:
     """Return the actions as an assistant message. The text protocol has one action per reply.
 
     In a chat, which offers no `answer`, the summary of an answer is said.
@@ -125,7 +125,7 @@ def reply(conversation: Conversation, actions: Reply) -> Message:
     return {**messages[0], "tool_calls": calls}
 
 
-def malformed_reply(conversation: Conversation, action: Action, *, broken: bool) -> Message:
+def malformed_reply(conversation: RoleRequest, action: Action, *, broken: bool) -> Message:
     """Return the thought alone, or, if `broken`, a call with incomplete JSON."""
     if not broken:
         return {"role": "assistant", "content": f"{action.thought} Let me think again."}
@@ -136,7 +136,7 @@ def malformed_reply(conversation: Conversation, action: Action, *, broken: bool)
 
 
 def _native(
-    conversation: Conversation, action: Action, arguments: str, *, suffix: str = ""
+    conversation: RoleRequest, action: Action, arguments: str, *, suffix: str = ""
 ) -> Message:
     call_id = f"call_{conversation.number}{suffix}"
     return tool_call(action.tool, arguments, call_id=call_id, content=action.thought)

@@ -6,7 +6,7 @@ Every candidate and every new try has its own draw.
 from collections.abc import Iterable
 
 from agent.models.patches import FilePatch, render, undoing
-from agent.models.simulated.conversation import Action, Conversation
+from agent.models.simulated.conversation import Action, RoleRequest
 from agent.models.simulated.drawing import drawn
 from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference
@@ -31,7 +31,7 @@ _EMPTY_TEST = "def test_it_works():\n    assert True\n"
 
 
 def write(
-    reference: Reference, conversation: Conversation, draws: Draws, spec: SimulatedSpec
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
 ) -> list[Action]:
     """Return the script of the role."""
     facts = conversation.facts
@@ -73,7 +73,7 @@ def _lines(file: FilePatch) -> dict[str, int]:
     return {"start": start, "end": start + _LINES_READ}
 
 
-def _undo(reference: Reference, conversation: Conversation, files: list[FilePatch]) -> list[Action]:
+def _undo(reference: Reference, conversation: RoleRequest, files: list[FilePatch]) -> list[Action]:
     """Return the actions that revert an earlier try at the same files, and unrelated changes."""
     changed = reference.changed(conversation.facts)
     paths = {path for file in files for path in file.paths}

@@ -8,7 +8,7 @@ not depend on that: its skill is the same.
 import re
 
 from agent.models.simulated import implementer
-from agent.models.simulated.conversation import Action, Conversation, Reply, grouped
+from agent.models.simulated.conversation import Action, Reply, RoleRequest, grouped
 from agent.models.simulated.drawing import drawn
 from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference
@@ -42,13 +42,13 @@ await apply_patch(patch={patch!r})
 """
 
 
-def is_agent(conversation: Conversation) -> bool:
+def is_agent(conversation: RoleRequest) -> bool:
     """Return True if an agent on the loop, or one of its subagents, asks."""
     return conversation.facts.keys() - _OF_A_PLAN == _FACTS
 
 
 def next_reply(
-    reference: Reference, conversation: Conversation, draws: Draws, spec: SimulatedSpec
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
 ) -> Reply:
     """Return the next reply of the agent or of a subagent."""
     if conversation.role != ROLE:
@@ -63,7 +63,7 @@ def next_reply(
 
 
 def _looks(
-    reference: Reference, conversation: Conversation, draws: Draws, spec: SimulatedSpec
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
 ) -> list[Reply]:
     """Return the replies that look at the repository."""
     reads = implementer.reads(reference.files)
@@ -82,7 +82,7 @@ def _looks(
     return [*_listing(has_shell=has_shell), *grouped(looks, draws, chance, ROLE)]
 
 
-def _cell(reference: Reference, conversation: Conversation) -> list[Reply]:
+def _cell(reference: Reference, conversation: RoleRequest) -> list[Reply]:
     """Return an experiment on a file that will be changed, for an agent with a notebook."""
     paths = [file.old_path for file in reference.files if file.old_path]
     if "cell_run" not in conversation.tools or not paths:
@@ -91,7 +91,7 @@ def _cell(reference: Reference, conversation: Conversation) -> list[Reply]:
     return [[Action("I note what is there now.", "cell_run", {"code": code})]]
 
 
-def _replay(conversation: Conversation) -> list[Reply]:
+def _replay(conversation: RoleRequest) -> list[Reply]:
     if "cell_replay" not in conversation.tools:
         return []
     return [[Action("Does my experiment see the change?", "cell_replay", {})]]
@@ -102,7 +102,7 @@ def _listing(*, has_shell: bool) -> list[Reply]:
     return [[Action("Where are the tests?", "run_command", asked)]] if has_shell else []
 
 
-def _reader(conversation: Conversation) -> str:
+def _reader(conversation: RoleRequest) -> str:
     """Return a kind of subagent that only reads, as the prompt names it, or ''."""
     found = re.search(r"^- (\S+): reads only", conversation.told, re.MULTILINE)
     return found[1] if found else ""
@@ -124,7 +124,7 @@ def _tests(reference: Reference, results: tuple[str, ...]) -> list[str]:
 
 def _work(
     reference: Reference,
-    conversation: Conversation,
+    conversation: RoleRequest,
     draws: Draws,
     spec: SimulatedSpec,
     tests: list[str],

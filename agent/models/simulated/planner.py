@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.models.patches import FilePatch
-from agent.models.simulated.conversation import Action, Conversation, Facts
+from agent.models.simulated.conversation import Action, Facts, RoleRequest
 from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference, unlike
 
@@ -15,7 +15,7 @@ _CURIOSITY = 0.3
 _FAILED = ("revise", "replan", "blocked")
 
 
-def write(reference: Reference, conversation: Conversation, draws: Draws) -> list[Action]:
+def write(reference: Reference, conversation: RoleRequest, draws: Draws) -> list[Action]:
     """Return the script of one turn: a look at the code if none was given, then the answer."""
     facts = conversation.facts
     items = _items(reference, facts)

@@ -4,14 +4,14 @@ They know the truth, and state it as often as the specification says.
 """
 
 from agent.models.patches import FilePatch
-from agent.models.simulated.conversation import Action, Conversation, Facts
+from agent.models.simulated.conversation import Action, Facts, RoleRequest
 from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference, unlike
 from agent.models.spec import SimulatedSpec
 
 
 def review(
-    reference: Reference, conversation: Conversation, draws: Draws, spec: SimulatedSpec
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
 ) -> list[Action]:
     """Return the script of a reviewer, which is one answer."""
     files = _judged(reference, conversation)
@@ -32,7 +32,7 @@ def review(
 
 
 def adjudicate(
-    reference: Reference, conversation: Conversation, draws: Draws, spec: SimulatedSpec
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
 ) -> list[Action]:
     """Return the script of the adjudicator: the true cause of a failing test, or another one."""
     facts = conversation.facts
@@ -61,14 +61,14 @@ def _new_test_fails(facts: Facts) -> bool:
     return path is not None and any(path in line for line in lines)
 
 
-def _judged(reference: Reference, conversation: Conversation) -> list[FilePatch]:
+def _judged(reference: Reference, conversation: RoleRequest) -> list[FilePatch]:
     """Return the files of the patch that have to be correct by now."""
     if conversation.role == "final_reviewer":
         return reference.files
     return reference.touching((conversation.facts.get("step") or {}).get("targets") or [])
 
 
-def _faults(reference: Reference, conversation: Conversation, files: list[FilePatch]) -> list[str]:
+def _faults(reference: Reference, conversation: RoleRequest, files: list[FilePatch]) -> list[str]:
     changed = reference.changed(conversation.facts)
     return [
         *(_issue(path) for path in unlike(changed, files)),

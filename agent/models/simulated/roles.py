@@ -9,7 +9,7 @@ from typing import Any
 from agent.errors import ModelError
 from agent.models.patches import FilePatch
 from agent.models.simulated import anchor, implementer, loop, planner, reviewers, solver, staged
-from agent.models.simulated.conversation import Action, Conversation, Facts, Reply, grouped
+from agent.models.simulated.conversation import Action, Facts, Reply, RoleRequest, grouped
 from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference
 from agent.models.spec import SimulatedSpec
@@ -22,7 +22,7 @@ _LINES_AROUND = 10
 
 
 def next_reply(
-    conversation: Conversation, reference: Reference, draws: Draws, spec: SimulatedSpec
+    conversation: RoleRequest, reference: Reference, draws: Draws, spec: SimulatedSpec
 ) -> Reply:
     """Return the next reply of the role in a conversation.
 
@@ -42,7 +42,7 @@ def next_reply(
 
 
 def _script(
-    conversation: Conversation, reference: Reference, draws: Draws, spec: SimulatedSpec
+    conversation: RoleRequest, reference: Reference, draws: Draws, spec: SimulatedSpec
 ) -> list[Action]:
     """Return all actions of a role that does not depend on the results of its calls."""
     facts = conversation.facts

@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
 from agent.models.simulated import anchor, implementer
-from agent.models.simulated.conversation import Action, Conversation, Reply, grouped
+from agent.models.simulated.conversation import Action, Reply, RoleRequest, grouped
 from agent.models.simulated.drawing import Drawn, drawn, undoing_command
 from agent.models.simulated.draws import Draws
 from agent.models.simulated.mini import exploration
@@ -37,7 +37,7 @@ Play = Generator[Reply, str, None]
 
 
 def next_reply(
-    reference: Reference, conversation: Conversation, draws: Draws, spec: SimulatedSpec
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
 ) -> Reply:
     """Return the next reply of a conversation."""
     play = _Solver(reference, conversation, draws, spec).play()
@@ -66,12 +66,12 @@ class _Failures:
 @dataclass
 class _Solver:
     reference: Reference
-    conversation: Conversation
+    conversation: RoleRequest
     draws: Draws
     spec: SimulatedSpec
     path: str = ""
     """The place of the new test."""
-    test: anchor.Anchor | None = None
+    test: anchor.AnchorDraft | None = None
     related: list[str] = field(default_factory=list)
     conflicting: list[str] = field(default_factory=list)
     change: Drawn | None = None
@@ -125,12 +125,12 @@ class _Solver:
         if earlier and made:
             self.path, content = earlier["path"], earlier["content"]
             right = anchor.is_right(content, self.path, self.reference)
-            made = anchor.Anchor(made.check, content, right)
+            made = anchor.AnchorDraft(made.check, content, right)
         yield from self._adopt(made)
         if made is not None:
             yield [Action("It has to fail now.", "run_tests", {"paths": [self.path]})]
 
-    def _adopt(self, made: anchor.Anchor | None) -> Play:
+    def _adopt(self, made: anchor.AnchorDraft | None) -> Play:
         self.test = made
         if made is not None:
             arguments = {"path": self.path, "content": made.content}
@@ -184,7 +184,7 @@ class _Solver:
         if failures.anchor:
             yield from self._adopt(self._fitting())
 
-    def _fitting(self) -> anchor.Anchor | None:
+    def _fitting(self) -> anchor.AnchorDraft | None:
         """Return a test that the present change passes, be it right or wrong."""
         assert self.change is not None
         if not self.change.right:
@@ -196,8 +196,8 @@ class _Solver:
     def _check(self) -> anchor.Check | None:
         return anchor.chosen(self.reference, self.draws)
 
-    def _asserting(self, check: anchor.Check | None, *, right: bool) -> anchor.Anchor | None:
-        return anchor.Anchor(check, anchor.source(check, self.path), right) if check else None
+    def _asserting(self, check: anchor.Check | None, *, right: bool) -> anchor.AnchorDraft | None:
+        return anchor.AnchorDraft(check, anchor.source(check, self.path), right) if check else None
 
     def _failed(self, result: str) -> _Failures:
         names = _FAILED.findall(result)

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent.models.patches import FilePatch
 from agent.models.simulated import implementer
-from agent.models.simulated.conversation import Action, Conversation, Reply, grouped
+from agent.models.simulated.conversation import Action, Reply, RoleRequest, grouped
 from agent.models.simulated.drawing import drawn, undoing_command
 from agent.models.simulated.draws import Draws
 from agent.models.simulated.planner import item
@@ -19,13 +19,13 @@ from agent.models.spec import SimulatedSpec
 _MOST_SUBTASKS = 6
 
 
-def is_stage(conversation: Conversation) -> bool:
+def is_stage(conversation: RoleRequest) -> bool:
     """Return True if a stage asks. No other role has a fact of this name."""
     return conversation.facts.get("stage") == conversation.role
 
 
 def next_reply(
-    reference: Reference, conversation: Conversation, draws: Draws, spec: SimulatedSpec
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
 ) -> Reply:
     """Return the next reply of a stage."""
     chance = spec.parallel_calls if conversation.native else 0.0
@@ -35,7 +35,7 @@ def next_reply(
 
 
 def _script(
-    reference: Reference, conversation: Conversation, draws: Draws, spec: SimulatedSpec
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
 ) -> list[Action]:
     match conversation.role:
         case "explore":
@@ -79,7 +79,7 @@ def _parts(reference: Reference) -> list[list[FilePatch]]:
 
 
 def _build(
-    reference: Reference, conversation: Conversation, draws: Draws, spec: SimulatedSpec
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
 ) -> list[Action]:
     subtask = conversation.facts.get("subtask") or {}
     files = reference.named_in(str(subtask.get("title"))) or reference.files
@@ -96,7 +96,7 @@ def _build(
 
 
 def _repair(
-    reference: Reference, conversation: Conversation, draws: Draws, spec: SimulatedSpec
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
 ) -> list[Action]:
     """Take the whole change back, and try all of it again."""
     undo = undoing_command(str(conversation.facts.get("diff") or ""))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.graph import get_reads, get_writes, infer_edges
-from agent.graph.names import Reader
+from agent.graph.names import NameReader
 
 EXAMPLES = [
     ("x = 10; y = x + 5", "", "x y"),
@@ -56,9 +56,9 @@ def test_names_in_the_order_in_which_they_run(source: str, reads: str, writes: s
 
 def test_modules_are_named_and_exec_hides_everything() -> None:
     """Imports say which modules they load; `exec` and a star hide which names are used."""
-    assert Reader().read("import a.b, c as d\nfrom e.f import g").modules == {"a.b", "c", "e.f"}
-    assert Reader().read("exec(code)").is_opaque
-    assert Reader().read("from m import *").is_opaque
+    assert NameReader().read("import a.b, c as d\nfrom e.f import g").modules == {"a.b", "c", "e.f"}
+    assert NameReader().read("exec(code)").is_opaque
+    assert NameReader().read("from m import *").is_opaque
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def _run(cells: list[str], without: str = "") -> dict[str, Any] | None:
 @settings(max_examples=60)
 def test_what_a_run_reads_and_changes_was_seen_in_the_text(cells: list[str]) -> None:
     """A run changes no variable but those of the text, and needs no other, through any alias."""
-    reader = Reader()
+    reader = NameReader()
     for cell in [START, *cells]:
         names = reader.read(cell)
     before, after = _run(cells[:-1]), _run(cells)

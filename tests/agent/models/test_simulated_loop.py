@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.arms.loop.planning import Plan
+from agent.arms.loop.planning import LoopPlan
 from agent.conversation.protocols import NativeTools
 from agent.models.protocol import ModelRequest
 from agent.models.simulated.loop import _tests
@@ -91,7 +91,7 @@ async def test_it_speaks_in_a_chat_and_plans_where_a_plan_is_wanted() -> None:
     said = await asked("work", *DIRECT, system=NativeTools().instructions([], is_chat=True))
     assert said == {"role": "assistant", "content": "The code does what the task says."}
     [call] = (await asked("plan", "read", "answer"))["tool_calls"]
-    Plan.model_validate_json(call["function"]["arguments"])
+    LoopPlan.model_validate_json(call["function"]["arguments"])
     planned = await asked("work", *DIRECT, "answer", plan={}, approved_with="")
     assert planned["tool_calls"][0]["function"]["name"] == "answer"
 

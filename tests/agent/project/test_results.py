@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agent.project.results import Named, Unreadable, parse
+from agent.project.results import NamesByResult, Unreadable, parse
 from agent.project.suites import Format
 
 GO = [
@@ -91,12 +91,12 @@ MOCHA = {
         (
             "go",
             "# stray line\n" + "\n".join(map(json.dumps, GO)),
-            Named(["m/a.TestOne"], ["m/a.TestTwo/deep"], ["m/dead"], ["m/a.TestThree"]),
+            NamesByResult(["m/a.TestOne"], ["m/a.TestTwo/deep"], ["m/dead"], ["m/a.TestThree"]),
         ),
         (
             "unittest",
             UNITTEST,
-            Named(
+            NamesByResult(
                 ["test_a (app.tests.A)"],
                 ["test_b (app.tests.A)"],
                 ["test_d (app.tests.A)", "setUpClass (app.tests.B)"],
@@ -106,18 +106,18 @@ MOCHA = {
         (
             "cargo",
             CARGO,
-            Named(
+            NamesByResult(
                 ["src/lib.rs::tests::one", "doc a::src/lib.rs - add (line 3)"],
                 ["src/lib.rs::tests::two"],
                 [],
                 ["src/lib.rs::tests::three"],
             ),
         ),
-        ("tap", TAP, Named(["outer > inner", "last"], ["outer > other"], [], ["later"])),
+        ("tap", TAP, NamesByResult(["outer > inner", "last"], ["outer > other"], [], ["later"])),
         (
             "jest",
             json.dumps(JEST),
-            Named(
+            NamesByResult(
                 ["a.test.js a works"],
                 ["a.test.js a fails"],
                 ["b.test.js"],
@@ -127,11 +127,11 @@ MOCHA = {
         (
             "mocha",
             json.dumps(MOCHA),
-            Named(["test/a.js a works"], ["test/a.js a fails"], [], ["test/a.js a waits"]),
+            NamesByResult(["test/a.js a works"], ["test/a.js a fails"], [], ["test/a.js a waits"]),
         ),
     ],
 )
-def test_each_test_is_named_with_its_result(kind: Format, text: str, found: Named) -> None:
+def test_each_test_is_named_with_its_result(kind: Format, text: str, found: NamesByResult) -> None:
     """Names are the same in every workspace, and a file or package that died is an error."""
     assert parse(kind, text) == found
 

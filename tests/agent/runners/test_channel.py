@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.runners import Results, prepare, runner_of
+from agent.runners import ObservedResults, prepare, runner_of
 from agent.runners.channel import results
 from tests.agent.runners.running import ENDINGS_OF_UNITTEST, PYTEST, UNITTEST, launch, recorded
 
@@ -77,7 +77,7 @@ PASSED = [
 FAILED = [*PASSED[:2], ["result", "a", "call", "failed", "assert"], PASSED[3]]
 
 
-def read(*records: list[str], exit_code: int = 0, problem: str = "") -> Results:
+def read(*records: list[str], exit_code: int = 0, problem: str = "") -> ObservedResults:
     """Return the results of these records."""
     return results(exit_code, records, problem)
 
@@ -103,7 +103,7 @@ def test_a_pass_has_all_its_records() -> None:
         (read(BEGIN, *PASSED, END, problem="not signed"), "not signed"),
     ],
 )
-def test_records_that_prove_nothing(done: Results, problem: str) -> None:
+def test_records_that_prove_nothing(done: ObservedResults, problem: str) -> None:
     """Records that are incomplete or contradict the exit code give a problem instead of results."""
     assert problem in done.problem
 

@@ -9,7 +9,13 @@ import pytest
 from docker import DockerClient
 
 from agent.errors import Destroyed, WorkspaceError
-from agent.workspaces import DockerWorkspace, Limits, container, docker_available, docker_daemon
+from agent.workspaces import (
+    DockerWorkspace,
+    ResourceLimits,
+    container,
+    docker_available,
+    docker_daemon,
+)
 from tests.agent.commands import sh
 
 pytestmark = [pytest.mark.docker, pytest.mark.sampled(4)]
@@ -138,9 +144,9 @@ async def test_installers_try_once_without_a_network(image: str, network: bool) 
 
 
 async def test_limits_reach_the_container(workspace: DockerWorkspace) -> None:
-    """Docker enforces the values of `Limits`, without extra swap."""
+    """Docker enforces the values of `ResourceLimits`, without extra swap."""
     host = docker_daemon.client().containers.get(workspace.container_id).attrs["HostConfig"]
-    limits = Limits()
+    limits = ResourceLimits()
     assert host["Memory"] == host["MemorySwap"] == limits.memory_bytes
     assert host["PidsLimit"] == limits.pids
     assert host["CpuQuota"] / host["CpuPeriod"] == limits.cpus

@@ -8,12 +8,12 @@ import pytest
 from docker import DockerClient
 
 from agent.errors import Destroyed
-from agent.workspaces import DockerWorkspace, Limits, container, limits
+from agent.workspaces import DockerWorkspace, ResourceLimits, container, limits
 
 pytestmark = pytest.mark.docker
 
 MB = 2**20
-SMALL = Limits(memory_bytes=64 * MB, pids=60, disk_bytes=100 * MB)
+SMALL = ResourceLimits(memory_bytes=64 * MB, pids=60, disk_bytes=100 * MB)
 SMALL_DISK = replace(SMALL, memory_bytes=1024 * MB)  # for what waits to be written, too
 EAT = "python3 -c 'x = bytearray(300 * 2**20)'"
 MEMORY = {"memory_gb": "the memory limit of 0.0625 GB"}

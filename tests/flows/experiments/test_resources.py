@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.workspaces import Limits
+from agent.workspaces import ResourceLimits
 from agent.workspaces.limits import GB
 from eval.instances import load
 from eval.resources import Demand
@@ -19,15 +19,15 @@ LARGE = replace(INSTANCE, demand=Demand(memory_gb=16, pids=2048))
 @pytest.mark.parametrize(
     ("declared", "instance", "limits"),
     [
-        ({}, INSTANCE, Limits()),
-        ({}, LARGE, Limits(memory_bytes=16 * GB, pids=2048)),
-        ({"memory_gb": 0.5}, INSTANCE, Limits(memory_bytes=GB // 2)),
-        ({"memory_gb": 8, "cpus": 1}, LARGE, Limits(8 * GB, pids=2048, cpus=1)),
-        ({"disk_gb": 100}, INSTANCE, Limits(disk_bytes=100 * GB)),
+        ({}, INSTANCE, ResourceLimits()),
+        ({}, LARGE, ResourceLimits(memory_bytes=16 * GB, pids=2048)),
+        ({"memory_gb": 0.5}, INSTANCE, ResourceLimits(memory_bytes=GB // 2)),
+        ({"memory_gb": 8, "cpus": 1}, LARGE, ResourceLimits(8 * GB, pids=2048, cpus=1)),
+        ({"disk_gb": 100}, INSTANCE, ResourceLimits(disk_bytes=100 * GB)),
     ],
 )
 def test_a_declared_limit_comes_before_that_of_a_row(
-    declared: dict[str, Any], instance: Any, limits: Limits
+    declared: dict[str, Any], instance: Any, limits: ResourceLimits
 ) -> None:
     """What neither of them says has a default."""
     assert Resources(**declared).of(instance) == limits

@@ -6,7 +6,7 @@ import pytest
 
 from agent.tools import TestRun
 from flows.jobs.choosing import CandidatePatch, best
-from flows.jobs.verification import After, State, Verdict, decide, warnings
+from flows.jobs.verification import After, Verdict, VerifiedState, decide, warnings
 
 
 def run(exit_code: int = 0, problem: str = "", **named: str) -> TestRun:
@@ -17,7 +17,7 @@ def run(exit_code: int = 0, problem: str = "", **named: str) -> TestRun:
 
 def after(tests: TestRun, old: TestRun | None = None) -> After:
     """Return results with a patch, and with it and the tests of the base commit."""
-    return After(State(tests, {}), "", old, ("test_a.py",) if old else ())
+    return After(VerifiedState(tests, {}), "", old, ("test_a.py",) if old else ())
 
 
 GREEN = run(passed="a b")
@@ -94,15 +94,15 @@ def test_a_verdict_needs_tests_before_and_after(
     before: TestRun, patched: After, verdict: Verdict, reason: str
 ) -> None:
     """Only tests that pass with the patch, and with the tests of the base commit, verify it."""
-    found = decide(State(before, {}), patched)
+    found = decide(VerifiedState(before, {}), patched)
     assert found[0] == verdict
     assert found[1].startswith(reason)
 
 
 def test_only_new_lines_of_linters_are_warnings() -> None:
     """Line numbers move with a patch, so they do not count."""
-    base = State(GREEN, {"lint": ["a.py:3: unused x"]})
-    patched = After(State(GREEN, {"lint": ["a.py:5: unused x", "a.py:6: unused y"]}))
+    base = VerifiedState(GREEN, {"lint": ["a.py:3: unused x"]})
+    patched = After(VerifiedState(GREEN, {"lint": ["a.py:5: unused x", "a.py:6: unused y"]}))
     assert warnings(base, patched) == ["lint: a.py:6: unused y"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from agent.arms.durable.answers import Review
 from agent.conversation.conversation import converse
-from agent.conversation.exchanges import Exchange, Limits
+from agent.conversation.exchanges import ConversationLimits, Exchange
 from agent.conversation.protocols import TextTools
 from agent.errors import ContextWindowExceeded
 from agent.models.chat import size_of
@@ -45,7 +45,7 @@ async def talk(model: RoleModel, **limits: Any) -> Exchange[Review]:
     """Hold a conversation with a reviewer who can read files."""
     workspaces = HostWorkspaces(with_files(FILES))
     async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
-        bounds = Limits(WINDOW, **limits)
+        bounds = ConversationLimits(WINDOW, **limits)
         return await converse(
             session, "step_reviewer", "Judge.", {}, Review, bounds, Toolbox(["read"])
         )
@@ -99,7 +99,9 @@ async def test_a_first_request_that_is_too_long_is_not_sent() -> None:
     workspaces = HostWorkspaces(with_files(FILES))
     async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
         facts = {"task": "x" * 4 * WINDOW}
-        exchange = await converse(session, "step_reviewer", "Judge.", facts, Review, Limits(WINDOW))
+        exchange = await converse(
+            session, "step_reviewer", "Judge.", facts, Review, ConversationLimits(WINDOW)
+        )
     assert (model.asked, exchange.end) == ([], "context_full")
 
 
@@ -116,7 +118,7 @@ async def long_talk(model: RoleModel, **limits: Any) -> Exchange[Review]:
     """Hold a conversation with a reviewer who can read a long file."""
     workspaces = HostWorkspaces(with_files({**FILES, "long.txt": LONG}))
     async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
-        bounds = Limits(**limits)
+        bounds = ConversationLimits(**limits)
         return await converse(
             session, "step_reviewer", "Judge.", {}, Review, bounds, Toolbox(["read"])
         )
@@ -215,9 +217,15 @@ async def test_roles_without_tools_are_one_shot() -> None:
     model = RoleModel({"step_reviewer": [review()]})
     workspaces = HostWorkspaces(with_files(FILES))
     async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
-        await converse(session, "step_reviewer", "Judge.", {}, Review, Limits())
+        await converse(session, "step_reviewer", "Judge.", {}, Review, ConversationLimits())
         await converse(
-            session.scope("b"), "step_reviewer", "Judge.", {}, Review, Limits(), Toolbox(["read"])
+            session.scope("b"),
+            "step_reviewer",
+            "Judge.",
+            {},
+            Review,
+            ConversationLimits(),
+            Toolbox(["read"]),
         )
     assert [request.goes_on for request in model.asked] == [False, True]
     assert [request.only for request in model.asked] == ["answer", ""]

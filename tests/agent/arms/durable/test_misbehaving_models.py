@@ -17,7 +17,7 @@ import pytest
 from agent import models
 from agent.arms.durable.answers import StepReport
 from agent.conversation.conversation import converse
-from agent.conversation.exchanges import Exchange, Limits
+from agent.conversation.exchanges import ConversationLimits, Exchange
 from agent.models.protocol import ModelRequest
 from agent.session.session import Session
 from agent.tools import Toolbox
@@ -162,7 +162,7 @@ async def talk(strict: Dialect, dialect: str, **limits: Any) -> tuple[Exchange[S
                 "Fix it.",
                 {"task": "add(2, 3) is -1"},
                 StepReport,
-                Limits(**limits),
+                ConversationLimits(**limits),
                 Toolbox(["read", "edit"]),
             )
             return exchange, await session.diff()
