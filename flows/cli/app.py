@@ -5,12 +5,12 @@ imports them when it is called, so that `--help` answers at once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from pkgutil import resolve_name
 
 import typer
 
 from flows.cli import (
     agents,
-    chat,
     debug,
     demo,
     diagnose,
@@ -19,16 +19,12 @@ from flows.cli import (
     fork,
     grade,
     graph,
-    history,
     images,
     imports,
-    job,
-    pipeline,
     power,
     prune,
     report,
     run,
-    serve,
     serve_flows,
     setup,
     status,
@@ -44,16 +40,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-GROUPS: Mapping[str, Sequence[Callable[..., None] | typer.Typer]] = {
+WING = "flows.jobs.cli"
+"""The commands of jobs, pipelines and chats. They are mounted by name: nothing imports the wing."""
+
+GROUPS: Mapping[str, Sequence[Callable[..., None] | typer.Typer | str]] = {
     "Start here": (demo.demo, run.run, status.status, report.report, doctor.doctor),
-    "Compare": (history.history, power.power, grade.grade, export.export, imports.import_app),
+    "Compare": ("chat:history", power.power, grade.grade, export.export, imports.import_app),
     "Look into an attempt": (debug.debug, trace.trace, graph.graph, diagnose.diagnose, fork.fork),
-    "Talk to an agent": (chat.chat, chat.send, chat.end, chat.approve),
-    "Work on a repository": (job.jobs, job.job_app, pipeline.pipeline_app),
+    "Talk to an agent": ("chat:chat", "chat:send", "chat:end", "chat:approve"),
+    "Work on a repository": ("job:jobs", "job:job_app", "pipeline:pipeline_app"),
     "Operate": (
         setup.setup,
         serve_flows.serve_flows,
-        serve.serve,
+        "serve:serve",
         prune.prune,
         images.images_app,
         agents.agents_app,
@@ -63,6 +62,8 @@ GROUPS: Mapping[str, Sequence[Callable[..., None] | typer.Typer]] = {
 
 for _group, _commands in GROUPS.items():
     for _command in _commands:
+        if isinstance(_command, str):
+            _command = resolve_name(f"{WING}.{_command}")
         if isinstance(_command, typer.Typer):
             app.add_typer(_command, rich_help_panel=_group)
         else:

@@ -6,8 +6,6 @@ from flows.errors import UsageError
 from flows.jobs.request import Request
 from flows.storage.lake import Lake, Row
 
-FINAL = ("done", "failed", "cancelled")
-
 _UNKNOWN: Row = {
     "revises": None,
     "pipeline": None,

@@ -35,9 +35,9 @@ from flows.display.terminal import error_console, show
 from flows.errors import UsageError
 from flows.experiments.workspaces import cache_folder
 from flows.images.cache import ImageCache
-from flows.jobs.rows import FINAL
 from flows.storage import bindings, retention
 from flows.storage.attempts import was_run
+from flows.storage.job_names import FINAL
 from flows.storage.journals import VARIABLE, existing_journal
 from flows.storage.lake import Lake
 from flows.storage.retention import RemovableFile

@@ -1,6 +1,9 @@
-"""The experiment of a job, under whose name the lake and the journal have its attempts."""
+"""What the lake knows of jobs: the names of their experiments, and their final states."""
 
 import re
+
+FINAL = ("done", "failed", "cancelled")
+"""States of jobs that have ended, in the lake's table `jobs`."""
 
 _NAME = re.compile(r"job-(?P<id>[0-9a-f]{6,32})")
 

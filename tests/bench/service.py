@@ -11,8 +11,8 @@ from pathlib import Path
 from websockets.sync.client import ClientConnection
 
 from tests.bench.timing import Bound
-from tests.flows.service.conftest import JOB, deploy
-from tests.flows.service.recording import DONE, Worker, filed
+from tests.flows.jobs.service.conftest import JOB, deploy
+from tests.flows.jobs.service.recording import DONE, Worker, filed
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.service import Service
 

@@ -17,13 +17,13 @@ from prefect.workers.base import BaseJobConfiguration
 
 from agent.arms import ARMS
 from flows.benchmark import benchmark
-from flows.chat import chat
 from flows.errors import UsageError
 from flows.experiments import declaration
 from flows.experiments.declaration import Experiment
 from flows.grade import grade
-from flows.job import job
-from flows.pipeline import pipeline
+from flows.jobs.chat import chat
+from flows.jobs.job import job
+from flows.jobs.pipeline import pipeline
 from flows.report import report
 from flows.server.artifacts import artifact_key
 from flows.server.settings import JOB_TAG

@@ -14,13 +14,13 @@ from eval.predictions import read, write_jsonl
 from eval.types import Prediction
 from flows.cli.app import app
 from flows.grade import grade
-from flows.job import job
-from flows.pipeline import pipeline
+from flows.jobs.job import job
+from flows.jobs.pipeline import pipeline
 from flows.storage.lake import Lake
 from tests.flows.conftest import PREDICTION
 from tests.flows.jobs.conftest import NAME, REPAIR, forge, request
-from tests.flows.pipelines.conftest import pipeline as a_pipeline
-from tests.flows.pipelines.conftest import step
+from tests.flows.jobs.pipelines.conftest import pipeline as a_pipeline
+from tests.flows.jobs.pipelines.conftest import step
 from tests.servers.forge import Forge
 
 __all__ = ["forge"]

@@ -10,7 +10,7 @@ from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.jobs.request import FORGE, TOKEN
 from flows.storage.lake import Row
 from tests.flows.jobs.conftest import FILES, NAME, REPAIR, arm
-from tests.flows.pipelines.conftest import pipeline, step
+from tests.flows.jobs.pipelines.conftest import pipeline, step
 from tests.journeys.command_line import Terminal
 from tests.servers.forge import Forge
 from tests.servers.prefect_server import PrefectServer

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from agent.journal import Journal
-from tests.flows.cli.test_chat import INSTANCE, answer, write
+from tests.flows.jobs.cli.test_chat import INSTANCE, answer, write
 from tests.operation.running import wait_until
 from tests.servers.prefect_server import PrefectServer
 

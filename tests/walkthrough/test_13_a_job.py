@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from agent.project import Folder, detect
-from flows.job import job
+from flows.jobs.job import job
+from flows.jobs.pipeline import pipeline as run_pipeline
+from flows.jobs.pipelines import definition
 from flows.jobs.verification import VerifiedState, decide
-from flows.pipeline import pipeline as run_pipeline
-from flows.pipelines import definition
 from flows.storage.lake import Lake
 from tests.flows.conftest import lake_path
 from tests.flows.jobs.conftest import FILES, NAME, REPAIR, forge, request
+from tests.flows.jobs.pipelines.conftest import pipeline, step
 from tests.flows.jobs.test_verdicts import GREEN, after, run
-from tests.flows.pipelines.conftest import pipeline, step
 from tests.servers.forge import Forge
 
 assert forge, "a fixture"

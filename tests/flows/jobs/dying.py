@@ -18,7 +18,7 @@ from agent.journal import Journal
 from agent.models.scripted import ScriptedModel
 from agent.workspaces.repository import ShellWorkspace
 from eval import git
-from flows.job import job
+from flows.jobs.job import job
 from flows.jobs.request import Request
 from flows.storage.lake import Lake
 from tests.durability.crashing import WRITES_OF_ATTEMPTS, WRITES_OF_STEPS, Points

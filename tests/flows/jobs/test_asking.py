@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from agent.journal import InboxMessage
-from flows.chats import asking
-from flows.chats.mailbox import Mailbox
-from flows.job import job as run_job
 from flows.jobs import rows
-from flows.pipeline import pipeline as run_pipeline
-from flows.pipelines import runs
-from flows.pipelines.definition import Pipeline
+from flows.jobs.chats import asking
+from flows.jobs.chats.mailbox import Mailbox
+from flows.jobs.job import job as run_job
+from flows.jobs.pipeline import pipeline as run_pipeline
+from flows.jobs.pipelines import runs
+from flows.jobs.pipelines.definition import Pipeline
 from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import NAME, REPAIR, arm, request
 from tests.servers.forge import Forge

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from flows.errors import GateFailed
-from flows.job import job
+from flows.jobs.job import job
 from flows.storage.lake import Lake, Row
 from tests.flows.jobs.conftest import BREAK, FILES, NAME, REPAIR, request
 from tests.servers.forge import Forge

@@ -12,7 +12,7 @@ from agent.errors import InfrastructureError
 from eval.errors import DatasetError
 from flows.cli.app import app
 from flows.errors import GateFailed, UsageError
-from flows.job import job
+from flows.jobs.job import job
 from flows.jobs.request import API, TOKEN
 from flows.storage.lake import Lake, Row
 from tests.flows.jobs.conftest import BREAK, CHEAT, FILES, NAME, REPAIR, arm, request

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from eval.errors import DatasetError
-from flows.job import job
+from flows.jobs.job import job
 from flows.storage.lake import Lake, Row
 from tests.flows.jobs.conftest import NAME, REPAIR, request
 from tests.servers.forge import Forge

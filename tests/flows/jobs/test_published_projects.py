@@ -16,7 +16,7 @@ from agent.project import Folder, Project, detect
 from eval import job_images
 from flows.errors import GateFailed
 from flows.experiments.workspaces import CACHE_VARIABLE
-from flows.job import job
+from flows.jobs.job import job
 from flows.storage.lake import Lake, Row
 from tests.flows.jobs import published
 from tests.flows.jobs.conftest import request

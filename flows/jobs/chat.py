@@ -1,0 +1,119 @@
+"""The flow of a chat: work on an attempt until it ends, or waits for a person for a while."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from functools import partial
+
+from prefect import flow
+from prefect.context import FlowRunContext
+from prefect.states import Completed
+
+from agent.errors import BudgetExhausted, InfrastructureError, Waiting
+from flows.cells.attempts import solve_only
+from flows.errors import IncompleteRun, UsageError
+from flows.experiments.cell_state import CellStates
+from flows.experiments.cells import Cell
+from flows.experiments.stop import Stop
+from flows.images.schedule import scheduled
+from flows.jobs import rows
+from flows.jobs.chats import opening
+from flows.jobs.chats.mailbox import Mailbox
+from flows.jobs.chats.opening import Opened
+from flows.jobs.chats.talk import Talk
+from flows.jobs.placing import placed
+from flows.server.given import name_run
+from flows.server.logs import run_log
+from flows.server.stopping import graceful_stop
+from flows.server.turns import in_turn
+from flows.storage.cleanup import swept
+from flows.storage.lake import Lake
+
+on_stop: ContextVar[Callable[[Stop], None]] = ContextVar("on_stop", default=lambda stop: None)
+"""Receives the stop request of each run; set by a terminal that ends turns."""
+
+
+@flow(name="chat")
+async def chat(
+    attempt: str | None = None, talk: Talk | None = None, lake: str | None = None
+) -> str:
+    """Carry on an attempt that people talk with, until it ends or waits. Return its id.
+
+    It waits with its worker for a few minutes. After that, the next message starts it again.
+
+    Args:
+        attempt: Id of the attempt to carry on, or a prefix of it.
+        talk: A new chat to begin instead.
+        lake: Location of the results, a folder as the worker sees it or s3://…; by default the
+            worker's DURABENCH_LAKE.
+
+    Raises:
+        DatasetError, UsageError: the attempt, the repository or the instance does not exist.
+        IncompleteRun: the infrastructure failed or a budget is exhausted; run again to continue.
+        Interrupted: the operator asked to stop; calls in flight are recorded.
+    """
+    store = Lake.open(lake)
+    mailbox = Mailbox.of(store, await _attempt(attempt, talk, store))
+    await name_run(f"chat {mailbox.attempt_id[:12]}")
+    opened = await opening.opened(mailbox.attempt, store)
+    async with graceful_stop() as stop, swept(store), _at_its_place(opened, store, stop) as cell:
+        on_stop.get()(stop)
+        try:
+            await in_turn(partial(solve_only, cell, store, stop=stop), cell.label, store, stop)
+        except Waiting as waiting:
+            run_log().info("%s: %s", cell.label, waiting)
+            return Completed(name="Waiting", message=str(waiting), data=mailbox.attempt_id)  # type: ignore[return-value]  # Prefect unwraps it
+        except (InfrastructureError, BudgetExhausted) as error:
+            raise IncompleteRun(f"{cell.label}: {error}") from error
+    await asyncio.to_thread(_close, opened, store)
+    return Completed(message=mailbox.seen().ending, data=mailbox.attempt_id)  # type: ignore[return-value]  # as above
+
+
+async def _attempt(attempt: str | None, talk: Talk | None, lake: Lake) -> str:
+    """Return the id of the attempt to carry on, or of a new one."""
+    if (attempt is None) == (talk is None):
+        raise UsageError("name an attempt to carry on, or a chat to begin, and not both")
+    if attempt is not None:
+        return attempt
+    assert talk is not None
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    if run is not None and run.deployment_id is not None and "id" not in talk.model_fields_set:
+        talk = talk.model_copy(update={"id": run.id.hex[:10]})  # the same in a retry of the run
+    return await opening.begun(talk, lake)
+
+
+@asynccontextmanager
+async def _at_its_place(opened: Opened, lake: Lake, stop: Stop) -> AsyncIterator[Cell]:
+    """Yield the cell with its image, which is kept during the block."""
+    cell = opened.cell
+    if opened.job is not None:
+        async with placed(opened.job, lake) as place:
+            yield cell.at(place)
+        return
+    experiment, states = cell.experiment, CellStates(lake)
+    known = partial(states.cell_at, grade=False)
+    async with (
+        scheduled([cell], experiment.dataset, experiment.images, lake, known, stop) as placing,
+        placing(cell) as there,
+    ):
+        yield there
+
+
+def _close(opened: Opened, lake: Lake) -> None:
+    """Write the patch of a chat in a repository into the row of its job."""
+    job = opened.job
+    if job is None or job.row["state"] != "chat":
+        return
+    predictions = lake.read("predictions", *opened.cell.partition, opened.attempt_id)
+    [attempt] = lake.read("attempts", *opened.cell.partition, opened.attempt_id)
+    sums = ("cost_usd", "billed_usd", "input_tokens", "output_tokens")
+    rows.update(
+        lake,
+        job.row,
+        state="done",
+        patch=predictions[0]["model_patch"] if predictions else None,
+        arm=opened.cell.arm.name,
+        **{name: attempt[name] for name in sums},
+    )

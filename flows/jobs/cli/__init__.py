@@ -1,0 +1,1 @@
+"""The commands of jobs, pipelines, chats and the service."""

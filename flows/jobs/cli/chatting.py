@@ -1,0 +1,371 @@
+"""A chat on the terminal: what is typed goes to the inbox, and what is recorded is printed."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent.errors import Interrupted, MessageRefused
+from agent.journal import InboxMessage, MessageKind, RecordedStep
+from agent.session.steps import Step, from_record
+from agent.timings import timings
+from flows.cli import console
+from flows.cli.running import litellm_spec, run_flow
+from flows.display.steps import of_step
+from flows.display.terminal import show, write
+from flows.errors import IncompleteRun, UsageError
+from flows.experiments import declaration
+from flows.experiments.stop import Stop
+from flows.jobs.chats.mailbox import Mailbox, Seen
+from flows.jobs.chats.talk import Talk
+from flows.jobs.cli import messages, prompting, slashes
+from flows.jobs.cli.jobs import arms
+from flows.jobs.cli.prompting import Prompt
+from flows.server.api import prefect_api
+from flows.storage.lake import Lake
+
+
+def arm_of(
+    name: str | None,
+    experiment: Path | None,
+    model: str | None,
+    api_base: str | None,
+    *,
+    is_instance: bool,
+) -> dict[str, Any]:
+    """Return the arm of a new chat: of a file, by the name of an agent, or an interactive loop.
+
+    Without a model, a simulated one answers about an instance.
+
+    Raises:
+        UsageError: there is no such arm, or it has no model.
+    """
+    if experiment is not None or name not in (None, "loop"):
+        [chosen] = arms([name] if name else None, experiment, model, api_base)[:1]
+    else:
+        spec = litellm_spec(model, api_base) if model else None
+        chosen = {"name": "loop", "agent": "loop", "model": spec, "options": {"interactive": True}}
+    if chosen["model"] is None and is_instance:
+        chosen["model"] = {"provider": "simulated", "skill": 1.0}
+    if chosen["model"] is None:
+        raise UsageError("a chat about a repository needs a model: name one with --model")
+    return chosen
+
+
+def begin(content: dict[str, Any], arm: dict[str, Any], lake_path: str | None) -> None:
+    """Begin a chat, and talk until the person leaves or it ends.
+
+    Raises:
+        DatasetError, UsageError: there is no such repository, instance or arm.
+    """
+    from flows.jobs.chats import opening
+
+    prompt = prompting.prompt()
+    if content["repo"] is not None and content["message"] is None:
+        content["message"] = asyncio.run(_first_message(prompt))
+    try:
+        talk = Talk.model_validate({**content, "message": content["message"] or "", "arm": arm})
+    except ValidationError as error:
+        raise UsageError(declaration.in_one_line(error)) from None
+    lake = Lake.open(lake_path)
+    attempt_id = asyncio.run(opening.begun(talk, lake))
+    _talk(Mailbox.of(lake, attempt_id), lake, prompt)
+
+
+def carry_on(attempt: str, lake_path: str | None) -> None:
+    """Continue a chat.
+
+    Raises:
+        UsageError: there is no such attempt, or it has ended.
+    """
+    lake = Lake.existing(lake_path)
+    mailbox = Mailbox.of(lake, attempt)
+    seen = mailbox.seen()
+    if seen.standing == "ended":
+        raise UsageError(
+            f"[ended] attempt {mailbox.attempt_id} has ended: {seen.ending}; "
+            f"`durabench history {mailbox.attempt_id[:12]}` shows what was said"
+        )
+    messages.history(lake, mailbox.attempt_id, everything=False)
+    _talk(mailbox, lake, prompting.prompt())
+
+
+def until_answered(mailbox: Mailbox, sent: InboxMessage, lake: Lake) -> None:
+    """Carry an attempt on in this process until it has answered a message, and print the answer."""
+    with prefect_api():
+        work = ChatWork(mailbox, lake)
+
+        async def answered() -> None:
+            work.begin()
+            while not messages.has_answered(mailbox.seen(), sent) and work.is_running:  # noqa: ASYNC110 - the journal
+                await asyncio.sleep(timings().inbox_poll_s)
+            work.ask_to_stop()
+            await work.end()
+
+        run_flow(answered, needs_litellm=_has_litellm(mailbox))
+    messages.show_standing(mailbox.seen())
+
+
+def _has_litellm(mailbox: Mailbox) -> bool:
+    """Return True if LiteLLM answers the arm of an attempt."""
+    model = json.loads(mailbox.attempt.spec)["model"]
+    return model is not None and model.get("provider") == "litellm"
+
+
+async def _first_message(prompt: Prompt) -> str:
+    return await prompt.line() or ""
+
+
+def _talk(mailbox: Mailbox, lake: Lake, prompt: Prompt) -> None:
+    show(f"chat {mailbox.attempt_id}; /help lists what can be typed", "dim")
+    with prefect_api():
+        try:
+            run_flow(lambda: Chat(mailbox, lake, prompt).run(), _has_litellm(mailbox))
+        finally:
+            if mailbox.seen().standing != "ended":
+                show(f"`durabench chat {mailbox.attempt_id[:12]}` continues it", "dim")
+
+
+class ChatWork:
+    """The flow that carries an attempt on in this process, one run after another."""
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        lake: Lake,
+        show_step: Callable[[Step], None] = lambda step: None,
+        show_text: Callable[[str], None] | None = None,
+    ) -> None:
+        """Let an attempt show its steps, and the texts of its models while they are generated."""
+        self._mailbox, self._lake = mailbox, lake
+        self._show_step, self._show_text = show_step, show_text
+        self._task: asyncio.Task[str] | None = None
+        self._stop: Stop | None = None
+        self._is_stopping = False
+
+    @property
+    def is_running(self) -> bool:
+        """True during a run."""
+        return self._task is not None and not self._task.done()
+
+    def begin(self) -> None:
+        """Begin a run."""
+        from flows.cells.attempts import on_step, on_text
+        from flows.jobs.chat import chat, on_stop
+
+        on_stop.set(self._keep)
+        on_step.set(lambda cell, step: self._show_step(step))
+        on_text.set(self._show_text)
+        self._stop, self._is_stopping = None, False
+        self._task = asyncio.create_task(
+            chat(attempt=self._mailbox.attempt_id, lake=str(self._lake.root))
+        )
+
+    def _keep(self, stop: Stop) -> None:
+        self._stop, stop.requested = stop, stop.requested or self._is_stopping
+
+    def ask_to_stop(self) -> None:
+        """Let no further call begin. A call in flight is finished and recorded."""
+        self._is_stopping = True
+        if self._stop is not None:
+            self._stop.requested = True
+
+    def end_turn(self) -> None:
+        """Do the same, and cut off the tools and model calls at work."""
+        self.ask_to_stop()
+        if self._stop is not None:
+            self._stop.turn_end.set()
+
+    async def end(self) -> None:
+        """Wait for the end of the run, if there is one.
+
+        Raises:
+            Exception: what the run raised, unless it was stopped.
+        """
+        if self._task is not None:
+            with suppress(Interrupted):
+                await self._task
+
+    def was_stopped(self) -> bool:
+        """Return True once after a run that was stopped.
+
+        Raises:
+            Exception: what the run raised otherwise.
+        """
+        if self._task is None or not self._task.done():
+            return False
+        task, self._task = self._task, None
+        try:
+            task.result()
+        except Interrupted:
+            return True
+        return False
+
+
+class Chat:
+    """A chat on the terminal."""
+
+    def __init__(self, mailbox: Mailbox, lake: Lake, prompt: Prompt) -> None:
+        self._mailbox, self._lake, self._prompt = mailbox, lake, prompt
+        self._work = ChatWork(mailbox, lake, self._show_step, self._show_text)
+        self._streamed = ""
+        """The text of the model call in flight, or of the last one."""
+        self._is_in_line = False
+        self._shown = {(step.scope, step.seq) for step in self._recorded()}
+        self._told = _latest_answer(mailbox.seen())
+        self._is_paused = False
+        """True after a turn was ended, until the next message."""
+        self._is_quiet = asyncio.Event()
+        """Set while the attempt needs the next message to continue."""
+
+    async def run(self) -> None:
+        """Talk until the person leaves or the attempt ends.
+
+        Raises:
+            Exception: the work has failed.
+        """
+        async with self._prompt.printing_above():
+            await self._run()
+
+    async def _run(self) -> None:
+        both = [asyncio.create_task(self._tend()), asyncio.create_task(self._read())]
+        try:
+            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in both:
+                task.cancel()
+            await asyncio.wait(both)
+            if self._mailbox.seen().standing != "ended":
+                self._work.ask_to_stop()
+            await self._work.end()
+
+    async def _read(self) -> None:
+        """Send what is typed, until the end of the input."""
+        while True:
+            if not self._prompt.is_terminal:
+                await self._is_quiet.wait()
+            try:
+                line = await self._prompt.line()
+            except KeyboardInterrupt:
+                self._interrupt()
+                continue
+            if line is None:
+                return
+            if line.strip():
+                await self._typed(line.strip())
+
+    def _interrupt(self) -> None:
+        """End the turn. The chat continues with the next message."""
+        if self._mailbox.seen().standing == "busy" and self._work.is_running:
+            self._work.end_turn()
+            self._end_line()
+            show("the turn ends; the next message continues", "yellow")
+        else:
+            show("Ctrl-D leaves the chat, /end ends it", "dim")
+
+    async def _typed(self, line: str) -> None:
+        """Send a line, or carry out the command that it is."""
+        kind: MessageKind | None = "say"
+        try:
+            if line.startswith("/"):
+                kind, line = await slashes.carry_out(line, self._mailbox, self._lake)
+            if kind is None:
+                return
+            seen = self._mailbox.seen()
+            self._mailbox.send(kind, line)
+        except (MessageRefused, UsageError) as error:
+            show(str(error), "red")
+            return
+        if seen.standing == "busy":
+            show("[busy] the agent reads it before its next call", "dim")
+        self._is_paused = False
+        self._is_quiet.clear()
+
+    async def _tend(self) -> None:
+        """Work on the attempt whenever it can continue, and print what it says, until it ends."""
+        while True:
+            seen = self._mailbox.seen()
+            if self._mailbox.is_elsewhere(seen):
+                self._show_recorded()
+            if self._was_stopped():
+                self._is_paused = True
+                show("the turn has ended", "dim")
+            if seen.standing == "ended":
+                messages.show_standing(seen)
+                return
+            if seen.standing == "waiting":
+                self._tell(seen)
+            elif seen.standing == "open" and not self._work.is_running and not self._is_paused:
+                self._work.begin()
+            if seen.standing == "waiting" or (self._is_paused and not self._work.is_running):
+                self._is_quiet.set()
+            await asyncio.sleep(timings().inbox_poll_s)
+
+    def _was_stopped(self) -> bool:
+        """Return True if a run has stopped. On a terminal, one that failed is tried again later.
+
+        Raises:
+            IncompleteRun: the run failed, and there is no terminal to try again from.
+        """
+        try:
+            return self._work.was_stopped()
+        except IncompleteRun as error:
+            if not self._prompt.is_terminal:
+                raise
+            show(f"{error}; the next message tries again", "red")
+            return True
+
+    def _tell(self, seen: Seen) -> None:
+        """Print what the attempt says or asks while it waits, unless it was printed before."""
+        assert seen.wait is not None
+        told = seen.wait.after, seen.wait.since
+        if self._told != told:
+            self._told = told
+            if seen.is_asking or seen.wait.about.strip() != self._streamed.strip():
+                messages.show_standing(seen)
+
+    def _show_recorded(self) -> None:
+        """Print the new steps of an attempt that another process works on."""
+        for step in self._recorded():
+            self._show_step(from_record(step))
+
+    def _recorded(self) -> list[RecordedStep]:
+        steps = self._mailbox.journal.steps(self._mailbox.attempt_id)
+        done = (step for step in steps if step.result is not None)
+        return sorted(done, key=lambda step: step.ordinal)
+
+    def _show_text(self, text: str) -> None:
+        """Print a part of what a model says."""
+        if not self._is_in_line:
+            self._streamed, self._is_in_line = "", True
+        self._streamed += text
+        write(text)
+
+    def _end_line(self) -> None:
+        """End the line of the text that was printed while it was generated."""
+        if self._is_in_line:
+            self._is_in_line = False
+            show("")
+
+    def _show_step(self, step: Step) -> None:
+        """Print a step that was not shown before."""
+        if step.kind == "model":
+            self._end_line()
+        place = step.scope, step.seq
+        if place not in self._shown and step.kind != "event":
+            console.step(of_step(step))
+        self._shown.add(place)
+
+
+def _latest_answer(seen: Seen) -> tuple[int, datetime] | None:
+    """Return what tells an answer that the history shows from others; None if there is none."""
+    if seen.standing != "waiting" or seen.wait is None or seen.is_asking:
+        return None
+    return seen.wait.after, seen.wait.since

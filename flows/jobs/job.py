@@ -1,0 +1,355 @@
+"""The flow of a job: a task in a repository, solved by arms, verified and published."""
+
+import asyncio
+import json
+from collections.abc import Awaitable
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+from weakref import WeakValueDictionary
+
+from prefect import flow
+from prefect.artifacts import acreate_link_artifact, acreate_markdown_artifact
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.states import Completed
+
+from agent.errors import BudgetExhausted, Interrupted, Waiting
+from eval.digests import canonical_digest
+from eval.types import Instance
+from flows.cells.attempts import solve_only
+from flows.errors import GateFailed, IncompleteRun
+from flows.experiments import resources
+from flows.experiments.cells import Cell, Place
+from flows.experiments.earlier import resume_attempts
+from flows.experiments.models import refuse_unusable_models
+from flows.experiments.plan import declare
+from flows.experiments.records import patch_sha256
+from flows.experiments.stop import Stop
+from flows.jobs import body, choosing, commits, publishing, rows, verification
+from flows.jobs.automation import tell_automation
+from flows.jobs.chats.asking import asking, in_a_line
+from flows.jobs.choosing import CandidatePatch
+from flows.jobs.placing import placed
+from flows.jobs.preparing import Prepared, prepare
+from flows.jobs.request import Request
+from flows.jobs.server import approving
+from flows.jobs.server.forge_tokens import forge_token
+from flows.jobs.server.job_runs import name_of
+from flows.jobs.verification import After, Checks, Judged
+from flows.server.artifacts import artifact_key
+from flows.server.caching import kept, result_of
+from flows.server.given import check_beginnings, name_run
+from flows.server.logs import run_log
+from flows.server.retry import patiently
+from flows.server.stopping import graceful_stop
+from flows.server.turns import in_turn
+from flows.storage import bindings, journals
+from flows.storage.cleanup import swept
+from flows.storage.lake import Lake, Row
+from reports.quoting import quote_text
+
+_AT_BASE = WeakValueDictionary[str, asyncio.Lock]()
+"""Locks by key: steps of a pipeline that begin at the same commit verify it once."""
+
+
+def _key(parameters: dict[str, Any]) -> str:
+    """Return the key of a verification: exactly the inputs that determine its results."""
+    instance, place, checks = (parameters[name] for name in ("instance", "place", "checks"))
+    limits = resources.in_key(place.limits(instance))
+    where = [place.environment, place.image_digest, place.network, *limits.items()]
+    what = [instance.repo, instance.base_commit, parameters.get("patch", "")]
+    return canonical_digest([*what, *where, asdict(checks)])
+
+
+@kept("verification-base", "verify {instance.repo} at its base commit", _key)
+async def verified_base(instance: Instance, place: Place, checks: Checks) -> State[dict[str, Any]]:
+    """Run the tests at the base commit. Return their results, in a state."""
+    found = await verification.before(instance, place, checks)
+    return _tested(found["tests"], found)
+
+
+@kept("verification", "verify a patch of {instance.repo}", _key)
+async def verified_patch(
+    instance: Instance, place: Place, checks: Checks, patch: str
+) -> State[dict[str, Any]]:
+    """Run the tests with a patch. Return their results, in a state."""
+    found = await verification.after(instance, place, checks, patch)
+    return _tested(found["state"]["tests"] if found["state"] else None, found)
+
+
+def _tested(tests: dict[str, Any] | None, found: dict[str, Any]) -> State[dict[str, Any]]:
+    if tests is None:
+        return Completed(message="the patch does not apply", data=found)
+    failed = len(tests["failed"]) + len(tests["errors"])
+    message = f"{len(tests['passed'])} passed, {failed} failed, exit code {tests['exit_code']}"
+    return Completed(message=message, data=found)
+
+
+@flow(name="job")
+async def job(request: Request, lake: str | None = None, *, approved: bool = False) -> str:
+    """Solve a task in a repository, verify the patch and publish it. Return the job's id.
+
+    The same request again continues the job: finished work is kept, and nothing is bought twice.
+
+    Args:
+        request: The repository, the task, the arms, and what happens to the patch. It holds no
+            token: a worker takes that from its own environment.
+        lake: Location of the results, a folder as the worker sees it or s3://…; by default the
+            worker's DURABENCH_LAKE.
+        approved: Publish a patch that waits for approval.
+
+    Raises:
+        DatasetError, UsageError: the repository, its forge or the request has to be changed.
+        GateFailed: no arm left a patch, or the best one breaks tests.
+        IncompleteRun: a budget is exhausted; run again with a larger one to continue.
+        Interrupted: the operator asked to stop; calls in flight are recorded.
+    """
+    check_beginnings()
+    request = _identified(request)
+    store = Lake.open(lake)
+    await name_run(name_of(request.job_id))
+    async with forge_token(request):
+        row = await _row_of(request, store, approved=approved)
+    await show(row, store)
+    return Completed(message=summary(row), data=request.job_id)  # type: ignore[return-value]  # Prefect unwraps it
+
+
+async def _row_of(request: Request, store: Lake, *, approved: bool) -> Row:
+    """Return the last row of a job. Nothing is done for one that has ended as requested."""
+    prepared = await asyncio.to_thread(prepare, request, store)
+    row = prepared.row
+    if is_published(row, request):
+        return row
+    row = await asyncio.to_thread(
+        partial(rows.update, store, row, state="running", flow_run_id=flow_run_id())
+    )
+    return await _carried_out(prepared, row, store, approved=approved)
+
+
+def _identified(request: Request) -> Request:
+    """Return the request with its id.
+
+    Each run of a deployment whose request has no id is a job of its own.
+    """
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    if request.id is None and run is not None and run.deployment_id is not None:
+        return request.model_copy(update={"id": run.id.hex[:10]})
+    return request.model_copy(update={"id": request.job_id})
+
+
+def flow_run_id() -> str | None:
+    context = FlowRunContext.get()
+    return str(context.flow_run.id) if context and context.flow_run else None
+
+
+def is_published(row: Row, request: Request) -> bool:
+    """Return True if the job has ended with what is requested now."""
+    made = {"patch": "commit", "branch": "branch", "pull_request": "pull_request"}
+    return bool(row["state"] == "done" and row[made[request.publish]])
+
+
+async def _carried_out(prepared: Prepared, row: Row, store: Lake, *, approved: bool) -> Row:
+    """Solve, verify and publish. Return the last row of the job, which is written in any case."""
+    async with graceful_stop() as stop, swept(store):
+        row = await solved(prepared, row, store, stop)
+    if row["state"] in ("waiting", "cancelled"):
+        return row
+    if prepared.request.approve and not approved:
+        row = await decided_on(row, store)
+        if row["state"] != "running":
+            return row
+    return await asyncio.to_thread(published, prepared, row, store)
+
+
+async def decided_on(row: Row, store: Lake) -> Row:
+    """Return the row of a job that needs approval: running again, cancelled, or waiting."""
+    row = rows.update(store, row, state="waiting", detail="the patch waits for approval")
+    question = f"**{quote_text(row['title'])}**\n\n{row['verdict']}: {quote_text(row['reason'])}"
+    if warned := tell_automation(row["patch"]):
+        question += f"\n\n**The patch {quote_text(warned)}**"
+    decision = await approving.decided("publish", question)
+    if decision is None:
+        return row
+    if not decision:
+        return rows.update(store, row, state="cancelled", detail="the patch was not approved")
+    return rows.update(store, row, state="running", detail="")
+
+
+async def solved(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Row:
+    """Solve and verify a job. Return its row with the best patch, or waiting for a person.
+
+    Raises:
+        GateFailed, IncompleteRun, Interrupted, UsageError: as in `job`. The row says why.
+    """
+    try:
+        async with placed(prepared, store) as place:
+            candidates = await _candidates(prepared, place, store, stop)
+            row = _chosen(prepared, row, candidates, store)
+            stop.check()
+    except Waiting as error:
+        stored = await asyncio.to_thread(rows.read, store, row["job_id"])
+        if stored is not None and stored["state"] == "cancelled":
+            return stored
+        asks = await asyncio.to_thread(asking, store, row["job_id"])
+        return rows.update(store, row, state="waiting", detail=in_a_line(asks) or str(error))
+    except Exception as error:
+        ended = {"state": "failed"} if isinstance(error, GateFailed) else {}
+        rows.update(store, row, detail=str(error), **ended)
+        raise
+    return row
+
+
+def published(prepared: Prepared, row: Row, store: Lake) -> Row:
+    """Commit and publish the patch in the row of a job. Return its last row.
+
+    Raises:
+        Interrupted: the job was cancelled meanwhile.
+        DatasetError, UsageError, InfrastructureError: as in `publishing.publish`.
+    """
+    stored = rows.read(store, row["job_id"])
+    if stored is not None and stored["state"] == "cancelled":
+        raise Interrupted(f"job {row['job_id']} was cancelled; run it again to continue")
+    try:
+        if row["pipeline"] is None:  # the commits of a pipeline are made already
+            row = rows.update(store, row, commit=commits.commit(prepared.mirror, row))
+        row = publishing.publish(store, row, prepared.request, prepared.source, prepared.mirror)
+    except Exception as error:
+        rows.update(store, row, detail=str(error))
+        raise
+    return rows.update(store, row, state="done", detail="")
+
+
+async def _candidates(
+    prepared: Prepared, place: Place, store: Lake, stop: Stop
+) -> list[CandidatePatch]:
+    """Return the patches of all arms, verified.
+
+    Raises:
+        IncompleteRun: every arm has exhausted a budget.
+        UsageError: a model has no key, provider or price.
+        Waiting: an arm waits for a person, and nothing else is wrong with any.
+    """
+    experiment, instance = prepared.experiment, prepared.instance
+    await asyncio.to_thread(journals.claim, store, experiment.name)
+    declare(experiment, [instance], place.environment, store)
+    planned = [Cell(experiment, arm, instance, 0, place) for arm in experiment.arms]
+    cells = await asyncio.to_thread(resume_attempts, planned, store)
+    await asyncio.to_thread(refuse_unusable_models, experiment, cells, store, with_keys=True)
+    if prepared.checks is not None and not prepared.follows:  # before anything is bought
+        await _base(prepared, place, store)
+    works: list[Awaitable[Any]] = [_candidate(prepared, cell, store, stop) for cell in cells]
+    if prepared.checks is not None and prepared.follows:  # earlier steps have shown that it works
+        works.append(_base(prepared, place, store))
+    ended = await asyncio.gather(*works, return_exceptions=True)
+    failed = [each for each in ended if isinstance(each, BaseException)]
+    others = [each for each in failed if not isinstance(each, BudgetExhausted)]
+    if others:
+        raise min(others, key=lambda error: isinstance(error, Waiting))
+    if len(failed) == len(cells):
+        raise IncompleteRun(f"{failed[0]}; run again with a larger --budget to continue")
+    return [each for each in ended if isinstance(each, CandidatePatch)]
+
+
+async def _base(prepared: Prepared, place: Place, store: Lake) -> verification.VerifiedState:
+    assert prepared.checks is not None
+    key = _key({"instance": prepared.instance, "place": place, "checks": prepared.checks})
+    async with _AT_BASE.setdefault(key, asyncio.Lock()):
+        found = await result_of(verified_base, store, prepared.instance, place, prepared.checks)
+    return verification.VerifiedState.of(found)
+
+
+async def _candidate(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) -> CandidatePatch:
+    """Return the patch of one arm with its verdict."""
+    solve = partial(solve_only, cell, store, stop=stop)
+    attempt_id = await in_turn(solve, cell.label, store, stop)
+    [attempt] = store.read("attempts", *cell.partition, attempt_id)
+    [prediction] = store.read("predictions", *cell.partition, attempt_id)
+    made = partial(CandidatePatch, cell.arm.name, prediction["model_patch"], attempt)
+    stop.check()
+    judged = await judge(prepared, cell.place, store, prediction["model_patch"])
+    evidence = judged.evidence | {"agent_verdict": attempt["agent_verdict"]}
+    run_log().info("%s: %s, %s", cell.label, judged.verdict, judged.reason)
+    warnings = tuple(judged.evidence["warnings"])
+    return made(judged.verdict, judged.reason, warnings, json.dumps(evidence))
+
+
+async def judge(prepared: Prepared, place: Place, store: Lake, patch: str) -> Judged:
+    """Run the tests with a patch. Return the verdict on it."""
+    if prepared.checks is None or not patch.strip():
+        return verification.unjudged()
+    base = await _base(prepared, place, store)
+    content = await result_of(
+        verified_patch, store, prepared.instance, place, prepared.checks, patch
+    )
+    return verification.judged(base, After.of(content))
+
+
+def _chosen(prepared: Prepared, row: Row, candidates: list[CandidatePatch], store: Lake) -> Row:
+    """Write the best patch into the row of the job. Return the new row.
+
+    Raises:
+        GateFailed: there is no patch, or the best one breaks tests.
+    """
+    best = choosing.best(candidates)
+    row = rows.update(store, row, **totals([each.attempt for each in candidates]))
+    if best is None:
+        details = "; ".join(f"{each.arm}: {each.attempt['outcome']}" for each in candidates)
+        raise GateFailed(f"no arm left a patch ({details})")
+    row = rows.update(
+        store,
+        row,
+        verdict=best.verdict,
+        reason=best.reason,
+        verification=best.evidence,
+        arm=best.arm,
+        attempt_id=best.attempt["attempt_id"],
+        patch=best.patch,
+    )
+    if best.verdict == "regressed":
+        raise GateFailed(
+            f"the best patch breaks tests and is not published: {best.reason}; "
+            f"`durabench job show {prepared.request.job_id} --patch` prints it"
+        )
+    return row
+
+
+def totals(attempts: list[Row]) -> Row:
+    """Return the sums over attempts or jobs; None if a summand is unknown, also in part."""
+    names = ("cost_usd", "billed_usd", "input_tokens", "output_tokens")
+    columns = {name: [attempt[name] for attempt in attempts] for name in names}
+    if any(attempt.get("unpriced_calls") for attempt in attempts):
+        columns["cost_usd"].append(None)
+    return {name: None if None in column else sum(column) for name, column in columns.items()}
+
+
+async def show(row: Row, store: Lake) -> None:
+    """Publish the report of a job as artifacts of the flow run."""
+    if row["patch"] is None:
+        return
+    lake_id = await asyncio.to_thread(bindings.lake_id, store)
+    await patiently(
+        acreate_markdown_artifact,
+        markdown=body.body(row, ""),
+        key=artifact_key("job", row["job_id"], lake_id),
+        description=f"job {row['job_id']}: {quote_text(row['title'])} "
+        f"({patch_sha256(row['patch'])[:12]})",
+    )
+    if row["pull_request"]:
+        await patiently(
+            acreate_link_artifact,
+            link=row["pull_request"],
+            link_text=quote_text(row["title"]),
+            key=artifact_key("pull-request", row["job_id"], lake_id),
+            description=f"job {row['job_id']}",
+        )
+
+
+def summary(row: Row) -> str:
+    if row["verdict"] is None:
+        return f"{row['state']} · {row['detail']}"
+    where = row["pull_request"] or row["branch"] or "patch"
+    return " · ".join(
+        filter(None, [row["state"], row["verdict"], where, tell_automation(row["patch"])])
+    )

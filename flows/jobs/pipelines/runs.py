@@ -1,0 +1,130 @@
+"""The rows of a run and of its steps, which are rows of jobs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eval.digests import canonical_digest
+from flows.errors import UsageError
+from flows.jobs import rows
+from flows.jobs.changes import changed_files
+from flows.jobs.pipelines.definition import Pipeline, PipelineStep, parse
+from flows.jobs.request import Request
+from flows.storage.exact import make_readable
+from flows.storage.lake import Lake, Row
+
+_SHARED = ("source", "model", "budget_usd", "verify", "verify_timeout_s", "image", "environment",
+           "network", "token_block")  # fmt: skip
+"""Settings of a pipeline that its steps have, too."""
+
+
+def request_of_run(pipeline: Pipeline, run: str) -> Request:
+    """Return the job that a run is as a whole."""
+    content = {name: getattr(pipeline, name) for name in (*_SHARED, "ref", "publish", "approve")}
+    return Request(**content, arms=pipeline.arms, task=pipeline.statement, id=run)
+
+
+def request_of_step(
+    pipeline: Pipeline, step: PipelineStep, run: str, task: str, base: str
+) -> Request:
+    """Return the job of a step, which begins at a commit in the mirror."""
+    content = {name: getattr(pipeline, name) for name in _SHARED}
+    arms = [arm for arm in pipeline.arms if step.arm in (None, arm.name)]
+    return Request(**content, arms=arms, task=task, ref=base, id=step_id(run, step.name))
+
+
+def step_id(run: str, name: str) -> str:
+    """Return the id of the job of a step."""
+    return canonical_digest([run, name])[:10]
+
+
+def pipeline_of(row: Row) -> Pipeline:
+    """Return the definition of a run."""
+    return parse(json.loads(row["pipeline"]), f"run {row['job_id']}")
+
+
+def steps_of(lake: Lake, pipeline: Pipeline, run: str) -> dict[str, Row]:
+    """Return the rows of the steps of a run that have begun, by name."""
+    found = {step.name: rows.read(lake, step_id(run, step.name)) for step in pipeline.steps}
+    return {name: row for name, row in found.items() if row is not None}
+
+
+def listed(lake: Lake, name: str | None = None) -> list[Row]:
+    """Return the rows of all runs, the latest first, or those of one pipeline."""
+    runs = [row for row in rows.listed(lake) if row["pipeline"] is not None]
+    return [row for row in runs if name is None or pipeline_of(row).name == name]
+
+
+def found(lake: Lake, beginning: str) -> Row:
+    """Return the row of the run whose id begins with a text.
+
+    Raises:
+        UsageError: there is no such run, or there are several.
+    """
+    row = rows.found(lake, beginning)
+    if row["pipeline"] is None:
+        raise UsageError(f"job {row['job_id']} is no run of a pipeline: see `durabench job show`")
+    return row
+
+
+def outputs(row: Row, attempt: Row | None) -> dict[str, str | None]:
+    """Return the outputs of a step, by key. Those of a step that failed are missing."""
+    if row["state"] != "done":
+        return {}
+    files = [path for path, _, _ in changed_files(row["patch"])]
+    return {
+        "summary": attempt["detail"] if attempt else None,
+        "patch": make_readable(row["patch"]),
+        "files": "\n".join(files),
+        "verdict": row["verdict"],
+        "reason": row["reason"],
+        "arm": row["arm"],
+        "commit": row["commit"],
+        "job": row["job_id"],
+    }
+
+
+def in_short(
+    pipeline: Pipeline,
+    steps: Mapping[str, Row],
+    states: Mapping[str, str],
+    details: Mapping[str, str],
+) -> Sequence[dict[str, Any]]:
+    """Return what a report says of each step, in order. `details` say why steps failed."""
+    return [
+        {
+            "name": step.name,
+            "state": states[step.name],
+            "verdict": row.get("verdict"),
+            "detail": details.get(step.name) or row.get("reason") or "",
+            "arm": row.get("arm"),
+            "cost_usd": row.get("cost_usd"),
+        }
+        for step in pipeline.ordered
+        for row in (steps.get(step.name, {}),)
+    ]
+
+
+def states(row: Row, lake: Lake) -> list[dict[str, Any]]:
+    """Return the steps of a run with their states, those that have not begun as `pending`."""
+    pipeline = pipeline_of(row)
+    begun = steps_of(lake, pipeline, row["job_id"])
+    known = json.loads(row["verification"] or "{}").get("steps") or []
+    ended = {step["name"]: step for step in known}
+    found = []
+    for step in pipeline.ordered:
+        mine = begun.get(step.name, {})
+        at_end = ended.get(step.name, {}) if row["state"] != "running" else {}
+        found.append(
+            {
+                "name": step.name,
+                "depends_on": step.depends_on,
+                "state": at_end.get("state") or mine.get("state") or "pending",
+                "detail": at_end.get("detail") or mine.get("detail") or "",
+                "verdict": mine.get("verdict"),
+                "arm": mine.get("arm"),
+                "cost_usd": mine.get("cost_usd"),
+                "job": mine.get("job_id"),
+            }
+        )
+    return found

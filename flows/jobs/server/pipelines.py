@@ -1,0 +1,153 @@
+"""Pipelines on a Prefect server: a definition is a deployment, and a run is a flow run.
+
+A deployed definition is a copy of the deployment `pipeline/pipeline` with its own name and
+parameters, so that it runs on the same work pool.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterTags,
+    FlowFilter,
+    FlowFilterName,
+)
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.client.schemas.schedules import CronSchedule
+
+from flows.errors import UsageError
+from flows.jobs.pipelines.definition import Pipeline, parse
+from flows.server.deployments import find_deployment
+from flows.server.settings import JOB_TAG
+from flows.server.setup import reach_server
+
+FLOW = "pipeline"
+TAG = "durabench-pipeline"
+"""The tag of deployed definitions."""
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A definition on the server."""
+
+    id: UUID
+    name: str
+    definition: Any
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """Return the parsed definition.
+
+        Raises:
+            UsageError: another version deployed it, and this one cannot read it.
+        """
+        return parse(self.definition, f"pipeline {self.name}")
+
+    @property
+    def problem(self) -> str | None:
+        """Return why this version cannot read the definition, or None."""
+        try:
+            _ = self.pipeline
+        except UsageError as error:
+            return str(error)
+        return None
+
+
+async def deploy(pipeline: Pipeline) -> UUID:
+    """Create the deployment of a definition, or replace it. Return its id.
+
+    Raises:
+        UsageError: no server is configured, or the flows are not deployed on a work pool.
+        InfrastructureError: the server does not answer.
+    """
+    await reach_server("pipeline deploy")
+    if pipeline.name == FLOW:
+        raise UsageError(f"the name {FLOW} is taken: name the pipeline otherwise")
+    async with get_client() as client:
+        model = await _model(client)
+        timing = pipeline.schedule
+        schedules = [CronSchedule(cron=timing.cron, timezone=timing.timezone)] if timing else []
+        return await client.create_deployment(
+            flow_id=model.flow_id,
+            name=pipeline.name,
+            description=pipeline.title or f"Pipeline {pipeline.name} on {pipeline.source}.",
+            tags=[JOB_TAG, TAG],
+            parameters={**model.parameters, "definition": pipeline.model_dump(mode="json")},
+            schedules=[DeploymentScheduleCreate(schedule=each, active=True) for each in schedules],
+            work_pool_name=model.work_pool_name,
+            work_queue_name=model.work_queue_name,
+            path=model.path,
+            entrypoint=model.entrypoint,
+            pull_steps=model.pull_steps,
+            job_variables=model.job_variables,
+            parameter_openapi_schema=model.parameter_openapi_schema,
+            enforce_parameter_schema=True,
+        )
+
+
+async def _model(client: PrefectClient) -> DeploymentResponse:
+    """Return the deployment that definitions are copies of.
+
+    Raises:
+        UsageError: there is none, or it has no work pool.
+    """
+    found = await find_deployment(client, f"{FLOW}/{FLOW}")
+    if found is None or not found.work_pool_name:
+        raise UsageError(
+            f"the server has no deployment {FLOW}/{FLOW} on a work pool: run `durabench setup` and "
+            "`prefect deploy --all` in a clone first"
+        )
+    return found
+
+
+async def order(name: str) -> UUID:
+    """Order a run of a deployed definition. Return the id of its flow run.
+
+    Raises:
+        UsageError: no server is configured, or it has no such pipeline.
+        InfrastructureError: the server does not answer.
+    """
+    await reach_server("pipeline run")
+    async with get_client() as client:
+        run = await client.create_flow_run_from_deployment((await _named(client, name)).id)
+        return run.id
+
+
+async def delete(name: str) -> None:
+    """Delete a deployed definition.
+
+    Raises:
+        UsageError: no server is configured, or it has no such pipeline.
+        InfrastructureError: the server does not answer.
+    """
+    await reach_server("pipeline delete")
+    async with get_client() as client:
+        await client.delete_deployment((await _named(client, name)).id)
+
+
+async def deployed() -> list[Deployed]:
+    """Return the deployed definitions of the configured server, by name."""
+    async with get_client() as client:
+        found = await client.read_deployments(
+            flow_filter=FlowFilter(name=FlowFilterName(any_=[FLOW])),
+            deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])),
+        )
+    return [
+        Deployed(each.id, each.name, each.parameters["definition"])
+        for each in sorted(found, key=lambda each: each.name)
+    ]
+
+
+async def _named(client: PrefectClient, name: str) -> DeploymentResponse:
+    found = await find_deployment(client, f"{FLOW}/{name}")
+    if found is None or TAG not in found.tags:
+        raise UsageError(
+            f"there is no file, deployed pipeline or run {name!r}: see `durabench pipeline runs`, "
+            "or deploy it with `durabench pipeline deploy FILE`"
+        )
+    return found

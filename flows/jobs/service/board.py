@@ -1,0 +1,307 @@
+"""The state of jobs, from their rows in the lake and their flow runs in Prefect."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.exceptions import PrefectHTTPStatusError
+
+from agent.errors import one_line
+from agent.timings import timings
+from flows.jobs import rows
+from flows.jobs.server import job_runs, pipeline_runs
+from flows.jobs.server.pipelines import Deployed
+from flows.jobs.service.problems import Problem, not_found
+from flows.storage.lake import Lake, Row
+from flows.storage.shared_rows import SharedRows
+
+T = TypeVar("T")
+
+_FROM_ROW = (
+    *("source", "repo", "title", "revises", "verdict", "reason", "arm", "branch", "commit"),
+    *("pull_request", "cost_usd", "billed_usd", "input_tokens", "output_tokens"),
+)
+_COLUMNS = (
+    *_FROM_ROW,
+    *("job_id", "state", "detail", "flow_run_id", "submitted_at", "updated_at"),
+    *("pipeline", "run", "step"),
+)
+
+_STATES = {
+    StateType.SCHEDULED: "scheduled",
+    StateType.PENDING: "scheduled",
+    StateType.RUNNING: "running",
+    StateType.PAUSED: "waiting",
+    StateType.CANCELLING: "cancelled",
+    StateType.CANCELLED: "cancelled",
+    StateType.FAILED: "failed",
+    StateType.CRASHED: "crashed",
+    StateType.COMPLETED: "done",
+}
+_OTHER_LAKE = (
+    "the flow run has ended, and this lake has no row of the job: set DURABENCH_LAKE of the "
+    "service to that of the workers"
+)
+_RAISED = "Flow run encountered an exception: "
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """The state of one job."""
+
+    id: str
+    state: str
+    """scheduled, running, waiting (for approval), done, failed, cancelled or crashed."""
+    is_final: bool
+    """True if nothing more happens without another request."""
+    detail: str
+    """Why it is in this state; empty if nothing is to be said."""
+    source: str
+    repo: str | None
+    title: str | None
+    revises: str | None
+    verdict: str | None
+    reason: str | None
+    arm: str | None
+    branch: str | None
+    commit: str | None
+    pull_request: str | None
+    cost_usd: float | None
+    """None while it is unknown."""
+    billed_usd: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    submitted_at: datetime
+    updated_at: datetime
+    flow_run_id: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the status as JSON, with times in ISO 8601."""
+        times = {
+            name: getattr(self, name).isoformat(timespec="milliseconds")
+            for name in ("submitted_at", "updated_at")
+        }
+        return {**asdict(self), **times}
+
+
+class Board:
+    """The jobs and the runs of pipelines of a lake and of a Prefect server."""
+
+    def __init__(self, lake: Lake, client: PrefectClient) -> None:
+        self._lake, self._client = lake, client
+        self._rows = SharedRows(lake, "jobs", _COLUMNS)
+
+    async def warm(self) -> None:
+        """Read the rows of all jobs, so that the first page need not wait for them."""
+        await asyncio.to_thread(self._rows.read)
+
+    async def listed(self) -> list[JobStatus]:
+        """Return all jobs, the latest first. Steps of pipelines are not among them.
+
+        Raises:
+            Problem: the Prefect server does not answer.
+        """
+        read, runs = await asyncio.gather(
+            asyncio.to_thread(self._rows.read), asked(job_runs.unfinished(self._client))
+        )
+        jobs = [row for row in read if not row.get("pipeline") and not row.get("run")]
+        return _merged(jobs, runs)
+
+    async def runs(self, deployed: Deployed) -> list[JobStatus]:
+        """Return the runs of a pipeline, the latest first.
+
+        Raises:
+            Problem: the Prefect server does not answer.
+        """
+        read, runs = await asyncio.gather(
+            asyncio.to_thread(self._rows.read),
+            asked(pipeline_runs.of_deployment(self._client, deployed.id)),
+        )
+        name = deployed.name
+        own = [row for row in read if row.get("pipeline") and _name_of(row) == name]
+        return _merged(own, runs)
+
+    async def status(self, job_id: str) -> JobStatus:
+        """Return one job, named by its id or by that of its flow run.
+
+        Raises:
+            Problem: there is no such job, or the Prefect server does not answer.
+        """
+        job_id = await self.identified(job_id)
+        found = (await self.statuses([job_id])).get(job_id)
+        if found is None:
+            raise not_found(f"job {job_id!r}")
+        return found
+
+    async def statuses(self, job_ids: Collection[str]) -> dict[str, JobStatus]:
+        """Return those of these jobs and runs that exist, by id.
+
+        Raises:
+            Problem: the Prefect server does not answer.
+        """
+        read = await asyncio.to_thread(self._read, job_ids)
+        whole = [row for row in read.values() if row.get("pipeline")]
+        steps = {name: row for name, row in read.items() if row.get("run")}
+        jobs = [name for name in job_ids if name not in steps]
+        names = [pipeline_runs.name_of(_name_of(row), row["job_id"]) for row in whole]
+        own, those, above = await asyncio.gather(
+            asked(job_runs.latest(self._client, jobs)),
+            asked(pipeline_runs.latest(self._client, names)),
+            asked(pipeline_runs.with_ids(self._client, _flow_runs(steps.values()))),
+        )
+        runs: dict[str, FlowRun | None] = {**own, **those}
+        for name, row in steps.items():
+            run = above.get(row["run"])
+            # An open run says nothing about one of its steps.
+            runs[name] = None if _is_open(run) else run
+        return {each: _status(each, read.get(each), runs.get(each)) for each in {*read, *runs}}
+
+    async def run(self, given: str) -> JobStatus:
+        """Return a run of a pipeline, named by its id or by that of its flow run.
+
+        Raises:
+            Problem: there is no such run, or the Prefect server does not answer.
+        """
+        if given in (known := await self.statuses([given])):
+            return known[given]
+        waiting = await asked(pipeline_runs.unfinished(self._client))
+        for run_id, run in waiting.items():
+            if given in (run_id, str(run.id)):
+                row = await asyncio.to_thread(self._read, [run_id])
+                return _status(run_id, row.get(run_id), run)
+        raise not_found(f"run {given!r}")
+
+    async def ordered(self, run: FlowRun) -> JobStatus:
+        """Return the job of a flow run that was ordered just now, without asking for it again."""
+        job_id = job_runs.job_of(run)
+        read = await asyncio.to_thread(self._read, [job_id])
+        return _status(job_id, read.get(job_id), run)
+
+    async def identified(self, given: str) -> str:
+        """Return the id of a job that is named by it, or by the id of its flow run.
+
+        Raises:
+            Problem: there is no such flow run.
+        """
+        try:
+            run_id = UUID(given) if "-" in given else None
+        except ValueError:
+            raise not_found(f"job {given!r}") from None
+        if run_id is None:
+            return given
+        run = await asked(job_runs.found(self._client, run_id))
+        if run is None:
+            raise not_found(f"job {given!r}")
+        return job_runs.job_of(run)
+
+    async def row(self, job_id: str) -> Row | None:
+        """Return the whole row of a job, or None if it has none so far."""
+        if not job_id.isalnum():
+            return None
+        return await asyncio.to_thread(rows.read, self._lake, job_id)
+
+    def _read(self, job_ids: Iterable[str]) -> dict[str, Row]:
+        found = {}
+        for job_id in job_ids:
+            row = self._lake.read_shared("jobs", job_id, _COLUMNS) if job_id.isalnum() else None
+            if row is not None:
+                found[job_id] = row
+        return found
+
+
+async def asked(question: Awaitable[T]) -> T:
+    """Return the answer of the Prefect server to a request of its client.
+
+    Raises:
+        Problem: there is none in time, or it is an error.
+    """
+    try:
+        async with asyncio.timeout(timings().service_answer_s):
+            return await question
+    except (TimeoutError, httpx.TransportError) as error:
+        raise Problem(
+            503, f"the Prefect server does not answer ({one_line(error)}): try again"
+        ) from error
+    except PrefectHTTPStatusError as error:
+        status = error.response.status_code
+        is_theirs = status >= 500
+        said = " ".join(error.response.text.split())[:500]
+        raise Problem(
+            503 if is_theirs else 422, f"the Prefect server refuses it ({status}): {said}"
+        ) from error
+
+
+def _merged(read: list[Row], runs: Mapping[str, FlowRun]) -> list[JobStatus]:
+    by_id = {str(row["job_id"]): row for row in read}
+    shown = [_status(each, by_id.get(each), runs.get(each)) for each in {**by_id, **runs}]
+    return sorted(shown, key=lambda job: job.submitted_at, reverse=True)
+
+
+def _flow_runs(read: Iterable[Row]) -> set[UUID]:
+    return {UUID(row["flow_run_id"]) for row in read if row["flow_run_id"]}
+
+
+def _name_of(row: Row) -> str:
+    return str(json.loads(row["pipeline"])["name"])
+
+
+def _is_open(run: FlowRun | None) -> bool:
+    return run is not None and run.state_type in job_runs.OPEN
+
+
+def _status(job_id: str, row: Row | None, run: FlowRun | None) -> JobStatus:
+    state, detail = _state(row, run)
+    is_open = _is_open(run)
+    known = row or _asked_for(run)
+    fields: dict[str, Any] = {name: known.get(name) for name in _FROM_ROW}
+    created = (run.created if run else None) or datetime.now(UTC)
+    return JobStatus(
+        id=job_id,
+        state=state,
+        is_final=not is_open and state not in ("running", "waiting", "scheduled"),
+        detail=" ".join(detail.split())[:1000],
+        submitted_at=row["submitted_at"] if row else created,
+        updated_at=row["updated_at"] if row else (run.updated if run else None) or created,
+        flow_run_id=str(run.id) if run else row["flow_run_id"] if row else None,
+        **fields | {"source": known.get("source") or ""},
+    )
+
+
+def _state(row: Row | None, run: FlowRun | None) -> tuple[str, str]:
+    """Return the state of a job and its reason.
+
+    An open flow run says where the job is. Otherwise its row does, unless the run that wrote it
+    ended without another one.
+    """
+    by_run = _STATES.get(run.state_type, "scheduled") if run and run.state_type else "scheduled"
+    if run is not None and run.state_type in job_runs.OPEN:
+        return by_run, row["detail"] if row and by_run == "waiting" else ""
+    if row is not None and (row["state"] != "running" or run is None):
+        return str(row["state"]), str(row["detail"])
+    said = (run.state.message or "") if run and run.state else ""
+    if row is not None:
+        return by_run, row["detail"] or said
+    return by_run, _OTHER_LAKE if by_run == "done" else said.removeprefix(_RAISED)
+
+
+def _asked_for(run: FlowRun | None) -> dict[str, Any]:
+    """Return what is known of a job or of a run before its row: what was asked for."""
+    parameters = run.parameters if run else {}
+    asked_for = parameters.get("request") or parameters.get("definition")
+    if not isinstance(asked_for, dict):
+        return {}
+    text = asked_for.get("task") or asked_for.get("title") or asked_for.get("name") or ""
+    first = (str(text).strip().splitlines() or [""])[0]
+    return {
+        "source": asked_for.get("source"),
+        "repo": asked_for.get("source"),
+        "title": " ".join(first.split())[:200] or asked_for.get("source"),
+        "revises": asked_for.get("revises"),
+    }

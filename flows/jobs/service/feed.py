@@ -1,0 +1,217 @@
+"""The steps of jobs while they work, read once for all who watch.
+
+A watcher gets every step of its job from the beginning, in the order in which results arrived, so
+that it may come back at any time. Each step has a key by which a client leaves out what it has.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.errors import InfrastructureError
+from agent.journal import RecordedStep
+from agent.journal.watching import Watched
+from agent.session.steps import from_record
+from agent.timings import timings
+from flows.display.steps import of_step
+from flows.errors import UsageError
+from flows.jobs.chats.asking import asking_of
+from flows.jobs.service.board import Board, JobStatus
+from flows.jobs.service.problems import Problem
+from flows.storage.job_names import experiment_of
+from flows.storage.journals import existing_journal
+from flows.storage.lake import Lake
+from flows.storage.steps import filed
+from reports.steps import StepView
+
+MOST_WATCHERS = 500
+MOST_CHARACTERS = 4_000
+"""Characters of the input and of the output of a step that a watcher gets."""
+
+Event = dict[str, Any]
+_Known = set[tuple[str, int]]
+
+_log = logging.getLogger("durabench.service")
+
+
+@dataclass
+class _Job:
+    """The known state of a watched job."""
+
+    status: JobStatus
+    asks: list[Event] = field(default_factory=list)
+    """The attempts that wait for a person."""
+    steps: list[Event] = field(default_factory=list)
+    known: dict[str, _Known] = field(default_factory=dict)
+    """Steps of each attempt that are among `steps`."""
+    is_over: bool = False
+    """True if the job is final and its last steps were read."""
+    watchers: int = 0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self) -> None:
+        """Wake all waiters for a change."""
+        before, self.changed = self.changed, asyncio.Event()
+        before.set()
+
+
+class Feed:
+    """Reads the journal and the states of jobs as long as a socket is open."""
+
+    def __init__(self, lake: Lake, board: Board) -> None:
+        self._lake, self._board = lake, board
+        self._jobs: dict[str, _Job] = {}
+        self._reading: list[asyncio.Task[None]] = []
+
+    async def events(self, known: JobStatus) -> AsyncGenerator[Event, None]:
+        """Yield the status, the steps and the end of a job as they happen.
+
+        `known` is the status so far, which comes first.
+
+        Raises:
+            Problem: too many watch already.
+        """
+        job = self._join(known)
+        try:
+            sent, shown = 0, None
+            while True:
+                changed, is_over = job.changed, job.is_over
+                status, asks = job.status, job.asks
+                if (status, asks) != shown:
+                    shown = (status, asks)
+                    yield {"type": "status", "job": status.as_json(), "asks": asks}
+                while sent < len(job.steps):
+                    sent += 1
+                    yield job.steps[sent - 1]
+                if is_over:
+                    yield {"type": "end", "state": status.state}
+                    return
+                await changed.wait()
+        finally:
+            self._leave(known.id, job)
+
+    async def close(self) -> None:
+        """Stop reading."""
+        for task in self._reading:
+            task.cancel()
+        for task in self._reading:
+            with suppress(asyncio.CancelledError):
+                await task
+
+    def _join(self, known: JobStatus) -> _Job:
+        if sum(job.watchers for job in self._jobs.values()) >= MOST_WATCHERS:
+            raise Problem(503, f"{MOST_WATCHERS} watch already: try again later")
+        job = self._jobs.setdefault(known.id, _Job(known))
+        job.watchers += 1
+        if not self._reading:
+            self._reading = [
+                asyncio.create_task(self._repeated(self._read_steps, "service_poll_s")),
+                asyncio.create_task(self._repeated(self._read_states, "service_status_s")),
+            ]
+        return job
+
+    def _leave(self, job_id: str, job: _Job) -> None:
+        job.watchers -= 1
+        if not job.watchers:
+            self._jobs.pop(job_id, None)
+        if not self._jobs:
+            for task in self._reading:
+                task.cancel()
+            self._reading = []
+
+    async def _repeated(self, work: Callable[[], Awaitable[None]], interval: str) -> None:
+        while True:
+            try:
+                await work()
+            except (Problem, InfrastructureError, UsageError) as error:
+                _log.warning("%s", error)  # it may come back, and watchers stay
+            except Exception:
+                _log.exception("the steps of jobs cannot be read")
+            await asyncio.sleep(getattr(timings(), interval))
+
+    async def _read_states(self) -> None:
+        found = await self._board.statuses(list(self._jobs))
+        waiting = await asyncio.to_thread(asking_of, self._lake, found.keys())
+        for job_id, status in found.items():
+            job = self._jobs.get(job_id)
+            asks = [] if status.is_final else [each.as_json() for each in waiting[job_id]]
+            if job is not None and (job.status, job.asks) != (status, asks):
+                job.status, job.asks = status, asks
+                job.tell()
+
+    async def _read_steps(self) -> None:
+        """Read new steps. A job whose state was final before that is over."""
+        final = [job for job in self._jobs.values() if job.status.is_final]
+        jobs = {experiment_of(job_id): job for job_id, job in self._jobs.items()}
+        for watched in await asyncio.to_thread(self._watched, list(jobs)):
+            job = jobs[watched.attempt.experiment]
+            known = job.known.setdefault(watched.attempt.attempt_id, set())
+            if watched.steps > len(known):
+                await self._read_attempt(job, watched, known)
+        for job in final:
+            if not job.is_over:
+                job.is_over = True
+                job.tell()
+
+    def _watched(self, experiments: list[str]) -> list[Watched]:
+        journal = existing_journal(self._lake)
+        return journal.watching.attempts(experiments) if journal else []
+
+    async def _read_attempt(self, job: _Job, watched: Watched, known: _Known) -> None:
+        new = await asyncio.to_thread(self._new, watched.attempt.attempt_id, frozenset(known))
+        for recorded in new:
+            known.add((recorded.scope, recorded.seq))
+            job.steps.append(_event(watched, recorded))
+        if new:
+            job.tell()
+
+    def _new(self, attempt_id: str, known: frozenset[tuple[str, int]]) -> list[RecordedStep]:
+        journal = existing_journal(self._lake)
+        return journal.watching.new_steps(attempt_id, known) if journal else []
+
+
+def read_steps(lake: Lake, job_id: str) -> list[Event]:
+    """Return the steps of a job so far, of all attempts, in the order in which they began.
+
+    Pruned steps are read from the lake.
+    """
+    journal = existing_journal(lake)
+    found = []
+    for watched in journal.watching.attempts([experiment_of(job_id)]) if journal else []:
+        new = journal.watching.new_steps(watched.attempt.attempt_id, ()) if journal else []
+        if new:
+            found += [_event(watched, recorded) for recorded in new]
+        else:
+            own = filed(lake, watched.attempt.attempt_id)
+            found += [_of_view(watched, step) for step in own]
+    return sorted(found, key=lambda event: event["at"] or "")
+
+
+def _event(watched: Watched, recorded: RecordedStep) -> Event:
+    return _of_view(watched, of_step(from_record(recorded)))
+
+
+def _of_view(watched: Watched, step: StepView) -> Event:
+    spent = step.spent
+    return {
+        "type": "step",
+        "key": f"{watched.attempt.attempt_id}/{step.origin.place}",
+        "attempt": watched.attempt.attempt_id,
+        "arm": watched.attempt.arm,
+        "place": step.origin.place,
+        "kind": step.origin.kind,
+        "name": step.name,
+        "did": step.did,
+        "outcome": step.outcome,
+        "facts": "; ".join(step.facts),
+        "at": step.origin.at.isoformat(timespec="milliseconds") if step.origin.at else None,
+        "duration_s": step.origin.duration_s,
+        "cost_usd": spent.cost_usd if spent else None if step.origin.kind == "model" else 0.0,
+        "input_tokens": spent.input_tokens if spent else None,
+        "output_tokens": spent.output_tokens if spent else None,
+        "asked": step.asked[:MOST_CHARACTERS],
+        "result": step.result[:MOST_CHARACTERS],
+    }

@@ -1,0 +1,274 @@
+"""`durabench chat`, `send`, `end`, `approve` and `history` at the command line."""
+
+import asyncio
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from agent.journal import Attempt, InboxMessage, Journal
+from agent.journal.holding import worker
+from eval import instances
+from flows.cli.app import app
+from flows.experiments.workspaces import CACHE_VARIABLE
+from flows.jobs.cli import prompting
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
+from tests.servers import openai_server
+from tests.walkthrough.one_attempt import make_repository
+
+INSTANCE = instances.load(instances.BUNDLED)[0].instance_id
+LIMIT = 100_000
+"""Bytes of the longest message."""
+
+
+def answer(text: str) -> str:
+    return text
+
+
+def write(path: str) -> dict[str, Any]:
+    return {"calls": [{"tool": "write", "arguments": {"path": path, "content": "hello\n"}}]}
+
+
+def calling(name: str, **arguments: Any) -> openai_server.Reply:
+    """Return an answer that calls a tool."""
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    calls = [{"id": "call_1", "type": "function", "function": function}]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    return openai_server.completion(message, finish_reason="tool_calls")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """Write an experiment with an arm that asks what to do, and does it. Return its path."""
+    replies = [answer("What shall I do?"), write("notes.txt"), answer("It is written.")]
+    arm = {
+        "name": "talk",
+        "agent": "loop",
+        "model": {"provider": "scripted", "replies": replies},
+        "options": {"interactive": True, "capabilities": ["files"]},
+    }
+    path = tmp_path / "arms.yaml"
+    path.write_text(yaml.safe_dump({"name": "arms", "arms": [arm]}))
+    return str(path)
+
+
+def said(*command: str, typed: str = "") -> tuple[int, str]:
+    """Run a command. Return its exit code and all that it printed."""
+    done = CliRunner().invoke(app, list(command), input=typed, env={"COLUMNS": "200"})
+    return done.exit_code, done.output
+
+
+def chat_id(lake_path: str) -> str:
+    """Return the id of the only attempt of a lake."""
+    [attempt] = open_journal(Lake.existing(lake_path)).find("")
+    return attempt.attempt_id
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("prefect")
+def test_a_chat_is_left_continued_and_ended(file: str, lake_path: str) -> None:
+    """It keeps what was said, answers each message once, and submits its change at the end."""
+    lake = ("--lake", lake_path)
+    begun = ("--instance", INSTANCE, "-x", file, "-e", "host")
+    code, output = said("chat", *begun, *lake)
+    assert code == 0, output
+    assert output.count("What shall I do?") == 2  # as a step, and as what it says
+    attempt = chat_id(lake_path)
+    assert f"durabench chat {attempt[:12]}" in output
+
+    code, output = said("send", attempt[:12], "Write notes.", "--id", "first", *lake)
+    assert (code, "no worker has it" in output) == (0, True)
+    typed = "/cost\n/history --all\n/tree\n/scenarios\n/scenario retry\n/nothing\n/end\n"
+    code, output = said("chat", attempt[:12], *lake, typed=typed)
+    assert code == 0, output
+    for part in (
+        "(not read yet):\nWrite notes.",
+        "tool    write content=hello",
+        "It is written.",
+        "$0.0000 for 3 calls",
+        "cancel: The operator stops",
+        "submitted (it answered in the end)",
+        "there is no /nothing: type one of /scenarios",
+        "[ended] submitted (It is written.)",
+    ):
+        assert part in output, part
+
+    code, output = said("history", attempt[:12], "--all", *lake)
+    lines = [line for line in output.splitlines() if not line.endswith(":")]
+    assert (code, lines[0], lines[1]) == (0, "What shall I do?", "Write notes.")
+    assert lines[-2:] == ["[end]", "[ended] submitted (It is written.)"]
+    journal = open_journal(Lake.existing(lake_path))
+    assert journal.account(attempt).calls_billed == 3
+    code, output = said("chat", attempt[:12], *lake)
+    assert (code, "[ended] attempt" in output) == (2, True)
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(3)
+@pytest.mark.usefixtures("prefect")
+def test_a_message_is_answered_without_a_terminal(file: str, lake_path: str) -> None:
+    """With --wait and no server, the command carries the attempt on, and prints the answer."""
+    lake = ("--lake", lake_path)
+    said("chat", "--instance", INSTANCE, "-x", file, "-e", "host", *lake)
+    attempt = chat_id(lake_path)
+    code, output = said("send", attempt, "Write notes.", "--wait", *lake)
+    assert (code, output.splitlines()[-1]) == (0, "It is written.")
+    code, output = said("end", attempt, "thank you", "--wait", *lake)
+    assert (code, output.splitlines()[-1]) == (0, "[ended] submitted (It is written.)")
+    row = Lake.existing(lake_path).rows("attempts", "*")[0]
+    assert row["outcome"] == "submitted"
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(3)
+@pytest.mark.usefixtures("prefect")
+def test_a_chat_about_a_repository_is_a_job(
+    tmp_path: Path, lake_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers are printed while they are generated, and the change is the patch of the job."""
+    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    make_repository(tmp_path / "demo")
+    replies = [
+        calling("write", path="new.txt", content="hello\n"),
+        openai_server.text("Two files."),
+    ]
+    lake = ("--lake", lake_path)
+    with openai_server.OpenAIServer(replies) as server:
+        model = ("--model", "openai/gpt-4o", "--api-base", server.url)
+        about = ("--repo", str(tmp_path / "demo"), "-e", "host")
+        code, output = said("chat", *about, *model, *lake, typed="What is here?\n/end\n")
+        assert code == 0, output
+        assert [request["stream"] for request in server.requests] == [True, True]
+    assert "What is here?" in str(server.requests[0]["messages"])
+    assert output.count("Two files.") == 3  # streamed, as a step, and as the outcome
+    [job_id] = {path.stem for path in (Path(lake_path) / "jobs").iterdir()}
+    assert "+hello" in said("job", "show", job_id, "--patch", *lake)[1]
+    assert "done" in said("jobs", *lake)[1]
+
+
+@pytest.fixture
+def journal(lake_path: str) -> Journal:
+    """Return the journal of a lake with one attempt of each kind, none of which has a worker."""
+    journal = open_journal(Lake.open(lake_path))
+    for name, agent in (("aa1", "loop"), ("bb1", "mini"), ("cc1", "loop"), ("dd1", "loop")):
+        spec = json.dumps({"agent": agent, "model": None})
+        journal.start(Attempt(name, "e", "arm", "instance", 0, spec))
+    for name in ("cc1", "dd1"):
+        lease = journal.acquire(name, worker(), 60)
+        journal.end(lease, json.dumps({"status": "submitted", "detail": "", "patch": ""}))
+        journal.release(lease)
+    journal.retention.prune("dd1")
+    journal.inbox("aa1").send(InboxMessage("known", "say", "one", "ann"))
+    return journal
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (["send", "zz", "hello"], "there is no attempt 'zz'"),
+        (["send", "", "hello"], "there is no attempt ''"),
+        (["send", "bb1", "hello"], "only durable, loop and staged hear messages"),
+        (["send", "cc1", "hello"], "has ended"),
+        (["send", "dd1", "hello"], "its steps were pruned"),
+        (["send", "aa1", " "], "the message is empty"),
+        (["send", "aa1", "x" * (LIMIT + 1)], f"at most {LIMIT:,} are allowed"),
+        (["send", "aa1", "two", "--id", "known"], "was sent before with another text"),
+        (["end", "aa1", "one", "--id", "known"], "was sent before with another text"),
+        (["approve", "aa1"], "asks for no approval"),
+        (["approve", "aa1", "--reject"], "asks for no approval"),
+        (["approve", "aa1", "--revise", "x"], "asks for no approval"),
+        (["approve", "aa1", "--revise", " "], "the message is empty"),
+        (["approve", "aa1", "--reject", "--revise", "x"], "exclude each other"),
+        (["approve", "zz"], "there is no attempt 'zz'"),
+        (["approve", "bb1"], "only durable, loop and staged hear messages"),
+        (["approve", "cc1"], "has ended"),
+        (["approve", "dd1"], "its steps were pruned"),
+        (["end", "zz"], "there is no attempt 'zz'"),
+        (["end", "cc1"], "has ended"),
+        (["end", "dd1"], "its steps were pruned"),
+        (["history", "zz", "--all"], "there is no attempt 'zz'"),
+        (["history", "dd1"], "its steps were pruned"),
+        (["chat", "zz"], "there is no attempt 'zz'"),
+        (["chat", "cc1"], "[ended] attempt cc1 has ended: submitted"),
+        (["chat", "dd1"], "its steps were pruned"),
+        (["chat", "aa1", "--repo", "."], "keeps what it was begun with"),
+    ],
+)
+def test_what_cannot_be_sent_is_one_line(
+    command: list[str], line: str, journal: Journal, lake_path: str
+) -> None:
+    """The exit code is that of wrong usage, and nothing is sent."""
+    done = CliRunner().invoke(app, [*command, "--lake", lake_path])
+    assert done.exit_code == 2, done.output
+    assert line in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert [message.id for message in journal.inbox("aa1").read()] == ["known"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [("x" * 1_000_000, "1,000,000 bytes, and at most 100,000"), ("", "is empty"), ("\0", "NUL")],
+    ids=["1 MB", "empty", "NUL"],
+)
+def test_what_is_read_from_a_pipe_is_checked(
+    typed: str, line: str, journal: Journal, lake_path: str
+) -> None:
+    """A text that is longer than a command line can hold is refused as any other one."""
+    done = CliRunner().invoke(app, ["send", "aa1", "-", "--lake", lake_path], input=typed)
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1), done.output
+    assert line in done.stderr
+    assert len(journal.inbox("aa1").read()) == 1
+
+
+def test_sending_again_is_the_same_message(journal: Journal, lake_path: str) -> None:
+    """The same id and text add nothing."""
+    for _ in range(2):
+        code, output = said("send", "aa1", "one", "--id", "known", "--lake", lake_path)
+        assert (code, output) == (0, "sent; no worker has it: `durabench chat aa1` carries it on\n")
+    assert len(journal.inbox("aa1").read()) == 1
+
+
+def test_a_busy_attempt_says_so(journal: Journal, lake_path: str) -> None:
+    """The message is kept, and the line names the worker of the attempt."""
+    lease = journal.acquire("aa1", "machine/1-2", 60)
+    code, output = said("send", "aa1", "two", "--lake", lake_path)
+    assert (code, output.startswith("[busy] machine/1-2 works on it")) == (0, True)
+    journal.release(lease)
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (["--repo", ".", "--instance", "x", "--message", "y"], "and not both"),
+        (["--instance", "nothing"], "nothing"),
+        (["--repo", ".", "-m", "hello"], "needs a model"),
+        (["--repo", ".", "-m", " ", "--model", "openai/x"], "the first message is empty"),
+        (["--instance", INSTANCE, "--arm", "none"], "there is no arm 'none'"),
+    ],
+)
+def test_a_chat_that_cannot_begin_is_one_line(
+    command: list[str], line: str, lake_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code is that of wrong usage."""
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["chat", *command, "--lake", lake_path])
+    assert done.exit_code == 2, done.output
+    assert line in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_standard_input_is_read_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last line needs no end, and after it there is none."""
+
+    async def read() -> list[str | None]:
+        prompt = prompting.prompt()
+        return [await prompt.line() for _ in range(3)]
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("one\ntwo"))
+    assert asyncio.run(read()) == ["one", "two", None]

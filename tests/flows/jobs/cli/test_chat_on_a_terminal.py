@@ -1,0 +1,148 @@
+"""A chat on a real terminal: turns that are ended, killed processes, and commands."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flows.storage import journals
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
+from tests.flows.jobs.cli.test_chat import INSTANCE, answer, chat_id, said, write
+from tests.servers import openai_server
+from tests.servers.prefect_server import ROOT, PrefectServer, command_line
+from tests.terminal import CTRL_C, CTRL_D, ENTER, Terminal
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.full, pytest.mark.timeout(600)]
+
+SLOW_S = 20
+
+
+def slow(seconds: float) -> dict[str, Any]:
+    return {"calls": [{"tool": "slow", "arguments": {"seconds": seconds}}]}
+
+
+def chatting(
+    server: PrefectServer,
+    folder: Path,
+    *replies: Any,
+    attempt: str | None = None,
+    environment: str = "host",
+) -> Terminal:
+    """Return a terminal with a chat: a new one with scripted replies, or one to continue."""
+    arm = {
+        "name": "talk",
+        "agent": "loop",
+        "model": {"provider": "scripted", "replies": list(replies)},
+        "options": {"interactive": True, "capabilities": ["files", "faults"]},
+    }
+    file = folder / "arms.yaml"
+    if attempt is None:
+        file.write_text(yaml.safe_dump({"name": "arms", "arms": [arm]}))
+    new = ["--instance", INSTANCE, "-x", str(file), "-e", environment]
+    return on_terminal(server, folder, *([attempt] if attempt else new))
+
+
+def on_terminal(server: PrefectServer, folder: Path, *arguments: str) -> Terminal:
+    """Return a terminal with `durabench chat`."""
+    given = {**server.environment, "DURABENCH_LAKE": str(folder / "lake")}
+    return Terminal(command_line("durabench", "chat", *arguments), given, ROOT)
+
+
+def texts(attempt: str, lake_path: str) -> list[str]:
+    """Return what was said, without times and names."""
+    printed = said("history", attempt, "--lake", lake_path)[1]
+    return [line for line in printed.splitlines() if not line.endswith(":")]
+
+
+@pytest.fixture
+def lake_path(tmp_path: Path) -> str:
+    return str(tmp_path / "lake")
+
+
+def test_ctrl_c_ends_the_turn_and_not_the_chat(
+    prefect_server: PrefectServer, tmp_path: Path, lake_path: str
+) -> None:
+    """A tool at work is cut off for good, the next message continues, and Ctrl-D leaves."""
+    replies = [slow(600), write("notes.txt"), answer("It is written.")]
+    with chatting(prefect_server, tmp_path, *replies) as terminal:
+        terminal.until("slow 600")
+        terminal.type(CTRL_C)
+        terminal.until("the turn has ended")
+        terminal.type(f"Leave it, write notes.{ENTER}")
+        terminal.until("It is written.", times=2)
+        terminal.type(CTRL_D)
+        assert terminal.ended() == 0
+        assert "continues it" in terminal.shown
+    attempt = chat_id(lake_path)
+    assert texts(attempt, lake_path) == ["Leave it, write notes.", "It is written.", "[waiting]"]
+    steps = open_journal(Lake.existing(lake_path)).steps(attempt)
+    cut = [step for step in steps if step.result and b"a person ended the turn" in step.result]
+    assert [step.kind for step in cut] == ["action"]
+    journals.forget()
+
+
+def test_a_killed_chat_continues_where_it_was(
+    prefect_server: PrefectServer, tmp_path: Path, lake_path: str
+) -> None:
+    """Killed in a turn, it answers each message once, and no call is bought twice."""
+    replies = [
+        slow(SLOW_S),
+        write("notes.txt"),
+        answer("It is written."),
+        answer("You are welcome."),
+    ]
+    with chatting(prefect_server, tmp_path, *replies) as terminal:
+        terminal.until(f"slow {SLOW_S}")
+        terminal.kill()
+    attempt = chat_id(lake_path)
+    with chatting(prefect_server, tmp_path, attempt=attempt) as terminal:
+        terminal.until("It is written.", times=2)
+        terminal.type(f"Thank you.{ENTER}")
+        terminal.until("You are welcome.", times=2)
+        terminal.type(f"/end{ENTER}")
+        terminal.until("[ended] submitted")
+        assert terminal.ended() == 0
+    assert texts(attempt, lake_path) == [
+        "It is written.",
+        "Thank you.",
+        "You are welcome.",
+        "[end]",
+        "[ended] submitted (You are welcome.)",
+    ]
+    journal = open_journal(Lake.existing(lake_path))
+    assert journal.account(attempt).calls_billed == len(replies)
+    journals.forget()
+
+
+def test_ctrl_c_cuts_off_a_model_call(
+    prefect_server: PrefectServer, tmp_path: Path, lake_path: str
+) -> None:
+    """The turn ends long before the answer. The call is booked as one that was lost, and the
+    next message is in the one that replaces it."""
+    server = prefect_server.apart(tmp_path / "here", OPENAI_API_KEY="throw-away")
+    replies = [
+        openai_server.slow(600, openai_server.text("Too late.")),
+        openai_server.text("Hello."),
+    ]
+    with openai_server.OpenAIServer(replies) as model:
+        named = ("--model", "openai/gpt-4o", "--api-base", model.url)
+        about = ("--instance", INSTANCE, "-e", "host")
+        with on_terminal(server, tmp_path, *about, *named) as terminal:
+            wait_until(lambda: len(model.requests) == 1, seconds=120)
+            terminal.type(CTRL_C)
+            terminal.until("the turn has ended", seconds=60)
+            terminal.type(f"Just say hello.{ENTER}")
+            terminal.until("Hello.", times=2)
+            terminal.type(CTRL_D)
+            assert terminal.ended() == 0
+        assert "Just say hello." in str(model.requests[1]["messages"])
+        assert len(model.requests) == 2
+    attempt = chat_id(lake_path)
+    assert texts(attempt, lake_path) == ["Just say hello.", "Hello.", "[waiting]"]
+    account = open_journal(Lake.existing(lake_path)).account(attempt)
+    assert (account.calls_billed, account.calls_credited) == (2, 1)
+    assert account.billed_usd > account.credited_usd > 0
+    journals.forget()

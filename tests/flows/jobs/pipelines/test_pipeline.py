@@ -1,0 +1,229 @@
+"""Steps on one repository become one draft pull request."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agent.errors import InfrastructureError
+from eval.types import Instance
+from flows.errors import GateFailed
+from flows.jobs import job, verification
+from flows.jobs.pipeline import pipeline as run_pipeline
+from flows.jobs.pipelines import runs
+from flows.storage.lake import Lake, Row
+from tests.flows.jobs.conftest import BREAK, NAME, REPAIR
+from tests.flows.jobs.pipelines.conftest import pipeline, step
+from tests.servers.forge import Forge
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(5)]
+
+ADD = "echo '# Notes' >NOTES.md"
+
+
+def states(lake_path: str, run: str) -> dict[str, str]:
+    """Return the states of the steps of a run."""
+    lake = Lake.existing(lake_path)
+    return {each["name"]: each["state"] for each in runs.states(row_of(lake_path, run), lake)}
+
+
+def row_of(lake_path: str, run: str) -> Row:
+    return runs.found(Lake.existing(lake_path), run)
+
+
+async def test_steps_build_on_each_other_and_become_one_pull_request(
+    forge: Forge, lake_path: str
+) -> None:
+    """Two steps at the same time feed a third one, which sees the changes and outputs of both."""
+    seen = "test -f NOTES.md && grep -q 'a + b' calc.py && cp NOTES.md SEEN.md; echo saw"
+    task = "After {{steps.add-notes.output.files}}: {{steps.Fix_it.output.verdict}}"
+    asked = pipeline(
+        step("Fix_it", REPAIR),
+        step("add-notes", ADD),
+        step("both", seen, "Fix_it", "add-notes", task=task),
+    )
+    base = forge.branches(NAME)["main"]
+    run = await run_pipeline(asked, lake_path)
+    row = row_of(lake_path, run)
+    assert (row["state"], row["verdict"]) == ("done", "verified")
+    assert set(states(lake_path, run).values()) == {"done"}
+    branch = f"durabench/a-release-{run}"
+    assert forge.branches(NAME) == {"main": base, branch: row["commit"]}
+    log = forge.git(NAME, "log", "--reverse", "--format=%s", f"main..{branch}").splitlines()
+    assert log == ["Do Fix_it.", "Do add-notes.", "After NOTES.md: verified"]
+    assert forge.git(NAME, "show", f"{branch}:SEEN.md") == "# Notes"
+    [pull] = forge.pulls[NAME]
+    assert (pull["draft"], pull["title"]) == (True, "A release")
+    assert "| add-notes | done | verified | add-notes |" in pull["body"]
+    assert row["cost_usd"] == 0
+
+
+async def test_the_first_row_of_a_run_or_step_says_what_it_is(
+    lake_path: str, forge: Forge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would count as a job until the next row, or for ever if the run was killed before that."""
+    written, write = list[Row](), Lake.write_shared
+
+    def noted(lake: Lake, table: str, unit: str, row: Row) -> None:
+        written.extend([row] * (table == "jobs"))
+        write(lake, table, unit, row)
+
+    monkeypatch.setattr(Lake, "write_shared", noted)
+    run = await run_pipeline(pipeline(step("notes", ADD)), lake_path)
+    first = {row["job_id"]: row for row in reversed(written)}
+    of_step = first.pop(runs.step_id(run, "notes"))
+    assert (of_step["run"], of_step["step"]) == (run, "notes")
+    assert [each.name for each in runs.pipeline_of(first.pop(run)).steps] == ["notes"]
+    assert not first
+
+
+async def test_steps_that_begin_together_verify_their_base_once(
+    lake_path: str, forge: Forge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests run once at each commit, however many steps begin there at the same time."""
+    commits, before = list[str](), verification.before
+
+    async def counted(instance: Instance, *others: Any) -> dict[str, Any]:
+        commits.append(instance.base_commit)
+        return await before(instance, *others)
+
+    monkeypatch.setattr(verification, "before", counted)
+    pair = [step(name, f"echo 1 >{name}.txt", "Fix_it") for name in ("c", "d")]
+    asked = pipeline(step("Fix_it", REPAIR), step("b", "echo 1 >b.txt"), *pair)
+    run = await run_pipeline(asked, lake_path)
+    assert set(states(lake_path, run).values()) == {"done"}
+    assert len(commits) == len({*commits}) == 2
+
+
+async def test_a_later_step_verifies_its_base_while_its_arm_works(
+    lake_path: str, forge: Forge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first step has shown that the tests can be run. Only it waits for that."""
+    begun, order = asyncio.Event(), list[str]()
+    before, solve = verification.before, job.solve_only
+
+    async def slow(instance: Instance, *others: Any) -> dict[str, Any]:
+        if order:
+            await asyncio.wait_for(begun.wait(), 60)
+        order.append("base")
+        return await before(instance, *others)
+
+    async def noted(*cell: Any, **options: Any) -> str:
+        if "arm" in order:
+            begun.set()
+        order.append("arm")
+        return await solve(*cell, **options)
+
+    monkeypatch.setattr(verification, "before", slow)
+    monkeypatch.setattr(job, "solve_only", noted)
+    asked = pipeline(step("Fix_it", REPAIR), step("b", "echo 1 >b.txt", "Fix_it"))
+    run = await run_pipeline(asked, lake_path)
+    assert set(states(lake_path, run).values()) == {"done"}
+    assert order == ["base", "arm", "arm", "base"]
+
+
+async def test_a_failing_step_that_may_fail_feeds_two_others(forge: Forge, lake_path: str) -> None:
+    """The others continue without its change, unless they need its output."""
+    needs = "Explain {{steps.may-fail.output.summary}}"
+    asked = pipeline(
+        step("may-fail", BREAK, on_failure="continue"),
+        step("left", REPAIR, "may-fail"),
+        step("right", ADD, "may-fail"),
+        step("needy", ADD, "may-fail", task=needs, on_failure="continue"),
+    )
+    run = await run_pipeline(asked, lake_path)
+    expected = {"may-fail": "failed", "left": "done", "right": "done", "needy": "failed"}
+    assert states(lake_path, run) == expected
+    branch = row_of(lake_path, run)["branch"]
+    assert forge.git(NAME, "show", f"{branch}:calc.py").endswith("a + b")
+    assert forge.git(NAME, "show", f"{branch}:NOTES.md") == "# Notes"
+    body = forge.pulls[NAME][0]["body"]
+    assert "step may-fail left no summary, which its task needs" in body
+    assert r"test\_zero fails and did not before" in body
+
+
+async def test_a_failing_step_stops_the_run(forge: Forge, lake_path: str) -> None:
+    """No further step begins, and nothing is published."""
+    asked = pipeline(step("first", BREAK), step("second", ADD, "first"))
+    with pytest.raises(GateFailed, match="step first failed: the best patch breaks tests"):
+        await run_pipeline(asked, lake_path, run="ab12cd34")
+    assert states(lake_path, "ab12cd34") == {"first": "failed", "second": "skipped"}
+    assert row_of(lake_path, "ab12cd34")["state"] == "failed"
+    assert list(forge.branches(NAME)) == ["main"]
+
+
+async def test_patches_that_do_not_fit_together_fail_the_step(forge: Forge, lake_path: str) -> None:
+    """The message names both steps."""
+    other = "sed -i 's/a - b/b + a/' calc.py"
+    asked = pipeline(step("one", REPAIR), step("two", other), step("three", ADD, "one", "two"))
+    with pytest.raises(GateFailed, match="step two does not fit together with that of one"):
+        await run_pipeline(asked, lake_path)
+
+
+async def test_the_whole_is_judged(forge: Forge, lake_path: str) -> None:
+    """Steps that pass alone and break tests together are not published."""
+    test = "printf 'from pathlib import Path\\n\\ndef test_no_notes():\\n" \
+        "    assert not Path(\"NOTES.md\").exists()\\n' >test_notes.py"  # fmt: skip
+    asked = pipeline(step("test", test), step("notes", ADD))
+    with pytest.raises(GateFailed, match="the steps together break tests"):
+        await run_pipeline(asked, lake_path)
+    assert list(forge.branches(NAME)) == ["main"]
+
+
+async def test_two_runs_at_once_are_two_results(forge: Forge, lake_path: str) -> None:
+    """Each has a branch and a pull request of its own."""
+    asked = pipeline(step("fix", REPAIR))
+    ids = await asyncio.gather(run_pipeline(asked, lake_path), run_pipeline(asked, lake_path))
+    assert len(set(ids)) == 2
+    assert len(forge.pulls[NAME]) == 2
+    assert len(forge.branches(NAME)) == 3
+
+
+async def test_a_run_that_was_cut_off_continues(forge: Forge, lake_path: str) -> None:
+    """The same attempts lead to one branch and one pull request."""
+    asked = pipeline(step("fix", REPAIR), step("notes", ADD, "fix"))
+    forge.fail_next = [f"POST /api/v3/repos/{NAME}/pulls"] * 9
+    with pytest.raises(InfrastructureError):
+        await run_pipeline(asked, lake_path, run="ab12cd34")
+    forge.fail_next.clear()
+    await run_pipeline(asked, lake_path, run="ab12cd34")
+    await run_pipeline(asked, lake_path, run="ab12cd34")
+    assert len(Lake.existing(lake_path).places("attempts", "*")) == 2
+    assert (len(forge.pulls[NAME]), len(forge.branches(NAME))) == (1, 2)
+
+
+async def test_a_step_waits_for_approval(forge: Forge, lake_path: str) -> None:
+    """Steps that depend on it wait, others continue, and approving buys nothing twice."""
+    asked = pipeline(
+        step("fix", REPAIR, approval=True), step("notes", ADD), step("after", "date >D", "fix")
+    )
+    run = await run_pipeline(asked, lake_path)
+    assert states(lake_path, run) == {"fix": "waiting", "notes": "done", "after": "skipped"}
+    assert row_of(lake_path, run)["state"] == "waiting"
+    assert forge.pulls[NAME] == []
+    await run_pipeline(asked, lake_path, run=run, approved_steps=["fix"])
+    assert set(states(lake_path, run).values()) == {"done"}
+    assert len(Lake.existing(lake_path).places("attempts", "*")) == 3
+    assert len(forge.pulls[NAME]) == 1
+
+
+@pytest.mark.docker
+async def test_a_later_step_keeps_what_the_image_installed(
+    forge: Forge, lake_path: str, docker_client: Any
+) -> None:
+    """Its image is that of the base with the commits of earlier steps in it."""
+    kept = "test -f /testbed/built.txt && cp /testbed/built.txt kept.md"
+    declared = '{"image": "durabench/base:bookworm", "postCreateCommand": "touch built.txt"}'
+    files = {".gitignore": "built.txt\n", ".devcontainer.json": declared}
+    forge.commit(NAME, files, "devcontainer")
+    asked = pipeline(
+        step("fix", REPAIR),
+        step("later", kept, "fix"),
+        environment="docker",
+    )
+    run = await run_pipeline(asked, lake_path)
+    images = {row["image"] for row in Lake.existing(lake_path).all_shared("jobs")}
+    for image in sorted(images, reverse=True):
+        docker_client.images.remove(image, force=True)
+    assert states(lake_path, run) == {"fix": "done", "later": "done"}
+    assert len(images) == 2

@@ -1,0 +1,196 @@
+"""Pipelines over HTTP: definitions are deployments, and runs have steps."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from flows.jobs import rows
+from flows.jobs.pipelines import runs
+from flows.jobs.pipelines.definition import Pipeline
+from flows.storage.lake import Lake
+from tests.flows.jobs.service.recording import DONE
+from tests.flows.jobs.service.test_service import page
+from tests.servers.prefect_server import PrefectServer
+from tests.servers.service import Service
+
+pytestmark = pytest.mark.sampled(5)
+
+STEPS = [
+    {"name": "fix-it", "task": "Fix it."},
+    {"name": "add_notes", "task": "Add notes.", "approval": True},
+    {
+        "name": "both",
+        "task": "Use {{steps.fix-it.output.files}} <now>.",
+        "depends_on": ["fix-it", "add_notes"],
+    },
+]
+
+
+def definition(**changes: Any) -> dict[str, Any]:
+    """Return a definition with a name of its own, as a client sends it."""
+    name = f"release-{uuid4().hex[:6]}"
+    known = {"name": name, "source": "octo/demo", "model": "openai/gpt-5", "arms": ["mini"]}
+    return {**known, "title": "A release", "steps": STEPS, **changes}
+
+
+@pytest.fixture
+def defined(server: Service) -> dict[str, Any]:
+    """Return a deployed definition."""
+    answer: dict[str, Any] = server.post("/pipelines", definition())
+    return answer
+
+
+def begun(lake: Path, defined: dict[str, Any], run: str) -> None:
+    """Write the rows of a run whose first step has ended, and whose second one waits."""
+    content = {name: value for name, value in defined.items() if name not in ("id", "layers")}
+    pipeline = Pipeline.model_validate(content)
+    store = Lake.existing(str(lake))
+    base = {"base_commit": "0" * 40, "base_branch": "main", "image": "", "statement": "s"}
+    known = {**base, "source": "https://forge.example/octo/demo.git", "repo": "octo/demo"}
+    whole = rows.new(runs.request_of_run(pipeline, run), **known, title="A release")
+    rows.update(store, whole, pipeline=pipeline.model_dump_json(), state="waiting",
+                verification=json.dumps({"steps": []}))  # fmt: skip
+    for step, changes in zip(
+        pipeline.ordered[:2], (DONE, {**DONE, "state": "waiting"}), strict=True
+    ):
+        request = runs.request_of_step(pipeline, step, run, step.task, "0" * 40)
+        row = rows.new(request, **known, title=step.task)
+        evidence = {"run": run, "step": step.name, "pull_request": None, "branch": None}
+        rows.update(store, row, **{**changes, **evidence})
+
+
+def test_a_definition_is_deployed_listed_and_deleted(server: Service) -> None:
+    """It is found by its name and by its id, with its layers."""
+    wanted = definition()
+    made = server.post("/pipelines", wanted)
+    assert made["layers"] == [["fix-it", "add_notes"], ["both"]]
+    for name in (made["id"], wanted["name"]):
+        assert server.get(f"/pipelines/{name}") == made
+    assert made in server.get("/pipelines")["pipelines"]
+    answer = server.client.delete(f"/pipelines/{made['id']}")
+    assert answer.json() == {"id": made["id"], "name": wanted["name"], "deleted": True}
+    assert server.refusal("GET", f"/pipelines/{made['id']}")[0] == 404
+
+
+def test_a_definition_of_another_version_hides_no_other(
+    server: Service, prefect_server: PrefectServer, defined: dict[str, Any]
+) -> None:
+    """The lists say why it cannot be read, a request for it is refused, and it can be deleted."""
+    old = server.post("/pipelines", definition())
+    content = {name: value for name, value in old.items() if name not in ("id", "layers")}
+    given = {"definition": {**content, "retired": True}}
+    unchecked = {"parameters": given, "enforce_parameter_schema": False}
+    prefect_server.patch(f"/deployments/{old['id']}", unchecked)
+    listed = {each["name"]: each for each in server.get("/pipelines")["pipelines"]}
+    assert listed[defined["name"]] == defined
+    assert listed[old["name"]]["problem"].startswith(f"pipeline {old['name']}: retired")
+    assert "retired" in page(server, "/ui/pipelines")
+    status, message = server.refusal("POST", f"/pipelines/{old['id']}/run")
+    assert (status, message) == (422, listed[old["name"]]["problem"])
+    assert server.client.delete(f"/pipelines/{old['name']}").status_code == 200
+
+
+def test_a_run_is_ordered_and_listed(server: Service, defined: dict[str, Any]) -> None:
+    """It is there before a worker takes it. A repeated key orders nothing."""
+    path = f"/pipelines/{defined['id']}/run"
+    key = {"Idempotency-Key": uuid4().hex}
+    first, again = (server.post(path, headers=key) for _ in range(2))
+    assert (first["id"], first["state"]) == (again["id"], "scheduled")
+    listed = server.get(f"/pipelines/{defined['name']}/runs")["runs"]
+    assert [run["id"] for run in listed] == [first["id"]]
+    assert server.get(f"/runs/{first['flow_run_id']}")["id"] == first["id"]
+    cancelled = server.post(f"/runs/{first['id']}/cancel")
+    assert cancelled["state"] == "cancelled"
+
+
+def test_a_run_has_its_steps_and_one_that_waits_is_approved(
+    server: Service, defined: dict[str, Any]
+) -> None:
+    """The approval continues the run with that step."""
+    run = uuid4().hex[:10]
+    begun(server.lake, defined, run)
+    shown = server.get(f"/runs/{run}")
+    assert [(step["name"], step["state"]) for step in shown["steps"]] == [
+        ("fix-it", "done"),
+        ("add_notes", "waiting"),
+        ("both", "pending"),
+    ]
+    assert (shown["pipeline"], shown["state"]) == (defined["name"], "waiting")
+    job = shown["steps"][1]["job"]
+    server.post(f"/jobs/{job}/approve")
+    [ordered] = server.server.post("/flow_runs/filter", {"flow_runs": {"name": {"like_": run}}})
+    assert ordered["parameters"]["approved_steps"] == ["add_notes"]
+    assert ordered["parameters"]["run"] == run
+    assert job not in [each["id"] for each in server.get("/jobs?limit=1000")["jobs"]]
+    assert server.refusal("POST", f"/jobs/{job}/revise", json={"text": "x"})[0] == 409
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"steps": []}, "steps: "),
+        ({"steps": [STEPS[0], STEPS[0]]}, "two steps are named fix-it"),
+        ({"steps": [STEPS[2]]}, "step both depends on add_notes, fix-it, which does not exist"),
+        ({"steps": [{**STEPS[0], "depends_on": ["fix-it"]}]}, "step fix-it depends on itself"),
+        ({"steps": [{**STEPS[0], "task": "{{steps.both.output.files}}"}, STEPS[2], STEPS[1]]},
+         "step fix-it uses an output of step both, which is not upstream"),
+        ({"arms": ["missing"]}, "there is no arm 'missing'"),
+        ({"token": "x"}, "token: unknown key"),
+        ({"name": "Not a name"}, "name: "),
+    ],
+)  # fmt: skip
+def test_a_definition_that_is_wrong_is_not_deployed(
+    changes: dict[str, Any], said: str, server: Service
+) -> None:
+    """The line names the step."""
+    status, message = server.refusal("POST", "/pipelines", json=definition(**changes))
+    assert (status, message[: len(said)]) == (422, said)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/pipelines/nothing"),
+        ("DELETE", "/pipelines/nothing"),
+        ("POST", "/pipelines/nothing/run"),
+        ("GET", "/pipelines/nothing/runs"),
+        ("GET", "/runs/0000000000"),
+    ],
+)
+def test_what_does_not_exist_is_not_found(method: str, path: str, server: Service) -> None:
+    """One line says what there is none of."""
+    status, message = server.refusal(method, path)
+    assert status == 404
+    assert message.startswith("there is no ")
+
+
+def test_the_pages_of_a_pipeline_draw_its_steps(server: Service, defined: dict[str, Any]) -> None:
+    """Each step of the drawing leads to its panel, and a run shows the states."""
+    run = uuid4().hex[:10]
+    begun(server.lake, defined, run)
+    shown = page(server, f"/ui/pipelines/{defined['name']}")
+    for name in ("fix-it", "add_notes", "both"):
+        assert f'href="#step-{name}"' in shown
+        assert f'id="step-{name}"' in shown
+    assert "&lt;now&gt;" in shown
+    assert f'href="/ui/runs/{run}"' in shown
+    of_run = page(server, f"/ui/runs/{run}")
+    assert re.search(r"add_notes</text> <text [^>]*>waiting", of_run)
+    assert "Approve add_notes" in of_run
+    assert defined["name"] in page(server, "/ui/pipelines")
+
+
+def test_a_form_defines_a_pipeline(server: Service) -> None:
+    """A refused definition is shown again with the reason."""
+    example = page(server, "/ui/new-pipeline")
+    assert "simplify-types" in example
+    wanted = definition()
+    done = server.client.post("/ui/new-pipeline", data={"definition": json.dumps(wanted)})
+    assert done.headers["location"] == f"/ui/pipelines/{wanted['name']}"
+    refused = server.client.post("/ui/new-pipeline", data={"definition": "steps: [<b>"})
+    assert refused.status_code == 422
+    assert "steps: [&lt;b&gt;" in refused.text

@@ -1,0 +1,86 @@
+"""The body of a request becomes a job, or one line that says why not."""
+
+import json
+from typing import Any
+
+import pytest
+
+from flows.jobs.service import forms
+from flows.jobs.service.problems import Problem
+from flows.jobs.service.submitting import submitted
+
+MINIMAL = {"source": "octo/demo", "task": "Fix it.", "model": "openai/gpt-5"}
+
+
+def made(content: Any) -> Any:
+    return submitted(json.loads(json.dumps(content)))
+
+
+def test_a_body_needs_a_source_a_task_and_a_model() -> None:
+    """Everything else has its default, and the job an id."""
+    job = made(MINIMAL)
+    assert [arm.name for arm in job.arms] == ["durable"]
+    assert (job.publish, job.verify, job.environment) == ("patch", "auto", "docker")
+    assert made(MINIMAL).job_id != job.job_id
+
+
+def test_arms_are_names_or_descriptions() -> None:
+    """Both may be mixed, and an id is kept."""
+    described = {"name": "two", "agent": "mini", "options": {"step_limit": 3}}
+    job = made({**MINIMAL, "arms": ["durable", described], "id": "abcdef0123"})
+    assert [arm.name for arm in job.arms] == ["durable", "two"]
+    assert job.job_id == "abcdef0123"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"task": " "}, "the task is empty"),
+        ({"source": None}, "source: "),
+        ({"model": None}, "arm 'durable' needs a model"),
+        ({"arms": ["missing"]}, "there is no arm 'missing': name durable, "),
+        ({"arms": "durable"}, "arms: a list of names"),
+        ({"arms": []}, "arms: a list of names"),
+        ({"arms": [{"name": "x", "agent": "missing"}]}, "arms.0: "),
+        ({"budget_usd": -1}, "budget_usd: "),
+        ({"task": "x" * 100_001}, "task: "),
+        ({"nonsense": 1}, "nonsense: unknown key"),
+        ({"id": "../../etc"}, "id: "),
+        ({"token": "x"}, "token: unknown key"),
+        ({"task": "use ghp_0123456789abcdefghij0123456789abcdef"}, "task: it holds a token of Git"),
+        ({"source": "https://me:secret@forge.example/a/b"}, "source: it holds an address with a"),
+        ({"model": {"name": "x", "sk-ant-" + "a1" * 20: 1}}, "model.a name: it holds a key of An"),
+        ({"arms": ["sk-ant-" + "a1" * 20]}, "arms.0: it holds a key of Anthropic, which a flow"),
+        ({"task": "\0"}, "task: it has a NUL"),
+        ({"task": "\u200b \n"}, "the task is empty"),
+        ({"budget_usd": float("inf")}, "budget_usd: Input should be a finite number"),
+    ],
+)
+def test_a_body_that_is_no_job_is_refused(changes: dict[str, Any], said: str) -> None:
+    """The message is one line that begins with the field."""
+    with pytest.raises(Problem) as refused:
+        made({**MINIMAL, **changes})
+    assert refused.value.status == 422
+    assert str(refused.value).startswith(said)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_body_is_an_object() -> None:
+    """A list or a text is no job."""
+    with pytest.raises(Problem, match="not a JSON object"):
+        made([MINIMAL])
+
+
+def test_a_form_says_the_same_as_a_body() -> None:
+    """Empty fields have their defaults, boxes are true or false, and the budget is a number."""
+    text = b"source=octo%2Fdemo&task=Fix+it.&model=openai%2Fgpt-5&arms=mini&arms=durable"
+    given = forms.fields("application/x-www-form-urlencoded", text + b"&budget_usd=2.5&approve=yes")
+    job = made(forms.content(forms.entered(given)))
+    assert [arm.name for arm in job.arms] == ["mini", "durable"]
+    assert (job.budget_usd, job.approve, job.network, job.ref) == (2.5, True, False, None)
+
+
+def test_a_form_with_a_budget_in_words_is_refused() -> None:
+    """The message says what to enter."""
+    with pytest.raises(Problem, match=r"budget_usd: give US dollars, such as 2\.50"):
+        forms.content({**forms.EMPTY, "budget_usd": "two"})
