@@ -1,14 +1,12 @@
 """One cell of an experiment. Also the flow behind `durabench debug`."""
 
-from contextlib import nullcontext
 from functools import partial
-from typing import Literal
 
 from prefect import flow
 from prefect.states import Completed
 
 from agent.errors import BudgetExhausted, InfrastructureError, Waiting
-from flows.cells.attempts import check_image, on_step, solve_and_grade, solve_only
+from flows.cells.attempts import check_image, solve_and_grade, solve_only
 from flows.display.terminal import say
 from flows.errors import IncompleteRun
 from flows.experiments.cell_state import CellStates
@@ -20,7 +18,6 @@ from flows.images.schedule import scheduled
 from flows.server.given import declared, name_run
 from flows.server.logs import brief, run_log
 from flows.server.slots import cell_slot
-from flows.server.step_task_runs import shown_as_task_runs
 from flows.server.stopping import graceful_stop
 from flows.server.turns import in_turn
 from flows.storage.cleanup import swept
@@ -35,7 +32,6 @@ async def solve(
     lake: str | None = None,
     *,
     grade: bool = True,
-    trace: Literal["off", "steps"] = "off",
 ) -> str:
     """Solve and grade one cell of an experiment. Recorded results are reused.
 
@@ -48,7 +44,6 @@ async def solve(
         lake: Location of the results, a folder as the worker sees it or s3://…; by default the
             worker's DURABENCH_LAKE.
         grade: Grade the patch now, or leave that to a later run.
-        trace: With `steps`, every step is a task run with its input and result.
 
     Raises:
         UsageError: the experiment, its file or its Variable cannot be used.
@@ -68,11 +63,9 @@ async def solve(
 
         async def once() -> str:
             dataset, images = experiment.dataset, experiment.images
-            shown = shown_as_task_runs(on_step) if trace == "steps" else nullcontext()
             async with (
                 cell_slot(),
                 swept(plan.lake),
-                shown,
                 scheduled([cell], dataset, images, plan.lake, known, stop) as placed,
                 placed(cell) as there,
             ):

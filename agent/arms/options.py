@@ -91,7 +91,7 @@ class LoopOptions(ArmOptions):
         default=["files", "symbols", "shell", "tests"],
         min_length=1,
         description="what the agent can do: files, look, symbols, shell, tests, ptc, subagents, "
-        "cells, faults, ask, or one of another package as package.module:NAME",
+        "cells, ask, or one of another package as package.module:NAME",
     )
     interactive: bool = Field(
         default=False,

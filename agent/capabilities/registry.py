@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from agent.capabilities.ask import ASK
 from agent.capabilities.base import Capability, check
 from agent.capabilities.cells import CELLS
-from agent.capabilities.faults import FAULTS
 from agent.capabilities.files import FILES, LOOK
 from agent.capabilities.ptc import PTC
 from agent.capabilities.shell import SHELL
@@ -16,8 +15,7 @@ from agent.capabilities.tests import TESTS
 from agent.errors import InvalidSpec
 
 BUILT_IN: Mapping[str, Capability] = {
-    each.name: each
-    for each in (FILES, LOOK, SYMBOLS, SHELL, TESTS, PTC, SUBAGENTS, CELLS, FAULTS, ASK)
+    each.name: each for each in (FILES, LOOK, SYMBOLS, SHELL, TESTS, PTC, SUBAGENTS, CELLS, ASK)
 }
 
 

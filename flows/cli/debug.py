@@ -1,7 +1,7 @@
 """Solve and grade one instance, showing every step."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -47,10 +47,6 @@ def debug(
     environment: EnvironmentOption = None,
     resources: ResourcesOption = None,
     lake: LakeOption = None,
-    task_runs: Annotated[
-        bool,
-        typer.Option("--task-runs", help="also show each step as a task run in Prefect"),
-    ] = False,
     full: FullOption = False,
 ) -> None:
     """Solve and grade one instance afresh, printing a line for every step."""
@@ -65,8 +61,7 @@ def debug(
         declared = running.one_instance(
             instance, arm, dataset, split, model, api_base, skill, environment, resources
         )
-    trace: Literal["off", "steps"] = "steps" if task_runs else "off"
-    running.debug(declared, instance, arm, lake, trace, full=full)
+    running.debug(declared, instance, arm, lake, full=full)
 
 
 def _refuse(context: typer.Context) -> None:

@@ -135,7 +135,6 @@ def debug(
     instance: str,
     arm: str,
     lake: str | None,
-    trace: Literal["off", "steps"],
     *,
     full: bool,
 ) -> None:
@@ -147,7 +146,7 @@ def debug(
         from flows.solve import solve
 
         on_step.set(partial(show_step, full=full))
-        outcome = run_flow(lambda: solve(declared, instance, arm, lake=lake, trace=trace))
+        outcome = run_flow(lambda: solve(declared, instance, arm, lake=lake))
     show(f"\n{arm} on {instance}: {outcome}")
     console.debugged(declared.name, arm, Lake.existing(lake))
 

@@ -3,7 +3,6 @@
 Imported attempts and attempts with pruned steps are read from the lake.
 """
 
-import asyncio
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -21,29 +20,6 @@ from flows.storage.lake import Lake, Row
 from flows.storage.steps import filed
 from reports.format import UNKNOWN, plural, usd_of_calls
 from reports.steps import StepView
-
-
-def scenarios(name: str, lake_path: str | None, environment: str | None) -> None:
-    """Run scripted attempts, and show their steps as trees and the files that they left.
-
-    Raises:
-        UsageError: there is no such scenario, or the environment is not available.
-        ImageError: the image cannot be built.
-    """
-    from flows.experiments import scenarios as scripted
-    from flows.images import commands
-
-    names = scripted.NAMES if name == "all" else (name,)
-    for each in names:
-        scripted.load(each)
-    commands.provide(scripted.instance(), environment, lake_path)
-    for each in names:
-        shown = asyncio.run(scripted.run(each, lake_path, environment))
-        show(f"{each}: {shown.tells}", "bold")
-        trace(shown.attempt_id, lake_path, full=False, follow=False, as_tree=True)
-        if shown.stopped_after is not None:
-            show(f"model calls when it was stopped: {shown.stopped_after}")
-        show(f"files left: {', '.join(shown.files) or 'none'}\n")
 
 
 def trace(

@@ -17,6 +17,5 @@ settled         the end of their preparation
 events          announcements of an experiment
 progress        progress of a run
 logs            records in the Logs tab of a run
-step_task_runs  steps as task runs
 artifacts       removal of old artifact versions
 """

@@ -14,6 +14,7 @@ from docker import DockerClient
 
 from agent.arms.command.recipe import shipped
 from eval import instances
+from flows.cli.exits import EXIT_INFRASTRUCTURE
 from tests.agent.arms.command.programs import TINY, tiny
 from tests.agent.containers import image_of
 from tests.flows.imports.trajectories import HARBOR_JOB
@@ -60,13 +61,28 @@ def test_a_program_is_admitted(terminal: Terminal, environment: str) -> None:
     assert [line.split()[0] for line in checked.splitlines()[:-1]] == ["ok"] * 5
 
 
-@pytest.mark.journey("demo", "debug")
+@pytest.mark.journey("demo")
+def test_the_demo_is_stopped(terminal: Terminal, environment: str) -> None:
+    """It needs no key, and Ctrl-C ends it with the results so far."""
+    demo = terminal.begin("demo", "-e", environment)
+    wait_until(
+        lambda: (terminal.folder / "lake").is_dir() and terminal.rows("evaluations"), seconds=240
+    )
+    demo.send_signal(signal.SIGINT)
+    assert demo.wait(timeout=120) == EXIT_INFRASTRUCTURE
+    assert {row["arm"] for row in terminal.rows("experiments")} == {
+        "mini",
+        "durable",
+        "gold",
+        "null",
+    }
+
+
+@pytest.mark.journey("debug")
 def test_one_attempt_is_watched(terminal: Terminal, environment: str) -> None:
-    """A scripted attempt is shown as a tree, and an instance is solved afresh, step by step."""
-    where = ("-e", environment)
-    shown = terminal.durabench("demo", "--scenario", "direct", *where)
-    assert "files left: notes.txt" in shown
-    printed = terminal.durabench("debug", FIRST.instance_id, "--arm", "gold", *where)
+    """An instance is solved afresh, step by step."""
+    where = ("--arm", "gold", "-e", environment)
+    printed = terminal.durabench("debug", FIRST.instance_id, *where)
     assert f"gold on {FIRST.instance_id}: resolved" in printed
     [row] = [each for each in terminal.rows("evaluations") if each["outcome"] == "resolved"]
     assert row["environment"] == environment

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.full, pytest.mark.timeout(900)]
 
 SLOW_S = 15
 REPLIES = [
-    {"calls": [{"tool": "slow", "arguments": {"seconds": SLOW_S}}]},
+    {"calls": [{"tool": "run_command", "arguments": {"command": f"sleep {SLOW_S}"}}]},
     write("notes.txt"),
     answer("It is written."),
     answer("You are welcome."),
@@ -30,7 +30,7 @@ def experiment(folder: Path) -> str:
         "name": "talk",
         "agent": "loop",
         "model": {"provider": "scripted", "replies": REPLIES},
-        "options": {"interactive": True, "capabilities": ["files", "faults"]},
+        "options": {"interactive": True, "capabilities": ["files", "shell"]},
     }
     path = folder / "arms.yaml"
     path.write_text(yaml.safe_dump({"name": "arms", "arms": [arm]}))

@@ -1,7 +1,5 @@
 """The commands that can be typed in a chat, each after a slash."""
 
-import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -41,21 +39,6 @@ async def carry_out(line: str, mailbox: Mailbox, lake: Lake) -> Sent:
     return await _COMMANDS[name][1](SlashCommand(rest.strip(), mailbox, lake))
 
 
-async def _scenarios(asked: SlashCommand) -> Sent:
-    from flows.experiments import scenarios
-
-    for name in scenarios.NAMES:
-        show(f"{name}: {scenarios.load(name).tells}")
-    return _NOTHING
-
-
-async def _scenario(asked: SlashCommand) -> Sent:
-    place = json.loads(asked.mailbox.attempt.spec)["environment"]
-    # In a thread: the scenario runs an event loop of its own.
-    await asyncio.to_thread(tracing.scenarios, asked.rest, str(asked.lake.root), place)
-    return _NOTHING
-
-
 async def _history(asked: SlashCommand) -> Sent:
     everything = asked.rest == "--all"
     messages.history(asked.lake, asked.mailbox.attempt_id, everything=everything)
@@ -91,8 +74,6 @@ def _message(kind: MessageKind) -> Callable[[SlashCommand], Awaitable[Sent]]:
 
 
 _COMMANDS: dict[str, tuple[str, Callable[[SlashCommand], Awaitable[Sent]]]] = {
-    "/scenarios": ("lists scripted attempts", _scenarios),
-    "/scenario": ("NAME runs one of them", _scenario),
     "/history": ("shows what was said; --all with the results of tools", _history),
     "/tree": ("shows the steps under their scopes", _tree),
     "/cost": ("says what the chat has cost so far", _cost),

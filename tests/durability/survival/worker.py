@@ -6,10 +6,10 @@ from pathlib import Path
 
 from flows.display.terminal import warn
 from flows.experiments import declaration, records
-from flows.experiments.directly import solved
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import prepare
 from flows.storage.journals import open_journal
+from tests.durability.survival.solving import solve
 
 FAILED = 3
 """Exit code of a worker that could not end the attempt."""
@@ -22,7 +22,7 @@ async def work(experiment: Path, lake_path: str) -> None:
     attempt_id = attempt_id_of(cell)
     journal = open_journal(plan.lake)
     journal.start(records.journaled(cell, attempt_id))
-    await solved(cell, plan.lake, journal, attempt_id)
+    await solve(cell, plan.lake, journal, attempt_id)
 
 
 def main() -> int:

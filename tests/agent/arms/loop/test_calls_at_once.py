@@ -12,9 +12,11 @@ from tests.agent.arms.loop.conftest import DONE, Attempts
 
 pytestmark = pytest.mark.sampled(3)
 
-TOOLS = ["files", "faults", "subagents"]
+FAULTS = "tests.agent.arms.loop.faults:FAULTS"
+
+TOOLS = ["files", FAULTS, "subagents"]
 KINDS = {
-    "breaker": {"capabilities": ["faults"]},
+    "breaker": {"capabilities": [FAULTS]},
     "reader": {"capabilities": ["look"], "rounds": 30},
 }
 LOOK: Said = [("read", {"path": "calc.py"})]

@@ -10,6 +10,8 @@ from agent.models.spec import ScriptedSpec
 from tests.agent.arms.durable.conftest import FIX
 from tests.agent.arms.loop.conftest import DONE, Attempts
 
+FAULTS = "tests.agent.arms.loop.faults:FAULTS"
+
 OWN = ScriptedSpec(provider="scripted", replies=["x"])
 
 
@@ -43,7 +45,7 @@ async def test_an_attempt_that_cannot_go_on_ends(
 ) -> None:
     """Used-up rounds, used-up limits and a broken tool end the attempt without another call."""
     for _ in range(2):
-        outcome = await attempts.run({"loop": script}, ["files", "faults"], **limits)
+        outcome = await attempts.run({"loop": script}, ["files", FAULTS], **limits)
         assert (outcome.status, detail in outcome.detail) == (status, True)
     assert attempts.model.asked == []
 
@@ -51,7 +53,7 @@ async def test_an_attempt_that_cannot_go_on_ends(
 async def test_a_flaky_tool_is_tried_again_and_an_invalid_use_is_not(attempts: Attempts) -> None:
     """A reason that passes costs retries. The model reads a refusal once."""
     uses = [("flaky", {"failures": 2}), ("invalid", {"amount": 0}), ("invalid", {"amount": 1})]
-    await attempts.run({"loop": [uses, DONE]}, ["faults"])
+    await attempts.run({"loop": [uses, DONE]}, [FAULTS])
     assert attempts.session is not None
     results = [s.result.content for s in attempts.session.steps if s.scope and s.kind == "action"]
     assert [(r["ok"], r["retries"]) for r in results] == [(True, 2), (False, 0), (True, 0)]
@@ -61,7 +63,7 @@ async def test_a_flaky_tool_is_tried_again_and_an_invalid_use_is_not(attempts: A
 async def test_a_tool_that_stays_flaky_is_broken_infrastructure(attempts: Attempts) -> None:
     """After three tries nothing is known about the patch, and nothing is recorded."""
     with pytest.raises(InfrastructureError, match="the service does not answer"):
-        await attempts.run({"loop": [[("flaky", {"failures": 3})]]}, ["faults"])
+        await attempts.run({"loop": [[("flaky", {"failures": 3})]]}, [FAULTS])
 
 
 @pytest.mark.parametrize(

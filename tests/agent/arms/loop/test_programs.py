@@ -17,7 +17,7 @@ from tests.agent.arms.loop.conftest import DONE, Attempts, Mortal
 
 pytestmark = pytest.mark.sampled(4)
 
-TOOLS = ["files", "shell", "faults", "ptc"]
+TOOLS = ["files", "shell", "tests.agent.arms.loop.faults:FAULTS", "ptc"]
 
 
 def ptc(code: str) -> Said:

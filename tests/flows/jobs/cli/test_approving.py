@@ -32,7 +32,7 @@ def write(path: str) -> Reply:
 
 
 def slow(seconds: float) -> Reply:
-    return {"calls": [{"tool": "slow", "arguments": {"seconds": seconds}}]}
+    return {"calls": [{"tool": "run_command", "arguments": {"command": f"sleep {seconds}"}}]}
 
 
 DONE: Reply = {
@@ -70,7 +70,7 @@ def declare(tmp_path: Path) -> Callable[..., str]:
         model: dict[str, Any] = {"provider": "scripted", "replies": list(replies)}
         if api_base:
             model = {"name": "openai/gpt-4o", "api_base": api_base}
-        options = {"capabilities": ["files", "faults"], "approval": approval}
+        options = {"capabilities": ["files", "shell"], "approval": approval}
         arms = [
             {"name": "asks", "agent": "loop", "model": model, "options": options},
             {"name": "gold", "agent": "gold"},

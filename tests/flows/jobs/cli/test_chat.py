@@ -83,7 +83,7 @@ def test_a_chat_is_left_continued_and_ended(file: str, lake_path: str) -> None:
 
     code, output = said("send", attempt[:12], "Write notes.", "--id", "first", *lake)
     assert (code, "no worker has it" in output) == (0, True)
-    typed = "/cost\n/history --all\n/tree\n/scenarios\n/scenario retry\n/nothing\n/end\n"
+    typed = "/cost\n/history --all\n/tree\n/nothing\n/end\n"
     code, output = said("chat", attempt[:12], *lake, typed=typed)
     assert code == 0, output
     for part in (
@@ -91,9 +91,7 @@ def test_a_chat_is_left_continued_and_ended(file: str, lake_path: str) -> None:
         "tool    write content=hello",
         "It is written.",
         "$0.0000 for 3 calls",
-        "cancel: The operator stops",
-        "submitted (it answered in the end)",
-        "there is no /nothing: type one of /scenarios",
+        "there is no /nothing: type one of /history",
         "[ended] submitted (It is written.)",
     ):
         assert part in output, part

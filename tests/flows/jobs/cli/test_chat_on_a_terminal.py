@@ -21,7 +21,7 @@ SLOW_S = 20
 
 
 def slow(seconds: float) -> dict[str, Any]:
-    return {"calls": [{"tool": "slow", "arguments": {"seconds": seconds}}]}
+    return {"calls": [{"tool": "run_command", "arguments": {"command": f"sleep {seconds}"}}]}
 
 
 def chatting(
@@ -36,7 +36,7 @@ def chatting(
         "name": "talk",
         "agent": "loop",
         "model": {"provider": "scripted", "replies": list(replies)},
-        "options": {"interactive": True, "capabilities": ["files", "faults"]},
+        "options": {"interactive": True, "capabilities": ["files", "shell"]},
     }
     file = folder / "arms.yaml"
     if attempt is None:
@@ -68,7 +68,7 @@ def test_ctrl_c_ends_the_turn_and_not_the_chat(
     """A tool at work is cut off for good, the next message continues, and Ctrl-D leaves."""
     replies = [slow(600), write("notes.txt"), answer("It is written.")]
     with chatting(prefect_server, tmp_path, *replies) as terminal:
-        terminal.until("slow 600")
+        terminal.until("sleep 600")
         terminal.type(CTRL_C)
         terminal.until("the turn has ended")
         terminal.type(f"Leave it, write notes.{ENTER}")
@@ -95,7 +95,7 @@ def test_a_killed_chat_continues_where_it_was(
         answer("You are welcome."),
     ]
     with chatting(prefect_server, tmp_path, *replies) as terminal:
-        terminal.until(f"slow {SLOW_S}")
+        terminal.until(f"sleep {SLOW_S}")
         terminal.kill()
     attempt = chat_id(lake_path)
     with chatting(prefect_server, tmp_path, attempt=attempt) as terminal:

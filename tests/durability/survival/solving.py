@@ -1,6 +1,4 @@
-"""Solve a cell without Prefect and without grading, for demonstrations."""
-
-from collections.abc import Callable
+"""Solve a cell without Prefect and without grading."""
 
 from agent import models
 from agent.arms import ARMS
@@ -8,7 +6,6 @@ from agent.journal import Journal
 from agent.journal.holding import held
 from agent.session.log import JournalLog
 from agent.session.session import Session
-from agent.session.steps import Step
 from agent.types import Outcome
 from flows.experiments.cells import Cell
 from flows.experiments.endings import to_text
@@ -17,18 +14,8 @@ from flows.storage.journals import blobs
 from flows.storage.lake import Lake
 
 
-async def solved(
-    cell: Cell,
-    lake: Lake,
-    journal: Journal,
-    attempt_id: str,
-    on_step: Callable[[Step], None] = lambda step: None,
-    may_go_on: Callable[[], None] = lambda: None,
-) -> Outcome:
-    """Run the arm of a cell over what is recorded, and end the attempt. Return its outcome.
-
-    The parameters `on_step` and `may_go_on` are those of `Session.start`.
-    """
+async def solve(cell: Cell, lake: Lake, journal: Journal, attempt_id: str) -> Outcome:
+    """Run the arm of a cell over what is recorded, and end the attempt. Return its outcome."""
     options = cell.arm.options
     own = cell.experiment.model_of(cell.arm)
     assert own is not None, "the arm has a model"
@@ -43,8 +30,6 @@ async def solved(
             models=built,
             workspaces=place,
             log=log,
-            on_step=on_step,
-            may_go_on=may_go_on,
         ) as session:
             outcome = await ARMS[cell.arm.agent].solve(cell.task, session, options)
         journal.end(lease, to_text(outcome))
