@@ -15,39 +15,41 @@ from reports.analysis.breakdowns import read_breakdowns, with_work
 from reports.analysis.budgets import read_budgets
 from reports.analysis.early_end import read_early_end, read_saving
 from reports.analysis.failing import read_failures
-from reports.analysis.gradings import read_gradings
-from reports.analysis.harnesses import read_grid
 from reports.analysis.imputation import read_unknown_costs
 from reports.analysis.looks import read_look
-from reports.analysis.noise import read_noise
 from reports.analysis.paired import (
     read_arms,
     read_cells,
     read_comparisons,
-    read_rows,
+    read_split,
 )
 from reports.analysis.plans import judge_margin, read_plans
 from reports.analysis.resampled import read_resampled
-from reports.analysis.sharing import read_sharing
 from reports.analysis.spending import read_spending
-from reports.analysis.strata import read_dates, read_stops, read_strata
 from reports.analysis.strips import read_strips
 from reports.analysis.worth import read_worth
 from reports.errors import ReportError
 from reports.lake import naming_damage, near, open_lake
 from reports.losses import Failures
-from reports.relations import AUDITS, COMPARED, SUMMED, Making
+from reports.questions.gradings.section import answer as answer_gradings
+from reports.questions.harnesses.section import answer as answer_harnesses
+from reports.questions.noise.section import answer as answer_noise
+from reports.questions.sharing.section import answer as answer_sharing
+from reports.questions.strata.section import answer as answer_strata
+from reports.relations import AUDITS, COMPARED, SUMMED, Making, read_rows
 from reports.rendering.looks import look_notes
 from reports.rendering.marks import MARKS
 from reports.rendering.notes import write_notes
 from reports.rendering.order import MANY_ARMS
-from reports.rendering.sharing import sharing_notes
 from reports.rendering.trajectories import find_trajectories
 from reports.types import ArmSummary, ContainerResources, Pair, Provenance, Report, Role
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from upath import UPath
+
+QUESTIONS = (answer_sharing, answer_strata, answer_gradings, answer_noise, answer_harnesses)
+"""The questions of a report, in the order in which their answers are shown."""
 
 
 def build(
@@ -87,7 +89,6 @@ def build(
             best_first = sorted(arms, key=lambda arm: -arm.rate)
             worth = read_worth(connection, names)
             making.wait(SUMMED)
-            sharing = tuple(one for one in read_sharing(connection) if one.arm in names)
             report = Report(
                 source=source,
                 audits=(),
@@ -100,25 +101,23 @@ def build(
                 strips=(),
                 failures=Failures((), ()),
                 spending=tuple(one for one in read_spending(connection) if one.arm in names),
-                sharing=sharing,
                 breakdowns=read_breakdowns(connection, names),
                 worth=worth,
                 unknown_costs=tuple(
                     one for one in read_unknown_costs(connection, worth) if one.arm in names
                 ),
                 budgets=read_budgets(connection, names),
-                strata=read_strata(connection),
-                stops=read_stops(connection),
-                dates=read_dates(connection, cutoffs or {}),
-                gradings=read_gradings(connection, names, leading),
-                noise=read_noise(connection, leading),
-                grid=read_grid(connection, arms),
+                split=read_split(connection, leading),
+                cutoffs=cutoffs or {},
+                sections=(),
                 trajectories=frozenset(),
             )
             resampled = read_resampled(connection, *pair) if pair else None
             if len(arms) > MANY_ARMS:
                 strips = read_strips(connection, [arm.name for arm in best_first], pair, MARKS)
                 report = replace(report, strips=strips)
+            sections = [answer(connection, report) for answer in QUESTIONS]
+            report = replace(report, sections=tuple(filter(None, sections)))
             making.wait()
             report = replace(
                 report,
@@ -130,7 +129,7 @@ def build(
                         read_early_end(connection),
                         read_saving(connection),
                     ),
-                    *sharing_notes(sharing),
+                    *(note for section in report.sections for note in section.notes),
                 ),
                 resampled=resampled,
                 cells=read_cells(connection, names, pair),

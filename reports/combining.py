@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reports.analysis.paired import read_rows
 from reports.columns import TABLES
 from reports.errors import ReportError
 from reports.format import count, listing, plural
 from reports.lake import unit_file
-from reports.relations import open_marts
+from reports.relations import open_marts, read_rows
 from reports.types import Note
 
 if TYPE_CHECKING:

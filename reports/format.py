@@ -1,11 +1,16 @@
 """Number formats, the same in Markdown, page and figures."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+
+from reports.estimates import Interval
 
 UNKNOWN = "unknown"
 DASH = "\N{EN DASH}"
 """Shown in place of an undefined number."""
+
+NAMED_ARMS = 6
+"""Maximum number of arms that a sentence names."""
 
 
 def percent(share: float) -> str:
@@ -13,10 +18,20 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def percents(interval: Interval) -> str:
+    """Format an interval of shares as percentages."""
+    return f"{percent(interval.low)} to {percent(interval.high)}"
+
+
 def points(difference: float) -> str:
     """Format a difference of shares in percentage points, signed unless it rounds to zero."""
     rounded = round(100 * difference, 1)
     return f"{rounded:+.1f}".replace("-", "\N{MINUS SIGN}") if rounded else "0.0"
+
+
+def point_limits(interval: Interval) -> str:
+    """Format an interval of differences of shares in percentage points."""
+    return f"{points(interval.low)} to {points(interval.high)}"
 
 
 def usd(amount: float | None, at_least: bool = False) -> str:
@@ -96,6 +111,22 @@ def moment(time: datetime) -> str:
 def listing(words: list[str]) -> str:
     """Join words as in a sentence."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def some(texts: Sequence[str], separator: str = ", ") -> str:
+    """Join texts, one for each arm. Of many, join the first ones and count the others."""
+    if len(texts) <= NAMED_ARMS:
+        return separator.join(texts)
+    rest = f"{count(len(texts) - NAMED_ARMS)} more"
+    return separator.join([*texts[:NAMED_ARMS], rest])
+
+
+def some_names(names: Iterable[str]) -> str:
+    """Join names of arms as in a sentence. Of many, name the first ones and count the others."""
+    named = list(names)
+    if len(named) <= NAMED_ARMS:
+        return listing(named)
+    return listing([*named[:NAMED_ARMS], f"{count(len(named) - NAMED_ARMS)} more"])
 
 
 def _significant(value: float) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reports.lake import naming_damage, open_lake
 from reports.sources import SESSION
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 Ran = TypeVar("Ran")
 
 SQL = Path(__file__).parent / "sql"
+
+FILES = {
+    path.stem: path
+    for folder in ("sql/marts", "questions/*")
+    for path in sorted(SQL.parent.glob(f"{folder}/*.sql"))
+}
+"""The file of each mart. A mart of one question is in the folder of the question."""
+
+QUESTIONS = tuple(name for name, path in FILES.items() if path.parent.name != "marts")
+"""The marts of single questions."""
 
 STAGING = ("attempts", "decisions", "experiments", "evaluations", "predictions", "llm_calls")
 """In order of dependency."""
@@ -66,14 +76,10 @@ SUMMED = (
     "consistency",
     "spreads",
     "unknown_costs",
-    "order_strata",
-    "budget_stops",
     "gradings",
-    "telling_instances",
-    "instance_dates",
     "paid_attempts",
     "spending",
-    "sharing",
+    *QUESTIONS,
 )
 """Further marts that need neither calls nor steps."""
 
@@ -129,7 +135,8 @@ class Making:
     def _make(self, layer: str, name: str) -> None:
         """Begin to create a relation."""
         kind = "view" if name in VIEWS else "table"
-        query = (SQL / layer / f"{name}.sql").read_text(encoding="utf-8")
+        path = FILES[name] if layer == "marts" else SQL / layer / f"{name}.sql"
+        query = path.read_text(encoding="utf-8")
         relation = f"{layer}.{name}"
 
         def create(cursor: DuckDBPyConnection) -> None:
@@ -183,6 +190,15 @@ def open_marts(
             making.close()
             raise
         return making.connection
+
+
+def read_rows(
+    connection: DuckDBPyConnection, query: str, parameters: object = None
+) -> list[dict[str, Any]]:
+    """Return the rows of a query as dictionaries by column name."""
+    cursor = connection.execute(query, parameters)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def _audit(path: Path, cursor: DuckDBPyConnection) -> AuditFailure | None:

@@ -2,20 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Literal, NamedTuple
 
 from reports.breakdowns import Breakdowns, Strip
 from reports.economics import BudgetComparison, Costs, Worth
 from reports.estimates import Estimate as Estimate
 from reports.estimates import Interval as Interval
-from reports.gradings import Gradings
-from reports.harnesses import HarnessGrid
+from reports.estimates import Split
 from reports.leads import InstanceLeads as InstanceLeads
 from reports.losses import FailureClass, Failures, Spending
-from reports.noise import Noise
-from reports.sharing import Sharing
-from reports.strata import BudgetStops, DateStratum, OrderStratum
+from reports.sections import Note as Note
+from reports.sections import Section
 from reports.tokens import Tokens as Tokens
 from reports.unknown_costs import ArmUnknowns, PairUnknowns
 
@@ -372,14 +370,6 @@ class AuditFailure:
 
 
 @dataclass(frozen=True)
-class Note:
-    """Something a reader must know before using the numbers."""
-
-    level: Literal["warning", "note"]
-    text: str
-
-
-@dataclass(frozen=True)
 class ContainerResources:
     """Limits of containers; None where an older release did not record them. 1 GB is 2^30 bytes."""
 
@@ -442,8 +432,6 @@ class Report:
     failures: Failures
     spending: tuple[Spending, ...]
     """Spending by arm, in declared order."""
-    sharing: tuple[Sharing, ...]
-    """Derived arms, in declared order."""
     breakdowns: Breakdowns
     worth: Worth
     """The arms by cost and resolution together."""
@@ -451,18 +439,20 @@ class Report:
     """Arms of which some costs are unknown, in declared order."""
     budgets: tuple[BudgetComparison, ...]
     """The arms under limits of cost and of calls. Without known amounts, a kind is absent."""
-    strata: tuple[OrderStratum, ...]
-    """Results by the position of the arm among the arms. Empty if no position is known."""
-    stops: tuple[BudgetStops, ...]
-    dates: tuple[DateStratum, ...]
-    """Results before and after a cut-off date. Empty if none was given."""
-    gradings: Gradings
-    noise: Noise
-    grid: HarnessGrid | None
-    """The arms as harnesses × models, or None if they are none."""
+    split: Split | None
+    """Variance of the paired difference at a cell of the first comparison, in parts. None without
+    repeats, without a comparison or if no pair of cells differs."""
+    cutoffs: Mapping[str, date]
+    """Last days of training data by model, as given."""
+    sections: tuple[Section, ...]
+    """The answers, in the order in which they are shown."""
     trajectories: frozenset[str]
     """Ids of attempts that the report refers to and whose steps are in the lake."""
 
     def arm(self, name: str) -> ArmSummary:
         """Return the arm of this name."""
         return next(arm for arm in self.arms if arm.name == name)
+
+    def section(self, name: str) -> Section | None:
+        """Return the section of this name, or None if the report has nothing to say there."""
+        return next((section for section in self.sections if section.name == name), None)

@@ -27,11 +27,9 @@ SHOWN_ARMS = 25
 
 def report(lake: Lake, built: "Report", compared: tuple[str, str] | None = None) -> None:
     """Print a report for the terminal: arms, models, declared comparisons, the answer, the page."""
-    from reports.rendering.gradings import gradings_line
     from reports.rendering.headline import headline
     from reports.rendering.leading import describe
     from reports.rendering.models import model_lines
-    from reports.rendering.noise import noise_line
     from reports.rendering.pairs import declared_lines
 
     for failed in built.audits:
@@ -48,8 +46,9 @@ def report(lake: Lake, built: "Report", compared: tuple[str, str] | None = None)
         show(f"{first.candidate} against {first.baseline} ({first.role}): {leading.summary}", "dim")
     for line in declared_lines(built):
         show(line)
-    for line in filter(None, (noise_line(built.noise), gradings_line(built))):
-        show(line)
+    for section in built.sections:
+        for line in section.brief:
+            show(line)
     show(headline(built), "bold")
     show(f"Report: {report_files.page_path(lake, built.source.experiment, compared)}")
 

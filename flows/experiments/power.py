@@ -83,10 +83,9 @@ def show(
         raise UsageError(str(error)) from None
     out().print(_table(question, found, rows))
     if built:
-        from reports.rendering.noise import repeats_or_instances, telling_line
-
-        for line in filter(None, (repeats_or_instances(built.noise), telling_line(built.noise))):
-            terminal.show(line)
+        for section in built.sections:
+            for line in section.advice:
+                terminal.show(line)
 
 
 def answer(question: Question, found: Assumption) -> list[Row]:
@@ -171,7 +170,7 @@ def _earlier_discordance(built: "Report") -> tuple[float, str]:
 
 def _earlier_correlation(built: "Report") -> tuple[float, str] | None:
     """Return the correlation in an experiment's leading pair; None if its cells do not repeat."""
-    split = built.noise.split
+    split = built.split
     return None if split is None else (split.correlation, f"that of {built.source.experiment}")
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from reports.analysis.paired import read_rows
 from reports.breakdowns import (
     Breakdowns,
     CallUse,
@@ -19,6 +18,7 @@ from reports.breakdowns import (
     Spread,
     ToolUsage,
 )
+from reports.relations import read_rows
 from reports.statistics import pass_all_k, pass_at_k, wilson_interval
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reports.analysis.paired import read_rows
+from reports.relations import read_rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

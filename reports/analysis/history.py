@@ -13,10 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.analysis.paired import read_arms, read_rows
+from reports.analysis.paired import read_arms
 from reports.errors import ReportError
 from reports.lake import list_experiments, near
-from reports.relations import CELLS, open_marts
+from reports.relations import CELLS, open_marts, read_rows
 from reports.statistics import PairedTest, instance_leads, paired_table
 from reports.types import ArmSummary, Interval
 

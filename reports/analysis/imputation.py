@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import fsum
 from typing import TYPE_CHECKING
 
-from reports.analysis.paired import read_rows
 from reports.economics import Worth
 from reports.estimates import Interval
+from reports.relations import read_rows
 from reports.statistics import efficient_frontier
 from reports.unknown_costs import ArmUnknowns, Certainty, Imputed, PairUnknowns
 

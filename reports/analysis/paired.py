@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from reports.analysis.differences import SHOWN
-from reports.statistics import PairedTest, benjamini_hochberg, holm, wilson_interval
+from reports.estimates import Split
+from reports.relations import read_rows
+from reports.statistics import PairedTest, benjamini_hochberg, holm, split_variance, wilson_interval
 from reports.tokens import KINDS
 from reports.types import (
     CONTROLS,
@@ -118,6 +120,13 @@ _PAIRS = """
 """
 
 
+_DIFFERENCES = """
+    select instance_id, (b.state = 'resolved')::integer - (a.state = 'resolved')::integer as value
+    from marts.cells as a
+    inner join marts.cells as b using (instance_id, repeat)
+    where a.arm = $baseline and b.arm = $candidate
+"""
+
 _ROWS_AT_ONCE = 10_000
 """Cells fetched in one batch."""
 
@@ -126,13 +135,6 @@ _REPEATED = tuple(
     for name in ("arm", "instance_id", "state", "outcome", "detail", "reason", "failure")
 )
 """Columns of `_CELLS`, which are the fields of a cell, with the same texts in many rows."""
-
-
-def read_rows(connection: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
-    """Return the rows of a query as dictionaries by column name."""
-    cursor = connection.execute(query)
-    names = [column[0] for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def read_arms(connection: DuckDBPyConnection) -> tuple[ArmSummary, ...]:
@@ -164,6 +166,19 @@ def read_comparisons(
     comparisons = [_comparison(rows[first], role)] if first in rows else []
     comparisons += [_comparison(rows[pair], plan.role_of(pair)) for pair in others]
     return _adjusted(_adjusted_over_all(comparisons, _controls(connection)), plan)
+
+
+def read_split(connection: DuckDBPyConnection, pair: Comparison | None) -> Split | None:
+    """Split the variance of the paired difference at a cell.
+
+    Return None without a pair, without repeats, or if no pair of cells differs.
+    """
+    if pair is None or not pair.has_repeats:
+        return None
+    arms = {"baseline": pair.baseline, "candidate": pair.candidate}
+    rows = read_rows(connection, _DIFFERENCES, arms)
+    found = split_variance([row["value"] for row in rows], [row["instance_id"] for row in rows])
+    return found if found and found.total else None
 
 
 def _controls(connection: DuckDBPyConnection) -> frozenset[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reports.analysis.paired import read_rows
 from reports.format import listing, points
+from reports.relations import read_rows
 from reports.statistics import is_non_inferior
 from reports.types import AnalysisPlan, Comparison, Interval, NonInferiority, Provenance
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports.analysis.paired import read_rows
 from reports.format import (
     DASH,
     UNKNOWN,
@@ -13,6 +12,7 @@ from reports.format import (
     usd,
 )
 from reports.losses import PURPOSES, Purpose, Spending
+from reports.relations import read_rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

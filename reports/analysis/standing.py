@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reports.analysis.early_end import EarlyEnd, read_early_end
-from reports.analysis.paired import read_rows
-from reports.relations import CELLS, open_marts
+from reports.relations import CELLS, open_marts, read_rows
 
 if TYPE_CHECKING:
     from upath import UPath

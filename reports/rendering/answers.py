@@ -24,8 +24,8 @@ from reports.rendering.headline import headline, priced
 from reports.rendering.instances import instances_section
 from reports.rendering.leading import Leading
 from reports.rendering.lines import Line, interval_text
-from reports.rendering.sections import Section
 from reports.rendering.worth import worth_section
+from reports.sections import Section
 from reports.types import ArmSummary, Comparison, Report, Resampled
 
 QUESTION = "Which arm is best, how sure is that, and at which price?"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from reports.economics import BudgetComparison, BudgetCurve, BudgetStep, Leader
 from reports.format import count, listing, percent, plural, usd
-from reports.rendering.sections import Section, Table
+from reports.sections import Section, Table
 from reports.types import Report
 
 QUESTION = "What does a budget buy?"

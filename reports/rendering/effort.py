@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from reports.breakdowns import CallUse, Spread, ToolUsage
 from reports.format import DASH, count, mean, percent, ratio, usd
 from reports.rendering.order import MANY_ARMS, ranked
-from reports.rendering.sections import Row, Section, Table
+from reports.sections import Row, Section, Table
 from reports.types import ArmSummary, Report
 
 QUESTION = "How do the arms work, and where does the money go?"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.analysis.breakdowns import dots_of
 from reports.breakdowns import CostSpread
-from reports.format import percent, usd
+from reports.format import percent, some, usd
 from reports.losses import PURPOSES, Purpose, Spending
 from reports.rendering.drawing import (
     INK,
@@ -27,7 +27,7 @@ from reports.rendering.drawing import (
     row_transform,
     usd_axis,
 )
-from reports.rendering.order import positions, ranked, some
+from reports.rendering.order import positions, ranked
 from reports.types import Report
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from reports.breakdowns import Chance, GroupRate, InstanceOverlap, Kind, Repeats
 from reports.format import DASH, count, percent, plural
 from reports.rendering.order import MANY_ARMS, ranked
-from reports.rendering.sections import Row, Section, Table
+from reports.sections import Row, Section, Table
 from reports.statistics import wilson_interval
 from reports.types import Report
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from reports.analysis.best import NO_MODEL, find_best_of_models
 from reports.economics import ArmWorth
-from reports.format import percent, plural, usd
+from reports.format import percent, plural, some, usd
 from reports.rendering.drawing import (
     INK,
     MUTED,
@@ -23,7 +23,6 @@ from reports.rendering.drawing import (
     marker_shape,
     shortened,
 )
-from reports.rendering.order import some
 from reports.types import Report
 
 if TYPE_CHECKING:

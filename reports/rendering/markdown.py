@@ -21,21 +21,16 @@ from reports.quoting import quote_code, quote_text
 from reports.rendering import costs
 from reports.rendering.budgets import budget_section
 from reports.rendering.effort import effort_section
-from reports.rendering.gradings import gradings_section
-from reports.rendering.harnesses import grid_section
 from reports.rendering.headline import headline
 from reports.rendering.instances import instances_section
 from reports.rendering.known import count_cells, has_tokens
 from reports.rendering.leading import Leading, describe
 from reports.rendering.models import models_table
-from reports.rendering.noise import noise_section
 from reports.rendering.order import MANY_ARMS, ranked, ranked_spending
 from reports.rendering.pairs import pairs_section
 from reports.rendering.resources import resources
-from reports.rendering.sections import Section, Table
-from reports.rendering.sharing import sharing_section
-from reports.rendering.strata import strata_section
 from reports.rendering.worth import worth_section
+from reports.sections import Section, Table
 from reports.types import ArmSummary, Comparison, Provenance, Report
 from reports.visible import make_visible
 
@@ -62,12 +57,8 @@ def render(report: Report) -> str:
         *_failures(report),
         *(_section(effort) if (effort := effort_section(report)).tables else ()),
         *_spending(report),
-        *(_section(sharing) if (sharing := sharing_section(report)) else ()),
         *(_section(pairs) if (pairs := pairs_section(report)) else ()),
-        *(_section(strata) if (strata := strata_section(report)) else ()),
-        *(_section(gradings) if (gradings := gradings_section(report)) else ()),
-        *(_section(noise) if (noise := noise_section(report)) else ()),
-        *(_section(grid) if (grid := grid_section(report)) else ()),
+        *(text for each in report.sections if each.question for text in _section(each)),
         "## Source",
         _source(report),
     ]

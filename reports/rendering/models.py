@@ -8,7 +8,7 @@ from reports.analysis.best import Best, find_best_of_models
 from reports.format import count, p_value, percent, points
 from reports.rendering.headline import chance, compared, price
 from reports.rendering.lines import interval_text
-from reports.rendering.sections import Row, Table
+from reports.sections import Row, Table
 from reports.types import ArmSummary, Report
 
 SHOWN = 8

@@ -10,9 +10,10 @@ from reports.format import (
     p_value,
     plural,
     points,
+    some,
+    some_names,
     usd,
 )
-from reports.rendering.order import some, some_names
 from reports.rendering.resources import resources
 from reports.statistics import PairedTest
 from reports.types import AnalysisPlan, ArmSummary, Comparison, Note, Provenance, Resampled, State

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-from reports.format import count, listing
 from reports.losses import Spending
 from reports.types import ArmSummary, Report
 
@@ -13,9 +10,6 @@ MANY_ARMS = 6
 
 TALL = 25
 """Above this number of rows, a table or a figure is in a box of its own that scrolls."""
-
-NAMED_ARMS = 6
-"""Maximum number of arms that a sentence names."""
 
 
 def ranked(report: Report) -> tuple[ArmSummary, ...]:
@@ -32,19 +26,3 @@ def ranked_spending(report: Report) -> tuple[Spending, ...]:
 def positions(report: Report) -> dict[str, int]:
     """Return the declared position of each arm, which decides its colour and marker."""
     return {arm.name: position for position, arm in enumerate(report.arms)}
-
-
-def some(texts: Sequence[str], separator: str = ", ") -> str:
-    """Join texts, one for each arm. Of many, join the first ones and count the others."""
-    if len(texts) <= NAMED_ARMS:
-        return separator.join(texts)
-    rest = f"{count(len(texts) - NAMED_ARMS)} more"
-    return separator.join([*texts[:NAMED_ARMS], rest])
-
-
-def some_names(names: Iterable[str]) -> str:
-    """Join names of arms as in a sentence. Of many, name the first ones and count the others."""
-    named = list(names)
-    if len(named) <= NAMED_ARMS:
-        return listing(named)
-    return listing([*named[:NAMED_ARMS], f"{count(len(named) - NAMED_ARMS)} more"])

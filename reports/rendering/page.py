@@ -25,20 +25,15 @@ from reports.rendering.budgets import budget_section
 from reports.rendering.drawing import colour_index
 from reports.rendering.drawn import draw_all
 from reports.rendering.effort import effort_section
-from reports.rendering.gradings import gradings_section
-from reports.rendering.harnesses import grid_section
 from reports.rendering.instances import instances_section
 from reports.rendering.known import count_cells, has_tokens
 from reports.rendering.leading import describe
 from reports.rendering.markdown import span
 from reports.rendering.marks import MARKS
 from reports.rendering.models import models_table
-from reports.rendering.noise import noise_section
 from reports.rendering.order import MANY_ARMS, TALL, ranked, ranked_spending
 from reports.rendering.pairs import pairs_section
 from reports.rendering.resources import resources
-from reports.rendering.sharing import sharing_section
-from reports.rendering.strata import strata_section
 from reports.rendering.templates import environment
 from reports.rendering.trajectories import FOLDER, file_name
 from reports.rendering.worth import worth_section
@@ -149,11 +144,6 @@ def render(report: Report) -> str:
             "instances": instances_section(report),
             "effort": effort_section(report),
             "pairs": pairs_section(report),
-            "sharing": sharing_section(report),
-            "strata": strata_section(report),
-            "gradings": gradings_section(report),
-            "noise": noise_section(report),
-            "grid": grid_section(report),
         },
         "models": models_table(report),
         "notes": {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from reports.format import DASH, count, p_value, plural, points, ratio
 from reports.rendering.headline import priced
 from reports.rendering.leading import adjusted_p
-from reports.rendering.sections import Row, Section, Table
-from reports.rendering.sharing import roots
 from reports.rendering.turning import LEVEL
+from reports.sections import Row, Section, Table
 from reports.types import Comparison, Report
 
 TITLE = "Every pair of arms"
@@ -34,6 +33,17 @@ def pairs_section(report: Report) -> Section | None:
     rows = tuple(_row(pair, origin[pair.baseline] == origin[pair.candidate]) for pair in shown)
     table = Table(_caption(pairs, shown), HEADER, rows, 3)
     return Section("pairs", TITLE, _summary(pairs), (table,), tuple(_footnotes(report)))
+
+
+def roots(report: Report) -> Mapping[str, str]:
+    """Return by arm the arm with whose draws it begins: itself, if it is not derived."""
+    bases = {arm.name: arm.derived_from for arm in report.arms}
+
+    def find(name: str) -> str:
+        base = bases.get(name)
+        return find(base) if base else name
+
+    return {name: find(name) for name in bases}
 
 
 def declared_lines(report: Report) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """The resources of containers, in words."""
 
-from reports.format import UNKNOWN, count
-from reports.rendering.order import some
+from reports.format import UNKNOWN, count, some
 from reports.types import ContainerResources, Provenance
 
 

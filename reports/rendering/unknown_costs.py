@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from reports.format import DASH, count, plural, ratio, usd
 from reports.rendering.lines import Group, Line, Show, interval_text, signed, signed_usd
-from reports.rendering.sections import Row, Table
+from reports.sections import Row, Table
 from reports.types import Report, Resampled
 from reports.unknown_costs import CERTAINTIES, ArmUnknowns, Imputed, PairUnknowns
 

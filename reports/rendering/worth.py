@@ -10,8 +10,8 @@ from reports.economics import LEFT_OUT, STANDINGS, Acceptability, ArmWorth, Incr
 from reports.estimates import Interval
 from reports.format import DASH, count, listing, of, percent, plural, usd
 from reports.rendering.lines import UNLIMITED, signed_usd
-from reports.rendering.sections import Row, Section, Table
 from reports.rendering.unknown_costs import REPLACED, unknown_costs_table
+from reports.sections import Row, Section, Table
 from reports.types import Report
 
 QUESTION = "Which arm is worth its cost?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reports.noise import Split
+from reports.estimates import Split
 from reports.statistics.bootstrap import cluster_totals
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from flows.experiments import declaration, plan, records
 from flows.experiments.declaration import Experiment
 from flows.storage import report_files
 from flows.storage.lake import Lake, Row
-from reports.analysis.paired import read_rows
-from reports.relations import open_marts
+from reports.relations import open_marts, read_rows
 from tests.flows.conftest import Finished, trial
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(5)]

@@ -1,4 +1,4 @@
-"""The cases of `reports/cases/`: given rows lead to expected rows of the real relations."""
+"""Cases: given rows lead to expected rows of the real relations."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from duckdb import DuckDBPyConnection
 from reports.relations import MARTS, SQL, open_marts
 from tests.reports.lake_fixture import CASES, ORDINARY, LakeBuilder
 
-FILES = sorted(CASES.glob("*/*.yaml"))
+FILES = sorted([*CASES.glob("*/*.yaml"), *SQL.parent.glob("questions/*/*.yaml")])
 AUDITS = tuple(path.stem for path in sorted((SQL / "audits").glob("*.sql")))
 
 Row = dict[str, Any]

@@ -5,7 +5,7 @@ import pytest
 from reports.build import build
 from reports.rendering import markdown, page
 from reports.rendering.budgets import budget_section
-from reports.rendering.sections import Section
+from reports.sections import Section
 from tests.reports.lake_fixture import LakeBuilder
 
 pytestmark = pytest.mark.sampled(2)

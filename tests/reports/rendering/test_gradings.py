@@ -3,11 +3,18 @@
 from pathlib import Path
 
 from reports.build import build
+from reports.questions.gradings.section import TITLE
 from reports.rendering import markdown, page
-from reports.rendering.gradings import TITLE, gradings_line, gradings_section
+from reports.types import Report
 from tests.reports.lake_fixture import LakeBuilder
 
 FLIPPED = "flaky: resolved in the first grading, unresolved in another"
+
+
+def gradings_line(report: Report) -> str:
+    """Return what the terminal says; empty if that is nothing."""
+    section = report.section("gradings")
+    return " ".join(section.brief) if section else ""
 
 
 def fill(lake: LakeBuilder, only_second: int, pairs: int = 20) -> None:
@@ -67,7 +74,7 @@ def test_verdicts_that_flip_are_listed(lake: LakeBuilder) -> None:
         attempt = lake.attempt("a", instance)
         lake.predict("a", instance, attempt)
         lake.evaluate("a", instance, attempt, "resolved", gradings=2, audit_reasons=reasons)
-    section = gradings_section(build(lake.root, "trial"))
+    section = build(lake.root, "trial").section("gradings")
     assert section is not None
     assert section.answer == (
         "Patches graded more than once: 2. Of these, 1 (50.0 %, 95 % interval 9.5 % to 90.5 %) had "
@@ -82,6 +89,6 @@ def test_without_a_comparison_and_second_gradings_nothing_is_said(tmp_path: Path
     lake.declare(["a", "b"], ["i"])
     lake.cell("a", "i", "unresolved")
     report = build(tmp_path, "trial")
-    assert gradings_section(report) is None
+    assert report.section("gradings") is None
     assert gradings_line(report) == ""
     assert TITLE not in markdown.render(report) + page.render(report)

@@ -1,8 +1,8 @@
 """What the report and `power` say about the sources of noise."""
 
 from reports.build import build
+from reports.questions.noise.section import TITLE
 from reports.rendering import markdown, page
-from reports.rendering.noise import TITLE, noise_line, noise_section, telling_line
 from tests.reports.lake_fixture import LakeBuilder
 
 
@@ -30,12 +30,16 @@ def test_the_variance_is_split_and_the_gains_are_said(lake: LakeBuilder) -> None
     """The section has the parts, and what twice the instances or repeats would gain."""
     fill(lake)
     report = build(lake.root, "trial")
-    assert noise_line(report.noise) == (
+    section = report.section("noise")
+    assert section is not None
+    assert section.answer == (
         "Of the variance of the paired difference at one cell, 57.1 % is between instances and "
         "42.9 % is between runs, gradings included. With 4 instances and 2 repeats the standard "
         "error is 23.9 points; with twice the instances it would be 16.9, with twice the repeats "
         "22.2, and with any number of repeats at least 20.4."
     )
+    assert section.brief == (section.answer,)
+    assert section.advice[0].endswith(section.answer)
     assert TITLE in markdown.render(report)
     assert TITLE in page.render(report)
 
@@ -43,7 +47,7 @@ def test_the_variance_is_split_and_the_gains_are_said(lake: LakeBuilder) -> None
 def test_second_gradings_have_a_part_of_their_own(lake: LakeBuilder) -> None:
     """Flips of one arm in two of eight patches are an eighth of a variance, but not above all."""
     fill(lake, gradings=2)
-    section = noise_section(build(lake.root, "trial"))
+    section = build(lake.root, "trial").section("noise")
     assert section is not None
     assert [row[0] for row in section.tables[0].rows] == ["instances", "runs", "gradings"]
     assert section.tables[0].rows[2][1] == "0.125"
@@ -52,7 +56,9 @@ def test_second_gradings_have_a_part_of_their_own(lake: LakeBuilder) -> None:
 def test_instances_that_tell_arms_apart_are_proposed_with_the_bias(lake: LakeBuilder) -> None:
     """Instances that 30 to 70 % of the attempts resolved are a selection, with a warning."""
     fill(lake)
-    line = telling_line(build(lake.root, "trial").noise)
+    section = build(lake.root, "trial").section("noise")
+    assert section is not None
+    line = section.advice[-1]
     assert line.startswith("2 instances of which 30 to 70 % of up to 4 attempts were resolved")
     assert "favours differences" in line
     assert line.endswith('select: {ids: ["i1", "i2"]}')
@@ -60,6 +66,4 @@ def test_instances_that_tell_arms_apart_are_proposed_with_the_bias(lake: LakeBui
 
 def test_without_repeats_nothing_is_said(two_arms: LakeBuilder) -> None:
     """One attempt for each cell has no parts to tell, and two attempts choose no instance."""
-    report = build(two_arms.root, "trial")
-    assert noise_section(report) is None
-    assert noise_line(report.noise) == telling_line(report.noise) == ""
+    assert build(two_arms.root, "trial").section("noise") is None

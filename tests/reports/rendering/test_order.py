@@ -35,7 +35,7 @@ def test_without_positions_and_stops_nothing_is_shown(tmp_path: Path) -> None:
     lake.declare(["a"], ["i"])
     lake.cell("a", "i")
     report = build(tmp_path, "trial")
-    assert (report.strata, report.stops) == ((), ())
+    assert report.section("strata") is None
     for text in (markdown.render(report), page.render(report)):
         assert "Results by order" not in text
         assert "budget stops" not in text
@@ -55,6 +55,6 @@ def test_a_cutoff_date_splits_the_instances_of_its_model(tmp_path: Path) -> None
     text = markdown.render(report)
     assert "| a | m/new | until 2025-01-01 | 2 | 2 of 2 | 100.0 % | 34.2 % to 100.0 % |" in text
     assert "| a | m/new | after 2025-01-01 | 1 | 0 of 1 | 0.0 % | 0.0 % to 79.3 % |" in text
-    assert build(tmp_path, "trial").dates == ()
+    assert build(tmp_path, "trial").section("strata") is None
     with pytest.raises(ReportError, match="no arm has the model 'm/old'; the models are m/new"):
         build(tmp_path, "trial", cutoffs={"m/old": date(2025, 1, 1)})

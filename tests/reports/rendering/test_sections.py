@@ -7,7 +7,7 @@ from reports.rendering import markdown, page
 from reports.rendering.effort import effort_section
 from reports.rendering.effort_figures import draw_effort
 from reports.rendering.instances import instances_section
-from reports.rendering.sections import Section, Table
+from reports.sections import Section, Table
 from reports.types import Report
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import fill

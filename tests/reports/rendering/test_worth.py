@@ -4,8 +4,8 @@ import pytest
 
 from reports.build import build
 from reports.rendering import markdown, page
-from reports.rendering.sections import Section
 from reports.rendering.worth import worth_section
+from reports.sections import Section
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import instance_ids, verdicts
 

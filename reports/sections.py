@@ -1,8 +1,9 @@
-"""Parts of a report that page and Markdown show alike: an answer, tables and footnotes."""
+"""Parts of a report, which terminal, Markdown and page show alike."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 Row = tuple[str, ...]
 
@@ -21,6 +22,14 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Note:
+    """Something a reader must know before using the numbers."""
+
+    level: Literal["warning", "note"]
+    text: str
+
+
+@dataclass(frozen=True)
 class Section:
     """One question with its answer, in words and in tables."""
 
@@ -31,3 +40,9 @@ class Section:
     tables: tuple[Table, ...] = ()
     footnotes: tuple[str, ...] = ()
     """Definition, method and reference of each number in the tables."""
+    brief: tuple[str, ...] = ()
+    """Lines for a terminal."""
+    advice: tuple[str, ...] = ()
+    """Lines for who plans another experiment."""
+    notes: tuple[Note, ...] = ()
+    """What a reader must know before using any number of the report."""

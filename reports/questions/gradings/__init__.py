@@ -1,0 +1,1 @@
+"""How wrong may the grader be?"""

@@ -1,0 +1,1 @@
+"""Harnesses by model."""

@@ -1,0 +1,1 @@
+"""Where does the noise come from?"""

@@ -1,0 +1,1 @@
+"""Draws that derived arms share."""

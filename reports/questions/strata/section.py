@@ -1,0 +1,118 @@
+"""Results by the order of the arms, by cut-off date, and without the cells a budget stopped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from reports.errors import ReportError
+from reports.format import DASH, count, percent, percents, usd
+from reports.relations import read_rows
+from reports.sections import Row, Section, Table
+from reports.statistics import wilson_interval
+from reports.types import Report
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
+    """Return tables and footnotes, or None if no order, cut-off date or budget stop is known.
+
+    Raises:
+        ReportError: no arm has a model for which a cut-off date is given.
+    """
+    parts = [_by_order(connection, report), _by_date(connection, report), _stops(connection)]
+    found = [part for part in parts if part]
+    if not found:
+        return None
+    tables, footnotes = zip(*found, strict=True)
+    title = "Results by order, by cut-off date, and without budget stops"
+    return Section("strata", title, "", tables, footnotes)
+
+
+Part = tuple[Table, str] | None
+"""A table and its footnote, or None if the table would be empty."""
+
+
+def _by_order(connection: DuckDBPyConnection, report: Report) -> Part:
+    rows = tuple(
+        (
+            row["arm"],
+            str(row["order_in_instance"] + 1),
+            count(row["cells"]),
+            count(row["resolved"]),
+            percent(row["resolved"] / row["cells"]),
+            usd(row["cost_usd"] / row["priced_cells"] if row["priced_cells"] else None),
+        )
+        for row in read_rows(connection, "from marts.order_strata")
+    )
+    header = ("arm", "began as number", "cells", "resolved", "rate", "cost / cell")
+    footnote = (
+        "The arms begin each instance in a random order. If a provider drifts while an instance is "
+        "run, rates or costs change with the position. The order is random, so this favours no arm."
+    )
+    if any(arm.derived_from for arm in report.arms):
+        footnote += " Derived arms come after all others."
+    return (Table("Results by order of the arms", header, rows), footnote) if rows else None
+
+
+def _by_date(connection: DuckDBPyConnection, report: Report) -> Part:
+    """Compare instances from before and after the cut-off dates; those of no date are in no row."""
+    header = (
+        *("arm", "model", "instances written", "instances", "resolved", "rate", "95 % interval"),
+    )
+    footnote = (
+        "A model may have seen instances from before its cut-off date with their solutions. A "
+        "lower rate after it is a sign of that and no proof: later instances may be harder. "
+        "Instances of an unknown date are in no row. Intervals are Wilson's, with each "
+        "instance as one trial."
+    )
+    rows = tuple(_dated(connection, report))
+    caption = "Results by the cut-off date of the model"
+    return (Table(caption, header, rows, 3), footnote) if rows else None
+
+
+def _dated(connection: DuckDBPyConnection, report: Report) -> Iterator[Row]:
+    rows, cutoffs = read_rows(connection, "from marts.instance_dates"), report.cutoffs
+    models = {row["model"] for row in rows}
+    if unknown := cutoffs.keys() - models:
+        known = ", ".join(sorted(models))
+        raise ReportError(f"no arm has the model {sorted(unknown)[0]!r}; the models are {known}")
+    sums: dict[tuple[str, str, bool], Counter[str]] = {}
+    for row in rows:
+        if row["model"] in cutoffs and row["instance_date"] is not None:
+            key = row["arm"], row["model"], row["instance_date"] > cutoffs[row["model"]]
+            numbers = {name: row[name] for name in ("instances", "cells", "resolved")}
+            sums.setdefault(key, Counter()).update(numbers)
+    for (arm, model, is_after), one in sums.items():
+        share, instances = one["resolved"] / one["cells"], one["instances"]
+        yield (
+            arm,
+            model,
+            f"{'after' if is_after else 'until'} {cutoffs[model]:%Y-%m-%d}",
+            count(instances),
+            f"{count(one['resolved'])} of {count(one['cells'])}",
+            percent(share),
+            percents(wilson_interval(share * instances, instances)),
+        )
+
+
+def _stops(connection: DuckDBPyConnection) -> Part:
+    rows = tuple(
+        (
+            row["arm"],
+            f"{count(row['stopped'])} of {count(row['planned'])}",
+            percent(row["resolved"] / row["planned"]),
+            percent(row["resolved"] / left) if (left := row["planned"] - row["stopped"]) else DASH,
+        )
+        for row in read_rows(connection, "from marts.budget_stops")
+    )
+    header = ("arm", "stopped by a budget", "rate over all planned cells", "rate without them")
+    footnote = (
+        "Everywhere else, a cell that a budget stopped counts as not resolved. Without such cells, "
+        "the rate says what the arm did where it could finish; cells that cost more are missing "
+        "from it."
+    )
+    return (Table("Results without budget stops", header, rows), footnote) if rows else None
