@@ -8,7 +8,7 @@ from prefect import flow
 from flows.cells.predictions_file import Grading, grade_file
 from flows.cells.verdicts import grade_submission
 from flows.experiments.resources import Resources
-from flows.imports.predictions import PredictionSource
+from flows.formats.predictions import PredictionSource
 from flows.server.progress import RunProgress
 
 

@@ -19,9 +19,9 @@ from flows.experiments.declaration import Images
 from flows.experiments.keys import audit_key, result_name, verdict_key
 from flows.experiments.resources import Resources
 from flows.experiments.stop import Stop
+from flows.formats import predictions as predictions_files
+from flows.formats.predictions import PredictionSource
 from flows.images.schedule import scheduled
-from flows.imports import predictions as predictions_files
-from flows.imports.predictions import PredictionSource
 from flows.server.turns import Slot, in_turn
 from flows.storage.lake import Lake
 

@@ -15,8 +15,8 @@ from flows.storage import report_files
 from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
-    from flows.imports.common import Summary
-    from flows.imports.mini import ImportedRun
+    from flows.formats.imported_arms import Summary
+    from flows.formats.mini import ImportedRun
     from reports.analysis.history import History
     from reports.steps import StepView
     from reports.types import ArmSummary, Report

@@ -37,10 +37,10 @@ def export(
 ) -> None:
     """Write each arm's all_preds.jsonl in the format of `swebench eval`, or another format."""
     from flows.display.terminal import show
-    from flows.storage import exports
+    from flows.formats import exports
 
     if atif or inspect:
-        from flows.storage.formats import export
+        from flows.formats import export
 
         for path in export.trajectories(name, atif, lake) if atif else ():
             show(f"{path}")

@@ -40,8 +40,8 @@ def import_mini(
 ) -> None:
     """Import mini-swe-agent trajectories: predictions, calls with tokens and cost, commands."""
     from flows.cli import console
-    from flows.imports import comparisons, mini
-    from flows.imports.predictions import PredictionSource
+    from flows.formats import comparisons, mini
+    from flows.formats.predictions import PredictionSource
 
     source = PredictionSource(name, dataset, split)
     declared = comparisons.given(primary, margin, compare or [])
@@ -55,43 +55,9 @@ def import_table(
         typer.Argument(help="one row per arm and instance: .parquet, .csv, .tsv, .json, .jsonl"),
     ],
     name: NameOption,
-    instance_column: Annotated[
-        str | None, typer.Option(help="default instance_id, instance or task_id")
-    ] = None,
-    arm_column: Annotated[
-        str | None, typer.Option(help="default arm, model, agent or system")
-    ] = None,
-    resolved_column: Annotated[
-        str | None, typer.Option(help="true, false, 1 or 0; default resolved or similar")
-    ] = None,
-    cost_column: Annotated[
-        str | None, typer.Option(help="USD, optional; default cost_usd or similar")
-    ] = None,
-    calls_column: Annotated[
-        str | None,
-        typer.Option(help="model calls, optional; default api_calls or similar"),
-    ] = None,
-    repeat_column: Annotated[
-        str | None, typer.Option(help="number of the attempt, optional; default repeat")
-    ] = None,
-    outcome_column: Annotated[
-        str | None, typer.Option(help="how an attempt ended, optional; default outcome")
-    ] = None,
-    duration_column: Annotated[
-        str | None, typer.Option(help="seconds, optional; default duration_s")
-    ] = None,
-    repo_column: Annotated[
-        str | None,
-        typer.Option(help="repository, optional; default repo, else from a SWE-bench id"),
-    ] = None,
-    difficulty_column: Annotated[
-        str | None, typer.Option(help="difficulty, optional; default difficulty")
-    ] = None,
-    model_column: Annotated[
-        str | None, typer.Option(help="model of the arm, optional; default model")
-    ] = None,
-    harness_column: Annotated[
-        str | None, typer.Option(help="harness of the arm, optional; default harness or agent")
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help="name of a column, as instance=ID; may be repeated", metavar="KIND=NAME"),
     ] = None,
     primary: PrimaryOption = None,
     margin: MarginOption = None,
@@ -105,25 +71,11 @@ def import_table(
     Importing the same file again, after a correction, replaces the earlier import.
     """
     from flows.cli import console
-    from flows.imports import comparisons, table
-    from flows.imports.results import Columns
+    from flows.formats import cells, comparisons, tables
 
-    columns = Columns(
-        instance=instance_column,
-        arm=arm_column,
-        resolved=resolved_column,
-        cost=cost_column,
-        calls=calls_column,
-        repeat=repeat_column,
-        outcome=outcome_column,
-        duration=duration_column,
-        repo=repo_column,
-        difficulty=difficulty_column,
-        model=model_column,
-        harness=harness_column,
-    )
     declared = comparisons.given(primary, margin, compare or [])
-    console.imported_arms(table.import_table(file, name, columns, lake, declared), name)
+    columns = cells.read_columns(column or [])
+    console.imported_arms(tables.import_table(file, name, columns, lake, declared), name)
 
 
 @import_app.command("swebench")
@@ -145,7 +97,7 @@ def import_swebench(
 ) -> None:
     """Import a submission graded by swebench, beside others with the same --name."""
     from flows.cli import console
-    from flows.imports import comparisons, swebench
+    from flows.formats import comparisons, swebench
 
     declared = comparisons.given(primary, margin, compare or [])
     done = swebench.import_swebench(report, predictions, name, arm, lake, declared)
@@ -175,7 +127,7 @@ def import_atif(
     file, or by its name. Several trajectories of an arm at an instance are repeats.
     """
     from flows.cli import console
-    from flows.imports import atif, comparisons
+    from flows.formats import atif, comparisons
 
     declared = comparisons.given(primary, margin, compare or [])
     console.imported_arms(atif.import_atif(paths, name, arm, lake, declared), name)
@@ -199,7 +151,7 @@ def import_harbor(
     A trial with a reward of 1 is resolved. Several trials of an arm at a task are repeats.
     """
     from flows.cli import console
-    from flows.imports import comparisons, harbor
+    from flows.formats import comparisons, harbor
 
     declared = comparisons.given(primary, margin, compare or [])
     done = harbor.import_harbor(folders, name, arm, reward, lake, declared)
@@ -225,7 +177,7 @@ def import_inspect(
     to be installed.
     """
     from flows.cli import console
-    from flows.imports import comparisons, inspect_logs
+    from flows.formats import comparisons, inspect_logs
 
     declared = comparisons.given(primary, margin, compare or [])
     done = inspect_logs.import_inspect(logs, name, arm, scorer, lake, declared)

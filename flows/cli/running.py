@@ -19,7 +19,7 @@ from flows.experiments import plan
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.resources import Resources
-from flows.imports import predictions as predictions_files
+from flows.formats import predictions as predictions_files
 from flows.server.api import has_server, prefect_api, settle, wait_until_ready
 from flows.storage import report_files
 from flows.storage.lake import Lake

@@ -10,6 +10,5 @@ journals      locating and opening the journal of a lake
 bindings      the record of which journal belongs to a lake, in both
 cleanup       removal of leftovers of dead runs
 retention     files that are no longer needed
-exports       predictions and trajectories as files
 report_files  the report beside the data
 """

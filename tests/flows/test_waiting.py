@@ -12,7 +12,7 @@ from flows.benchmark import benchmark
 from flows.errors import IncompleteRun
 from flows.experiments import messages
 from flows.experiments.declaration import Experiment
-from flows.storage.formats import export
+from flows.formats import export
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial

@@ -17,7 +17,7 @@ from eval import instances
 from flows.cli.exits import EXIT_INFRASTRUCTURE
 from tests.agent.arms.command.programs import TINY, tiny
 from tests.agent.containers import image_of
-from tests.flows.imports.trajectories import HARBOR_JOB
+from tests.flows.formats.trajectories import HARBOR_JOB
 from tests.journeys.command_line import Terminal
 from tests.journeys.test_predictions import FIRST
 from tests.servers import openai_server as api

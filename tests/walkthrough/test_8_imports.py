@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from eval import instances
-from flows.imports.atif import import_atif
-from flows.imports.results import Columns
-from flows.imports.table import import_table
+from flows.formats import export
+from flows.formats.atif import import_atif
+from flows.formats.tables import import_table
 from flows.storage import report_files
-from flows.storage.formats import export
 from flows.storage.lake import Lake
 
 PUBLISHED = """\
@@ -27,7 +26,7 @@ def test_a_published_table_is_compared(tmp_path: Path) -> None:
     exploratory."""
     (tmp_path / "results.csv").write_text(PUBLISHED)
     lake = Lake.existing(tmp_path / "lake")
-    import_table(tmp_path / "results.csv", "published", Columns(), str(lake.root))
+    import_table(tmp_path / "results.csv", "published", {}, str(lake.root))
     built = report_files.read(lake, "published")
     assert [(arm.name, arm.resolved, arm.planned) for arm in built.arms] == [
         ("large", 2, 2),
@@ -41,7 +40,7 @@ def test_what_a_table_does_not_say_stays_unknown(tmp_path: Path) -> None:
     omits the pair."""
     (tmp_path / "results.csv").write_text(PUBLISHED)
     lake = Lake.existing(tmp_path / "lake")
-    import_table(tmp_path / "results.csv", "published", Columns(), str(lake.root))
+    import_table(tmp_path / "results.csv", "published", {}, str(lake.root))
     built = report_files.read(lake, "published")
     small = built.arms[1].cost
     assert (small.usd, small.incomplete_cells, small.is_lower_bound) == (0.10, 1, True)

@@ -16,10 +16,11 @@ from typer.testing import CliRunner
 from agent.errors import InfrastructureError, JournalError
 from flows.cli.app import app
 from flows.errors import UsageError
+from flows.formats import exports
 from flows.operation import checkup
 from flows.report import SERVED
 from flows.server.artifacts import artifact_key
-from flows.storage import bindings, exports, journals, report_files
+from flows.storage import bindings, journals, report_files
 from flows.storage.lake import Lake
 from reports.errors import ReportError
 from reports.lake import list_experiments, location

@@ -1,0 +1,270 @@
+"""Imports of ATIF trajectories."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.errors import UsageError
+from flows.formats import comparisons
+from flows.formats.atif import import_atif
+from flows.formats.imported_arms import Summary
+from flows.storage import report_files
+from flows.storage.lake import Lake, Row
+from tests.flows.formats.trajectories import HARBOR_JOB, asked, ran, said, trajectory, write
+
+pytestmark = pytest.mark.sampled(2)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+def put(lake: Lake, *paths: Path, arm: str | None = None) -> list[Summary]:
+    return import_atif(paths, "x", arm, str(lake.root))
+
+
+def only(lake: Lake, table: str = "attempts") -> Row:
+    [row] = lake.rows(table, "x")
+    return row
+
+
+def steps(lake: Lake) -> list[Row]:
+    return sorted(lake.rows("steps", "x"), key=lambda row: (row["scope"], row["seq"]))
+
+
+def test_every_figure_of_a_trajectory_is_in_the_lake(tmp_path: Path, lake: Lake) -> None:
+    """Tokens, cost and calls of the attempt are the sums of its steps, and each call is a row."""
+    path = write(tmp_path / "a__b-1.json", trajectory(said("do"), ran("ls", "x"), asked("done")))
+    [summary] = put(lake, path)
+    attempt = only(lake)
+    assert (summary.arm, summary.label) == ("hand-acme-large", "hand · acme/large")
+    assert (attempt["instance_id"], attempt["repo"]) == ("a__b-1", "a/b")
+    assert (attempt["model_calls"], attempt["unpriced_calls"], attempt["cost_usd"]) == (2, 0, 0.5)
+    assert (attempt["input_tokens"], attempt["cache_read_tokens"]) == (200, 120)
+    assert attempt["output_tokens"] == 20
+    assert attempt["cache_write_tokens"] is attempt["reasoning_tokens"] is None
+    assert json.loads(attempt["versions"]) == {"hand": "1.0"}
+    calls = lake.rows("llm_calls", "x")
+    assert [(call["model"], call["cost_usd"]) for call in calls] == [("acme/large", 0.25)] * 2
+    assert [step["kind"] for step in steps(lake)] == ["model", "command", "model"]
+    assert json.loads(steps(lake)[1]["request"]) == {"command": "ls"}
+    assert lake.rows("evaluations", "x") == lake.rows("predictions", "x") == []
+
+
+def test_unknown_figures_stay_unknown(tmp_path: Path, lake: Lake) -> None:
+    """Without figures, tokens and cost are null, and calls have an unknown price. A total cost of 0
+    beside calls of unknown cost is unknown, too."""
+    step = {"source": "agent", "message": "done"}
+    total = {"total_cost_usd": 0.0}
+    put(lake, write(tmp_path / "i.json", trajectory(said("do"), step, final_metrics=total)))
+    attempt = only(lake)
+    assert attempt["cost_usd"] is attempt["input_tokens"] is attempt["duration_s"] is None
+    assert (attempt["model_calls"], attempt["unpriced_calls"]) == (1, 1)
+    assert only(lake, "llm_calls")["cost_source"] == "unknown"
+    [arm] = report_files.read(lake, "x").arms
+    assert (arm.cost.usd, arm.started, arm.resolved) == (None, 1, 0)
+
+
+def test_an_attempt_without_a_verdict_is_not_graded(tmp_path: Path, lake: Lake) -> None:
+    """The report counts it as not graded, and not as an attempt that left no patch."""
+    put(lake, write(tmp_path / "i.json", trajectory(said("do"), asked("done"))))
+    report = report_files.read(lake, "x")
+    assert report.audits == ()
+    assert [cell.state for cell in report.cells] == ["ungraded"]
+
+
+def test_a_total_stands_for_itself(tmp_path: Path, lake: Lake) -> None:
+    """A stated total replaces the sums, and no audit wants unpriced calls to add up to it."""
+    step = {"source": "agent", "message": "done"}
+    total = {"total_prompt_tokens": 7, "total_completion_tokens": 3, "total_cost_usd": 2.5}
+    put(lake, write(tmp_path / "i.json", trajectory(said("do"), step, final_metrics=total)))
+    attempt = only(lake)
+    assert (attempt["cost_usd"], attempt["unpriced_calls"]) == (2.5, None)
+    assert (attempt["input_tokens"], attempt["output_tokens"]) == (7, 3)
+    report = report_files.read(lake, "x")
+    assert report.audits == ()
+    assert report.arms[0].cost.usd == 2.5
+
+
+def test_a_step_may_hold_several_calls_or_none(tmp_path: Path, lake: Lake) -> None:
+    """`llm_call_count` counts. Among steps with figures, one without them is part of another."""
+    work = {"source": "agent", "message": "", "llm_call_count": 0}
+    part = {"source": "agent", "message": "continues"}
+    path = write(tmp_path / "i.json", trajectory(asked("a", llm_call_count=3), work, part))
+    put(lake, path)
+    assert only(lake)["model_calls"] == 3
+    assert len(lake.rows("llm_calls", "x")) == 1
+    assert report_files.read(lake, "x").audits == ()
+
+
+def test_several_trajectories_at_an_instance_are_repeats(tmp_path: Path, lake: Lake) -> None:
+    """They are numbered by time. An instance is named by a free field or by the file."""
+    late, early = "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"
+    one = trajectory(asked("late", timestamp=late), extra={"instance_id": "a__b-1"})
+    write(tmp_path / "in" / "1.json", one)
+    write(
+        tmp_path / "in" / "a__b-1" / "trajectory.json", trajectory(asked("early", timestamp=early))
+    )
+    write(tmp_path / "in" / "other.json", {"format": "of something else"})
+    [summary] = put(lake, tmp_path / "in")
+    assert (summary.planned, summary.found) == (2, 2)
+    rows = sorted(lake.rows("attempts", "x"), key=lambda row: row["repeat"])
+    assert [row["instance_id"] for row in rows] == ["a__b-1", "a__b-1"]
+    assert [row["started_at"].day for row in rows] == [1, 2]
+
+
+def test_releases_of_an_agent_are_arms(tmp_path: Path, lake: Lake) -> None:
+    """An agent with a model is an arm, and so is each of its releases if there are several."""
+    for number, (version, model) in enumerate([("1.0", "m"), ("2.0", "m"), ("2.0", "n")]):
+        agent = {"name": "hand", "version": version, "model_name": model}
+        write(tmp_path / "in" / f"i-{number}.json", trajectory(asked(str(number)), agent=agent))
+    labels = [summary.label for summary in put(lake, tmp_path / "in")]
+    assert labels == ["hand 1.0 · m", "hand 2.0 · m", "hand · n"]
+
+
+def test_subagents_are_scopes(tmp_path: Path, lake: Lake) -> None:
+    """Embedded subagents and those in files of their own are scopes of one attempt. What they copy
+    from the main line is in it once."""
+    ref = {"source_call_id": "c1", "subagent_trajectory_ref": [{"trajectory_id": "search"}]}
+    beside = {"content": "ok", "subagent_trajectory_ref": [{"trajectory_path": "run.sum-1.json"}]}
+    call = {"tool_call_id": "c1", "function_name": "task", "arguments": {"goal": "find"}}
+    search = trajectory(said("find"), asked("found")) | {"trajectory_id": "search"}
+    main = trajectory(
+        said("do"),
+        asked("I search", tool_calls=[call], observation={"results": [ref]}),
+        asked("I sum up", observation={"results": [beside]}),
+        subagent_trajectories=[search],
+    )
+    copied = {"source": "agent", "message": "I search", "is_copied_context": True}
+    write(tmp_path / "in" / "run.json", main)
+    write(tmp_path / "in" / "run.sum-1.json", trajectory(copied, said("sum up"), asked("in short")))
+    put(lake, tmp_path / "in")
+    assert (only(lake)["model_calls"], only(lake)["cost_usd"]) == (4, 1.0)
+    models = [
+        (s["scope"], json.loads(s["result"])["content"])
+        for s in steps(lake)
+        if s["kind"] == "model"
+    ]
+    assert models == [
+        ("", "I search"),
+        ("", "I sum up"),
+        ("run.sum-1", "in short"),
+        ("search", "found"),
+    ]
+    used = [json.loads(step["result"]) for step in steps(lake) if step["kind"] == "action"]
+    assert used == [
+        {"content": None, "subagents": ["search"]},
+        {"content": "ok", "subagents": ["run.sum-1"]},
+    ]
+
+
+def test_a_continuation_is_part_of_its_attempt(tmp_path: Path, lake: Lake) -> None:
+    """The second file is no attempt of its own, and its totals are those of the attempt."""
+    first = trajectory(said("do"), asked("first"), continued_trajectory_ref="run.cont-1.json")
+    copied = {"source": "agent", "message": "first", "is_copied_context": True}
+    total = {"total_cost_usd": 0.5, "total_prompt_tokens": 200}
+    write(tmp_path / "in" / "run.json", first)
+    write(
+        tmp_path / "in" / "run.cont-1.json",
+        trajectory(copied, asked("second"), final_metrics=total),
+    )
+    put(lake, tmp_path / "in")
+    assert (only(lake)["model_calls"], only(lake)["cost_usd"]) == (2, 0.5)
+    answers = [json.loads(step["result"])["content"] for step in steps(lake)]
+    assert answers == ["first", "second"]
+
+
+@pytest.mark.parametrize("version", range(9))
+def test_every_version_is_read(tmp_path: Path, lake: Lake, version: int) -> None:
+    """All nine versions of the format are known."""
+    content = trajectory(asked("done"), schema_version=f"ATIF-v1.{version}", session_id="s")
+    put(lake, write(tmp_path / "i.json", content))
+    assert only(lake)["model_calls"] == 1
+
+
+def changed(step: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    return trajectory(said("do"), asked("a") | (step or {}), **more)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (changed(schema_version="ATIF-v1.9"), "schema_version is 'ATIF-v1.9'; known: ATIF-v1.0 to"),
+        (changed({"step_id": 5}), "step_id=5 is not sequential"),
+        (changed({"colour": "red"}), "steps.1.colour: Extra inputs are not permitted"),
+        (
+            changed({"metrics": {"cost_usd": -1}}),
+            "step 2: cost_usd is -1.0, and must be at least 0",
+        ),
+        (changed({"metrics": {"prompt_tokens": -1}}), "step 2: input_tokens is -1"),
+        (changed(final_metrics={"total_cost_usd": float("nan")}), "total_cost_usd is nan"),
+        (changed(extra={"durabench": {}}), "durabench.arm: Field required"),
+        (trajectory(), "steps: it has none"),
+        (
+            changed({"observation": {"results": [{"source_call_id": "c9", "content": ""}]}}),
+            "step 2: a result is of the call 'c9'",
+        ),
+    ],
+)
+def test_a_bad_file_is_one_line_and_nothing_is_written(
+    tmp_path: Path, lake: Lake, content: dict[str, Any], problem: str
+) -> None:
+    """The exit code is 2, the line names file and problem, and good files beside it are not
+    imported."""
+    write(tmp_path / "in" / "good.json", trajectory(asked("good")))
+    path = write(tmp_path / "in" / "bad.json", content)
+    argv = ["import", "atif", str(tmp_path / "in"), "--name", "x", "--lake", str(lake.root)]
+    done = CliRunner().invoke(app, argv)
+    assert done.exit_code == 2
+    [line] = done.stderr.strip().split("\n")
+    assert str(path) in line
+    assert problem in line
+    assert not lake.root.exists()
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path, lake: Lake) -> None:
+    """A missing file, a folder without a trajectory, broken JSON, and one attempt given twice."""
+    broken = tmp_path / "broken.json"
+    broken.write_text('{"schema_version": "ATIF-v1.7", "steps": [')
+    one = write(tmp_path / "i.json", trajectory(asked("a")))
+    copy = write(tmp_path / "copy" / "i.json", trajectory(asked("a")))
+    (tmp_path / "empty").mkdir()
+    for paths, problem in (
+        ([tmp_path / "none.json"], "none.json cannot be read: No such file or directory"),
+        ([tmp_path / "empty"], "there is no ATIF trajectory in"),
+        ([broken], "not an ATIF trajectory \\(Invalid JSON"),
+        ([one, copy], "are the same attempt: give one of them"),
+    ):
+        with pytest.raises(UsageError, match=problem):
+            put(lake, *paths)
+    put(lake, one, one)  # the same path is one file
+
+
+def test_arms_are_replaced_and_compared(tmp_path: Path, lake: Lake) -> None:
+    """An arm imported again replaces the earlier import, and comparisons may be declared."""
+    first = write(tmp_path / "i.json", trajectory(asked("a")))
+    second = write(tmp_path / "j.json", trajectory(asked("b"), asked("c")))
+    put(lake, first, arm="one")
+    put(lake, first, arm="two")
+    declared = comparisons.given("one:two", 0.05, [])
+    import_atif([second], "x", "two", str(lake.root), declared)
+    attempts = {row["instance_id"]: row["model_calls"] for row in lake.rows("attempts", "x")}
+    assert attempts == {"i": 1, "j": 2}
+    report = report_files.read(lake, "x")
+    assert [(pair.baseline, pair.candidate) for pair in report.comparisons] == [("one", "two")]
+
+
+def test_trajectories_that_harbor_wrote(lake: Lake) -> None:
+    """Real files of Harbor are read, with every token and cost."""
+    put(lake, HARBOR_JOB)
+    attempts = lake.rows("attempts", "x")
+    assert len(attempts) == 8
+    stated = [json.loads(path.read_text()) for path in HARBOR_JOB.rglob("trajectory.json")]
+    totals = [one["final_metrics"]["total_prompt_tokens"] for one in stated]
+    assert sum(row["input_tokens"] for row in attempts) == sum(totals)
+    assert all(row["model_calls"] == 2 for row in attempts)

@@ -1,0 +1,193 @@
+"""Imports of job folders of Harbor. The folder in `harbor_job` is what Harbor itself wrote."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.errors import UsageError
+from flows.formats.harbor import import_harbor
+from flows.formats.imported_arms import Summary
+from flows.storage import report_files
+from flows.storage.lake import Lake
+from tests.flows.formats.trajectories import HARBOR_JOB
+
+pytestmark = pytest.mark.sampled(3)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """A copy of the job, to be changed."""
+    return Path(shutil.copytree(HARBOR_JOB, tmp_path / "job"))
+
+
+def put(lake: Lake, folder: Path, reward: str | None = None) -> list[Summary]:
+    return import_harbor([folder], "x", None, reward, str(lake.root))
+
+
+def change(folder: Path, **fields: Any) -> None:
+    """Change fields of the first trial's result."""
+    path = min(folder.glob("*/result.json"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+def first(lake: Lake, job: Path) -> dict[str, Any]:
+    """Return the attempt of the first trial."""
+    started = json.loads(min(job.glob("*/result.json")).read_text())["started_at"]
+    [row] = [
+        row
+        for row in lake.rows("attempts", "x")
+        if row["started_at"].isoformat()[:23] == started[:23]
+    ]
+    return row
+
+
+def test_a_job_is_arms_repeats_verdicts_and_figures(lake: Lake) -> None:
+    """A model is an arm, a trial a repeat, a reward of 1 resolves, and all totals are those that
+    Harbor states."""
+    arms = put(lake, HARBOR_JOB)
+    assert [(arm.label, arm.resolved, arm.planned, arm.found) for arm in arms] == [
+        ("scripted · acme/bad-model", 0, 4, 4),
+        ("scripted · acme/good-model", 4, 4, 4),
+    ]
+    stated = json.loads((HARBOR_JOB / "result.json").read_text())["stats"]
+    rows = lake.rows("attempts", "x")
+    assert sum(row["cost_usd"] for row in rows) == pytest.approx(stated["cost_usd"])
+    assert sum(row["input_tokens"] for row in rows) == stated["n_input_tokens"]
+    assert sum(row["cache_read_tokens"] for row in rows) == stated["n_cache_tokens"]
+    assert sum(row["output_tokens"] for row in rows) == stated["n_output_tokens"]
+    assert all(row["model_calls"] == 2 and row["duration_s"] > 0 for row in rows)
+    assert {row["instance_id"] for row in rows} == {"answer__right-1", "answer__slow-2"}
+    report = report_files.read(lake, "x")
+    assert report.audits == ()
+    assert [arm.resolved for arm in report.arms] == [0, 4]
+
+
+def test_an_agent_out_of_time_keeps_its_verdict(lake: Lake) -> None:
+    """Harbor grades what is there at the time limit, and so does the report."""
+    put(lake, HARBOR_JOB)
+    slow = [row for row in lake.rows("attempts", "x") if row["instance_id"] == "answer__slow-2"]
+    assert {row["outcome"] for row in slow} == {"out_of_time"}
+    assert slow[0]["detail"].startswith("AgentTimeoutError: Agent execution timed out")
+    graded = {row["attempt_id"]: row["resolved"] for row in lake.rows("evaluations", "x")}
+    assert sorted(graded[row["attempt_id"]] for row in slow) == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("exception", "rewarded", "outcome", "state"),
+    [
+        ("ApiRateLimitError", True, "infrastructure", "infrastructure"),
+        ("CancelledError", True, "interrupted", "stopped"),
+        ("ContextWindowExceededError", True, "gave_up", "unresolved"),
+        ("NonZeroAgentExitCodeError", True, "gave_up", "unresolved"),
+        ("NonZeroAgentExitCodeError", False, "infrastructure", "infrastructure"),
+        ("RewardFileNotFoundError", False, "submitted", "infrastructure"),
+        (None, False, "submitted", "ungraded"),
+    ],
+)
+def test_how_a_trial_ended(
+    lake: Lake, job: Path, exception: str | None, rewarded: bool, outcome: str, state: str
+) -> None:
+    """An exception of the sandbox or a provider is infrastructure, one of the agent its own end."""
+    raised = {
+        "exception_type": exception,
+        "exception_message": "why",
+        "exception_traceback": "",
+        "occurred_at": "2026-01-01T00:00:00Z",
+    }
+    change(
+        job,
+        exception_info=raised if exception else None,
+        verifier_result={"rewards": {"reward": 0.5}} if rewarded else None,
+    )
+    put(lake, job)
+    row = first(lake, job)
+    assert row["outcome"] == outcome
+    report = report_files.read(lake, "x")
+    [cell] = [cell for cell in report.cells if cell.attempt_id == row["attempt_id"]]
+    assert cell.state == state
+
+
+def test_a_trial_without_usage_has_unknown_costs(lake: Lake, job: Path) -> None:
+    """Neither tokens nor cost are 0 where Harbor knows nothing."""
+    change(job, agent_result=None)
+    shutil.rmtree(min(job.glob("*/result.json")).parent / "agent")
+    put(lake, job)
+    row = first(lake, job)
+    assert row["cost_usd"] is row["input_tokens"] is row["model_calls"] is None
+
+
+def test_several_rewards_need_a_choice(lake: Lake, job: Path) -> None:
+    """--reward chooses, and the line of the refusal names what there is."""
+    change(job, verifier_result={"rewards": {"tests": 1, "style": 0.2}})
+    with pytest.raises(UsageError, match="has the rewards style, tests: choose one with --reward"):
+        put(lake, job)
+    change(job, verifier_result={"rewards": {"reward": 85}})
+    with pytest.raises(UsageError, match="has the reward 85 in 'reward', and 1 is the most"):
+        put(lake, job)
+    for trial in job.glob("*/result.json"):
+        content = json.loads(trial.read_text()) | {"verifier_result": {"rewards": {"tests": 1}}}
+        trial.write_text(json.dumps(content))
+    assert [arm.resolved for arm in put(lake, job, "tests")] == [4, 4]
+
+
+def test_agents_without_a_model_are_controls(lake: Lake, job: Path) -> None:
+    """Harbor's oracle is imported as `gold`: it costs nothing."""
+    for trial in job.glob("*/result.json"):
+        content = json.loads(trial.read_text())
+        if content["agent_info"]["model_info"]["name"] == "good-model":
+            content["agent_info"] = {"name": "oracle", "version": "1.0", "model_info": None}
+            shutil.rmtree(trial.parent / "agent")
+        trial.write_text(json.dumps(content))
+    put(lake, job)
+    gold = [row for row in lake.rows("attempts", "x") if row["agent"] == "gold"]
+    assert [(row["model_calls"], row["cost_usd"]) for row in gold] == [(0, 0.0)] * 4
+
+
+def test_bad_folders_are_one_line(lake: Lake, job: Path, tmp_path: Path) -> None:
+    """Exit code 2, the file and what is wrong with it, and nothing is written."""
+    change(job, agent_info={"version": "1"})
+    (tmp_path / "empty").mkdir()
+    for folder, problem in (
+        (job, "result.json: no result of a Harbor trial (agent_info.name: Field required)"),
+        (tmp_path / "empty", "there is no finished trial of Harbor in"),
+        (tmp_path / "none", "is no folder"),
+    ):
+        argv = ["import", "harbor", str(folder), "--name", "x", "--lake", str(lake.root)]
+        done = CliRunner().invoke(app, argv)
+        assert done.exit_code == 2
+        [line] = done.stderr.strip().split("\n")
+        assert problem in line
+    assert not lake.root.exists()
+
+
+def test_a_broken_trajectory_costs_only_its_calls(
+    lake: Lake, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The trial is imported with its verdict and totals, and a line says what is missing."""
+    (min(job.glob("*/result.json")).parent / "agent" / "trajectory.json").write_text("{")
+    assert sum(arm.found for arm in put(lake, job)) == 8
+    assert "the trial is imported without its calls" in capsys.readouterr().err
+    row = first(lake, job)
+    assert row["model_calls"] is None
+    assert row["cost_usd"] > 0
+
+
+def test_unfinished_trials_are_told(
+    lake: Lake, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A trial without a result counts as never run."""
+    min(job.glob("*/result.json")).unlink()
+    arms = put(lake, job)
+    assert sum(arm.planned for arm in arms) == 8
+    assert sum(arm.found for arm in arms) == 7
+    assert "1 trials have no result.json, and count as never run" in capsys.readouterr().err

@@ -1,0 +1,257 @@
+"""Imports that correct earlier ones, are killed halfway, or run concurrently."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.errors import UsageError
+from flows.formats import imported_arms
+from flows.formats.imported_arms import ImportedArm
+from flows.formats.swebench import import_swebench
+from flows.formats.tables import import_table
+from flows.storage import report_files
+from flows.storage.lake import Lake, Row
+from reports.types import Report
+
+pytestmark = pytest.mark.sampled(4)
+
+HEADER = "arm,instance_id,resolved,cost_usd,api_calls\n"
+
+
+def table(path: Path, *rows: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(HEADER + "".join(f"{row}\n" for row in rows))
+    return path
+
+
+def put(path: Path, lake: Path, name: str = "x") -> None:
+    import_table(path, name, {}, str(lake))
+
+
+def read(lake: Path) -> Report:
+    return report_files.read(Lake.existing(str(lake)), "x")
+
+
+def counts(report: Report) -> dict[str, tuple[int, int, int]]:
+    """Return the numbers of resolved, started and planned instances by arm."""
+    return {arm.name: (arm.resolved, arm.started, arm.planned) for arm in report.arms}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
+
+
+def test_a_corrected_table_takes_the_place_of_the_first(tmp_path: Path, lake: Path) -> None:
+    """Instances, rows and arms that a corrected table no longer has disappear from all figures, and
+    no audit fails."""
+    path = tmp_path / "t.csv"
+    put(table(path, "a,x-1,1,1,1", "a,typo,1,1,1", "b,x-1,1,,", "gone,x-1,1,,"), lake)
+    put(table(path, "a,x-1,1,1,1", "a,x-2,0,1,1", "b,x-1,0,,"), lake)
+    report = read(lake)
+    assert counts(report) == {"a": (1, 2, 2), "b": (0, 1, 2)}
+    assert report.audits == ()
+    assert {cell.instance_id for cell in report.cells} == {"x-1", "x-2"}
+
+
+def test_a_row_that_another_arm_still_has_is_removed_too(tmp_path: Path, lake: Path) -> None:
+    """An instance that one arm loses stays planned for the other arms, and counts as never run for
+    this one."""
+    path = tmp_path / "t.csv"
+    put(table(path, "a,x-1,1,1,1", "a,x-2,1,1,1", "b,x-1,1,,", "b,x-2,1,,"), lake)
+    put(table(path, "a,x-1,1,1,1", "b,x-1,1,,", "b,x-2,1,,"), lake)
+    assert counts(read(lake)) == {"a": (1, 1, 2), "b": (2, 2, 2)}
+
+
+def test_arms_of_other_files_and_commands_stay(
+    tmp_path: Path, lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Arms from other files and commands stay. A table that takes one of them over replaces that
+    arm alone, and an arm that disappears is reported."""
+    put(table(tmp_path / "one" / "t.csv", "a,x-1,1,,", "b,x-1,1,,"), lake)
+    put(table(tmp_path / "two" / "t.csv", "c,x-3,1,,"), lake)
+    run = tmp_path / "run.json"
+    run.write_text(json.dumps({"resolved_ids": ["x-4"], "submitted_ids": ["x-4"]}))
+    import_swebench(run, None, "x", "theirs", str(lake))
+    put(table(tmp_path / "one" / "t.csv", "a,x-1,1,,"), lake)
+    assert "no longer an arm: b" in capsys.readouterr().err
+    report = read(lake)
+    assert counts(report) == {"a": (1, 1, 3), "c": (1, 1, 3), "theirs": (1, 1, 3)}
+    put(table(tmp_path / "three.csv", "a,x-5,0,,", "d,x-5,0,,"), lake)
+    put(table(tmp_path / "one" / "t.csv", "b,x-1,1,,"), lake)
+    report = read(lake)
+    assert counts(report).keys() == {"a", "b", "c", "d", "theirs"}
+    assert {cell.instance_id for cell in report.cells} == {"x-1", "x-3", "x-4", "x-5"}
+    assert report.audits == ()
+
+
+def test_a_corrected_submission_takes_the_place_of_the_first(tmp_path: Path, lake: Path) -> None:
+    """Patches and verdicts that a corrected submission no longer has are removed."""
+    run, preds = tmp_path / "run.json", tmp_path / "preds.jsonl"
+
+    def put_run(resolved: list[str], patches: dict[str, str]) -> None:
+        run.write_text(json.dumps({"resolved_ids": resolved, "submitted_ids": [*patches]}))
+        lines = [
+            {"instance_id": i, "model_name_or_path": "m", "model_patch": p}
+            for i, p in patches.items()
+        ]
+        preds.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        import_swebench(run, preds, "x", None, str(lake))
+
+    put_run(["x-1", "x-2"], {"x-1": "one", "x-2": "two", "typo": "three"})
+    put_run(["x-1"], {"x-1": "other", "x-2": "two"})
+    report = read(lake)
+    assert counts(report) == {"m": (1, 2, 2)}
+    assert {cell.instance_id: cell.state for cell in report.cells}["x-2"] == "ungraded"
+    assert (report.audits, report.arm("m").cells_tried_again) == ((), 0)
+
+
+class Killed(BaseException):
+    """A stand-in for SIGKILL."""
+
+
+@pytest.fixture
+def writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Yield a counter: the number of changes to the lake after which the process is killed."""
+    left = [10**9]
+    for name in ("write", "write_columns", "remove"):
+        own = getattr(Lake, name)
+
+        def counted(self: Lake, *args: object, own: object = own) -> object:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+            return own(self, *args)  # type: ignore[operator]
+
+        monkeypatch.setattr(Lake, name, counted)
+    yield left
+    left[0] = 10**9
+
+
+@pytest.mark.slow
+def test_an_import_that_is_killed_anywhere_can_be_repeated(
+    tmp_path: Path, lake: Path, writes: list[int]
+) -> None:
+    """An import that is killed anywhere loses no arm of another file and counts no result that its
+    file lacks. Repeating it completes the import."""
+    path = tmp_path / "t.csv"
+    after = 0
+    while True:
+        place = lake / str(after)
+        put(table(tmp_path / "other.csv", "c,x-1,1,,"), place)
+        put(table(path, "a,x-1,1,,", "a,typo,1,,", "gone,x-1,1,,"), place)
+        table(path, "a,x-1,0,,", "b,x-2,1,,")
+        writes[0] = after
+        try:
+            put(path, place)
+        except Killed:
+            writes[0] = 10**9
+            half = read(place)
+            assert counts(half)["c"][:2] == (1, 1)
+            assert {failed.name for failed in half.audits} <= {"evaluation_without_attempt"}
+            put(path, place)
+        else:
+            break
+        report = read(place)
+        assert counts(report) == {"c": (1, 1, 2), "a": (0, 1, 2), "b": (1, 1, 2)}
+        assert report.audits == ()
+        after += 1
+    assert after > 8
+
+
+@pytest.mark.slow
+def test_imports_at_the_same_time_lose_no_arm(tmp_path: Path, lake: Path) -> None:
+    """Concurrent imports wait for each other, so no arm is lost."""
+    command = [sys.executable, "-c", "from flows.cli.app import app; app()", "import", "table"]
+    running = [
+        subprocess.Popen(
+            [*command, str(table(tmp_path / f"{arm}.csv", f"{arm},x-{arm},1,,")), "--name", "x"],
+            env={**os.environ, "DURABENCH_LAKE": str(lake)},
+            stdout=subprocess.DEVNULL,
+        )
+        for arm in "abcd"
+    ]
+    assert [process.wait() for process in running] == [0] * 4
+    report = read(lake)
+    assert counts(report) == dict.fromkeys(counts(report), (1, 1, 4))
+    assert (len(report.arms), report.audits) == (4, ())
+
+
+def test_the_lock_ends_with_its_process(lake: Path) -> None:
+    """The lock of an import is released when its process is killed."""
+    store = Lake.open(lake)
+    if (child := os.fork()) == 0:
+        with imported_arms.alone(store, "x"):
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    with imported_arms.alone(store, "x"):
+        pass
+
+
+def test_an_incomplete_declaration_is_ignored(tmp_path: Path, lake: Path) -> None:
+    """An incomplete declaration, which lacks arms, is ignored; the one before it counts."""
+    put(table(tmp_path / "t.csv", "a,x-1,1,,", "b,x-1,1,,"), lake)
+    store = Lake.existing(lake)
+    row = store.read("experiments", "x", "a", store.latest_unit("experiments", "x"))[0]
+    content = json.loads(row["declaration"]) | {"instances": ["x-9"]}
+    later: Row = {
+        **row,
+        "declaration": json.dumps(content),
+        "declaration_digest": "other",
+        "declared_at": row["declared_at"].replace(year=2100),
+        "instance_ids": ["x-9"],
+    }
+    store.write("experiments", "x", "a", "21000101-other", [later])
+    assert counts(read(lake)).keys() == {"a", "b"}
+    assert [arm.name for arm in imported_arms.declared(store, "x")] == ["a", "b"]
+
+
+def test_an_older_lake_is_read_and_repaired(tmp_path: Path, lake: Path) -> None:
+    """A lake without the newer columns, with 0 for unknown figures and one file `table` per arm, is
+    read. The next import repairs it."""
+    path = table(tmp_path / "t.csv", "a,x-1,1,1,1", "a,typo,1,1,1", "b,x-1,1,,")
+    put(path, lake)
+    for file in lake.glob("experiments/**/*.parquet"):
+        old = pq.ParquetFile(file).read()
+        pq.write_table(old.drop(["label", "own_instance_ids", "imported_from"]), file)
+    for file in lake.glob("attempts/**/*.parquet"):
+        rows = pq.ParquetFile(file).read().to_pylist()
+        zeros = {name: 0 for name in rows[0] if name.endswith(("_tokens", "_calls"))}
+        schema = pq.read_schema(file)
+        file.unlink()
+        content = {**zeros, "model_calls": 1}
+        changed = pa.Table.from_pylist([row | content for row in rows], schema=schema)
+        pq.write_table(changed, file.with_name("table.parquet"))
+    for file in lake.glob("evaluations/**/*.parquet"):
+        file.rename(file.with_name("table.parquet"))
+    assert read(lake).arm("a").tokens.input == 0
+    put(table(path, "a,x-1,1,1,1", "b,x-1,1,,"), lake)
+    report = read(lake)
+    assert counts(report) == {"a": (1, 1, 1), "b": (1, 1, 1)}
+    assert (report.arm("a").tokens.input, report.arm("b").mean_calls) == (None, None)
+    assert report.audits == ()
+
+
+def test_predictions_of_several_files_are_added_up(lake: Path) -> None:
+    """The instances of a second predictions file are added to those of the first, whose gradings
+    took hours."""
+    store = Lake.open(lake)
+    for ids in (("x-1",), ("x-2", "x-3")):
+        arm = ImportedArm("a", "imported", "unknown", "host", "d", "d", ids, label="a")
+        imported_arms.declare(store, "x", [arm])
+    [arm] = imported_arms.declared(store, "x")
+    assert arm.instance_ids == ("x-1", "x-2", "x-3")
+
+
+def test_a_name_with_a_path_in_it_is_refused(lake: Path) -> None:
+    """A name that contains a path is refused, so that no lock is created outside the lake."""
+    with pytest.raises(UsageError, match="cannot name results"):
+        imported_arms.check_name("../x")

@@ -1,0 +1,210 @@
+"""Imports of real mini-swe-agent trajectories, and gradings of predictions files."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.errors import UsageError
+from flows.formats import comparisons, exports, mini
+from flows.formats.imported_arms import arm_name
+from flows.formats.predictions import PredictionSource
+from flows.storage import report_files
+from flows.storage.lake import Lake
+
+pytestmark = pytest.mark.sampled(3)
+
+
+@pytest.fixture
+def trajectories(shared_data: Path) -> Path:
+    return shared_data / "mini_trajectories"
+
+
+@pytest.fixture
+def source(shared_data: Path) -> PredictionSource:
+    return PredictionSource("gemini", str(shared_data / "swebench" / "verified_test.parquet"))
+
+
+def info(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text())["info"]
+    return content
+
+
+def test_an_import_keeps_every_figure(
+    trajectories: Path, source: PredictionSource, tmp_path: Path
+) -> None:
+    """Cost, calls and patch of each instance are those of its trajectory."""
+    lake = str(tmp_path / "lake")
+    imported = mini.import_mini(trajectories, source, "mini", lake)
+    store = Lake.existing(lake)
+    attempts = {
+        row["instance_id"]: row
+        for unit in store.units("attempts", "*")
+        for row in store.find("attempts", unit)
+    }
+    assert len(imported) == len(attempts) == 13
+    for instance_id, attempt in attempts.items():
+        own = info(trajectories / f"{instance_id}.traj.json")
+        assert attempt["cost_usd"] == own["model_stats"]["instance_cost"]
+        assert attempt["model_calls"] == own["model_stats"]["api_calls"]
+        [prediction] = store.find("predictions", attempt["attempt_id"])
+        assert prediction["model_patch"] == own["submission"]
+        calls = store.find("llm_calls", attempt["attempt_id"])
+        assert sum(call["cost_usd"] for call in calls) == pytest.approx(attempt["cost_usd"])
+        assert attempt["cache_read_tokens"] == sum(call["cache_read_tokens"] for call in calls)
+
+
+def test_every_step_is_numbered_once(
+    trajectories: Path, source: PredictionSource, tmp_path: Path
+) -> None:
+    """Model calls and the commands that they request share one sequence without gaps."""
+    mini.import_mini(trajectories, source, "mini", str(tmp_path))
+    store = Lake.existing(str(tmp_path))
+    for unit in store.units("attempts", "*"):
+        steps = sorted(store.find("steps", unit), key=lambda step: step["seq"])
+        assert [step["seq"] for step in steps] == list(range(len(steps)))
+        assert steps[0]["kind"] == "model"
+        calls = {call["seq"] for call in store.find("llm_calls", unit)}
+        assert calls == {step["seq"] for step in steps if step["kind"] == "model"}
+
+
+def test_the_report_works_on_an_import(
+    trajectories: Path, source: PredictionSource, tmp_path: Path
+) -> None:
+    """A report on an import passes every audit, and its cost is the sum of the trajectories'
+    costs."""
+    imported = mini.import_mini(trajectories, source, "mini", str(tmp_path))
+    built = report_files.read(Lake.existing(str(tmp_path)), "gemini")
+    assert built.audits == ()
+    assert built.arm("mini").cost.usd == pytest.approx(sum(run.cost_usd for run in imported))
+
+
+def test_calls_without_a_cost_are_counted_and_named(
+    trajectories: Path, source: PredictionSource, tmp_path: Path
+) -> None:
+    """Calls without a cost are reported by the import, and the cost of their cell is incomplete."""
+    name = "django__django-11163"
+    content = json.loads((trajectories / f"{name}.traj.json").read_text())
+    edited = copy.deepcopy(content)
+    replies = [m for m in edited["messages"] if m["role"] == "assistant"]
+    for message in replies[:2]:
+        del message["extra"]["response"]["usage"]["cost"]
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / f"{name}.traj.json").write_text(json.dumps(edited))
+    arguments = ["--dataset", source.dataset, "--name", "x", "--lake", str(tmp_path / "lake")]
+    result = CliRunner().invoke(app, ["import", "mini", str(tmp_path / "runs"), *arguments])
+    assert result.exit_code == 0, result.output
+    assert f"2 calls came without a cost: {name} (2)" in " ".join(result.stdout.split())
+    [cell] = report_files.read(Lake.existing(str(tmp_path / "lake")), "x").cells
+    assert cell.is_cost_complete is False
+
+
+def test_figures_that_a_trajectory_lacks_are_unknown(
+    trajectories: Path, source: PredictionSource, tmp_path: Path
+) -> None:
+    """Calls without usage have unknown tokens. A trajectory without any price has an unknown cost,
+    not 0."""
+    name = "django__django-11163"
+    content = json.loads((trajectories / f"{name}.traj.json").read_text())
+    replies = [m for m in content["messages"] if m["role"] == "assistant"]
+    for message in replies:
+        message["extra"].pop("cost", None)
+        del message["extra"]["response"]["usage"]["cost"]
+    del replies[0]["extra"]["response"]["usage"]
+    content["info"]["model_stats"]["instance_cost"] = 0.0
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / f"{name}.traj.json").write_text(json.dumps(content))
+    [run] = mini.import_mini(tmp_path / "runs", source, "mini", str(tmp_path / "lake"))
+    assert (run.cost_usd, run.unpriced_calls) == (None, len(replies))
+    report = report_files.read(Lake.existing(str(tmp_path / "lake")), "gemini")
+    [arm] = report.arms
+    assert report.audits == ()
+    assert (arm.cost.usd, arm.tokens.input, arm.tokens.reasoning) == (None, None, None)
+    assert arm.mean_calls == len(replies)
+    calls = Lake.existing(str(tmp_path / "lake")).rows("llm_calls", "gemini")
+    assert [call["input_tokens"] is None for call in calls] == [True] + [False] * (len(calls) - 1)
+
+
+def test_another_folder_takes_the_place_of_an_arm(
+    trajectories: Path, source: PredictionSource, tmp_path: Path
+) -> None:
+    """A second folder for an arm replaces the first, including the instances that only the first
+    had."""
+    lake, folders = str(tmp_path / "lake"), [tmp_path / "first", tmp_path / "second"]
+    for folder, paths in zip(folders, (slice(0, 2), slice(1, 3)), strict=True):
+        folder.mkdir()
+        for path in sorted(trajectories.glob("*.traj.json"))[paths]:
+            (folder / path.name).write_bytes(path.read_bytes())
+        mini.import_mini(folder, source, "mini", lake)
+    report = report_files.read(Lake.existing(lake), "gemini")
+    assert (report.arm("mini").planned, report.arm("mini").started, report.audits) == (2, 2, ())
+    with pytest.raises(UsageError, match="'A/B' cannot name an arm"):
+        mini.import_mini(folders[0], source, "A/B", lake)
+
+
+def test_importing_again_adds_nothing(
+    trajectories: Path, source: PredictionSource, tmp_path: Path
+) -> None:
+    """Importing the same files again adds no attempt."""
+    mini.import_mini(trajectories, source, "mini", str(tmp_path))
+    before = sorted(tmp_path.rglob("*.parquet"))
+    mini.import_mini(trajectories, source, "mini", str(tmp_path))
+    assert sorted(tmp_path.rglob("*.parquet")) == before
+
+
+def test_two_folders_under_one_name_are_two_arms(
+    trajectories: Path, source: PredictionSource, tmp_path: Path
+) -> None:
+    """Two folders under one name are two arms, both planned on the instances of either."""
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for number, path in enumerate(sorted(trajectories.glob("*.traj.json"))):
+        for folder in folders[: 1 if number < 8 else 2]:
+            folder.mkdir(exist_ok=True)
+            (folder / path.name).write_bytes(path.read_bytes())
+    mini.import_mini(folders[0], source, "first", str(tmp_path / "lake"))
+    declared = comparisons.given("first:second", 0.1, [])
+    mini.import_mini(folders[1], source, "second", str(tmp_path / "lake"), declared)
+    built = report_files.read(Lake.existing(str(tmp_path / "lake")), "gemini")
+    assert built.audits == ()
+    assert [(arm.name, arm.planned, arm.started) for arm in built.arms] == [
+        ("first", 13, 13),
+        ("second", 13, 5),
+    ]
+    assert built.source.plan.primary == ("first", "second")
+    assert built.comparisons[0].role == "primary"
+
+
+def test_a_comparison_with_a_missing_arm_is_refused(
+    trajectories: Path, source: PredictionSource, tmp_path: Path
+) -> None:
+    """A comparison with an arm that was never imported is refused, and nothing is written."""
+    declared = comparisons.given("absent:mini", None, [])
+    with pytest.raises(UsageError, match="names no two different arms"):
+        mini.import_mini(trajectories, source, "mini", str(tmp_path / "lake"), declared)
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_an_export_is_the_official_format(
+    trajectories: Path, source: PredictionSource, tmp_path: Path
+) -> None:
+    """swebench's own reader accepts an exported predictions file. A repeat without predictions is
+    refused."""
+    from swebench.harness.utils import get_predictions_from_file
+
+    mini.import_mini(trajectories, source, "mini", str(tmp_path))
+    [(path, count)] = exports.predictions("gemini", None, 0, str(tmp_path))
+    read = get_predictions_from_file(str(path), source.dataset, "test")
+    assert count == len(read) == 13
+    assert set(read[0]) == {"instance_id", "model_name_or_path", "model_patch"}
+    with pytest.raises(UsageError, match="no prediction of repeat 7"):
+        list(exports.predictions("gemini", None, 7, str(tmp_path)))
+
+
+def test_arm_names_fit_into_paths() -> None:
+    """The name of a submission is turned into a valid folder name."""
+    assert arm_name("OpenAI/GPT-5 (high)") == "openai-gpt-5-high"
+    assert arm_name("../..") == "unnamed"

@@ -1,0 +1,182 @@
+"""Attempts of our own arms as ATIF trajectories and as a log of Inspect, and back."""
+
+import asyncio
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from atif import Trajectory
+
+from flows.experiments import forking
+from flows.experiments.declaration import Experiment
+from flows.formats import export
+from flows.formats.atif import import_atif
+from flows.solve import solve
+from flows.storage.lake import Lake, Row
+from tests.agent.arms.command.programs import tiny
+from tests.flows.conftest import Finished, trial
+from tests.flows.formats.test_atif_export import HARBOR, harbor_errors
+
+pytestmark = [
+    pytest.mark.usefixtures("prefect"),
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.sampled(2),
+    pytest.mark.turn(1),
+]
+
+SAME = (
+    "agent", "model", "outcome", "detail", "started_at", "duration_s", "model_calls", "versions",
+    "unpriced_calls", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens",
+    "reasoning_tokens", "cost_usd", "repo", "difficulty",
+)  # fmt: skip
+"""Columns of an attempt that every export keeps."""
+
+OF_CALL = (
+    "scope", "role", "model", "input_tokens", "output_tokens", "cache_read_tokens", "cost_usd",
+    "latency_s", "started_at",
+)  # fmt: skip
+"""Columns of a call that every export keeps."""
+
+
+def declared() -> Experiment:
+    """Return an experiment with every kind of arm: text and tools, scopes, programs, controls."""
+    model = {"provider": "simulated", "skill": 1}
+    return trial(
+        model=model,
+        select={"ids": ["durabench__slotwise-2"]},
+        primary=None,
+        arms=[
+            {"name": "mini", "agent": "mini"},
+            {"name": "durable", "agent": "durable"},
+            *[
+                {"name": dialect, "agent": "command", "options": {"recipe": _recipe(dialect)}}
+                for dialect in ("messages", "responses")
+            ],
+            {"name": "gold", "agent": "gold"},
+        ],
+    )
+
+
+def _recipe(dialect: str) -> dict[str, Any]:
+    return tiny(dialect, volatile=["metadata"]).model_dump(mode="json")
+
+
+@pytest.fixture
+async def lake(finished: Finished, lake_path: str) -> Lake:
+    return await finished.copy(declared(), lake_path)
+
+
+def known(lake: Lake, table: str, columns: tuple[str, ...], name: str = "trial") -> list[str]:
+    """Return columns of all rows of a table, by arm."""
+    return sorted(
+        str([arm, *(_plain(row[column]) for column in columns)])
+        for arm in ("mini", "durable", "messages", "responses", "gold")
+        for row in _rows(lake, table, name, arm)
+    )
+
+
+def _rows(lake: Lake, table: str, name: str, arm: str) -> list[Row]:
+    units = lake.units(table, "*", name, arm)
+    return [row for unit in units for row in lake.read(table, name, arm, unit)]
+
+
+def _plain(value: object) -> object:
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def check_same(one: Lake, other: Lake) -> None:
+    """Check that two lakes know the same figures, patches and verdicts."""
+    assert known(other, "attempts", SAME) == known(one, "attempts", SAME)
+    assert known(other, "llm_calls", OF_CALL) == known(one, "llm_calls", OF_CALL)
+    for table in ("predictions", "evaluations"):
+        columns = ("instance_id", "repeat", "patch_sha256")
+        assert known(other, table, columns) == known(one, table, columns)
+    assert known(other, "evaluations", ("outcome",)) == known(one, "evaluations", ("outcome",))
+
+
+async def test_an_export_as_trajectories_keeps_every_figure(lake: Lake, tmp_path: Path) -> None:
+    """Every arm's attempt is a valid trajectory. Importing them gives the same calls, costs,
+    patches and verdicts; scopes are subagents that the main line refers to."""
+    paths = list(export.trajectories("trial", tmp_path / "out", str(lake.root)))
+    assert len(paths) == 5
+    again = Lake(tmp_path / "again")
+    import_atif([tmp_path / "out"], "trial", None, str(again.root))
+    check_same(lake, again)
+    [whole] = [
+        Trajectory.model_validate_json(p.read_bytes()) for p in paths if "durable" in p.parts
+    ]
+    names = {each.trajectory_id for each in whole.subagent_trajectories or ()}
+    assert "index" in names
+    assert names == {row["scope"] for row in _rows(lake, "steps", "trial", "durable")} - {""}
+    assert names <= set(_referred(whole))
+    if python := os.environ.get(HARBOR):
+        assert harbor_errors(python, paths) == ""
+
+
+def _referred(trajectory: Trajectory) -> list[str | None]:
+    """Return the subagents that a trajectory and its subagents refer to."""
+    return [
+        ref.trajectory_id
+        for each in (trajectory, *(trajectory.subagent_trajectories or ()))
+        for step in each.steps
+        for result in (step.observation.results if step.observation else ())
+        for ref in result.subagent_trajectory_ref or ()
+    ]
+
+
+async def test_the_tools_of_a_program_have_their_results(lake: Lake, tmp_path: Path) -> None:
+    """Each command that a program's model asked for has its output beside it, in every dialect."""
+    for path in export.trajectories("trial", tmp_path, str(lake.root)):
+        if path.parts[-2] not in ("messages", "responses"):
+            continue
+        whole = json.loads(path.read_text())
+        [talk] = whole["subagent_trajectories"]
+        asked = [step for step in talk["steps"] if step.get("tool_calls")]
+        assert len(asked) > 2
+        assert all(step["observation"]["results"] for step in asked[:-1])
+        said = [step for step in talk["steps"] if step.get("llm_call_count") != 0]
+        assert said[0]["source"] in ("system", "user")
+
+
+async def test_an_export_as_a_log_of_inspect_keeps_every_figure(lake: Lake, tmp_path: Path) -> None:
+    """Inspect reads the log, shows the rates of the report, and its import gives the same."""
+    pytest.importorskip("inspect_ai", reason="needs the package inspect-ai")
+    from inspect_ai.analysis import evals_df, samples_df
+
+    from flows.formats.inspect_logs import import_inspect
+
+    log = tmp_path / "trial.eval"
+    assert export.inspect_log("trial", log, str(lake.root)) == 5
+    again = Lake(tmp_path / "again")
+    import_inspect([log], "trial", None, None, str(again.root))
+    check_same(lake, again)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Inspect uses what pandas deprecates
+        [run] = evals_df(str(log), quiet=True).to_dict("records")
+        samples = samples_df(str(log), quiet=True).set_index("id")
+    assert (run["score_mini_accuracy"], run["score_gold_accuracy"]) == (1.0, 1.0)
+    attempts = {arm: _rows(lake, "attempts", "trial", arm)[0] for arm in ("mini", "durable")}
+    for arm, row in attempts.items():
+        sample = samples.loc[f"durabench__slotwise-2@{arm}"]
+        assert sample["total_tokens"] == row["input_tokens"] + row["output_tokens"]
+        assert sample["total_time"] == pytest.approx(row["duration_s"])
+        assert sample["score_resolved"] == "C"
+
+
+async def test_the_copied_steps_of_a_fork_are_copied_context(lake: Lake, tmp_path: Path) -> None:
+    """A fork's trajectory marks what it took from its parent, and nothing else."""
+    [parent] = lake.units("attempts", "*", "trial", "mini")
+    made = await asyncio.to_thread(forking.fork, forking.check(parent, "4", str(lake.root)))
+    await solve(made.experiment, made.instance_id, made.arm, lake=str(lake.root))
+    [path] = export.trajectories(made.experiment.name, tmp_path / "out", str(lake.root))
+    whole = Trajectory.model_validate_json(path.read_bytes())
+    [child] = lake.units("attempts", "*", made.experiment.name)
+    calls = [step for step in whole.steps if step.llm_call_count == 1]
+    assert [bool(step.is_copied_context) for step in calls[:3]] == [True, True, False]
+    assert all(step.is_copied_context for step in whole.steps[: whole.steps.index(calls[1])])
+    assert whole.trajectory_id == child
+    assert len(calls) == lake.find("attempts", child)[0]["model_calls"]

@@ -1,0 +1,246 @@
+"""Tables of published results; every number of the report is recomputed."""
+
+import json
+import math
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.errors import UsageError
+from flows.formats.tables import import_table
+from flows.storage import report_files
+from flows.storage.lake import Lake
+from reports.types import Comparison, Report
+
+pytestmark = pytest.mark.sampled(3)
+
+Z = float(norm.ppf(0.975))
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["import", "table", *arguments])
+
+
+def read(lake_path: Path, name: str) -> Report:
+    return report_files.read(Lake.existing(str(lake_path)), name)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Write two arms over three instances; the second arm has no row for the last one. Return the
+    path."""
+    path = tmp_path / "results.csv"
+    path.write_text(
+        "model,instance_id,resolved,cost_usd,api_calls\n"
+        "Big Model,a__b-1,1,0.5,3\nBig Model,a__b-2,0,,4\nBig Model,a__c-1,1,0.25,5\n"
+        "small,a__b-1,0,0.1,6\nsmall,a__b-2,1,0.1,7\n"
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def runs(shared_data: Path) -> pd.DataFrame:
+    """Return three published runs: one row per model and instance."""
+    path = shared_data / "mini_runs" / "verified_three_models.parquet"
+    if not path.is_file():
+        pytest.skip(f"needs {path}, which is not part of the project")
+    frame = pd.read_parquet(path)
+    frame.attrs["path"] = str(path)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def report(runs: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    lake = tmp_path_factory.mktemp("published")
+    result = invoke(runs.attrs["path"], "--name", "published", "--lake", str(lake))
+    assert result.exit_code == 0, result.output
+    return read(lake, "published")
+
+
+def test_the_arms_of_a_published_table(report: Report, runs: pd.DataFrame) -> None:
+    """Counts, Wilson intervals, costs and calls of each arm equal the recomputed ones."""
+    assert (report.audits, {pair.role for pair in report.comparisons}) == ((), {"exploratory"})
+    assert [arm.name for arm in report.arms] == list(runs.model.unique())
+    for arm in report.arms:
+        rows = runs[runs.model == arm.name]
+        assert (arm.resolved, arm.planned) == (int(rows.resolved.sum()), 500)
+        low, high = wilson(arm.resolved, 500)
+        assert (arm.interval.low, arm.interval.high) == pytest.approx((low, high), abs=1e-9)
+        assert arm.cost.usd == pytest.approx(math.fsum(rows.cost_usd), abs=1e-9)
+        assert arm.cost_per_resolved == pytest.approx(
+            math.fsum(rows.cost_usd) / int(rows.resolved.sum()), abs=1e-9
+        )
+        assert arm.mean_calls == pytest.approx(rows.api_calls.sum() / 500, abs=1e-9)
+
+
+def by_rate(runs: pd.DataFrame) -> list[str]:
+    """Return the models, those of the leading pair first: the best one and the next."""
+    best = runs.groupby("model").resolved.sum().sort_values(ascending=False).index[:2]
+    return sorted(runs.model.unique(), key=lambda model: model not in best)
+
+
+def test_the_pairs_of_a_published_table(report: Report, runs: pd.DataFrame) -> None:
+    """The four counts, p-value, interval and costs of each pair equal the recomputed ones."""
+    by_arm = {
+        str(model): {row.instance_id: row for row in rows.itertuples()}
+        for model, rows in runs.groupby("model")
+    }
+    pairs = {(pair.baseline, pair.candidate): pair for pair in report.comparisons}
+    assert [*map(frozenset, pairs)] == [*map(frozenset, combinations(by_rate(runs), 2))]
+    for (baseline, candidate), pair in pairs.items():
+        cells = [(by_arm[baseline][i], by_arm[candidate][i]) for i in by_arm[baseline]]
+        counts = [
+            sum(bool(a.resolved) is first and bool(b.resolved) is second for a, b in cells)
+            for first, second in [(True, True), (True, False), (False, True), (False, False)]
+        ]
+        table = pair.table
+        assert [table.both, table.only_baseline, table.only_candidate, table.neither] == counts
+        assert_statistics(pair, *counts)
+        spent = [
+            math.fsum(row.cost_usd for row in by_arm[arm].values()) for arm in (baseline, candidate)
+        ]
+        assert pair.priced_pairs == 500
+        assert [pair.baseline_cost_usd, pair.candidate_cost_usd] == pytest.approx(spent, abs=1e-9)
+
+
+def assert_statistics(pair: Comparison, both: int, first: int, second: int, neither: int) -> None:
+    """Recompute the tails at no difference and at both limits, by convolution of all instances."""
+    total, lead = both + first + second + neither, second - first
+
+    def tails(difference: float) -> tuple[float, float]:
+        shares = np.linspace(max(0.0, -difference), (1 - difference) / 2, 20_001)[1:-1]
+        likelihoods = (
+            first * np.log(shares)
+            + second * np.log(shares + difference)
+            + (both + neither) * np.log(1 - 2 * shares - difference)
+        )
+        share = shares[likelihoods.argmax()]
+        chances = np.fft.fft([share, 1 - 2 * share - difference, share + difference], 2 * total + 1)
+        sums = np.fft.ifft(chances**total).real
+        return sums[total + lead :].sum(), sums[: total + lead + 1].sum()
+
+    assert pair.p_value == pytest.approx(min(1.0, 2 * min(tails(0.0))), rel=2e-3, abs=1e-12)
+    assert tails(pair.interval.low)[0] == pytest.approx(0.025, rel=2e-3)
+    assert tails(pair.interval.high)[1] == pytest.approx(0.025, rel=2e-3)
+
+
+def wilson(successes: int, n: int) -> tuple[float, float]:
+    centre = successes + Z**2 / 2
+    spread = Z * math.sqrt(successes * (n - successes) / n + Z**2 / 4)
+    return (centre - spread) / (n + Z**2), (centre + spread) / (n + Z**2)
+
+
+def test_an_instance_without_a_row_was_never_run(table: Path, tmp_path: Path) -> None:
+    """An instance without a row stays in the arm's denominator, and a missing cost is unknown, not
+    zero."""
+    result = invoke(str(table), "--name", "x", "--lake", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert "1 of 3" in result.stdout
+    report = read(tmp_path, "x")
+    big, small = report.arms
+    assert (big.name, big.model, big.resolved, big.planned) == ("big-model", "Big Model", 2, 3)
+    assert (small.resolved, small.planned, small.states["missing"]) == (1, 3, 1)
+    assert (big.cost.usd, big.cost.is_lower_bound) == (0.75, True)
+    assert report.comparisons[0].table.only_baseline == 2
+    assert report.source.dataset.startswith("results.csv (sha256 ")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+def test_every_format_gives_the_same_report(table: Path, suffix: str, tmp_path: Path) -> None:
+    """Parquet and JSON lines with other column names give the same report as CSV."""
+    frame = pd.read_csv(table).astype({"resolved": bool})
+    frame = frame.rename(columns={"model": "who", "resolved": "done"})
+    path = table.with_suffix(suffix)
+    if suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_json(path, orient="records", lines=True)
+    import_table(table, "first", {}, str(tmp_path))
+    columns = {"arm": "who", "resolved": "done"}
+    import_table(path, "second", columns, str(tmp_path))
+    first, second = read(tmp_path, "first"), read(tmp_path, "second")
+    assert first.comparisons == second.comparisons
+    assert [arm.cost for arm in first.arms] == [arm.cost for arm in second.arms]
+
+
+def test_the_same_table_again_changes_nothing(table: Path, tmp_path: Path) -> None:
+    """Importing the same table again changes no file, and a corrected table replaces it."""
+    import_table(table, "x", {}, str(tmp_path))
+    before = sorted(tmp_path.rglob("*.parquet"))
+    import_table(table, "x", {}, str(tmp_path))
+    assert sorted(tmp_path.rglob("*.parquet")) == before
+    table.write_text(table.read_text().replace("small,a__b-1,0", "small,a__b-1,1"))
+    import_table(table, "x", {}, str(tmp_path))
+    report = read(tmp_path, "x")
+    assert (report.audits, report.arm("small").resolved) == ((), 2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "resolved",
+            "verdict",
+            "no column that says whether an instance was resolved; it has model",
+        ),
+        ("small,a__b-2", "small,a__b-1", "'small' has more than one row for a__b-1"),
+        ("small,a__b-1", "Big Model,a__b-1", "'Big Model' has more than one row for a__b-1"),
+        (",1,0.5,3", ",yes,0.5,3", "row 1: resolved must be true, false, 1 or 0, not 'yes'"),
+        (",1,0.5,3", ",2,0.5,3", "row 1: resolved must be true, false, 1 or 0, not 2"),
+        ("0.25", "-1", "row 3: cost_usd must be an amount of at least 0, not -1.0"),
+        (
+            ",6\n",
+            ",6.5\n",
+            "row 4: api_calls must be a whole number between 0 and a trillion, not 6.5",
+        ),
+        ("a__c-1,", ",", "row 3: instance_id must be text, not ''"),
+    ],
+)
+def test_an_unusable_table_is_refused(
+    old: str, new: str, message: str, table: Path, tmp_path: Path
+) -> None:
+    """An unusable table is refused in one line with the row or the columns, and nothing is
+    written."""
+    assert old in table.read_text()
+    table.write_text(table.read_text().replace(old, new, 1))
+    result = invoke(str(table), "--name", "x", "--lake", str(tmp_path / "lake"))
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert message in result.stderr
+    assert not (tmp_path / "lake").exists()
+
+
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
+    """A missing, empty or broken file and one of another kind are refused."""
+    for name, content, message in [
+        ("absent.csv", None, "cannot be read"),
+        ("empty.csv", "model,instance_id,resolved\n", "has no rows"),
+        ("broken.parquet", "no", "cannot be read"),
+        ("table.xlsx", "no", r"ends in .parquet, .csv, .tsv, .json or .jsonl"),
+    ]:
+        path = tmp_path / name
+        if content is not None:
+            path.write_text(content)
+        with pytest.raises(UsageError, match=message):
+            import_table(path, "x", {}, str(tmp_path / "lake"))
+
+
+def test_the_name_of_an_experiment_takes_no_import(table: Path, tmp_path: Path) -> None:
+    """An import cannot take the name of an experiment that was run in the lake, nor an invalid
+    name."""
+    lake = Lake.open(tmp_path)
+    import_table(table, "x", {}, str(tmp_path))
+    unit = lake.latest_unit("experiments", "x")
+    [row] = lake.read("experiments", "x", "small", unit)
+    own = json.dumps({"name": "ours", "select": {}, "arms": [{"name": "small"}]})
+    lake.write("experiments", "ours", "small", "20200101-0", [{**row, "declaration": own}])
+    with pytest.raises(UsageError, match="'ours' is an experiment that was run in this lake"):
+        import_table(table, "ours", {}, str(tmp_path))
+    with pytest.raises(UsageError, match="cannot name results"):
+        import_table(table, "../x", {}, str(tmp_path))
