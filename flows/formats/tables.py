@@ -3,6 +3,7 @@
 The table is handled by column: a million rows take seconds.
 """
 
+import functools
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -160,14 +161,14 @@ def _parsed(path: Path, name: str, given: Sequence[Any], parse: Callable[[Any], 
 def _find_endings(
     path: Path, verdicts: Sequence[bool | None], outcomes: Sequence[str | None]
 ) -> list[Ending | None]:
-    known: dict[tuple[bool | None, str | None], Ending | None] = {}
+    find_ending = functools.cache(cells.find_ending)
+    endings = []
     for row, pair in enumerate(zip(verdicts, outcomes, strict=True), 1):
-        if pair not in known:
-            try:
-                known[pair] = cells.find_ending(*pair)
-            except ValueError as error:
-                raise UsageError(f"{path}, row {row}: {error}; correct one of them") from None
-    return [known[pair] for pair in zip(verdicts, outcomes, strict=True)]
+        try:
+            endings.append(find_ending(*pair))
+        except ValueError as error:
+            raise UsageError(f"{path}, row {row}: {error}; correct one of them") from None
+    return endings
 
 
 def import_table(
@@ -255,12 +256,10 @@ def _tell_of_arms(
     path: Path, before: Sequence[ImportedArm], source: str, names: dict[str, str]
 ) -> None:
     now = set(names.values())
-    gone = [a.name for a in before if a.imported_from == source and a.name not in now]
-    if gone:
+    if gone := [a.name for a in before if a.imported_from == source and a.name not in now]:
         imported_arms.tell(f"No longer in {path.name}, and so no longer an arm: {', '.join(gone)}.")
     corrected = {arm.imported_from for arm in before if arm.name in now} - {source, None}
-    stay = [a.name for a in before if a.imported_from in corrected and a.name not in now]
-    if stay:
+    if stay := [a.name for a in before if a.imported_from in corrected and a.name not in now]:
         imported_arms.tell(
             f"{', '.join(stay)} came with another file that {path.name} has arms of, and stays; "
             "import from the path of that file to replace all of its arms."
@@ -374,8 +373,7 @@ def _attempt_ids(
 
 def _one_of(column: list[str | None] | None, rows: Sequence[int]) -> str:
     """Return the value of these rows, or all of them in order; empty if there is none."""
-    found = {value for row in rows if column and (value := column[row])}
-    return ", ".join(sorted(found))
+    return ", ".join(sorted({value for row in rows if column and (value := column[row])}))
 
 
 def _by_label(path: Path, found: Results) -> dict[str, list[int]]:
