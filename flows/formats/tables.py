@@ -39,8 +39,7 @@ class Results:
     instances: list[str]
     repeats: list[int]
     endings: list[Ending | None]
-    """None if the table has neither a verdict nor an outcome nor an amount above 0: the cell counts
-    as never run."""
+    """None if there is neither a verdict nor an outcome nor an amount above 0: never run."""
     other: Mapping[str, list[Any]]
     """The optional columns by kind."""
     blanks: Mapping[str, int]
