@@ -26,7 +26,7 @@ from agent.session import unwritten
 from agent.types import Task
 from agent.workspaces.repository import ShellWorkspace
 from eval import instances
-from flows import attempts
+from flows.cells import attempts
 from flows.experiments import declaration
 from flows.experiments.cells import Cell, Place
 from flows.storage import journals

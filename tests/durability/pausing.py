@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 
 from agent.errors import InfrastructureError, LeaseHeld
 from agent.journal import Journal, holding
-from flows import attempts
+from flows.cells import attempts
 from flows.storage.lake import Lake
 from tests.durability import crashing
 from tests.durability.crashing import Setting

@@ -11,7 +11,7 @@ from agent.errors import BudgetExhausted
 from agent.models.chat import bash_call
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
 from eval import instances
-from flows import attempts
+from flows.cells import attempts
 from flows.experiments import declaration
 from flows.experiments.cells import Cell, Place
 from flows.storage.cleanup import swept

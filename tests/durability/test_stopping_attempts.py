@@ -15,7 +15,7 @@ import pytest
 
 from agent.errors import InfrastructureError, Interrupted
 from agent.journal import Account
-from flows import attempts
+from flows.cells import attempts
 from flows.experiments import declaration
 from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_key

@@ -11,7 +11,7 @@ import pytest
 from agent.errors import InfrastructureError
 from eval import grading, images
 from eval.types import Instance
-from flows import verdicts
+from flows.cells import verdicts
 from flows.experiments.cells import Place, Submission
 from flows.storage.lake import Lake, Row
 

@@ -9,8 +9,8 @@ import pytest
 
 from agent.errors import WorkspaceError
 from eval import instances
-from flows import attempts, cells
 from flows.benchmark import benchmark
+from flows.cells import attempts, loop
 from flows.errors import IncompleteRun, UsageError
 from flows.experiments import workspaces
 from flows.experiments.cells import Cell
@@ -89,13 +89,13 @@ async def test_a_finished_cell_is_not_begun_again(
     others together take one line.
     """
     lake, begun = await finished.copy(trial(), lake_path), []
-    real = cells.solve_and_grade
+    real = loop.solve_and_grade
 
     async def counted(cell: Cell, lake: Lake, *, stop: Stop) -> str:
         begun.append(cell.label)
         return await real(cell, lake, stop=stop)
 
-    monkeypatch.setattr(cells, "solve_and_grade", counted)
+    monkeypatch.setattr(loop, "solve_and_grade", counted)
     capsys.readouterr()  # the shared experiment may have run just now
     await benchmark(trial(), lake_path)
     assert begun == []

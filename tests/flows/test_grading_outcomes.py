@@ -9,7 +9,7 @@ import pytest
 
 from agent.errors import WorkspaceError
 from eval import instances
-from flows import verdicts
+from flows.cells import verdicts
 from flows.errors import IncompleteRun
 from flows.experiments import workspaces
 from flows.grade import grade
