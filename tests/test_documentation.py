@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from agent.timings import Timings, variable
+from agent.timings import OperatorTimings, Timings, variable
 from flows.cli.app import app
 from reports.columns import TABLES
 from tests.timing import reasons
@@ -272,13 +272,15 @@ def test_deployments_resolve(deployment: dict[str, Any]) -> None:
     assert deployment["description"]
 
 
-def test_the_page_of_operation_has_every_timing() -> None:
-    """The page lists every timing with its default and its reason, in the order of `Timings`."""
-    page = (ROOT / "flows" / "operation" / "README.md").read_text()
-    rows = [line for line in page.splitlines() if re.match(r"\| `DURABENCH_\w+_S`", line)]
+@pytest.mark.parametrize(
+    ("page", "declared"), [("flows/COMMANDS.md", OperatorTimings), ("CONTRIBUTING.md", Timings)]
+)
+def test_a_page_has_every_timing(page: str, declared: type[OperatorTimings]) -> None:
+    """A page lists each timing of its readers with its default and its reason, in their order."""
+    rows = re.findall(r"^\| `DURABENCH_\w+_S`.*", PAGES[page], re.MULTILINE)
     assert rows == [
         f"| `{variable(name)}` | {getattr(Timings(), name):g} | {' '.join(reason.split())} |"
-        for name, reason in reasons().items()
+        for name, reason in reasons(declared).items()
     ]
 
 

@@ -5,12 +5,12 @@ import inspect
 import time
 from itertools import pairwise
 
-from agent.timings import Timings, variable
+from agent.timings import OperatorTimings, Timings, variable
 
 
-def reasons() -> dict[str, str]:
-    """Return the docstring of each field of `Timings` that has one, by field."""
-    [declaration] = ast.parse(inspect.getsource(Timings)).body
+def reasons(timings: type[OperatorTimings]) -> dict[str, str]:
+    """Return the docstring of each field that a class declares and documents, by field."""
+    [declaration] = ast.parse(inspect.getsource(timings)).body
     assert isinstance(declaration, ast.ClassDef)
     return {
         ast.unparse(field.target): ast.literal_eval(reason.value)

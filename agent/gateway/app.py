@@ -18,7 +18,9 @@ from agent.gateway.bodies import Held, InvalidBody, Room
 from agent.gateway.switch import Answered, GatewayCall, Switch
 from agent.models.chat import CHARS_PER_TOKEN
 from agent.models.requests import Dialect
-from agent.timings import timings
+
+PING_S = 5.0
+"""Interval between signs of life to a program that waits for a model's answer."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -142,7 +144,7 @@ async def _first(call: GatewayCall, request: Request, *, is_stream: bool) -> Ans
     """
     hung_up = asyncio.create_task(_hung_up(request))
     try:
-        patience_s = timings().gateway_ping_s if is_stream else None
+        patience_s = PING_S if is_stream else None
         either: set[asyncio.Task[Any]] = {call.task, hung_up}
         await asyncio.wait(either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
         if hung_up.done():
@@ -160,7 +162,7 @@ async def _hung_up(request: Request) -> None:
 async def _events(call: GatewayCall, dialect: Dialect) -> AsyncIterator[bytes]:
     is_whole = False
     try:
-        while (answered := await call.within(timings().gateway_ping_s)) is None:
+        while (answered := await call.within(PING_S)) is None:
             yield streams.PINGS[dialect]
         if answered.is_error:
             yield streams.error_event(dialect, answered.body)

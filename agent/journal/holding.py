@@ -10,6 +10,9 @@ from agent.journal import Journal, Lease
 from agent.timings import timings
 from agent.workspaces import ownership
 
+POLL_S = 1.0
+"""Interval between checks whether another worker still has a lease."""
+
 _HERE: set[tuple[int, str, str]] = set()
 """Leases that a process holds, by its id, journal and name. The journal tells no tasks apart.
 
@@ -80,7 +83,7 @@ async def freed(
 ) -> None:
     """Wait until no active worker and no task of this process has the lease of that name."""
     while await asyncio.to_thread(_other, journal, name):
-        await sleep(timings().lease_poll_s)
+        await sleep(POLL_S)
 
 
 def _other(journal: Journal, name: str) -> str | None:

@@ -33,8 +33,13 @@ from agent.journal.blobs import Blobs
 from agent.session.reuse import Reuse
 from agent.session.steps import StepKind
 from agent.session.unwritten import Unwritten
-from agent.timings import timings
 from agent.workspaces.protocol import Checkpoint
+
+BUDGET_POLL_S = 0.5
+"""Interval between checks whether calls in flight have left enough of a budget for the next one."""
+
+BUDGET_PATIENCE_S = 900.0
+"""A call waits this long for others to settle before its budget counts as exhausted."""
 
 
 @dataclass(frozen=True)
@@ -265,14 +270,14 @@ class JournalLog:
         Raises:
             BudgetExhausted: a limit does not allow it.
         """
-        until = time.monotonic() + timings().budget_patience_s
+        until = time.monotonic() + BUDGET_PATIENCE_S
         while True:
             try:
                 return await reserve()
             except BudgetReserved:
                 if time.monotonic() >= until:
                     raise
-            await self.sleep(timings().budget_poll_s)
+            await self.sleep(BUDGET_POLL_S)
 
     async def record(
         self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float

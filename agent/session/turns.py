@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from agent.errors import Interrupted, TurnEnded
-from agent.timings import timings
+from agent.timings import STOP_CHECK_S
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ async def call_within(calling: Work[T], turn_end: asyncio.Event | None) -> T:
         return await calling()
     async with _until(calling, turn_end) as call:
         # A call that still waits to be sent sees the stop by itself, and says that it is free.
-        await asyncio.wait({call}, timeout=2 * timings().stop_check_s)
+        await asyncio.wait({call}, timeout=2 * STOP_CHECK_S)
         call.cancel()
         await asyncio.wait({call})
         if call.cancelled() and turn_end.is_set():

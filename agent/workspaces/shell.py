@@ -16,7 +16,12 @@ from time import monotonic
 from typing import Literal, NoReturn, Protocol
 
 from agent.errors import WorkspaceError
-from agent.timings import timings
+
+START_S = 30.0
+"""Time for the shell of a workspace to run its first command."""
+
+GRACE_S = 10.0
+"""Time for a command to end after its own timeout. After that, its shell is abandoned."""
 
 Mode = Literal["login", "plain"]
 """`login` is `bash -lc` with the profile and the file that BASH_ENV names.
@@ -179,7 +184,7 @@ class Shell:
         Raises:
             WorkspaceError: the server does not respond, or has no tools to run commands with.
         """
-        done = await self.run(":", timeout_s=timings().shell_start_s, mode="plain")
+        done = await self.run(":", timeout_s=START_S, mode="plain")
         if done.exit_code:
             raise WorkspaceError(
                 f"{self._name} cannot run commands: {done.text.strip()}", retryable=False
@@ -205,7 +210,7 @@ class Shell:
             ShellEnded: the server does not respond in time, or has ended.
             WorkspaceError: an earlier command was cancelled.
         """
-        grace_s = timings().command_grace_s
+        grace_s = GRACE_S
         async with self._lock:
             if self.gone:
                 raise ShellEnded(self.gone) if self.has_ended else WorkspaceError(self.gone)

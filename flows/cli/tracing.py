@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from agent.journal import Account, Journal, Tenure
 from agent.session.steps import from_record
-from agent.timings import timings
 from flows.cli import console
 from flows.display.steps import of_step
 from flows.display.terminal import out, show
@@ -20,6 +19,9 @@ from flows.storage.lake import Lake, Row
 from flows.storage.steps import filed
 from reports.format import UNKNOWN, plural, usd_of_calls
 from reports.steps import StepView
+
+POLL_S = 0.5
+"""Interval at which `durabench trace --follow` reads the journal."""
 
 
 def trace(
@@ -105,7 +107,7 @@ def _journaled(journal: Journal | None, attempt_id: str, follow: bool) -> Iterat
                 yield of_step(from_record(recorded))
         if ended or not follow:
             return
-        time.sleep(timings().trace_poll_s)
+        time.sleep(POLL_S)
 
 
 def _worked(journal: Journal, attempt_id: str) -> list[Tenure]:

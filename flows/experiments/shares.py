@@ -21,6 +21,9 @@ from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.stop import Stop
 
+POLL_S = 1.0
+"""Interval between checks whether another shard still holds a cell."""
+
 OnEnd = Callable[[Cell, End, str], Awaitable[None]]
 
 
@@ -152,7 +155,7 @@ class Queued:
         if not self._held and not self.expects_lost:
             return False
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._one_ended.wait(), timings().lease_poll_s)
+            await asyncio.wait_for(self._one_ended.wait(), POLL_S)
         return True
 
     async def end(self, cell: Cell, end: End, result: str) -> None:

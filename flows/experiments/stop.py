@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 from agent.errors import Interrupted
-from agent.timings import timings
+from agent.timings import STOP_CHECK_S
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
@@ -53,5 +53,5 @@ class Stop:
         # Poll: a signal handler and other threads set the flag, and cannot set an event of the
         # loop.
         while not self.requested and (left_s := until - time.monotonic()) > 0:  # noqa: ASYNC110
-            await asyncio.sleep(min(left_s, timings().stop_check_s))
+            await asyncio.sleep(min(left_s, STOP_CHECK_S))
         return self.requested

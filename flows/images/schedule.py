@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, Self, TypeVar
 
 from agent.errors import InfrastructureError
-from agent.timings import timings
+from agent.timings import STOP_CHECK_S
 from eval.errors import ImageError
 from eval.types import Instance
 from flows.display.terminal import say
@@ -168,7 +168,7 @@ class ImageSchedule(Generic[T]):
         self._notify()
         try:
             while not turn.ready.done():
-                await asyncio.wait({turn.ready}, timeout=timings().stop_check_s)
+                await asyncio.wait({turn.ready}, timeout=STOP_CHECK_S)
                 self._stop.check()
             place = turn.ready.result()[turn.items.index(item)]
             yield item.at(place)

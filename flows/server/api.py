@@ -20,9 +20,14 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 from agent.errors import InfrastructureError
-from agent.timings import timings
 from flows.server.first_contact import contact
 from flows.server.settings import AUTHENTICATION, CLIENTS, new_credentials
+
+_START_S = 120.0
+"""Time for the private Prefect server of a command to start on a slow machine.
+
+Its first start also creates its database.
+"""
 
 _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 
@@ -171,7 +176,7 @@ async def wait_until_ready() -> None:
     from prefect.client.orchestration import get_client
 
     error: Exception | None = None
-    with anyio.move_on_after(timings().server_start_s):
+    with anyio.move_on_after(_START_S):
         async with get_client() as client:
             while error := await client.api_healthcheck():  # noqa: ASYNC110 - it is remote
                 await anyio.sleep(0.05)

@@ -12,6 +12,12 @@ from typing import Any
 from agent.errors import InfrastructureError, one_line
 from agent.timings import timings
 
+_CONTACT_S = 3.0
+"""Time for a Prefect server to start listening."""
+
+_VERSION_S = 30.0
+"""Time for the second answer. It is longer, since the server is known to be Prefect by then."""
+
 _AGAIN_S = 0.25
 
 _MEND = (
@@ -100,7 +106,7 @@ def _first_answer(client: Any, url: str) -> Any:
     """Return the answer of a server that may still be starting."""
     import httpx
 
-    deadline = time.monotonic() + timings().server_contact_s
+    deadline = time.monotonic() + _CONTACT_S
     while True:
         try:
             answer = client.get(url)
@@ -144,7 +150,7 @@ def _is_healthy(answer: Any) -> bool:
 
 
 def _version(client: Any, url: str) -> str:
-    limit_s = timings().server_version_s
+    limit_s = _VERSION_S
     answer = client.get(f"{url}/admin/version", headers=_credentials(), timeout=limit_s)
     if answer.status_code in (401, 403):
         raise _refused(url, answer)

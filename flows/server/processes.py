@@ -23,7 +23,7 @@ from prefect.client.orchestration import get_client
 from prefect.context import AsyncClientContext, hydrated_context, serialize_context
 
 from agent.errors import InfrastructureError, Interrupted
-from agent.timings import timings
+from agent.timings import STOP_CHECK_S, timings
 from flows.display.terminal import discard, on_lost_reader
 from flows.errors import UsageError
 from flows.experiments.stop import RESUME, Stop
@@ -130,7 +130,7 @@ async def _until_readable(connection: Connection, stop: Stop) -> None:
                 connection.send("stop")
                 is_told = True
             try:
-                await asyncio.wait_for(readable.wait(), timings().stop_check_s)
+                await asyncio.wait_for(readable.wait(), STOP_CHECK_S)
             except TimeoutError:
                 continue
     finally:

@@ -6,12 +6,17 @@ from uuid import UUID
 
 from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
 
-from agent.timings import timings
 from flows.display.progress import TerminalProgress
 from flows.server.artifacts import artifact_key
 from flows.server.retry import patiently
 from flows.storage import bindings
 from flows.storage.lake import Lake
+
+INTERVAL_S = 5.0
+"""Minimum time between updates of the progress artifact.
+
+It is for people, so more updates would only load the server.
+"""
 
 
 class RunProgress(TerminalProgress):
@@ -29,7 +34,7 @@ class RunProgress(TerminalProgress):
 
     async def _publish(self) -> None:
         finished = self._done >= self._total
-        interval_s = timings().artifact_interval_s
+        interval_s = INTERVAL_S
         if not finished and time.monotonic() - self._updated_at < interval_s:
             return
         self._updated_at = time.monotonic()

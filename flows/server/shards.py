@@ -33,6 +33,9 @@ from flows.server.order import Order
 from flows.server.retry import patiently
 from flows.server.settings import BENCHMARKS_QUEUE, CELLS_QUEUE, POOL
 
+_HINT_S = 45.0
+"""Tell the operator how to start a worker after this long without any."""
+
 DEPLOYMENT = "solve/shard"
 
 PER_SHARD = 4
@@ -283,7 +286,7 @@ class Shards:
             return None
         age_s = (datetime.now(UTC) - state.timestamp).total_seconds()
         limits = timings()
-        pending_s = limits.pending_s if self._is_of_processes else limits.pending_elsewhere_s
+        pending_s = limits.pending_s * (1 if self._is_of_processes else 4)  # to pull an image
         if state.is_pending() and age_s > pending_s:
             return f"It was pending for {pending_s:.0f} seconds"
         if not (state.is_running() or state.is_cancelling()):
@@ -347,10 +350,7 @@ class Shards:
             self._waits_since = None
         elif self._waits_since is None:
             self._waits_since = time.monotonic()
-        elif (
-            time.monotonic() - self._waits_since > timings().no_worker_hint_s
-            and not self._has_hinted
-        ):
+        elif time.monotonic() - self._waits_since > _HINT_S and not self._has_hinted:
             self._has_hinted = True
             say(
                 "no worker has picked up any cells: start one with `prefect worker start --pool "

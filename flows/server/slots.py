@@ -9,10 +9,16 @@ from functools import partial
 import httpx
 from prefect.concurrency.asyncio import concurrency
 
-from agent.timings import timings
+from agent.timings import STOP_CHECK_S
 from flows.experiments.stop import Stop
 from flows.server.retry import patiently
 from flows.server.settings import CELLS
+
+LEASE_S = 60.0
+"""A slot of the limit over all cells stays taken for this long after its holder was killed.
+
+Prefect requires at least 60.
+"""
 
 TURN_S = 30.0
 """Consecutive cells of a shard keep a slot for this long. Then cells elsewhere may get it."""
@@ -34,7 +40,7 @@ async def cell_slot() -> AsyncIterator[None]:
     """
 
     async def taken() -> AbstractAsyncContextManager[None]:
-        slot = concurrency(CELLS, lease_duration=timings().slot_lease_s)
+        slot = concurrency(CELLS, lease_duration=LEASE_S)
         await slot.__aenter__()
         return slot
 
@@ -113,7 +119,7 @@ class _Slot:
         slot = cls()
         try:
             while not slot._is_taken.done():
-                await asyncio.wait({slot._is_taken}, timeout=timings().stop_check_s)
+                await asyncio.wait({slot._is_taken}, timeout=STOP_CHECK_S)
                 stop.check()
             slot._is_taken.result()
         except BaseException:

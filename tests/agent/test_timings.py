@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from agent.errors import InvalidSpec
-from agent.timings import Timings, timings, variable
+from agent.timings import OperatorTimings, Timings, timings, variable
 from tests.timing import as_variables, reasons
 
 
 def test_every_field_says_why_and_names_its_unit() -> None:
     """Every field has a docstring, so that an operator can choose its value."""
-    stated = reasons()
+    stated = reasons(OperatorTimings) | reasons(Timings)
     for name in Timings.model_fields:
         assert name.endswith("_s")
         assert stated[name]
@@ -22,7 +22,7 @@ def test_every_field_says_why_and_names_its_unit() -> None:
 
 def test_a_program_reads_its_environment() -> None:
     """A new process reads its timings from the environment and uses defaults for the rest."""
-    code = "from agent.timings import timings; print(timings().lease_s, timings().lease_poll_s)"
+    code = "from agent.timings import timings; print(timings().lease_s, timings().idle_s)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, **as_variables(lease_s=3.5)},
@@ -30,18 +30,18 @@ def test_a_program_reads_its_environment() -> None:
         text=True,
         check=True,
     )
-    assert done.stdout.split() == ["3.5", str(Timings.model_fields["lease_poll_s"].default)]
+    assert done.stdout.split() == ["3.5", "300.0"]
 
 
 def test_a_test_can_change_timings(set_timings: Callable[..., None]) -> None:
     """The fixture `set_timings` can be used several times in one test."""
     for seconds in (0.5, 0.25):
-        set_timings(stop_check_s=seconds)
-        assert timings().stop_check_s == seconds
+        set_timings(inbox_poll_s=seconds)
+        assert timings().inbox_poll_s == seconds
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("lease_s", "soon"), ("lease_s", "0"), ("slot_lease_s", "59")]
+    ("name", "text"), [("lease_s", "soon"), ("lease_s", "0"), ("idle_s", "-1")]
 )
 def test_an_invalid_value_is_named(
     name: str, text: str, set_timings: Callable[..., None], monkeypatch: pytest.MonkeyPatch
@@ -50,4 +50,14 @@ def test_an_invalid_value_is_named(
     set_timings()
     monkeypatch.setenv(variable(name), text)
     with pytest.raises(InvalidSpec, match=rf"^{variable(name)}={text}: Input should be .*"):
+        timings()
+
+
+def test_a_timing_that_does_not_exist_is_refused(
+    set_timings: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A misspelt variable, or one of an earlier release, would otherwise change nothing."""
+    set_timings()
+    monkeypatch.setenv(variable("budget_poll_s"), "1")
+    with pytest.raises(InvalidSpec, match="^DURABENCH_BUDGET_POLL_S: no such timing"):
         timings()

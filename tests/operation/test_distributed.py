@@ -21,9 +21,9 @@ from prefect.flow_engine import run_flow_async
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelled, Completed, Failed, Pending, Running
 
-from agent.timings import timings
 from flows.experiments import declaration
 from flows.experiments.plan import prepare
+from flows.server import slots
 from flows.server.order import Order
 from flows.server.settings import CELLS
 from flows.server.shards import Shards, lease_name
@@ -286,7 +286,7 @@ def test_the_limit_over_all_cells_holds_over_workers(server: PrefectServer) -> N
 @pytest.mark.usefixtures("workers")
 def test_a_slot_of_a_killed_cell_is_free_again(server: PrefectServer) -> None:
     """A slot whose holder no longer renews it is released when its lease expires."""
-    slot_s = timings().slot_lease_s
+    slot_s = slots.LEASE_S
     with one_cell_at_a_time(server):
         held = {"names": [CELLS], "slots": 1, "lease_duration": slot_s}
         server.post("/v2/concurrency_limits/increment-with-lease", held)

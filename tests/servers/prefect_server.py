@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 START_S, STOP_S = 600.0, 20.0
 """A start takes 6 s of processor time, which is minutes on an overloaded machine."""
 
-PATIENT = as_variables(server_answer_s=60.0, service_answer_s=45.0, doctor_check_s=180.0)
+PATIENT = as_variables(server_answer_s=60.0, doctor_check_s=180.0)
 """Time limits of programs that have to reach the server on a busy machine."""
 
 _WITHOUT_BLOCKS = {

@@ -5,7 +5,7 @@ import sys
 from uuid import UUID
 
 from agent.journal import InboxMessage, MessageKind
-from agent.timings import timings
+from flows.cli import tracing
 from flows.display.terminal import show
 from flows.errors import IncompleteRun
 from flows.jobs.chats.mailbox import Mailbox
@@ -74,5 +74,5 @@ async def _answered(mailbox: Mailbox, sent: InboxMessage, flow_run: UUID | None)
     while not messages.has_answered(seen := mailbox.seen(), sent):
         if flow_run is not None and (why := await failure(flow_run)):
             raise IncompleteRun(f"flow run {flow_run} ended: {why}")
-        await asyncio.sleep(timings().trace_poll_s)
+        await asyncio.sleep(tracing.POLL_S)
     messages.show_standing(seen)

@@ -223,7 +223,7 @@ async def asked(question: Awaitable[T]) -> T:
         Problem: there is none in time, or it is an error.
     """
     try:
-        async with asyncio.timeout(timings().service_answer_s):
+        async with asyncio.timeout(timings().server_answer_s):
             return await question
     except (TimeoutError, httpx.TransportError) as error:
         raise Problem(

@@ -15,7 +15,6 @@ from agent.errors import InfrastructureError
 from agent.journal import RecordedStep
 from agent.journal.watching import Watched
 from agent.session.steps import from_record
-from agent.timings import timings
 from flows.display.steps import of_step
 from flows.errors import UsageError
 from flows.jobs.chats.asking import asking_of
@@ -26,6 +25,12 @@ from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
 from flows.storage.steps import filed
 from reports.steps import StepView
+
+_STEPS_S = 0.2
+"""Interval at which the journal is read while a job is followed."""
+
+_STATES_S = 1.0
+"""Interval at which the states of these jobs are read from the lake and from Prefect."""
 
 MOST_WATCHERS = 500
 MOST_CHARACTERS = 4_000
@@ -108,8 +113,8 @@ class Feed:
         job.watchers += 1
         if not self._reading:
             self._reading = [
-                asyncio.create_task(self._repeated(self._read_steps, "service_poll_s")),
-                asyncio.create_task(self._repeated(self._read_states, "service_status_s")),
+                asyncio.create_task(self._repeated(self._read_steps, _STEPS_S)),
+                asyncio.create_task(self._repeated(self._read_states, _STATES_S)),
             ]
         return job
 
@@ -122,7 +127,7 @@ class Feed:
                 task.cancel()
             self._reading = []
 
-    async def _repeated(self, work: Callable[[], Awaitable[None]], interval: str) -> None:
+    async def _repeated(self, work: Callable[[], Awaitable[None]], interval_s: float) -> None:
         while True:
             try:
                 await work()
@@ -130,7 +135,7 @@ class Feed:
                 _log.warning("%s", error)  # it may come back, and watchers stay
             except Exception:
                 _log.exception("the steps of jobs cannot be read")
-            await asyncio.sleep(getattr(timings(), interval))
+            await asyncio.sleep(interval_s)
 
     async def _read_states(self) -> None:
         found = await self._board.statuses(list(self._jobs))

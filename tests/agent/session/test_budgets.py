@@ -16,6 +16,7 @@ from agent.journal.holding import held
 from agent.models.litellm_api import LiteLLMModel, load
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.models.spec import LiteLLMSpec
+from agent.session import log
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from tests.agent.repositories import with_files
@@ -137,10 +138,10 @@ async def test_an_attempt_uses_its_dollar(bought: Bought, name: str) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 async def test_eight_cells_use_the_budget_of_their_experiment(
-    bought: Bought, name: str, set_timings: Callable[..., None]
+    bought: Bought, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cells that compete for the last dollars of an experiment use them up without overspending."""
-    set_timings(budget_poll_s=0.02)
+    monkeypatch.setattr(log, "BUDGET_POLL_S", 0.02)
     limit = Limit("experiment", "exp", 25.0, None)
     bought.already(24.5 if "mini" in name else 23.0)
     ends = [bought.spend(f"cell-{cell}", Spender(name, cell), limit) for cell in range(CELLS)]
@@ -172,10 +173,10 @@ HALF = Limit("experiment", "exp", 0.50, None)
 
 
 async def test_a_call_waits_for_calls_in_flight(
-    bought: Bought, set_timings: Callable[..., None]
+    bought: Bought, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call waits while calls in flight reserve the budget, and starts once enough is released."""
-    set_timings(budget_poll_s=0.01)
+    monkeypatch.setattr(log, "BUDGET_POLL_S", 0.01)
     slow, polls = Gated(), asyncio.Queue[float]()
 
     async def sleep(seconds: float) -> None:
@@ -196,7 +197,7 @@ async def test_a_call_waits_for_calls_in_flight(
     assert bought.journal.spent(HALF) == (pytest.approx(0.20), 2)
 
 
-async def test_a_stop_request_ends_a_wait(bought: Bought, set_timings: Callable[..., None]) -> None:
+async def test_a_stop_request_ends_a_wait(bought: Bought, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request to stop ends the wait at once and leaves no intent."""
     slow = Gated()
 
@@ -216,9 +217,10 @@ async def test_a_stop_request_ends_a_wait(bought: Bought, set_timings: Callable[
     assert bought.journal.steps("b") == []
 
 
-async def test_a_wait_is_bounded(bought: Bought, set_timings: Callable[..., None]) -> None:
+async def test_a_wait_is_bounded(bought: Bought, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the longest allowed wait the budget counts as exhausted."""
-    set_timings(budget_poll_s=0.01, budget_patience_s=0.02)
+    monkeypatch.setattr(log, "BUDGET_POLL_S", 0.01)
+    monkeypatch.setattr(log, "BUDGET_PATIENCE_S", 0.02)
     slow = Gated()
     async with (
         bought.attempt("a", slow, HALF) as first,
@@ -233,10 +235,10 @@ async def test_a_wait_is_bounded(bought: Bought, set_timings: Callable[..., None
 
 
 async def test_a_call_that_times_out_while_waiting_is_not_billed(
-    bought: Bought, set_timings: Callable[..., None]
+    bought: Bought, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call whose time runs out while it waits is recorded as cut off and not billed."""
-    set_timings(budget_poll_s=0.01)
+    monkeypatch.setattr(log, "BUDGET_POLL_S", 0.01)
     slow = Gated()
     over = asyncio.Event()
 

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 from docker import DockerClient
@@ -15,6 +15,7 @@ from agent.workspaces import (
     container,
     docker_available,
     docker_daemon,
+    shell,
 )
 from tests.agent.commands import sh
 
@@ -197,10 +198,10 @@ async def test_a_killed_container_is_an_error(
     ],
 )
 async def test_killing_every_process_is_a_result(
-    workspace: DockerWorkspace, command: str, set_timings: Callable[..., None]
+    workspace: DockerWorkspace, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command may kill all that runs in its container. The container lives, and so does work."""
-    set_timings(command_grace_s=1.0)
+    monkeypatch.setattr(shell, "GRACE_S", 1.0)
     result = await workspace.run(f"echo new >new.txt; {command}", timeout_s=2)
     assert result.exit_code in (0, 124, 137)
     for _ in range(2):

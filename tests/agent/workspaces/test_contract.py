@@ -3,12 +3,11 @@
 import asyncio
 import resource
 import time
-from collections.abc import Callable
 
 import pytest
 
 from agent.errors import WorkspaceError
-from agent.workspaces import Found, Workspace
+from agent.workspaces import Found, Workspace, shell
 from tests.agent.commands import run
 from tests.samples import host_and_docker
 
@@ -207,10 +206,10 @@ SERVER = "$(awk '/^PPid/ {print $2}' /proc/$PPID/status)"
     ],
 )
 async def test_killing_the_server_is_a_result(
-    workspace: Workspace, command: str, set_timings: Callable[..., None]
+    workspace: Workspace, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command that kills or stops its shell has a result that says so, and the next one runs."""
-    set_timings(command_grace_s=1.0)
+    monkeypatch.setattr(shell, "GRACE_S", 1.0)
     result = await run(workspace, f"echo new >new.txt; echo before; {command}", timeout_s=2)
     assert result.exit_code == (124 if result.timed_out else 137)
     assert result.output.startswith("before\n")

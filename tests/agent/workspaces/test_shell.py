@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import WorkspaceError
+from agent.workspaces import shell as shell_module
 from agent.workspaces.host import heed_interrupts
 from agent.workspaces.shell import Shell, server_command
 from tests.waiting import until
@@ -98,10 +99,10 @@ async def test_the_end_of_the_stream_reports_the_last_output() -> None:
 
 
 async def test_a_server_that_does_not_answer_is_given_up(
-    set_timings: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """If the server stays silent past the timeout and a grace period, the shell raises an error."""
-    set_timings(command_grace_s=0.05)
+    monkeypatch.setattr(shell_module, "GRACE_S", 0.05)
 
     class Silent(ScriptedServer):
         async def read(self, limit: int) -> bytes:

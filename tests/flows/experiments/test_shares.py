@@ -1,7 +1,6 @@
 """Shards that share the cells of a queue."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from agent.journal.holding import worker
 from agent.workspaces import ownership
 from eval.instances import load
 from flows.errors import UsageError
-from flows.experiments import cells
+from flows.experiments import cells, shares
 from flows.experiments.cells import Cell, Place
 from flows.experiments.shares import Listed, Queued, ShardPart, Share, cell_name, opened
 from flows.experiments.stop import Stop
@@ -137,24 +136,24 @@ async def test_the_cells_of_a_dead_process_are_taken_over(
 
 
 async def test_a_shard_waits_as_long_as_it_has_cells(
-    journal: Journal, filled: list[Cell], set_timings: Callable[..., None]
+    journal: Journal, filled: list[Cell], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may take cells of others that are freed meanwhile. The end of its own ends the wait at
     once, and after the last one it leaves the cells of living shards to them."""
-    set_timings(lease_poll_s=0.05)
+    monkeypatch.setattr(shares, "POLL_S", 0.05)
     hold_one(journal, 300)
     async with opened(journal, ShardPart(RUN, 0, 1), "a", filled, Stop()) as one:
-        shares = await taken(one)
-        for share in shares[2:]:
+        held = await taken(one)
+        for share in held[2:]:
             await one.end(share.cell, "done", "resolved")
         assert await one.wait()
-        await one.give_back(shares[1].cell)
-        assert await taken(one) == [Share(shares[1].cell)]
-        await one.end(shares[1].cell, "done", "resolved")
-        set_timings(lease_poll_s=300.0)
+        await one.give_back(held[1].cell)
+        assert await taken(one) == [Share(held[1].cell)]
+        await one.end(held[1].cell, "done", "resolved")
+        monkeypatch.setattr(shares, "POLL_S", 300.0)
         waiting = asyncio.create_task(one.wait())
         await asyncio.sleep(0)
-        await one.end(shares[0].cell, "done", "resolved")
+        await one.end(held[0].cell, "done", "resolved")
         async with asyncio.timeout(30):
             await waiting
         assert await one.take() is None
@@ -163,10 +162,10 @@ async def test_a_shard_waits_as_long_as_it_has_cells(
 
 
 async def test_a_shard_without_cells_waits_for_those_of_a_silent_one(
-    journal: Journal, filled: list[Cell], set_timings: Callable[..., None]
+    journal: Journal, filled: list[Cell], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lease that was not renewed in time will expire soon, and then its cells are free."""
-    set_timings(lease_poll_s=0.05, lease_s=30)
+    monkeypatch.setattr(shares, "POLL_S", 0.05)
     hold_one(journal, 10)
     async with opened(journal, ShardPart(RUN, 0, 1), "a", filled, Stop()) as one:
         for share in await taken(one):

@@ -44,7 +44,8 @@ async def test_a_server_error_does_not_end_the_run(
     tmp_path: Path, set_timings: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The artifact is created and updated again after an error of the server."""
-    set_timings(artifact_interval_s=0.001, server_retry_s=0.01)
+    set_timings(server_retry_s=0.01)
+    monkeypatch.setattr(progress, "INTERVAL_S", 0.001)
     server = Server()
     monkeypatch.setattr(progress, "acreate_progress_artifact", server.create)
     monkeypatch.setattr(progress, "aupdate_progress_artifact", server.update)

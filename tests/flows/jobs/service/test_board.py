@@ -103,7 +103,7 @@ async def test_a_server_that_answers_too_late_fails_the_request(
 ) -> None:
     """The time is a setting, and the message asks the client to try again."""
     assert await asked(asyncio.sleep(0.1, "answered")) == "answered"
-    set_timings(service_answer_s=0.05)
+    set_timings(server_answer_s=0.05)
     with pytest.raises(Problem, match="does not answer.*try again") as failed:
         await asked(asyncio.sleep(30))
     assert failed.value.status == 503
