@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from prefect import flow
 from prefect.states import Completed
 
+from flows.cells.images.cache import ImageCache
 from flows.cells.loop import How, run_cells
+from flows.display.errors import GateFailed, IncompleteRun
 from flows.display.terminal import say
-from flows.errors import GateFailed, IncompleteRun
 from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
 from flows.experiments.decisions import Monitor
@@ -18,7 +19,6 @@ from flows.experiments.gates import failed_gates
 from flows.experiments.plan import Plan, prepare
 from flows.experiments.shares import Listed, OnEnd, cell_name
 from flows.experiments.stop import Stop
-from flows.images.cache import ImageCache
 from flows.report import publish
 from flows.server.events import Announcements
 from flows.server.fanout import run_on_workers

@@ -13,7 +13,7 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
 from flows.cells.loop import How, Ran, run_shard
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments.cell_state import REFUSED
 from flows.experiments.declaration import Experiment
 from flows.experiments.shares import ShardPart

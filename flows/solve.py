@@ -7,14 +7,14 @@ from prefect.states import Completed
 
 from agent.errors import BudgetExhausted, InfrastructureError, Waiting
 from flows.cells.attempts import check_image, solve_and_grade, solve_only
+from flows.cells.images.preflight import PreflightFailed, PreflightGate
+from flows.cells.images.schedule import scheduled
+from flows.display.errors import IncompleteRun
 from flows.display.terminal import say
-from flows.errors import IncompleteRun
 from flows.experiments.cell_state import CellStates
 from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import prepare
-from flows.images.preflight import PreflightFailed, PreflightGate
-from flows.images.schedule import scheduled
 from flows.server.given import declared, name_run
 from flows.server.logs import brief, run_log
 from flows.server.slots import cell_slot

@@ -22,6 +22,7 @@ from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.session.steps import Step, from_record
 from agent.types import Outcome
+from flows.cells.images.preflight import PreflightGate
 from flows.cells.verdicts import grade_submission
 from flows.display.terminal import say
 from flows.experiments import endings, records, workspaces
@@ -31,7 +32,6 @@ from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_id_of, attempt_key, is_cached, origins
 from flows.experiments.messages import check_answered
 from flows.experiments.stop import Stop
-from flows.images.preflight import PreflightGate
 from flows.server.caching import kept, result_of
 from flows.server.events import tell_waiting
 from flows.server.logs import attempt_line, brief, run_log, step_log

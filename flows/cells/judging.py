@@ -22,7 +22,7 @@ from eval.audit import (
     results,
 )
 from eval.types import Evaluation, EvaluationOutcome
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import records, resources, workspaces
 from flows.experiments.cells import Submission
 from flows.experiments.keys import audit_key, is_cached, result_name, verdict_key

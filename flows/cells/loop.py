@@ -12,6 +12,8 @@ from prefect.exceptions import Pause
 
 from agent.errors import BudgetExhausted, Interrupted, Waiting, one_line
 from flows.cells.attempts import check_image, solve_and_grade, solve_only
+from flows.cells.images.preflight import PreflightFailed, PreflightGate
+from flows.cells.images.schedule import Placing, scheduled
 from flows.display.terminal import say
 from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
@@ -20,8 +22,6 @@ from flows.experiments.models import refuse_unusable_models
 from flows.experiments.plan import Plan, prepare
 from flows.experiments.shares import CellSource, ShardPart, Share, opened
 from flows.experiments.stop import Stop
-from flows.images.preflight import PreflightFailed, PreflightGate
-from flows.images.schedule import Placing, scheduled
 from flows.server.processes import ProcessDied, begin_server, in_process
 from flows.server.shards import lease_name, mark_crashed
 from flows.server.slots import cell_slots

@@ -10,9 +10,10 @@ from typing import Protocol, TypeVar
 
 from agent.errors import InfrastructureError
 from flows.cells import judging
+from flows.cells.images.schedule import scheduled
 from flows.cells.judging import Verdict
+from flows.display.errors import IncompleteRun
 from flows.display.progress import TerminalProgress
-from flows.errors import IncompleteRun
 from flows.experiments.cell_state import CellStates
 from flows.experiments.cells import Submission
 from flows.experiments.declaration import Images
@@ -21,7 +22,6 @@ from flows.experiments.resources import Resources
 from flows.experiments.stop import Stop
 from flows.formats import predictions as predictions_files
 from flows.formats.predictions import PredictionSource
-from flows.images.schedule import scheduled
 from flows.server.turns import Slot, in_turn
 from flows.storage.lake import Lake
 

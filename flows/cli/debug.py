@@ -70,7 +70,7 @@ def _refuse(context: typer.Context) -> None:
     Raises:
         UsageError: such an option was given.
     """
-    from flows.errors import UsageError
+    from flows.display.errors import UsageError
 
     for name in _IN_THE_FILE:
         source = context.get_parameter_source(name)

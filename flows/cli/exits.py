@@ -9,9 +9,9 @@ from typer.core import TyperGroup
 
 from agent.errors import InfrastructureError, Interrupted, InvalidSpec, LeaseHeld, MessageRefused
 from eval.errors import DatasetError, ImageError, PredictionsError
-from flows import surroundings
 from flows.display import terminal
-from flows.errors import GateFailed, IncompleteRun, UsageError
+from flows.display.errors import GateFailed, IncompleteRun, UsageError
+from flows.operation import surroundings
 from reports.errors import ReportError
 
 EXIT_GATE, EXIT_USAGE, EXIT_INFRASTRUCTURE = 1, 2, 3

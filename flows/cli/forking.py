@@ -6,8 +6,8 @@ from pathlib import Path
 
 from flows.cli import console
 from flows.cli.running import litellm_spec, run_flow, show_step
+from flows.display.errors import UsageError
 from flows.display.terminal import show
-from flows.errors import UsageError
 from flows.experiments import declaration as experiments
 from flows.experiments import forking, selective
 from flows.experiments.forking import Fork

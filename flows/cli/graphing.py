@@ -7,8 +7,8 @@ from agent.graph.attempt import graph_of, role_of
 from agent.graph.drawing import as_mermaid, as_tree
 from agent.graph.state import ExecutionStateGraph
 from agent.journal import RecordedStep
+from flows.display.errors import UsageError
 from flows.display.terminal import show as say
-from flows.errors import UsageError
 from flows.experiments.declaration import Experiment
 from flows.experiments.diagnosis import label
 from flows.experiments.forking import declared, recorded_attempt

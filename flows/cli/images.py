@@ -34,7 +34,7 @@ def images_check(
     slice_: SliceOption = "",
 ) -> None:
     """List missing images and how to get them. Exit code 1 if any is missing."""
-    from flows.images import commands
+    from flows.cells.images import commands
 
     if not commands.check(dataset, split, _selection(ids, regex, slice_)):
         raise typer.Exit(EXIT_GATE)
@@ -50,7 +50,7 @@ def images_build(
     lake: LakeOption = None,
 ) -> None:
     """Build the missing images of a task repo."""
-    from flows.images import commands
+    from flows.cells.images import commands
 
     commands.build(dataset, split, _selection(ids, regex, slice_), lake)
 
@@ -65,7 +65,7 @@ def images_pull(
     lake: LakeOption = None,
 ) -> None:
     """Pull the missing images of a dataset. A run does this automatically."""
-    from flows.images import commands
+    from flows.cells.images import commands
 
     commands.pull(dataset, split, _selection(ids, regex, slice_), lake)
 
@@ -90,7 +90,7 @@ def images_prune(
 
     Images in use, and images that were already available before, are never removed.
     """
-    from flows.images import commands
+    from flows.cells.images import commands
 
     commands.prune(keep_gb, lake, dry_run=dry_run)
 
@@ -115,8 +115,8 @@ def images_preflight(
 
     Earlier results are read from the lake. Exit code 1 if any image fails.
     """
+    from flows.cells.images import commands
     from flows.experiments import declaration as experiments
-    from flows.images import commands
 
     content = {
         "name": "preflight",

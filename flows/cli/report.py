@@ -42,7 +42,7 @@ def report(
     lake: LakeOption = None,
 ) -> None:
     """Write the paired report: on the terminal, as Markdown, and as one HTML page."""
-    from flows.errors import UsageError
+    from flows.display.errors import UsageError
 
     if compare and (baseline or candidate):
         raise UsageError("--compare names both arms: leave out --baseline and --candidate")
@@ -90,7 +90,7 @@ def _cutoff(text: str) -> tuple[str, date]:
     Raises:
         UsageError: it is not of the form MODEL=YYYY-MM-DD.
     """
-    from flows.errors import UsageError
+    from flows.display.errors import UsageError
 
     model, _, day = text.rpartition("=")
     try:

@@ -12,8 +12,8 @@ from agent.models import litellm_loading
 from agent.session.steps import Step
 from flows.cli import console
 from flows.display import steps
+from flows.display.errors import GateFailed, IncompleteRun, UsageError
 from flows.display.terminal import show
-from flows.errors import GateFailed, IncompleteRun, UsageError
 from flows.experiments import declaration as experiments
 from flows.experiments import plan
 from flows.experiments.cells import Cell

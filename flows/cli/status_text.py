@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from rich.cells import cell_len
 
 from agent.errors import JournalError
+from flows.display.errors import UsageError
 from flows.display.terminal import columns, fitted, out
 from flows.display.terminal import show as say
-from flows.errors import UsageError
 from flows.experiments import status
 from flows.experiments.status import (
     CellStatus,

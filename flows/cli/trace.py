@@ -18,7 +18,7 @@ def trace(
 ) -> None:
     """Show the steps of an attempt with their cost, one per line, even while it is running."""
     from flows.cli import tracing
-    from flows.errors import UsageError
+    from flows.display.errors import UsageError
 
     if tree and (follow or full):
         raise UsageError("--tree goes neither with --follow nor with --full: leave them out")

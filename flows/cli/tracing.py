@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from agent.journal import Account, Journal, Tenure
 from agent.session.steps import from_record
 from flows.cli import console
+from flows.display.errors import UsageError
 from flows.display.steps import of_step
 from flows.display.terminal import out, show
 from flows.display.tree import tree
-from flows.errors import UsageError
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
 from flows.storage.steps import filed

@@ -17,7 +17,7 @@ from agent.models.chat import bash_call, tokens
 from agent.models.protocol import Model, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session.session import Session
 from agent.types import Outcome, Task
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import declaration, plan, workspaces
 from flows.experiments.cells import Cell, Place
 from flows.experiments.cells import plan as cells_of

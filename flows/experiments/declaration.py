@@ -21,7 +21,7 @@ from agent.arms import ARMS
 from agent.journal.pacing import RateLimit
 from agent.models.spec import ModelSpec
 from eval.selection import Selection
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments.arms import NAME, ArmSpec, Declared
 from flows.experiments.derived import derived_arms
 from flows.experiments.forms import RULES, number_fields

@@ -13,8 +13,8 @@ from agent.graph.attempt import graph_of
 from agent.graph.state import ExecutionStateGraph
 from agent.journal import Attempt, Journal, RecordedStep
 from agent.session.steps import from_record
+from flows.display.errors import UsageError
 from flows.display.steps import of_step
-from flows.errors import UsageError
 from flows.experiments.changes import Written, differing, writers
 from flows.storage.journals import blobs, existing_journal
 from flows.storage.lake import Lake, Row

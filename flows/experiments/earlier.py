@@ -15,7 +15,7 @@ from typing import Any, Self
 from agent.arms import ARMS
 from agent.journal import Attempt
 from agent.journal.watching import Watched
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments.cells import Cell, EarlierAttempt
 from flows.experiments.keys import (
     agent_spec,

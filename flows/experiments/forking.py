@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from agent.journal import Attempt, Journal
 from eval.selection import Selection
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import records
 from flows.experiments.declaration import Experiment, from_record, in_one_line, parse
 from flows.experiments.keys import attempt_id_of

@@ -7,7 +7,7 @@ from agent.models.ceilings import Ceilings, listed_name
 from agent.models.litellm_loading import load
 from agent.models.protocol import ModelRequest
 from agent.models.spec import LiteLLMSpec
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments.arms import ArmSpec
 from flows.experiments.cell_state import is_solved
 from flows.experiments.cells import Cell

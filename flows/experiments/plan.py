@@ -13,7 +13,7 @@ from eval import instances, selection
 from eval.digests import canonical_digest
 from eval.selection import Selection
 from eval.types import Instance
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import datasets, records, workspaces
 from flows.experiments.arms import PythonArm
 from flows.experiments.cells import Cell, Place, plan
@@ -66,7 +66,7 @@ async def prepare(
 
     With `distributed`, workers run the cells, so this machine need not be able to.
 
-    Images are not checked: `flows.images.schedule` pulls or builds each of them in time.
+    Images are not checked: `flows.cells.images.schedule` pulls or builds each of them in time.
 
     Raises:
         DatasetError, UsageError: the operator's input is invalid, for example a lake and a journal

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from flows.display import terminal
+from flows.display.errors import UsageError
 from flows.display.terminal import out
-from flows.errors import UsageError
 from flows.storage import report_files
 from flows.storage.lake import Lake
 

@@ -13,7 +13,7 @@ from agent.workspaces.limits import GB
 from agent.workspaces.machine import machine
 from agent.workspaces.protocol import Environment
 from eval.types import Instance
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments.arms import Declared
 from flows.storage.lake import Row
 

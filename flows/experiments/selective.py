@@ -14,7 +14,7 @@ from agent.session.reuse import Rules
 from agent.session.steps import canonical
 from eval.errors import ImageError
 from eval.image_store import ImageStore
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments.ancestry import steps_to_reuse
 from flows.experiments.arms import ArmSpec
 from flows.experiments.cells import Cell, Place

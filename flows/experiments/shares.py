@@ -15,7 +15,7 @@ from typing import Protocol
 from agent.journal import Journal, Queue
 from agent.journal.holding import expire_dead, held
 from agent.timings import timings
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments.cell_state import End
 from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_id_of

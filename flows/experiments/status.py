@@ -13,7 +13,7 @@ from agent.errors import JournalError
 from agent.journal import Progress
 from agent.journal.holding import is_dead
 from agent.timings import timings
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
 

@@ -20,7 +20,7 @@ from agent.workspaces.protocol import Environment, Mount, Workspace
 from eval import repositories, upstream
 from eval.errors import RepositoryError
 from eval.types import Instance
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments.cells import Place
 
 CACHE_VARIABLE = "DURABENCH_CACHE"

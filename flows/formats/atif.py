@@ -7,7 +7,7 @@ from typing import Any
 
 from atif import ContentPart, FinalMetrics, Metrics, ObservationResult, Step, ToolCall, Trajectory
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats import atif_files, facts, filing, lake_rows, traces
 from flows.formats.atif_files import Recording, TrajectoryPart
 from flows.formats.comparisons import Comparisons

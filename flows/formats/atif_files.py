@@ -13,7 +13,7 @@ from pathlib import Path
 from atif import Step, SubagentTrajectoryRef, Trajectory
 from pydantic import ValidationError
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats.facts import first_problem
 
 _VERSION = re.compile(r"ATIF-v1\.[0-8]")

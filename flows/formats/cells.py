@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from eval.types import EvaluationOutcome
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 
 UNKNOWN = {"", "-", "\N{EN DASH}", "?", "na", "n/a", "#n/a", "nan", "none", "null", "unknown"}
 """Texts that mean an unknown value."""

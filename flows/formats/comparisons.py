@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.storage.lake import Row
 
 

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats import filed, inspect_package
 from flows.formats.filed import FiledAttempt
 from flows.storage.lake import Lake, write_whole

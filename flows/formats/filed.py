@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.journal import Journal
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats.facts import AttemptFacts
 from flows.storage.exact import copy_exactly, make_readable
 from flows.storage.journals import existing_journal

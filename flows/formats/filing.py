@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from eval.digests import canonical_digest
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import records
 from flows.experiments.programs import NO_PROGRAM
 from flows.formats import imported_arms, lake_rows

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AllowInfNan, BaseModel, Field, ValidationError
 
 from eval.types import EvaluationOutcome
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import records
 from flows.formats import atif, atif_files, filing, imported_arms, lake_rows, traces
 from flows.formats.comparisons import Comparisons

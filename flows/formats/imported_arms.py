@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from eval.digests import canonical_digest
+from flows.display.errors import UsageError
 from flows.display.terminal import warn
-from flows.errors import UsageError
 from flows.experiments import records
 from flows.experiments.arms import NAME
 from flows.formats import comparisons as declared_comparisons

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from eval.types import EvaluationOutcome
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats import facts, filing, imported_arms, inspect_events, lake_rows, traces
 from flows.formats.comparisons import Comparisons
 from flows.formats.filing import ImportRequest

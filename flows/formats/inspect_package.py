@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 
 
 def inspect_log() -> ModuleType:

@@ -10,7 +10,7 @@ from agent.models.trajectory import Trajectory
 from eval import instances
 from eval.digests import canonical_digest
 from eval.types import Instance
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import records
 from flows.experiments.programs import NO_PROGRAM
 from flows.formats import imported_arms, lake_rows

@@ -11,7 +11,7 @@ from agent.workspaces.protocol import Environment
 from eval import instances, predictions
 from eval.selection import Selection
 from eval.types import Instance, Prediction
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import datasets, workspaces
 from flows.experiments.cells import Place, Submission
 from flows.experiments.resources import Resources, refuse_excess

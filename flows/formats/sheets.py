@@ -15,7 +15,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -9,7 +9,7 @@ from typing import Any
 from eval import predictions
 from eval.digests import canonical_digest
 from eval.types import EvaluationOutcome, Prediction
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import records
 from flows.formats import imported_arms, lake_rows
 from flows.formats.comparisons import Comparisons

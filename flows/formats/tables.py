@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.digests import canonical_digest
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats import cells, imported_arms, lake_rows
 from flows.formats.cells import AMOUNTS, KINDS, NAMES, REQUIRED, UNGRADED, Ending
 from flows.formats.comparisons import Comparisons

@@ -12,11 +12,11 @@ from prefect.states import Completed
 
 from agent.errors import BudgetExhausted, InfrastructureError, Waiting
 from flows.cells.attempts import solve_only
-from flows.errors import IncompleteRun, UsageError
+from flows.cells.images.schedule import scheduled
+from flows.display.errors import IncompleteRun, UsageError
 from flows.experiments.cell_state import CellStates
 from flows.experiments.cells import Cell
 from flows.experiments.stop import Stop
-from flows.images.schedule import scheduled
 from flows.jobs import rows
 from flows.jobs.chats import opening
 from flows.jobs.chats.mailbox import Mailbox

@@ -11,7 +11,7 @@ from agent.errors import InfrastructureError
 from eval import git
 from eval.errors import RepositoryError
 from eval.repositories import OWN_REFS, RepositorySource, is_refused
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.jobs.request import TOKEN, access_to
 from flows.storage.lake import Row
 from reports.quoting import quote_title

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agent.errors import InfrastructureError
 from eval.errors import DatasetError
 from eval.repositories import RepositorySource
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.jobs.request import TOKEN, access_to, api_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from agent.errors import BudgetExhausted, Interrupted, Waiting
 from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.cells.attempts import solve_only
-from flows.errors import GateFailed, IncompleteRun
+from flows.display.errors import GateFailed, IncompleteRun
 from flows.experiments import resources
 from flows.experiments.cells import Cell, Place
 from flows.experiments.earlier import resume_attempts

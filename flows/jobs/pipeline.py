@@ -12,7 +12,7 @@ from prefect.states import Completed
 
 from agent.errors import Interrupted
 from eval import git
-from flows.errors import GateFailed, IncompleteRun
+from flows.display.errors import GateFailed, IncompleteRun
 from flows.experiments.cells import Place
 from flows.experiments.stop import Stop
 from flows.jobs import commits, rows

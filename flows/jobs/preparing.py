@@ -13,7 +13,7 @@ from eval.errors import RepositoryError
 from eval.job_images import ImageRecipe
 from eval.repositories import RepositorySource
 from eval.types import Instance
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import declaration
 from flows.experiments.declaration import Experiment
 from flows.experiments.workspaces import cache_folder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from eval import repositories
 from eval.repositories import RepositorySource
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.jobs import body, commits, forge, rows
 from flows.jobs.commits import Target
 from flows.jobs.request import Request, slug

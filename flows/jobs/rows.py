@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.jobs.request import Request
 from flows.storage.lake import Lake, Row
 

@@ -23,8 +23,8 @@ from agent.timings import timings
 from agent.workspaces import docker_available
 from eval.base_image import BASE_IMAGE
 from eval.errors import EvalError
+from flows.display.errors import UsageError
 from flows.display.terminal import show
-from flows.errors import UsageError
 from flows.experiments.records import versions
 from flows.experiments.workspaces import cache_folder
 from flows.operation import network_check, prefect_checks

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.errors import one_line
 from flows.operation.finding import Finding
-from flows.surroundings import address_of, proxies
+from flows.operation.surroundings import address_of, proxies
 
 _CONTACT_S = 5.0
 

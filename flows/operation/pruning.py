@@ -31,10 +31,10 @@ from agent.workspaces import janitor
 from eval import repositories
 from eval.errors import ImageError
 from eval.repositories import RepositorySource
+from flows.cells.images.cache import ImageCache
+from flows.display.errors import UsageError
 from flows.display.terminal import error_console, show
-from flows.errors import UsageError
 from flows.experiments.workspaces import cache_folder
-from flows.images.cache import ImageCache
 from flows.storage import bindings, retention
 from flows.storage.attempts import was_run
 from flows.storage.job_names import FINAL

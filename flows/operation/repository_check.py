@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent.project import Folder, Project, detect
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.operation.finding import Finding
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 
-from flows.errors import IncompleteRun, UsageError
+from flows.display.errors import IncompleteRun, UsageError
 from flows.experiments.declaration import Experiment, from_yaml, load, parse
 from flows.server.retry import patiently
 

@@ -24,8 +24,8 @@ from prefect.context import AsyncClientContext, hydrated_context, serialize_cont
 
 from agent.errors import InfrastructureError, Interrupted
 from agent.timings import STOP_CHECK_S, timings
+from flows.display.errors import UsageError
 from flows.display.terminal import discard, on_lost_reader
-from flows.errors import UsageError
 from flows.experiments.stop import RESUME, Stop
 from flows.server import fork_server
 from flows.server.retry import patiently

@@ -20,8 +20,8 @@ from prefect.types.entrypoint import EntrypointType
 
 import flows
 from agent.errors import InfrastructureError
+from flows.display.errors import UsageError
 from flows.display.terminal import say
-from flows.errors import UsageError
 from flows.server.deployments import find_deployment
 from flows.server.setup import SetupRequest, reach_server, set_up
 

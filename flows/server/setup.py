@@ -20,7 +20,7 @@ from prefect.workers.process import ProcessWorker
 
 from agent.errors import InfrastructureError
 from agent.timings import timings
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.server import events
 from flows.server.first_contact import contact, is_open
 from flows.server.retry import beside_others

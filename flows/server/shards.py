@@ -25,8 +25,8 @@ from prefect.states import Cancelled, Cancelling, Crashed, Pending
 from agent.journal import Journal
 from agent.journal.holding import expire_dead
 from agent.timings import timings
+from flows.display.errors import UsageError
 from flows.display.terminal import say
-from flows.errors import UsageError
 from flows.experiments.cell_state import REFUSED, End
 from flows.experiments.shares import claimable
 from flows.server.order import Order

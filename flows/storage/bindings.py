@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agent.errors import InfrastructureError
-from flows.errors import Mismatch
+from flows.display.errors import Mismatch
 from flows.storage.lake import Lake, create_whole, write_whole
 
 if TYPE_CHECKING:

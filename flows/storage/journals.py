@@ -17,7 +17,7 @@ from agent.errors import OtherJournal
 from agent.journal import Claim, Journal
 from agent.journal.addresses import is_missing, place
 from agent.journal.blobs import Blobs
-from flows.errors import Mismatch, UsageError
+from flows.display.errors import Mismatch, UsageError
 from flows.storage import bindings
 from flows.storage.attempts import was_run
 from flows.storage.bindings import ADOPT, Binding

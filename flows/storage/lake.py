@@ -25,7 +25,7 @@ from agent.stores import (
     reason,
     refusals,
 )
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.storage import parquet
 from flows.storage.files import create_file, find_existing, remove_file, write_file
 from reports.columns import SHARED_TABLES, TABLES, LakeTable

@@ -10,7 +10,7 @@ from agent.session.session import Session
 from agent.types import Outcome, Task
 from flows.benchmark import benchmark
 from flows.cli.app import app
-from flows.errors import IncompleteRun
+from flows.display.errors import IncompleteRun
 from tests.flows.conftest import trial
 from tests.flows.test_budgets import rows
 

@@ -11,7 +11,7 @@ from agent.errors import WorkspaceError
 from eval import instances
 from flows.benchmark import benchmark
 from flows.cells import attempts, loop
-from flows.errors import IncompleteRun, UsageError
+from flows.display.errors import IncompleteRun, UsageError
 from flows.experiments import workspaces
 from flows.experiments.cells import Cell
 from flows.experiments.stop import Stop

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from flows.benchmark import benchmark
-from flows.errors import IncompleteRun
+from flows.display.errors import IncompleteRun
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial

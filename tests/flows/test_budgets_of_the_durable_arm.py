@@ -13,7 +13,7 @@ from agent import models
 from agent.models.protocol import ModelReply, ModelRequest, Usage
 from agent.types import Task
 from flows.benchmark import benchmark
-from flows.errors import IncompleteRun
+from flows.display.errors import IncompleteRun
 from flows.experiments.declaration import Experiment
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake

@@ -17,7 +17,7 @@ from prefect.workers.base import BaseJobConfiguration
 
 from agent.arms import ARMS
 from flows.benchmark import benchmark
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import declaration
 from flows.experiments.declaration import Experiment
 from flows.grade import grade
@@ -45,7 +45,7 @@ FLOWS = {
     "report": report,
 }
 
-KUBERNETES = ROOT / "flows" / "work_pools" / "kubernetes.json"
+KUBERNETES = ROOT / "flows" / "operation" / "work_pools" / "kubernetes.json"
 
 
 def declared() -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from agent.journal import Journal
 from flows.benchmark import benchmark
-from flows.errors import IncompleteRun
+from flows.display.errors import IncompleteRun
 from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_key
 from flows.experiments.plan import prepare

@@ -18,8 +18,8 @@ import pytest
 from agent.errors import Interrupted
 from flows.benchmark import benchmark
 from flows.cli.running import overridden
+from flows.display.errors import UsageError
 from flows.display.terminal import listen
-from flows.errors import UsageError
 from flows.experiments import declaration
 from flows.experiments.cell_state import CellStates
 from flows.experiments.declaration import Experiment

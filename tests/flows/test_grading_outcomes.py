@@ -10,7 +10,7 @@ import pytest
 from agent.errors import WorkspaceError
 from eval import instances
 from flows.cells import verdicts
-from flows.errors import IncompleteRun
+from flows.display.errors import IncompleteRun
 from flows.experiments import workspaces
 from flows.grade import grade
 from flows.storage import report_files

@@ -12,7 +12,7 @@ import yaml
 from agent.journal import holding
 from flows.benchmark import benchmark
 from flows.cells.loop import DEATHS
-from flows.errors import IncompleteRun
+from flows.display.errors import IncompleteRun
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import SUBMIT, trial

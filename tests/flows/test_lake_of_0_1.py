@@ -12,7 +12,7 @@ import pytest
 
 from agent.arms import ARMS
 from flows.benchmark import benchmark
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import declaration, forking
 from tests.archives import unpack
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent.session.deadlines import covered_s
 from flows.benchmark import benchmark
-from flows.errors import IncompleteRun
+from flows.display.errors import IncompleteRun
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial

@@ -9,7 +9,7 @@ import pytest
 from agent.errors import MessageRefused
 from agent.journal import Attempt, InboxMessage, Journal
 from flows.benchmark import benchmark
-from flows.errors import IncompleteRun
+from flows.display.errors import IncompleteRun
 from flows.experiments import messages
 from flows.experiments.declaration import Experiment
 from flows.formats import export

@@ -9,7 +9,7 @@ from docker import DockerClient
 
 from eval import images, instances
 from flows.benchmark import benchmark
-from flows.errors import IncompleteRun
+from flows.display.errors import IncompleteRun
 from flows.experiments import declaration
 from reports.analysis.standing import read_standing
 from tests.flows.test_budgets import rows

@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.turn(2),
 ]
 
-TEMPLATE = ROOT / "flows" / "work_pools" / "docker.json"
+TEMPLATE = ROOT / "flows" / "operation" / "work_pools" / "docker.json"
 
 
 def template(lake: Path) -> dict[str, Any]:

@@ -194,7 +194,7 @@ def test_the_image_holds_what_runs() -> None:
     text = (FOLDER / "Dockerfile").read_text()
     copied = " ".join(re.findall(r"^COPY (.*)$", text, re.MULTILINE)).split()
     assert {"agent", "eval", "flows", "reports", "requirements.lock", "prefect.yaml"} <= {*copied}
-    pool = json.loads((ROOT / "flows" / "work_pools" / "docker.json").read_text())
+    pool = json.loads((ROOT / "flows" / "operation" / "work_pools" / "docker.json").read_text())
     assert pool["variables"]["properties"]["image"]["default"] == "durabench:latest"
 
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from eval.instances import load
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import declaration
 from flows.experiments.cells import Place, plan
 from flows.storage import report_files

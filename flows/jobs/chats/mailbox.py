@@ -9,7 +9,7 @@ from typing import Literal
 
 from agent.journal import Attempt, InboxMessage, Journal, MessageKind, Wait
 from agent.journal.holding import is_dead, worker
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import messages
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake

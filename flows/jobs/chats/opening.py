@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from agent.journal import Attempt
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import forking, records
 from flows.experiments.cells import Cell, Place
 from flows.experiments.earlier import resume_attempts

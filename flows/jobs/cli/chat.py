@@ -58,7 +58,7 @@ def chat(
 
     Ctrl-C ends a turn, Ctrl-D leaves the chat, and `/help` lists what else can be typed.
     """
-    from flows.errors import UsageError
+    from flows.display.errors import UsageError
     from flows.jobs.cli import chatting
 
     if attempt is not None:
@@ -128,7 +128,7 @@ def approve(
 
     The patch of a job is published with `durabench job approve`.
     """
-    from flows.errors import UsageError
+    from flows.display.errors import UsageError
     from flows.jobs.cli import sending
 
     if revise is not None and reject:
@@ -152,7 +152,7 @@ def history(
     Runs are shown on the terminal, as Markdown and as an HTML page.
     """
     from flows.cli import console
-    from flows.errors import UsageError
+    from flows.display.errors import UsageError
     from flows.jobs.cli import messages
     from flows.storage import report_files
     from flows.storage.lake import Lake

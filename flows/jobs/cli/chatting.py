@@ -16,9 +16,9 @@ from agent.session.steps import Step, from_record
 from agent.timings import timings
 from flows.cli import console
 from flows.cli.running import litellm_spec, run_flow
+from flows.display.errors import IncompleteRun, UsageError
 from flows.display.steps import of_step
 from flows.display.terminal import show, write
-from flows.errors import IncompleteRun, UsageError
 from flows.experiments import declaration
 from flows.experiments.stop import Stop
 from flows.jobs.chats.mailbox import Mailbox, Seen

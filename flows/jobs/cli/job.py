@@ -153,7 +153,7 @@ def _publish(pull_request: bool, branch: bool, patch: bool) -> str:
     Raises:
         UsageError: they choose several.
     """
-    from flows.errors import UsageError
+    from flows.display.errors import UsageError
 
     chosen: Sequence[str] = [
         name

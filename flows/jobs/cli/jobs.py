@@ -14,7 +14,7 @@ from rich.table import Table
 from agent.arms import ARMS
 from flows.cli import running
 from flows.display import terminal
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import declaration
 from flows.jobs import body, rows
 from flows.jobs.automation import tell_automation

@@ -11,7 +11,7 @@ from rich.table import Table
 from agent.arms import ARMS
 from flows.cli import running
 from flows.display import terminal
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.jobs import body, rows
 from flows.jobs.pipelines import definition as definitions
 from flows.jobs.pipelines import runs

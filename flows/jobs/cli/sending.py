@@ -6,8 +6,8 @@ from uuid import UUID
 
 from agent.journal import InboxMessage, MessageKind
 from flows.cli import tracing
+from flows.display.errors import IncompleteRun
 from flows.display.terminal import show
-from flows.errors import IncompleteRun
 from flows.jobs.chats.mailbox import Mailbox
 from flows.jobs.cli import chatting, messages
 from flows.storage.lake import Lake

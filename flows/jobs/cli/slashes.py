@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from agent.journal import MessageKind
 from flows.cli import tracing
+from flows.display.errors import UsageError
 from flows.display.terminal import show
-from flows.errors import UsageError
 from flows.jobs.chats.mailbox import Mailbox
 from flows.jobs.cli import messages
 from flows.storage.lake import Lake

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments.declaration import from_yaml, in_one_line
 from flows.jobs.pipelines import templates
 from flows.jobs.request import MOST_CHARACTERS, JobSettings

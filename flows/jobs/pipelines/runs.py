@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eval.digests import canonical_digest
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.jobs import rows
 from flows.jobs.changes import changed_files
 from flows.jobs.pipelines.definition import Pipeline, PipelineStep, parse

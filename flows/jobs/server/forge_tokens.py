@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from prefect.blocks.system import Secret
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.jobs.request import JobSettings, using_token
 
 

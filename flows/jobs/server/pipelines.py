@@ -20,7 +20,7 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.jobs.pipelines.definition import Pipeline, parse
 from flows.server.deployments import find_deployment
 from flows.server.settings import JOB_TAG

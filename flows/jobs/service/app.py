@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.base import RequestResponseEndpoint
 
 from agent.errors import InfrastructureError, one_line
-from flows.errors import Mismatch, UsageError
+from flows.display.errors import Mismatch, UsageError
 from flows.jobs.service import (
     experiment_pages,
     live,

@@ -15,8 +15,8 @@ from agent.errors import InfrastructureError
 from agent.journal import RecordedStep
 from agent.journal.watching import Watched
 from agent.session.steps import from_record
+from flows.display.errors import UsageError
 from flows.display.steps import of_step
-from flows.errors import UsageError
 from flows.jobs.chats.asking import asking_of
 from flows.jobs.service.board import Board, JobStatus
 from flows.jobs.service.problems import Problem

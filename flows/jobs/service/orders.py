@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from agent.errors import InfrastructureError, one_line
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.jobs import rows
 from flows.jobs.chats.asking import Asking, asking, in_a_line
 from flows.jobs.pipelines import runs

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from prefect.utilities.urls import url_for
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments.declaration import from_yaml
 from flows.jobs.pipelines import runs
 from flows.jobs.pipelines.definition import Pipeline

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.jobs.pipelines import definition, runs
 from flows.jobs.pipelines.definition import Pipeline
 from flows.jobs.server import pipeline_runs, pipelines

@@ -6,8 +6,8 @@ import os
 import uvicorn
 from prefect.settings import PREFECT_API_URL
 
+from flows.display.errors import UsageError
 from flows.display.terminal import say
-from flows.errors import UsageError
 from flows.jobs.service.app import create
 from flows.jobs.service.guard import Limits, is_loopback
 from flows.server.first_contact import is_open

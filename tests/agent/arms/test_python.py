@@ -9,7 +9,7 @@ import pytest
 from agent.arms import python
 from agent.arms.options import PythonOptions
 from agent.errors import InvalidSpec
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import declaration
 from flows.experiments.arms import PythonArm
 from tests.agent.arms.conftest import Solver

@@ -10,7 +10,7 @@ import pytest
 
 from agent.models.protocol import ModelReply
 from agent.session.steps import from_record
-from flows.images import commands
+from flows.cells.images import commands
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.durability.survival.faults import FAULTS, Survived, instance, survive

@@ -8,7 +8,7 @@ import pytest
 
 from agent.models.spec import SimulatedSpec
 from eval.errors import DatasetError
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import declaration, records
 from flows.experiments.arms import DurableArm
 from flows.experiments.declaration import BUILT_IN, Experiment

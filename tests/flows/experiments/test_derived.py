@@ -6,7 +6,7 @@ import pytest
 
 from agent.workspaces.protocol import Environment
 from eval import instances
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import declaration, plan
 from flows.experiments.arms import DurableArm
 from flows.experiments.cells import Cell, Place, in_order

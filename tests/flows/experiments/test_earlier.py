@@ -10,7 +10,7 @@ import pytest
 from agent.journal import Attempt
 from agent.journal.watching import Watched
 from agent.models.spec import LiteLLMSpec
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments.cells import Cell
 from flows.experiments.earlier import EarlierAttempts, refuse_outdated
 from flows.experiments.keys import agent_spec, attempt_key, declared_key, key_of

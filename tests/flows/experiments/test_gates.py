@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments.gates import failed_gates
 from flows.storage import report_files
 from flows.storage.lake import Lake

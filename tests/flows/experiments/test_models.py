@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent.models.litellm_loading import load
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import cells, declaration
 from flows.experiments.models import KEYS, refuse_unusable_models
 from flows.experiments.plan import load as chosen

@@ -9,7 +9,7 @@ from agent.workspaces import ResourceLimits
 from agent.workspaces.limits import GB
 from eval.instances import load
 from eval.resources import Demand
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments.resources import Resources, refuse_excess
 
 INSTANCE = load("bundled")[0]

@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.errors import IncompleteRun, UsageError
+from flows.display.errors import IncompleteRun, UsageError
 from flows.experiments import selective
 from flows.experiments.selective import Changes
 from flows.solve import solve

@@ -10,7 +10,7 @@ from agent.journal import Journal
 from agent.journal.holding import worker
 from agent.workspaces import ownership
 from eval.instances import load
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.experiments import cells, shares
 from flows.experiments.cells import Cell, Place
 from flows.experiments.shares import Listed, Queued, ShardPart, Share, cell_name, opened

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats import comparisons
 from flows.formats.atif import import_atif
 from flows.formats.imported_arms import Summary

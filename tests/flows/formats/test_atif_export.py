@@ -11,7 +11,7 @@ from atif import Trajectory
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats import export
 from flows.formats.atif import import_atif
 from flows.storage.lake import Lake, Row

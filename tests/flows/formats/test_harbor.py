@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats.harbor import import_harbor
 from flows.formats.imported_arms import Summary
 from flows.storage import report_files

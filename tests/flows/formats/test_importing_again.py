@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats import imported_arms
 from flows.formats.imported_arms import ImportedArm
 from flows.formats.swebench import import_swebench

@@ -14,7 +14,7 @@ from inspect_ai.log import read_eval_log, write_eval_log
 from inspect_ai.scorer import Score
 
 from flows.cli.app import app
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats.imported_arms import Summary
 from flows.formats.inspect_logs import import_inspect
 from flows.storage import report_files

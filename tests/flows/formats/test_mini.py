@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats import comparisons, exports, mini
 from flows.formats.imported_arms import arm_name
 from flows.formats.predictions import PredictionSource

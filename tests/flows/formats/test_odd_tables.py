@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats.imported_arms import ImportedArm, arm_names
 from flows.formats.tables import import_table
 from flows.storage.lake import Lake

@@ -13,7 +13,7 @@ from eval import instances
 from eval.predictions import write_jsonl
 from eval.types import Instance, Prediction
 from flows.cli.app import app
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats.imported_arms import Summary
 from flows.formats.swebench import import_swebench
 from flows.storage import report_files

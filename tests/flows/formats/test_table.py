@@ -13,7 +13,7 @@ from scipy.stats import norm
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats.tables import import_table
 from flows.storage import report_files
 from flows.storage.lake import Lake

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from flows.errors import GateFailed
+from flows.display.errors import GateFailed
 from flows.jobs.job import job
 from flows.storage.lake import Lake, Row
 from tests.flows.jobs.conftest import BREAK, FILES, NAME, REPAIR, request

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from agent.errors import InfrastructureError
 from eval.errors import DatasetError
 from flows.cli.app import app
-from flows.errors import GateFailed, UsageError
+from flows.display.errors import GateFailed, UsageError
 from flows.jobs.job import job
 from flows.jobs.request import API, TOKEN
 from flows.storage.lake import Lake, Row

@@ -14,7 +14,7 @@ from docker import DockerClient
 
 from agent.project import Folder, Project, detect
 from eval import job_images
-from flows.errors import GateFailed
+from flows.display.errors import GateFailed
 from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.jobs.job import job
 from flows.storage.lake import Lake, Row

@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 from agent.journal import Limit
 from agent.journal.retention import Retention
 from flows.benchmark import benchmark
+from flows.cells.images.cache import ImageCache
 from flows.cli.app import app
-from flows.errors import IncompleteRun
+from flows.display.errors import IncompleteRun
 from flows.experiments import workspaces
 from flows.experiments.declaration import Experiment
-from flows.images.cache import ImageCache
 from flows.report import SERVED
 from flows.server import artifacts
 from flows.server.artifacts import artifact_key

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from prefect.variables import Variable
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.server.given import declared
 from tests.flows.conftest import trial
 

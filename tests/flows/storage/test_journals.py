@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from agent.journal import Journal
 from flows.cli.app import app
-from flows.errors import Mismatch, UsageError
+from flows.display.errors import Mismatch, UsageError
 from flows.experiments.plan import prepare
 from flows.experiments.shares import cell_name
 from flows.shard import shard

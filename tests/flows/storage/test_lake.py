@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent.errors import InfrastructureError
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.storage.lake import Lake
 from tests.flows.conftest import PREDICTION
 

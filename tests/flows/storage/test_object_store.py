@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from agent.errors import InfrastructureError, JournalError
 from flows.cli.app import app
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.formats import exports
 from flows.operation import checkup
 from flows.report import SERVED

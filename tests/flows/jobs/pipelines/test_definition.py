@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.jobs.pipelines import definition, templates
 from flows.jobs.pipelines.templates import MissingOutput
 

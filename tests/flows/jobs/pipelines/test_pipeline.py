@@ -7,7 +7,7 @@ import pytest
 
 from agent.errors import InfrastructureError
 from eval.types import Instance
-from flows.errors import GateFailed
+from flows.display.errors import GateFailed
 from flows.jobs import job, verification
 from flows.jobs.pipeline import pipeline as run_pipeline
 from flows.jobs.pipelines import runs

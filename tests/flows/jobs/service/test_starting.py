@@ -3,7 +3,7 @@
 import pytest
 
 from agent.errors import InfrastructureError
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 from flows.jobs.service.serving import VARIABLE, serve
 from tests.servers.postgres import free_port
 

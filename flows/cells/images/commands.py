@@ -9,15 +9,15 @@ from eval import images, instances
 from eval.errors import ImageError
 from eval.selection import Selection
 from eval.types import Instance
+from flows.cells.images.cache import GB, ImageCache
+from flows.display.errors import IncompleteRun, UsageError
 from flows.display.terminal import show
-from flows.errors import IncompleteRun, UsageError
 from flows.experiments import datasets, workspaces
-from flows.images.cache import GB, ImageCache
 from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
+    from flows.cells.images.preflight import Checked
     from flows.experiments.declaration import Experiment
-    from flows.images.preflight import Checked
 
 PULLS_AT_ONCE = 2
 
@@ -132,8 +132,8 @@ def preflight(experiment: "Experiment", lake_path: str | None, concurrency: int)
         ImageError: no daemon answers.
         IncompleteRun: some images could not be checked because the infrastructure failed.
     """
+    from flows.cells.images.preflight import check_all, line
     from flows.experiments import plan, workspaces
-    from flows.images.preflight import check_all, line
 
     lake = Lake.open(lake_path)
 

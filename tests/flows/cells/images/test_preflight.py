@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from flows.benchmark import benchmark
 from flows.cli.app import app
-from flows.errors import IncompleteRun
+from flows.display.errors import IncompleteRun
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 from tests.unfit_images import FIT, UNFIT, write_dataset

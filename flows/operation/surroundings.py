@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from flows.errors import UsageError
+from flows.display.errors import UsageError
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")

@@ -25,13 +25,13 @@ from eval.image_store import ImageStore
 from eval.instances import load
 from eval.types import Instance
 from flows.benchmark import benchmark
+from flows.cells.images.cache import GB, ImageCache
+from flows.cells.images.schedule import scheduled
 from flows.cli.app import app
-from flows.errors import IncompleteRun
+from flows.display.errors import IncompleteRun
 from flows.experiments.cells import Place
 from flows.experiments.declaration import Images
 from flows.experiments.stop import Stop
-from flows.images.cache import GB, ImageCache
-from flows.images.schedule import scheduled
 from flows.storage import report_files
 from flows.storage.lake import Lake, Row
 from tests.flows.conftest import trial
