@@ -13,10 +13,6 @@ EXCEPTIONS = {
         420,
         "one visitor with a method for each kind of Python's syntax that uses names",
     ),
-    "agent/journal/journal.py": (
-        550,
-        "the journal's interface: short methods, most of them one transaction with its contract",
-    ),
     "agent/workspaces/container.py": (
         570,
         "the life of a container from opening over adoption to removal, which shares its state",

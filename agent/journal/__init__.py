@@ -2,20 +2,19 @@
 
 journal     the only class that is used from outside
 types       input and output types
-attempts    rows of attempts
+attempts    rows of attempts, and the lakes that they belong to
 leases      one writer per attempt, fenced by its epoch
 records     rows of steps
 ledger      reservations, settlements and limits
-bodies      storage format of requests and results
-ties        lakes that a journal belongs to
+blobs       storage format of requests and results
 inbox       messages from people to a running attempt
 queues      queues of work, taken in the name of a lease
-progress    progress of the attempts of an experiment
-watching    attempts for viewers that follow them
+watching    progress of attempts, for viewers that follow them
 retention   sizes of attempts, and pruning
+holding     holds a lease while there is work on its attempt
+pacing      rate limits of providers, shared by all workers
 tables      the schema as used by queries
 migrations  the schema as created in databases
-addresses   URLs of journals
 database    transactions that are retried while the database is unreachable
 """
 

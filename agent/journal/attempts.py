@@ -1,15 +1,29 @@
-"""Rows of attempts: declare, find and end them."""
+"""Rows of attempts, and of the lakes that they belong to.
+
+A lake claims each experiment of a journal. A copy of a database has the same id: a sign that was
+made after the copy proves which journal it is.
+"""
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from agent.errors import JournalError
-from agent.journal import ledger
-from agent.journal.tables import attempts, leases
-from agent.journal.types import Attempt
+from agent.journal import leases, ledger
+from agent.journal.database import clock
+from agent.journal.tables import attempts, claims, signs
+from agent.journal.types import Attempt, Claim, Lease
+
+SIGN_S = 90 * 24 * 3600.0
+"""Retention time of a sign: longer than any run."""
+
+_CLAIM = {
+    dialect: insert_into(claims).on_conflict_do_nothing()
+    for dialect, insert_into in (("sqlite", sqlite_insert), ("postgresql", postgresql_insert))
+}
 
 # Two workers may declare the same attempt at the same moment.
 _DECLARE = {
@@ -18,14 +32,6 @@ _DECLARE = {
         ("sqlite", sqlite_insert(attempts)),
         ("postgresql", postgresql_insert(attempts)),
     )
-}
-
-# The lease of a removed attempt still exists.
-_OPEN = {
-    dialect: insert_into(leases)
-    .values(epoch=0, worker="", expires_at=0.0, ordinal=0)
-    .on_conflict_do_nothing()
-    for dialect, insert_into in (("sqlite", sqlite_insert), ("postgresql", postgresql_insert))
 }
 
 FIELDS = tuple(column for column in attempts.c if column.name not in ("outcome", "pruned_at"))
@@ -43,14 +49,9 @@ def declare(connection: Connection, attempt: Attempt) -> bool:
         assert known is not None, "it is what stood in the way"
         _compare(known, attempt)
         return False
-    open_lease(connection, attempt.attempt_id)
+    leases.offer(connection, attempt.attempt_id)
     ledger.open_totals(connection, ledger.names(attempt))
     return True
-
-
-def open_lease(connection: Connection, name: str) -> None:
-    """Insert a free lease, unless a lease of that name exists."""
-    connection.execute(_OPEN[connection.dialect.name], {"attempt_id": name})
 
 
 def find(connection: Connection, attempt_id: str) -> Attempt | None:
@@ -59,7 +60,7 @@ def find(connection: Connection, attempt_id: str) -> Attempt | None:
     return None if row is None else Attempt(**row._mapping)
 
 
-def with_prefix(connection: Connection, prefix: str) -> list[Attempt]:
+def find_by_prefix(connection: Connection, prefix: str) -> list[Attempt]:
     """Return the attempts whose id starts with a prefix, by id."""
     # LIKE has wildcards and, on SQLite, ignores case.
     starts = func.substr(attempts.c.attempt_id, 1, len(prefix)) == prefix
@@ -67,7 +68,7 @@ def with_prefix(connection: Connection, prefix: str) -> list[Attempt]:
     return sorted((Attempt(**row._mapping) for row in rows), key=lambda one: one.attempt_id)
 
 
-def at_instance(connection: Connection, experiment: str, instance_id: str) -> list[Attempt]:
+def find_at_instance(connection: Connection, experiment: str, instance_id: str) -> list[Attempt]:
     """Return the attempts of an experiment at an instance whose steps were not pruned, by id."""
     chosen = (
         (attempts.c.experiment == experiment)
@@ -86,19 +87,78 @@ def outcome(connection: Connection, attempt_id: str) -> str | None:
     return found.scalar()
 
 
-def pruned_at(connection: Connection, attempt_id: str) -> float | None:
-    """Return when the attempt's steps were removed, in seconds since 1970, or None."""
+def pruned_at(connection: Connection, attempt_id: str) -> datetime | None:
+    """Return when the attempt's steps were removed, UTC, or None if they were not."""
     found = connection.execute(
         select(attempts.c.pruned_at).where(attempts.c.attempt_id == attempt_id)
-    )
-    return found.scalar()
+    ).scalar()
+    return None if found is None else datetime.fromtimestamp(found, UTC)
 
 
-def set_outcome(connection: Connection, attempt_id: str, outcome: str | None) -> None:
-    """End the attempt, or reopen it."""
+def end(connection: Connection, lease: Lease, outcome: str) -> None:
+    """Record the outcome of the attempt, as JSON text defined by the caller.
+
+    Raises:
+        FencedError: another worker has acquired the attempt.
+    """
+    _set_outcome(connection, lease, outcome)
+
+
+def reopen(connection: Connection, lease: Lease) -> None:
+    """Remove the outcome of the attempt, so that it can resume.
+
+    Raises:
+        FencedError: another worker has acquired the attempt.
+        JournalError: its steps were pruned, so it would buy them again.
+    """
+    if pruned_at(connection, lease.attempt_id) is not None:
+        raise JournalError(
+            f"attempt {lease.attempt_id} cannot resume: its steps were pruned", retryable=False
+        )
+    _set_outcome(connection, lease, None)
+
+
+def _set_outcome(connection: Connection, lease: Lease, outcome: str | None) -> None:
+    leases.check(connection, lease)
     connection.execute(
-        update(attempts).where(attempts.c.attempt_id == attempt_id).values(outcome=outcome)
+        update(attempts).where(attempts.c.attempt_id == lease.attempt_id).values(outcome=outcome)
     )
+
+
+def claim(connection: Connection, experiment: str, wanted: Claim) -> Claim:
+    """Claim an experiment for a lake, unless one has it. Return the claim that holds."""
+    values = {"experiment": experiment, "lake_id": wanted.lake_id, "lake": wanted.lake}
+    connection.execute(_CLAIM[connection.dialect.name], values)
+    found = connection.execute(
+        select(claims.c.lake_id, claims.c.lake).where(claims.c.experiment == experiment)
+    ).one()
+    return Claim(found.lake_id, found.lake)
+
+
+def hand_over(connection: Connection, to: Claim) -> int:
+    """Assign all experiments of the journal to one lake. Return how many belonged to another."""
+    others = claims.c.lake_id != to.lake_id
+    return connection.execute(
+        claims.update().where(others).values(lake_id=to.lake_id, lake=to.lake)
+    ).rowcount
+
+
+def drop_claim(connection: Connection, experiment: str) -> None:
+    """Remove the claim on an experiment that has no attempts left."""
+    left = select(attempts.c.attempt_id).where(attempts.c.experiment == experiment)
+    connection.execute(delete(claims).where(claims.c.experiment == experiment, ~left.exists()))
+
+
+def leave_sign(connection: Connection, sign: str) -> None:
+    """Record a sign, and remove the oldest ones."""
+    connection.execute(delete(signs).where(signs.c.made_at < clock() - SIGN_S))
+    connection.execute(delete(signs).where(signs.c.sign == sign))
+    connection.execute(signs.insert().values(sign=sign, made_at=clock()))
+
+
+def has_sign(connection: Connection, sign: str) -> bool:
+    """Return True if a sign was recorded."""
+    return connection.execute(select(signs.c.sign).where(signs.c.sign == sign)).first() is not None
 
 
 def _compare(known: Attempt, given: Attempt) -> None:

@@ -1,29 +1,42 @@
-"""Connection to SQLite or PostgreSQL. Transactions are retried while it is unreachable."""
+"""SQLite or PostgreSQL: addresses, transactions that are retried, and compiled statements."""
 
+import functools
 import math
 import sqlite3
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from sqlalchemy import URL, Connection, Double, Engine, create_engine, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import (
+    URL,
+    Connection,
+    CursorResult,
+    Dialect,
+    Double,
+    Engine,
+    create_engine,
+    event,
+    make_url,
+)
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.postgresql import psycopg
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.elements import ClauseElement
 from sqlalchemy.sql.functions import FunctionElement
 
 from agent.errors import JournalError
-from agent.journal.commits import (
-    DATABASE_ERRORS,
-    GroupCommit,
-    Work,
-    driver,
-    transaction,
-)
 from agent.stores import create_private
 
 T = TypeVar("T")
+P = ParamSpec("P")
+Work = Callable[[Connection], T]
+
+DATABASE_ERRORS = (DBAPIError, sqlite3.Error, PoolTimeout)
 
 WRITES = "journal_writes"
 """Execution option of connections whose transactions write."""
@@ -92,8 +105,9 @@ class Database:
         self._outage = _Outage()
         self._engine = _engine(url)
         self._writer = self._engine.execution_options(**{WRITES: True})
-        is_file = url.get_backend_name() == "sqlite"
-        self._group = GroupCommit(self._writer) if is_file else None
+        self._is_file = url.get_backend_name() == "sqlite"
+        # SQLite has one writer. Threads that wait for it here get their turn without a pause.
+        self._writing = threading.Lock() if self._is_file else nullcontext()
 
     def read(self, work: Work[T]) -> T:
         """Return the result of `work` in a read-only transaction.
@@ -111,9 +125,8 @@ class Database:
         """
 
         def run() -> T:
-            if self._group is None:
+            with self._writing:
                 return transaction(self._writer, work)
-            return self._group.run(work)
 
         return self._patiently(run, self.patience_s if patience_s is None else patience_s)
 
@@ -125,15 +138,13 @@ class Database:
         Raises:
             JournalError: the file is unreachable, or the disk has no room for the new one.
         """
-        if self._group is None:
+        if not self._is_file:
             return 0
-        with self._group.writing:
+        with self._writing:
             return self._patiently(lambda: _vacuum(self._engine), self.patience_s)
 
     def close(self) -> None:
         """Close all connections."""
-        if self._group is not None:
-            self._group.close()
         self._engine.dispose()
 
     def _patiently(self, run: Callable[[], T], patience_s: float) -> T:
@@ -158,17 +169,137 @@ class Database:
 
     def _failure(self, error: Exception, *, retryable: bool) -> JournalError:
         cause = str(getattr(error, "orig", None) or error).strip().splitlines() or ["no reason"]
-        where = shown(self.url)
+        where = show_address(self.url)
         remedy = "; free some space and run again" if "is full" in cause[0] else ""
         message = f"the journal at {where} fails: {cause[0]}{remedy}"
         return JournalError(message, retryable=retryable)
 
 
-def shown(url: URL) -> str:
+def transaction(engine: Engine, work: Work[T]) -> T:
+    """Return the result of `work` in a transaction of its own."""
+    with engine.begin() as connection:
+        return work(connection)
+
+
+class OnDatabase(Protocol):
+    """Something whose methods are transactions."""
+
+    @property
+    def database(self) -> Database: ...
+
+
+S = TypeVar("S", bound=OnDatabase)
+
+
+def reads(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Make a method that takes a connection a read-only transaction."""
+
+    @functools.wraps(method)
+    def run(self: S, /, *args: P.args, **values: P.kwargs) -> T:
+        return self.database.read(lambda connection: method(self, connection, *args, **values))
+
+    return run
+
+
+def writes(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Make a method that takes a connection a transaction that writes."""
+
+    @functools.wraps(method)
+    def run(self: S, /, *args: P.args, **values: P.kwargs) -> T:
+        return self.database.write(lambda connection: method(self, connection, *args, **values))
+
+    return run
+
+
+class PreparedStatement:
+    """A statement that is compiled once for each kind of database.
+
+    Otherwise SQLAlchemy takes longer for a statement of a step than SQLite does. All of its
+    parameters are named, and no type needs a conversion.
+    """
+
+    def __init__(
+        self,
+        statement: ClauseElement | Mapping[str, ClauseElement],
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        """Use one statement, or one for each dialect. `columns` are those of an insert."""
+        self._statement, self._columns = statement, columns
+        self._compiled = functools.cache(self._compile)
+
+    def run(self, connection: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
+        """Execute the statement with a value for each parameter without a constant one."""
+        text, required, constants = self._compiled(connection.dialect.name)
+        given = {name: values[name] for name in required}
+        return connection.exec_driver_sql(text, {**constants, **given})
+
+    def _compile(self, dialect: str) -> tuple[str, list[str], dict[str, Any]]:
+        """Return the text, the names of the parameters to be given, and the other parameters."""
+        by_dialect = self._statement
+        statement = by_dialect[dialect] if isinstance(by_dialect, Mapping) else by_dialect
+        compiled = statement.compile(dialect=_DIALECTS[dialect], column_keys=self._columns)
+        parameters = compiled.bind_names  # type: ignore[attr-defined]  # of an SQLCompiler
+        required = [name for each, name in parameters.items() if each.required]
+        constants = {name: each.value for each, name in parameters.items() if not each.required}
+        return str(compiled), required, constants
+
+
+_DIALECTS: Mapping[str, Dialect] = {
+    "sqlite": sqlite.dialect(paramstyle="named"),
+    "postgresql": psycopg.dialect(),  # type: ignore[no-untyped-call]
+}
+
+
+def show_address(url: URL) -> str:
     """Return a database URL for display, without passwords and without the driver."""
     secrets = [name for name in url.query if "password" in name.lower()]
     open_to_all = url.difference_update_query(secrets).set(drivername=url.get_backend_name())
     return open_to_all.render_as_string(hide_password=True)
+
+
+def parse_address(url: str) -> URL:
+    """Parse a database URL and set this package's driver, whichever driver the URL names.
+
+    Raises:
+        JournalError: the URL is invalid, or its database is neither SQLite nor PostgreSQL.
+    """
+    try:
+        address = make_url(url)
+    except ArgumentError as error:
+        raise JournalError("the journal's URL is not one", retryable=False) from error
+    backend = address.get_backend_name()
+    if backend == "postgresql":
+        return address.set(drivername="postgresql+psycopg")
+    if backend != "sqlite":
+        raise JournalError(
+            f"the journal must be SQLite or PostgreSQL, not {backend}", retryable=False
+        )
+    if not address.database or address.database == ":memory:":
+        raise JournalError("a journal in memory keeps nothing: name a file", retryable=False)
+    return address.set(drivername="sqlite")
+
+
+def show_url(url: str) -> str:
+    """Return the location of a journal without secrets, in the form of the environment variable.
+
+    Raises:
+        JournalError: the URL is invalid.
+    """
+    return show_address(parse_address(url))
+
+
+def may_exist(address: URL) -> bool:
+    """Return True if there may be a journal to connect to. This is decided without connecting."""
+    return address.get_backend_name() != "sqlite" or Path(str(address.database)).is_file()
+
+
+def is_missing(url: str) -> bool:
+    """Return True if no journal can exist at a URL. This is decided without connecting.
+
+    Raises:
+        JournalError: the URL is invalid.
+    """
+    return not may_exist(parse_address(url))
 
 
 def _passes(error: Exception) -> bool:
@@ -235,8 +366,8 @@ def _vacuum(engine: Engine) -> int:
 
 def _begin_sqlite(connection: Connection) -> None:
     # A reader that turns writer half way can fail for good, so a writer is one from the start.
-    writes = connection.get_execution_options().get(WRITES)
-    driver(connection).execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+    is_writer = connection.get_execution_options().get(WRITES)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer else "BEGIN")
 
 
 def _prepare_postgresql(connection: Any, record: object) -> None:

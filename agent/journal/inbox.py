@@ -5,7 +5,6 @@ same id and text is the first one. An attempt states what it waits for, so that 
 a request is refused.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
@@ -14,8 +13,7 @@ from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, o
 
 from agent.errors import MessageRefused
 from agent.journal import leases
-from agent.journal.database import Database, clock
-from agent.journal.statements import prepared
+from agent.journal.database import Database, PreparedStatement, clock, reads, writes
 from agent.journal.tables import attempts, inbox, waits
 from agent.journal.types import Lease
 
@@ -38,17 +36,17 @@ MOST_BYTES = 100_000
 # Built once: to build a statement takes longer than to carry it out.
 _OWN = inbox.c.attempt_id == bindparam("of")
 _LATER = and_(_OWN, inbox.c.n > bindparam("after"))
-_LOCK = prepared(
+_LOCK = PreparedStatement(
     select(attempts.c.outcome, attempts.c.pruned_at)
     .where(attempts.c.attempt_id == bindparam("of"))
     .with_for_update()
 )
 _LAST_N = select(func.max(inbox.c.n)).where(_OWN).scalar_subquery()
-_SAME_AND_LAST = prepared(
+_SAME_AND_LAST = PreparedStatement(
     select(inbox).where(_OWN, or_(inbox.c.message_id == bindparam("message"), inbox.c.n == _LAST_N))
 )
-_READ = prepared(select(inbox).where(_LATER).order_by(inbox.c.n))
-_ADD = prepared(
+_READ = PreparedStatement(select(inbox).where(_LATER).order_by(inbox.c.n))
+_ADD = PreparedStatement(
     insert(inbox)
     .values(
         n=func.coalesce(_LAST_N, 0) + 1,
@@ -102,7 +100,7 @@ class Inbox:
 
     def __init__(self, database: Database, attempt_id: str) -> None:
         self.attempt_id = attempt_id
-        self._database = database
+        self.database = database
 
     def send(self, message: InboxMessage) -> InboxMessage:
         """Add a message. Return it with its position, as it was sent first.
@@ -112,30 +110,36 @@ class Inbox:
                 long, its id belongs to another one, or it is a decision without a request.
         """
         checked(message)
-        return self._database.write(lambda connection: _send(connection, self.attempt_id, message))
+        return self.database.write(lambda connection: _send(connection, self.attempt_id, message))
 
-    def read(self, after: int = 0) -> list[InboxMessage]:
+    @reads
+    def read(self, connection: Connection, after: int = 0) -> list[InboxMessage]:
         """Return the messages after a position, in order."""
-        return self._database.read(lambda connection: _read(connection, self.attempt_id, after))
+        rows = _READ.run(connection, {"of": self.attempt_id, "after": after})
+        return [_message(row) for row in rows]
 
-    def wait(self) -> Wait | None:
+    @reads
+    def wait(self, connection: Connection) -> Wait | None:
         """Return what the attempt has last waited for; None if it never did, or has ended."""
-        found = self._database.read(lambda connection: waiting(connection, [self.attempt_id]))
-        return found.get(self.attempt_id)
+        return waiting(connection, [self.attempt_id]).get(self.attempt_id)
 
-    def begin_wait(self, lease: Lease, wanted: Wanted, about: str, after: int) -> None:
+    @writes
+    def begin_wait(
+        self, connection: Connection, lease: Lease, wanted: Wanted, about: str, after: int
+    ) -> None:
         """State what the attempt waits for. Stating it again leaves the time at which it began.
 
         Raises:
             FencedError: another worker has acquired the attempt.
         """
-        row = {"wanted": wanted, "about": about, "after": after}
-
-        def work(connection: Connection) -> None:
-            leases.check(connection, lease)
-            _begin(connection, lease.attempt_id, row)
-
-        self._database.write(work)
+        leases.check(connection, lease)
+        known = connection.execute(_WAIT, {"of": lease.attempt_id}).first()
+        row = (lease.attempt_id, wanted, about, after)
+        if known is not None and tuple(known[: len(row)]) == row:
+            return
+        connection.execute(_FORGET_WAIT, {"of": lease.attempt_id})
+        values = dict(zip(waits.columns.keys(), row, strict=False))
+        connection.execute(_BEGIN_WAIT, values)
 
 
 def checked(message: InboxMessage) -> None:
@@ -176,7 +180,7 @@ def forget(connection: Connection, attempt_id: str) -> None:
 
 def _send(connection: Connection, attempt_id: str, message: InboxMessage) -> InboxMessage:
     # The lock keeps the order of positions that of commits, and an end from coming between.
-    attempt = _LOCK.run(connection, {"of": attempt_id}).fetchone()
+    attempt = _LOCK.run(connection, {"of": attempt_id}).first()
     if attempt is None:
         raise MessageRefused(f"the journal has no attempt {attempt_id}")
     earlier = _same_and_last(connection, attempt_id, message.id)
@@ -215,7 +219,7 @@ def _add(connection: Connection, attempt_id: str, message: InboxMessage) -> Inbo
         "text": message.text,
         "sender": message.sender,
     }
-    return _message(_ADD.run(connection, {**row, "of": attempt_id}).fetchone())
+    return _message(_ADD.run(connection, {**row, "of": attempt_id}).one())
 
 
 def _same_and_last(connection: Connection, attempt_id: str, message_id: str) -> list[InboxMessage]:
@@ -227,23 +231,9 @@ def _same_and_last(connection: Connection, attempt_id: str, message_id: str) -> 
     return [_message(row) for row in rows]
 
 
-def _read(connection: Connection, attempt_id: str, after: int) -> list[InboxMessage]:
-    rows = _READ.run(connection, {"of": attempt_id, "after": after})
-    return [_message(row) for row in rows]
-
-
 def _message(row: Row[Any]) -> InboxMessage:
     kind, sent_at = cast("MessageKind", row.kind), datetime.fromtimestamp(row.sent_at, UTC)
     return InboxMessage(row.message_id, kind, row.text, row.sender, row.n, sent_at)
-
-
-def _begin(connection: Connection, attempt_id: str, row: Mapping[str, Any]) -> None:
-    known = connection.execute(_WAIT, {"of": attempt_id}).first()
-    if known is not None and all(known._mapping[name] == value for name, value in row.items()):
-        return
-    if known is not None:
-        connection.execute(_FORGET_WAIT, {"of": attempt_id})
-    connection.execute(_BEGIN_WAIT, {"attempt_id": attempt_id, **row})
 
 
 def _wait(row: Row[Any], is_answered: bool) -> Wait:

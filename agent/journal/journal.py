@@ -1,52 +1,60 @@
 """The journal: every step of every attempt, recorded as it happens."""
 
-from collections.abc import Callable, Collection, Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import URL, Connection
 
 from agent.errors import JournalError, OtherJournal
-from agent.journal import (
-    addresses,
-    attempts,
-    leases,
-    ledger,
-    progress,
-    rates,
-    records,
-    tenures,
-    ties,
-)
-from agent.journal.blobs import Blobs
-from agent.journal.bodies import Bodies
-from agent.journal.database import Database
+from agent.journal import attempts, leases, ledger, records, watching
+from agent.journal.blobs import Blobs, Bodies
+from agent.journal.database import Database, may_exist, parse_address, reads, writes
 from agent.journal.inbox import Inbox
 from agent.journal.migrations import journal_id, migrate
 from agent.journal.queues import Queue
 from agent.journal.retention import Retention
 from agent.journal.types import (
     UNKNOWN_INPUTS,
-    Account,
     AdoptedStep,
     Attempt,
-    Claim,
     EndedStep,
-    FreeStep,
     Inputs,
     Lease,
-    Limit,
-    Progress,
     RecordedStep,
     Reservation,
-    Tenure,
     TreeRef,
 )
-from agent.journal.watching import Watching
 from agent.timings import timings
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def _read(
+    work: Callable[Concatenate[Connection, P], T],
+) -> Callable[Concatenate["Journal", P], T]:
+    """Return the method of the journal that is this work in a read-only transaction."""
+
+    @functools.wraps(work)
+    def method(self: "Journal", connection: Connection, /, *rest: P.args, **named: P.kwargs) -> T:
+        return work(connection, *rest, **named)
+
+    return reads(method)
+
+
+def _write(
+    work: Callable[Concatenate[Connection, P], T],
+) -> Callable[Concatenate["Journal", P], T]:
+    """Return the method of the journal that is this work in a transaction that writes."""
+
+    @functools.wraps(work)
+    def method(self: "Journal", connection: Connection, /, *rest: P.args, **named: P.kwargs) -> T:
+        return work(connection, *rest, **named)
+
+    return writes(method)
 
 
 class Journal:
@@ -63,9 +71,9 @@ class Journal:
         """Identity of the journal, independent of its location. Created once, with its tables."""
         self.retention = Retention(database)
         """Pruning."""
-        self._database = database
+        self.database = database
         self._bodies = Bodies(blobs)
-        self.watching = Watching(database, self._bodies)
+        self.watching = watching.Watching(database, self._bodies)
         """Following attempts while they work."""
         self._counted_in: dict[str, ledger.Names] = {}
 
@@ -89,8 +97,8 @@ class Journal:
             JournalError: there is no such database, or a newer release has written it.
         """
         patience_s = timings().journal_patience_s if patience_s is None else patience_s
-        address = addresses.parse(url)
-        if expected_id is not None and not addresses.may_exist(address):
+        address = parse_address(url)
+        if expected_id is not None and not may_exist(address):
             raise OtherJournal(None)
         if blobs is None and address.database and address.get_backend_name() == "sqlite":
             blobs = Blobs(Path(address.database).absolute().parent / "blobs")
@@ -120,8 +128,8 @@ class Journal:
         Raises:
             JournalError: there is no such database.
         """
-        address = addresses.parse(url)
-        if not addresses.may_exist(address):
+        address = parse_address(url)
+        if not may_exist(address):
             return None
         database = _connected(address, timings().journal_contact_s)
         try:
@@ -131,65 +139,50 @@ class Journal:
 
     def close(self) -> None:
         """Close all connections."""
-        self._database.close()
-
-    def claim(self, experiment: str, wanted: Claim) -> Claim:
-        """Claim an experiment for a lake, unless one has it. Return the claim that holds."""
-        return self._database.write(lambda connection: ties.claim(connection, experiment, wanted))
-
-    def hand_over(self, to: Claim) -> int:
-        """Assign all experiments to one lake. Return how many belonged to another."""
-        return self._database.write(lambda connection: ties.hand_over(connection, to))
-
-    def leave_sign(self, sign: str) -> None:
-        """Record a sign that identifies this journal, but not its copies."""
-        self._database.write(lambda connection: ties.leave_sign(connection, sign))
-
-    def has_sign(self, sign: str) -> bool:
-        """Return True if a sign was recorded in this journal."""
-        return self._database.read(lambda connection: ties.has_sign(connection, sign))
+        self.database.close()
 
     def queue(self, run: str) -> Queue:
         """Return the queue of a run. It is empty until work is added."""
-        return Queue(self._database, run)
+        return Queue(self.database, run)
 
     def inbox(self, attempt_id: str) -> Inbox:
         """Return the inbox of an attempt. It is empty until a message is sent."""
-        return Inbox(self._database, attempt_id)
+        return Inbox(self.database, attempt_id)
 
-    def start(self, attempt: Attempt) -> None:
-        """Add an attempt to the journal, unless it exists.
+    claim = _write(attempts.claim)
+    hand_over = _write(attempts.hand_over)
+    leave_sign = _write(attempts.leave_sign)
+    has_sign = _read(attempts.has_sign)
 
-        Raises:
-            JournalError: another attempt has the same id.
-        """
-        self._database.write(lambda connection: attempts.declare(connection, attempt))
+    start = _write(attempts.declare)
+    attempt = _read(attempts.find)
+    find = _read(attempts.find_by_prefix)
+    at_instance = _read(attempts.find_at_instance)
+    outcome = _read(attempts.outcome)
+    pruned_at = _read(attempts.pruned_at)
+    end = _write(attempts.end)
+    reopen = _write(attempts.reopen)
+    progress = _read(watching.progress)
 
-    def attempt(self, attempt_id: str) -> Attempt | None:
-        """Return the attempt with that id, or None."""
-        return self._database.read(lambda connection: attempts.find(connection, attempt_id))
+    offer = _write(leases.offer)
+    renew = _write(leases.renew)
+    check = _read(leases.check)
+    release = _write(leases.release)
+    expire = _write(leases.expire)
+    holder = _read(leases.holder)
+    holders = _read(leases.holders)
+    lapsed = _read(leases.lapsed)
+    active = _read(leases.active)
+    tenures = _read(leases.read_tenures)
 
-    def find(self, prefix: str) -> list[Attempt]:
-        """Return the attempts whose id starts with a prefix, by id."""
-        return self._database.read(lambda connection: attempts.with_prefix(connection, prefix))
+    account = _read(ledger.account)
+    spent = _read(ledger.spent)
+    take_turn = _write(ledger.take_turn)
 
-    def at_instance(self, experiment: str, instance_id: str) -> list[Attempt]:
-        """Return the attempts of an experiment at an instance, by id, except for pruned ones."""
-        return self._database.read(
-            lambda connection: attempts.at_instance(connection, experiment, instance_id)
-        )
-
-    def progress(self, experiment: str) -> list[Progress]:
-        """Return the progress of the attempts of an experiment, by id."""
-        return self._database.read(
-            lambda connection: progress.of_experiment(connection, experiment)
-        )
-
-    def outcome(self, attempt_id: str) -> str | None:
-        """Return the outcome that `end` was given, or None while the attempt is open."""
-        return self._database.read(lambda connection: attempts.outcome(connection, attempt_id))
-
-    def fork(self, parent_id: str, child: Attempt, scope: str, seq: int) -> int:
+    @writes
+    def fork(
+        self, connection: Connection, parent_id: str, child: Attempt, scope: str, seq: int
+    ) -> int:
         """Start `child` with the results of all steps that the parent began before the given step.
 
         They are credited to the child and not billed again. Return the number of these steps.
@@ -198,15 +191,12 @@ class Journal:
             JournalError: the parent has no such step, or another attempt has the child's id.
         """
         forked = replace(child, parent_id=parent_id, fork_scope=scope, fork_seq=seq)
+        if attempts.declare(connection, forked):
+            records.copy_before(connection, parent_id, child.attempt_id, scope, seq)
+        return records.copied(connection, child.attempt_id)
 
-        def work(connection: Connection) -> int:
-            if attempts.declare(connection, forked):
-                records.copy_before(connection, parent_id, child.attempt_id, scope, seq)
-            return records.copied(connection, child.attempt_id)
-
-        return self._database.write(work)
-
-    def acquire(self, attempt_id: str, worker: str, ttl_s: float) -> Lease:
+    @writes
+    def acquire(self, connection: Connection, attempt_id: str, worker: str, ttl_s: float) -> Lease:
         """Acquire the right to write the attempt, for `ttl_s` seconds unless it is renewed.
 
         A worker may acquire its own lease again, so worker names must be unique. Calls of earlier
@@ -216,78 +206,16 @@ class Journal:
             LeaseHeld: another worker's lease has not expired.
             JournalError: there is no such attempt.
         """
+        lease = leases.acquire(connection, attempt_id, worker, ttl_s)
+        if attempts.find(connection, attempt_id) is not None:  # other work has leases too
+            ledger.forfeit(connection, attempt_id)
+            leases.begin_tenure(connection, lease)
+        return lease
 
-        def work(connection: Connection) -> Lease:
-            lease = leases.acquire(connection, attempt_id, worker, ttl_s)
-            attempt = attempts.find(connection, attempt_id)
-            if attempt is not None:  # other work has leases too
-                ledger.forfeit(connection, attempt)
-                tenures.begin(connection, lease)
-            return lease
-
-        return self._database.write(work)
-
-    def offer(self, name: str) -> None:
-        """Create a free lease of that name, unless it exists.
-
-        Use it for work other than an attempt that only one worker may do at a time.
-        """
-        self._database.write(lambda connection: attempts.open_lease(connection, name))
-
-    def renew(self, lease: Lease, ttl_s: float) -> None:
-        """Extend the lease until `ttl_s` seconds from now.
-
-        Raises:
-            FencedError: another worker has acquired the lease.
-        """
-        self._database.write(lambda connection: leases.renew(connection, lease, ttl_s))
-
-    def check(self, lease: Lease) -> None:
-        """Check that the lease is still valid.
-
-        Raises:
-            FencedError: another worker has acquired the lease.
-        """
-        self._database.read(lambda connection: leases.check(connection, lease))
-
-    def release(self, lease: Lease) -> None:
-        """Release the lease. Do nothing if another worker has acquired it."""
-
-        def work(connection: Connection) -> None:
-            leases.release(connection, lease)
-            tenures.end(connection, lease)
-
-        self._database.write(work)
-
-    def tenures(self, attempt_id: str) -> list[Tenure]:
-        """Return which worker held the attempt when, the first one first."""
-        return self._database.read(lambda connection: tenures.read(connection, attempt_id))
-
-    def holder(self, attempt_id: str) -> str | None:
-        """Return the worker whose lease on the attempt has not expired, or None."""
-        return self._database.read(lambda connection: leases.holder(connection, attempt_id))
-
-    def holders(self, names: Collection[str]) -> dict[str, str]:
-        """Return the workers of those leases that have not expired, by name."""
-        return self._database.read(lambda connection: leases.holders(connection, names))
-
-    def lapsed(self, names: Collection[str]) -> set[str]:
-        """Return those leases whose holder neither renewed nor released them."""
-        return self._database.read(lambda connection: leases.lapsed(connection, names))
-
-    def expire(self, attempt_id: str, worker: str) -> None:
-        """Expire the lease of a worker that is known to be dead."""
-        self._database.write(lambda connection: leases.expire(connection, attempt_id, worker))
-
-    def active(self) -> set[str]:
-        """Return the ids of the attempts whose lease has not expired."""
-        return self._database.read(leases.active)
-
-    def steps(self, attempt_id: str) -> list[RecordedStep]:
+    @reads
+    def steps(self, connection: Connection, attempt_id: str) -> list[RecordedStep]:
         """Return the attempt's steps by scope and seq, including intents without a result."""
-        return self._database.read(
-            lambda connection: records.read(connection, attempt_id, self._bodies)
-        )
+        return records.read(connection, attempt_id, self._bodies)
 
     def intend(
         self,
@@ -321,19 +249,18 @@ class Journal:
             "request": self._bodies.pack(request),
             **_columns(inputs),
         }
-        writes = [self._write_of(step) for step in after]
+        ended = [self._row(step) for step in after]
 
         def work(connection: Connection) -> None:
-            ordinals, now = leases.begin_steps(connection, lease, len(writes) + 1)
-            for write, ordinal in zip(writes, ordinals[:-1], strict=True):
-                write(connection, lease, ordinal=ordinal, now=now)
+            ordinals, now = leases.begin_steps(connection, lease, len(ended) + 1)
+            records.append(connection, lease, ended, ordinals, now)
             mine = {**row, "ordinal": ordinals[-1], "started_at": now}
             begun = records.begin(connection, lease, mine)
             if begun and reservation is not None:
                 counted_in = self._names(connection, lease)
                 ledger.reserve(connection, lease, scope, seq, reservation, counted_in)
 
-        self._database.write(work)
+        self.database.write(work)
 
     def record(
         self,
@@ -373,7 +300,7 @@ class Journal:
                     retryable=False,
                 )
 
-        self._database.write(work)
+        self.database.write(work)
 
     def append(self, lease: Lease, *steps: EndedStep) -> None:
         """Record steps that are over: `intend` and `record` in one.
@@ -383,122 +310,52 @@ class Journal:
             JournalError: one of them was begun or recorded before, or the attempt that it is
                 adopted from has no such step any more.
         """
-        writes = [self._write_of(step) for step in steps]
+        ended = [self._row(step) for step in steps]
 
         def work(connection: Connection) -> None:
-            ordinals, now = leases.begin_steps(connection, lease, len(writes))
-            for write, ordinal in zip(writes, ordinals, strict=True):
-                write(connection, lease, ordinal=ordinal, now=now)
+            ordinals, now = leases.begin_steps(connection, lease, len(ended))
+            records.append(connection, lease, ended, ordinals, now)
 
-        self._database.write(work)
+        self.database.write(work)
 
-    def resend(self, lease: Lease, scope: str, seq: int, reservation: Reservation) -> None:
+    @writes
+    def resend(
+        self, connection: Connection, lease: Lease, scope: str, seq: int, reservation: Reservation
+    ) -> None:
         """Reserve the cost of a call whose first request was lost. Errors are those of `intend`."""
+        leases.check(connection, lease)
+        ledger.lose(connection, lease, scope, seq)
+        counted_in = self._names(connection, lease)
+        ledger.reserve(connection, lease, scope, seq, reservation, counted_in)
 
-        def work(connection: Connection) -> None:
-            leases.check(connection, lease)
-            ledger.lose(connection, lease, scope, seq)
-            counted_in = self._names(connection, lease)
-            ledger.reserve(connection, lease, scope, seq, reservation, counted_in)
-
-        self._database.write(work)
-
-    def cancel(self, lease: Lease, scope: str, seq: int) -> None:
+    @writes
+    def cancel(self, connection: Connection, lease: Lease, scope: str, seq: int) -> None:
         """Cancel an intent whose call cost nothing, and its reservation.
 
         Raises:
             FencedError: another worker has acquired the attempt.
         """
+        leases.check(connection, lease)
+        ledger.withdraw(connection, lease, scope, seq, self._names(connection, lease))
+        records.take_back(connection, lease, scope, seq)
 
-        def work(connection: Connection) -> None:
-            leases.check(connection, lease)
-            counted_in = self._names(connection, lease)
-            ledger.withdraw(connection, lease, scope, seq, counted_in)
-            records.take_back(connection, lease, scope, seq)
-
-        self._database.write(work)
-
-    def end(self, lease: Lease, outcome: str) -> None:
-        """Record the outcome of the attempt, as JSON text defined by the caller.
-
-        Raises:
-            FencedError: another worker has acquired the attempt.
-        """
-        self._set_outcome(lease, outcome)
-
-    def reopen(self, lease: Lease) -> None:
-        """Remove the outcome of the attempt, so that it can resume.
-
-        Raises:
-            FencedError: another worker has acquired the attempt.
-            JournalError: its steps were pruned, so it would buy them again.
-        """
-        if self.pruned_at(lease.attempt_id) is not None:
-            raise JournalError(
-                f"attempt {lease.attempt_id} cannot resume: its steps were pruned", retryable=False
-            )
-        self._set_outcome(lease, None)
-
-    def account(self, attempt_id: str) -> Account:
-        """Return the cost of the attempt so far; all zero if it does not exist."""
-        return self._database.read(lambda connection: ledger.account(connection, attempt_id))
-
-    def spent(self, limit: Limit) -> tuple[float, int]:
-        """Return the USD and calls that count against a limit now: settled, reserved and lost."""
-        return self._database.read(lambda connection: ledger.spent(connection, limit))
-
-    def take_turn(self, rate: str, seconds: float, burst_s: float) -> float:
-        """Acquire `seconds` of a rate that all workers share.
-
-        Return how many seconds to wait before using them. Unused capacity of up to `burst_s` may be
-        used at once.
-        """
-        return self._database.write(
-            lambda connection: rates.take_turn(connection, rate, seconds, burst_s)
-        )
-
-    def pruned_at(self, attempt_id: str) -> datetime | None:
-        """Return when the attempt's steps were removed, UTC, or None if they were not."""
-        at = self._database.read(lambda connection: attempts.pruned_at(connection, attempt_id))
-        return None if at is None else datetime.fromtimestamp(at, UTC)
-
-    def _write_of(self, step: EndedStep) -> Callable[..., None]:
-        """Return the function that writes a step, given its ordinal and the time."""
+    def _row(self, step: EndedStep) -> dict[str, Any]:
+        """Return the columns of a step. Those of an adopted one have its `parent_id`."""
+        result = None if step.result is None else self._bodies.pack(step.result)
+        row = {"scope": step.scope, "seq": step.seq, "result": result, **_columns(step.inputs)}
         if isinstance(step, AdoptedStep):
-            return partial(records.adopt, row=self._adopted(step))
-        return partial(records.append, row=self._row(step))
-
-    def _adopted(self, step: AdoptedStep) -> dict[str, Any]:
+            return {**row, "parent_id": step.parent_id}
         return {
-            "parent_id": step.parent_id,
-            "scope": step.scope,
-            "seq": step.seq,
-            "result": None if step.result is None else self._bodies.pack(step.result),
-            **_columns(step.inputs),
-        }
-
-    def _row(self, step: FreeStep) -> dict[str, Any]:
-        return {
-            "scope": step.scope,
-            "seq": step.seq,
+            **row,
             "kind": step.kind,
             "digest": step.digest,
             "request": self._bodies.pack(step.request),
-            "result": self._bodies.pack(step.result),
             "cost_usd": 0.0,
             "settled_nusd": None,
             "duration_s": step.duration_s,
             "tree": None if step.tree is None else str(step.tree),
             "bench": step.bench,
-            **_columns(step.inputs),
         }
-
-    def _set_outcome(self, lease: Lease, outcome: str | None) -> None:
-        def work(connection: Connection) -> None:
-            leases.check(connection, lease)
-            attempts.set_outcome(connection, lease.attempt_id, outcome)
-
-        self._database.write(work)
 
     def _names(self, connection: Connection, lease: Lease) -> ledger.Names:
         """Return the totals that a held attempt counts in. They never change."""

@@ -28,9 +28,8 @@ from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from agent.errors import BudgetExhausted, BudgetReserved, JournalError
-from agent.journal.database import clock
-from agent.journal.statements import PreparedStatement, prepared
-from agent.journal.tables import attempts, leases, ledger, steps, totals
+from agent.journal.database import PreparedStatement, clock
+from agent.journal.tables import attempts, leases, ledger, rates, steps, totals
 from agent.journal.types import Account, Attempt, Lease, Limit, Reservation
 
 NUSD = 1_000_000_000
@@ -75,8 +74,8 @@ _CALL = (
     ledger.c.epoch == bindparam("held"),
     ledger.c.state == "reserved",
 )
-_RESERVE = prepared(insert(ledger), tuple(ledger.c.keys()))
-_SETTLE = prepared(
+_RESERVE = PreparedStatement(insert(ledger), tuple(ledger.c.keys()))
+_SETTLE = PreparedStatement(
     update(ledger)
     .where(*_CALL)
     .values(
@@ -89,6 +88,9 @@ _SETTLE = prepared(
     .returning(ledger.c.reserved_nusd, ledger.c.billed_nusd)
 )
 _WITHDRAW = delete(ledger).where(*_CALL).returning(ledger.c.reserved_nusd)
+
+_MORE = bindparam("more_s", type_=rates.c.free_at.type)
+_FREE_AT = case((rates.c.free_at > clock(), rates.c.free_at), else_=clock()) + _MORE
 
 Names = Mapping[str, str]
 """The totals that an attempt counts in, as names by kind."""
@@ -168,7 +170,7 @@ def settle(
     Return the settled amount in billionths of a dollar, or None if nothing is reserved.
     """
     cost = None if cost_usd is None else to_nusd(cost_usd)
-    call = _SETTLE.run(connection, {**_key(lease, scope, seq), "cost_nusd": cost}).fetchone()
+    call = _SETTLE.run(connection, {**_key(lease, scope, seq), "cost_nusd": cost}).first()
     if call is None:
         return None
     _count(connection, counted_in, call.billed_nusd - call.reserved_nusd, 0)
@@ -205,7 +207,7 @@ def lose(connection: Connection, lease: Lease, scope: str, seq: int) -> None:
     )
 
 
-def forfeit(connection: Connection, attempt: Attempt) -> None:
+def forfeit(connection: Connection, attempt_id: str) -> None:
     """Mark every open reservation as lost. It stays billed at what the call can have cost.
 
     Such a call was perhaps sent, and its answer will never be known. A lower estimate would let a
@@ -213,7 +215,7 @@ def forfeit(connection: Connection, attempt: Attempt) -> None:
     """
     connection.execute(
         update(ledger)
-        .where(ledger.c.attempt_id == attempt.attempt_id, ledger.c.state == "reserved")
+        .where(ledger.c.attempt_id == attempt_id, ledger.c.state == "reserved")
         .values(state="lost")
     )
 
@@ -258,6 +260,24 @@ def spent(connection: Connection, limit: Limit) -> tuple[float, int]:
         )
     ).first()
     return (total.nusd / NUSD, total.calls) if total is not None else (0.0, 0)
+
+
+def take_turn(connection: Connection, name: str, seconds: float, burst_s: float) -> float:
+    """Acquire `seconds` of a rate that all workers share.
+
+    Return how many seconds to wait before using them. Unused capacity of up to `burst_s` may be
+    used at once. The generic cell rate algorithm (ITU-T I.371) is a token bucket kept as one time,
+    at which all admitted requests are paid off. A worker that dies holds nothing.
+    """
+    insert_into = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
+    statement = (
+        insert_into(rates)
+        .values(name=name, free_at=clock() + _MORE)
+        .on_conflict_do_update(index_elements=[rates.c.name], set_={"free_at": _FREE_AT})
+        .returning((rates.c.free_at - clock()).label("ahead_s"))
+    )
+    ahead_s: float = connection.execute(statement, {"more_s": seconds}).scalar_one()
+    return max(0.0, ahead_s - max(burst_s, seconds))
 
 
 def to_nusd(usd: float) -> int:

@@ -7,11 +7,11 @@ Work of a dead worker is free again when its lease has expired.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Executable, bindparam, delete, func, select, update
+from sqlalchemy import Connection, bindparam, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from agent.journal.database import Database, clock
+from agent.journal.database import Database, clock, reads, writes
 from agent.journal.tables import leases, queue
 
 KEPT_S = 7 * 24 * 3600.0
@@ -99,112 +99,100 @@ class Queue:
 
     def __init__(self, database: Database, run: str) -> None:
         self.run = run
-        self._database = database
+        self.database = database
 
-    def add(self, names: Sequence[str]) -> None:
+    @writes
+    def add(self, connection: Connection, names: Sequence[str]) -> None:
         """Add work in this order, except what the queue has. Remove queues that are too old."""
+        connection.execute(delete(queue).where(queue.c.added_at < clock() - KEPT_S))
         rows = [{"run": self.run, "name": name, "position": at} for at, name in enumerate(names)]
+        if rows:
+            connection.execute(_ADD[connection.dialect.name], rows)
 
-        def work(connection: Connection) -> None:
-            connection.execute(delete(queue).where(queue.c.added_at < clock() - KEPT_S))
-            if rows:
-                connection.execute(_ADD[connection.dialect.name], rows)
-
-        self._database.write(work)
-
-    def open(self) -> dict[str, int]:
+    @reads
+    def open(self, connection: Connection) -> dict[str, int]:
         """Return the positions of the work that has not ended, by name and in order."""
-        return self._database.read(
-            lambda connection: {
-                row.name: row.position for row in connection.execute(_PLACES, self._in_run())
-            }
-        )
+        return {row.name: row.position for row in connection.execute(_PLACES, self._key())}
 
-    def left(self) -> int:
+    @reads
+    def left(self, connection: Connection) -> int:
         """Return the number of pieces of work that have not ended."""
-        return self._database.read(
-            lambda connection: connection.execute(_COUNT, self._in_run()).scalar_one()
-        )
+        return connection.execute(_COUNT, self._key()).scalar_one()
 
-    def claimable(self, soon_s: float) -> int:
+    @reads
+    def claimable(self, connection: Connection, soon_s: float) -> int:
         """Return the number of pieces that no worker holds for longer than `soon_s`."""
-        key = self._in_run(soon=soon_s)
-        return self._database.read(
-            lambda connection: connection.execute(_CLAIMABLE, key).scalar_one()
-        )
+        return connection.execute(_CLAIMABLE, self._key(soon=soon_s)).scalar_one()
 
-    def take(self, holder: str, start: int = 0) -> Taken | None:
+    @writes
+    def take(self, connection: Connection, holder: str, start: int = 0) -> Taken | None:
         """Take the next work from position `start` on, and then from the beginning.
 
         Return None if all work has ended or is held.
         """
+        for first in {start: None, 0: None}:
+            found = connection.execute(_NEXT, self._key(start=first)).first()
+            if found is not None:
+                connection.execute(_TAKE, self._key(of_name=found.name, by=holder))
+                return Taken(found.name, was_lost=found.holder != "")
+        return None
 
-        def work(connection: Connection) -> Taken | None:
-            for first in {start: None, 0: None}:
-                found = connection.execute(_NEXT, self._in_run(start=first)).first()
-                if found is not None:
-                    connection.execute(_TAKE, self._in_run(of_name=found.name, by=holder))
-                    return Taken(found.name, was_lost=found.holder != "")
-            return None
-
-        return self._database.write(work)
-
-    def give_back(self, name: str, holder: str) -> None:
+    @writes
+    def give_back(self, connection: Connection, name: str, holder: str) -> None:
         """Free held work that has not ended."""
-        self._change(_GIVE_BACK, of_name=name, by=holder)
+        connection.execute(_GIVE_BACK, self._key(of_name=name, by=holder))
 
-    def give_back_all(self, holder: str) -> None:
+    @writes
+    def give_back_all(self, connection: Connection, holder: str) -> None:
         """Free all work of a holder that has not ended."""
-        self._change(_GIVE_BACK_ALL, by=holder)
+        connection.execute(_GIVE_BACK_ALL, self._key(by=holder))
 
+    @writes
     def end(
-        self, name: str, holder: str, ended_as: str, result: str, *, is_final: bool = False
+        self,
+        connection: Connection,
+        name: str,
+        holder: str,
+        ended_as: str,
+        result: str,
+        *,
+        is_final: bool = False,
     ) -> None:
         """End work. If another worker has taken it, do nothing unless the result is final.
 
         A worker that lost its lease on a slow machine may still have done the work.
         """
-        values = {"of_name": name, "as_end": ended_as, "with_result": result}
+        values = self._key(of_name=name, as_end=ended_as, with_result=result)
         if is_final:
-            self._change(_END_FOR_GOOD, **values)
+            connection.execute(_END_FOR_GOOD, values)
         else:
-            self._change(_END, by=holder, **values)
+            connection.execute(_END, {**values, "by": holder})
 
-    def withdraw(self, groups: Sequence[Sequence[str]], ended_as: str) -> list[str]:
+    @writes
+    def withdraw(
+        self, connection: Connection, groups: Sequence[Sequence[str]], ended_as: str
+    ) -> list[str]:
         """End the work of those groups of which no piece was ever taken. Return its names.
 
         Work that was given back counts as not taken.
         """
+        free = set(connection.execute(_FREE, self._key()).scalars())
+        names = [name for group in groups if free.issuperset(group) for name in group]
+        end = {"as_end": ended_as, "with_result": ""}
+        if names:
+            connection.execute(_WITHDRAW, [self._key(of_name=name, **end) for name in names])
+        return names
 
-        def work(connection: Connection) -> list[str]:
-            free = set(connection.execute(_FREE, self._in_run()).scalars())
-            names = [name for group in groups if free.issuperset(group) for name in group]
-            end = {"as_end": ended_as, "with_result": ""}
-            if names:
-                rows = [self._in_run(of_name=name, **end) for name in names]
-                connection.execute(_WITHDRAW, rows)
-            return names
-
-        return self._database.write(work)
-
-    def holders(self) -> dict[str, str]:
+    @reads
+    def holders(self, connection: Connection) -> dict[str, str]:
         """Return the worker of each lease that holds work, by the name of the lease."""
-        return self._database.read(
-            lambda connection: {
-                row.attempt_id: row.worker for row in connection.execute(_HOLDERS, self._in_run())
-            }
-        )
+        return {row.attempt_id: row.worker for row in connection.execute(_HOLDERS, self._key())}
 
-    def ended(self, since: float = 0.0) -> list[Ended]:
+    @reads
+    def ended(self, connection: Connection, since: float = 0.0) -> list[Ended]:
         """Return the work that ended later than `LATE_S` before `since`, in seconds since 1970."""
-        key = self._in_run(since=max(0.0, since - LATE_S))
-        return self._database.read(
-            lambda connection: [Ended(*row) for row in connection.execute(_ENDED, key)]
-        )
+        key = self._key(since=max(0.0, since - LATE_S))
+        return [Ended(*row) for row in connection.execute(_ENDED, key)]
 
-    def _change(self, statement: Executable, **values: str) -> None:
-        key = self._in_run(**values)
-        self._database.write(lambda connection: connection.execute(statement, key).close())
-
-    def _in_run(self, **values: str | float) -> dict[str, str | float]:
+    def _key(self, **values: str | float) -> dict[str, str | float]:
         return {"of_run": self.run, **values}

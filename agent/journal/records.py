@@ -1,6 +1,6 @@
 """Rows of steps: begin, finish, cancel, read and copy them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,8 +20,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.elements import ClauseElement, ColumnElement
 
 from agent.errors import JournalError
-from agent.journal.bodies import Bodies
-from agent.journal.statements import PreparedStatement, prepared
+from agent.journal.blobs import Bodies
+from agent.journal.database import PreparedStatement
 from agent.journal.tables import leases, steps
 from agent.journal.types import Inputs, Lease, RecordedStep, TreeRef
 from agent.places import place
@@ -97,7 +97,7 @@ def _adoption() -> PreparedStatement:
 
 
 _BEGIN, _ENTER, _ADOPT = _begin(_INTENT), _begin(_WHOLE), _adoption()
-_FINISH = prepared(
+_FINISH = PreparedStatement(
     update(steps).where(*_MINE).values({name: bindparam(f"new_{name}") for name in _RESULT})
 )
 _FIND = select(steps.c.epoch, steps.c.digest, steps.c.request, steps.c.result).where(*_PLACE)
@@ -111,7 +111,7 @@ def begin(connection: Connection, lease: Lease, row: dict[str, Any]) -> bool:
         JournalError: the step is recorded, or was begun with another request.
     """
     mine = {**row, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
-    if _BEGIN.run(connection, mine).fetchone() is not None:
+    if _BEGIN.run(connection, mine).first() is not None:
         return True
     there = connection.execute(_FIND, _key(lease, row["scope"], row["seq"])).one()
     same = (there.epoch, there.digest) == (lease.epoch, row["digest"])
@@ -140,22 +140,51 @@ def finish(connection: Connection, lease: Lease, scope: str, seq: int, row: dict
 
 
 def append(
-    connection: Connection, lease: Lease, row: dict[str, Any], ordinal: int, now: float
+    connection: Connection,
+    lease: Lease,
+    rows: Sequence[dict[str, Any]],
+    ordinals: Sequence[int],
+    now: float,
 ) -> None:
-    """Write a whole step that has just ended, unless it already exists.
+    """Write steps that have just ended, unless they already exist.
+
+    Those with a `parent_id` are copied from that attempt.
 
     Raises:
-        JournalError: another step exists at its position.
+        JournalError: another step exists at a position, or the other attempt has no such step.
     """
-    placed = {"ordinal": ordinal, "started_at": now - row["duration_s"]}
-    mine = {**row, **placed, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
-    if _ENTER.run(connection, mine).fetchone() is not None:
+    for row, ordinal in zip(rows, ordinals, strict=False):
+        if "parent_id" in row:
+            _adopt(connection, lease, {**row, "ordinal": ordinal})
+        else:
+            started_at = now - row["duration_s"]
+            _enter(connection, lease, {**row, "ordinal": ordinal, "started_at": started_at})
+
+
+def _enter(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
+    mine = {**row, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
+    if _ENTER.run(connection, mine).first() is not None:
         return
     there = connection.execute(_FIND, _key(lease, row["scope"], row["seq"])).one()
     same = (there.epoch, there.digest, there.result) == (lease.epoch, row["digest"], row["result"])
     if not same:
         step = _named(lease, row["scope"], row["seq"])
         raise JournalError(f"{step} was begun or recorded already", retryable=False)
+
+
+def _adopt(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
+    """Copy one step of another attempt. `row` has its position and the columns of `_CHANGED`."""
+    key = _key(lease, row["scope"], row["seq"])
+    changed = {f"new_{name}": row[name] for name in _CHANGED}
+    if _ADOPT.run(connection, {**key, **changed, "parent": row["parent_id"]}).first() is not None:
+        return
+    there = connection.execute(_FIND, key).first()
+    if there is None or there.result is None:
+        raise JournalError(
+            f"attempt {row['parent_id']} has no step {place(row['scope'], row['seq'])} any more: "
+            "its steps were pruned",
+            retryable=False,
+        )
 
 
 def take_back(connection: Connection, lease: Lease, scope: str, seq: int) -> None:
@@ -235,34 +264,6 @@ def copy_before(
     connection.execute(
         update(leases).where(leases.c.attempt_id == child_id).values(ordinal=ordinal)
     )
-
-
-def adopt(
-    connection: Connection, lease: Lease, row: dict[str, Any], ordinal: int, now: float
-) -> None:
-    """Copy one step of another attempt to the same position, unless it is there already.
-
-    `row` has the other attempt as `parent_id`, the position, and the columns of `_CHANGED` but the
-    ordinal.
-
-    Raises:
-        JournalError: the other attempt has no such step with a result.
-    """
-    key = _key(lease, row["scope"], row["seq"])
-    placed = {**row, "ordinal": ordinal}
-    changed = {f"new_{name}": placed[name] for name in _CHANGED}
-    if (
-        _ADOPT.run(connection, {**key, **changed, "parent": row["parent_id"]}).fetchone()
-        is not None
-    ):
-        return
-    there = connection.execute(_FIND, key).first()
-    if there is None or there.result is None:
-        raise JournalError(
-            f"attempt {row['parent_id']} has no step {place(row['scope'], row['seq'])} any more: "
-            "its steps were pruned",
-            retryable=False,
-        )
 
 
 def copied(connection: Connection, attempt_id: str) -> int:

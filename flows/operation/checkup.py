@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from agent.errors import InfrastructureError, one_line
 from agent.journal import Journal
-from agent.journal.addresses import is_missing, place
+from agent.journal.database import is_missing, show_url
 from agent.timings import timings
 from agent.workspaces import docker_available
 from eval.base_image import BASE_IMAGE
@@ -223,14 +223,14 @@ def _journal(path: str | None) -> Finding:
         if binding is None:
             journals.check_knows(lake, url)
             if is_missing(url) or Journal.id_at(url) is None:
-                what = f"journal {place(url)}: does not exist yet, the first run creates it"
+                what = f"journal {show_url(url)}: does not exist yet, the first run creates it"
                 return Finding("ok", what)
         journal = journals.existing_journal(lake)
         assert journal is not None, "it is not missing"
     except (UsageError, ReportError, InfrastructureError) as error:
         return Finding("problem", str(error))
     whose = "the lake is bound to it" if binding else "the first run binds the lake to it"
-    return Finding("ok", f"journal {place(url)}, id {journal.id}: {whose}")
+    return Finding("ok", f"journal {show_url(url)}, id {journal.id}: {whose}")
 
 
 def _disk() -> Finding:

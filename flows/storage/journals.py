@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 
 from agent.errors import OtherJournal
 from agent.journal import Claim, Journal
-from agent.journal.addresses import is_missing, place
 from agent.journal.blobs import Blobs
+from agent.journal.database import is_missing, show_url
 from flows.display.errors import Mismatch, UsageError
 from flows.storage import bindings
 from flows.storage.attempts import was_run
@@ -127,7 +127,7 @@ def home(lake: Lake) -> Home:
         lake_id=binding.lake_id,
         lake=str(lake.root),
         journal_id=journal.id,
-        journal=place(journal_url(lake)),
+        journal=show_url(journal_url(lake)),
         sign=sign,
     )
 
@@ -154,9 +154,9 @@ def check_home(lake: Lake, wanted: Home) -> None:
     try:
         journal = _open(url, lake.root)
     except Mismatch:
-        raise Mismatch(f"{what}, and this worker's is at {place(url)}: {mend}") from None
+        raise Mismatch(f"{what}, and this worker's is at {show_url(url)}: {mend}") from None
     if not journal.has_sign(wanted.sign):
-        raise Mismatch(f"{what}, and this worker has a copy of it at {place(url)}: {mend}")
+        raise Mismatch(f"{what}, and this worker has a copy of it at {show_url(url)}: {mend}")
 
 
 def adopt(lake: Lake) -> tuple[Binding | None, Binding, int]:
@@ -238,14 +238,14 @@ def check_knows(lake: Lake, url: str) -> None:
         experiment, attempt_id = unknown
         raise Mismatch(
             f"attempt {attempt_id} of {experiment!r} is in the lake {lake.root} and not in the "
-            f"journal {place(url)}: set {VARIABLE} to the journal that has it; {_LAST_RESORT}"
+            f"journal {show_url(url)}: set {VARIABLE} to the journal that has it; {_LAST_RESORT}"
         )
 
 
 def _mismatch(lake: Lake, binding: Binding) -> Mismatch:
     own = binding.journal_of(lake)
     given = os.environ.get(VARIABLE)
-    here = place(given) if given else _beside(lake)
+    here = show_url(given) if given else _beside(lake)
     if here == own:
         now, remedy = "and there is another or none now", "restore the old one from a copy"
     elif given:
@@ -276,4 +276,4 @@ def _beside(lake: Lake) -> str:
 
 def _relative(lake: Lake, url: str) -> str:
     """Return the location of a journal for the lake; relative, so that both can be moved."""
-    return place(url).removeprefix(f"sqlite:///{lake.root}/")
+    return show_url(url).removeprefix(f"sqlite:///{lake.root}/")

@@ -9,8 +9,7 @@ from sqlalchemy import Connection, create_engine, inspect, text
 
 from agent.errors import JournalError, OtherJournal
 from agent.journal import Journal
-from agent.journal.addresses import parse, place
-from agent.journal.database import Database
+from agent.journal.database import Database, parse_address, show_url
 from agent.journal.migrations import MIGRATIONS, migrate
 from agent.journal.tables import metadata
 from tests.agent.journal.workers import attempt, open_at_once
@@ -68,7 +67,7 @@ def test_a_journal_has_an_id_of_its_own_that_stays(url: str, journal: Journal) -
 
 def test_an_existing_journal_gets_an_id_once(url: str) -> None:
     """A journal of an earlier release gets one id, even if several workers open it at once."""
-    database = Database(parse(url), 5.0)
+    database = Database(parse_address(url), 5.0)
     database.write(lambda connection: migrate(connection, MIGRATIONS[:3]))
     assert Journal.id_at(url) is None
     with ThreadPoolExecutor(4) as pool:
@@ -107,7 +106,7 @@ def test_another_journal_than_expected_is_left_as_it_is(url: str) -> None:
 )
 def test_the_shown_address_has_no_password(url: str) -> None:
     """A password is left out wherever the URL contains it."""
-    told = place(url)
+    told = show_url(url)
     assert told.startswith("postgresql://")
     assert "secret" not in told
     assert "host" in told
@@ -135,7 +134,7 @@ def test_four_processes_open_an_empty_database_at_once(url: str) -> None:
 def test_an_older_database_is_upgraded(url: str, journal: Journal) -> None:
     """A later release adds its changes and keeps the existing data."""
     journal.start(attempt("a1"))
-    database = Database(parse(url), 5.0)
+    database = Database(parse_address(url), 5.0)
     for _ in range(2):
         database.write(lambda connection: migrate(connection, LATER))
     database.close()
@@ -145,7 +144,7 @@ def test_an_older_database_is_upgraded(url: str, journal: Journal) -> None:
 
 def test_a_failed_migration_leaves_the_older_version(url: str, journal: Journal) -> None:
     """Migrations run in one transaction, so a failed one is rolled back completely."""
-    database = Database(parse(url), 5.0)
+    database = Database(parse_address(url), 5.0)
     broken = (*LATER, ("CREATE TABLE newer (a TEXT)", "NO SUCH STATEMENT"))
     with pytest.raises(JournalError, match="syntax error"):
         database.write(lambda connection: migrate(connection, broken))
@@ -157,7 +156,7 @@ def test_a_failed_migration_leaves_the_older_version(url: str, journal: Journal)
 @pytest.mark.usefixtures("journal")
 def test_a_newer_database_is_refused(url: str) -> None:
     """An older release refuses a database that a newer one has upgraded."""
-    database = Database(parse(url), 5.0)
+    database = Database(parse_address(url), 5.0)
     database.write(lambda connection: migrate(connection, LATER))
     database.close()
     newer, known = len(LATER), len(MIGRATIONS)
@@ -168,7 +167,7 @@ def test_a_newer_database_is_refused(url: str) -> None:
 
 def test_bills_that_an_earlier_release_did_not_know_are_unknown(url: str) -> None:
     """It reserved 0 for an unknown price: only a known cost tells such a call from a free one."""
-    database = Database(parse(url), 5.0)
+    database = Database(parse_address(url), 5.0)
     database.write(lambda connection: migrate(connection, MIGRATIONS[:8]))
     states = {0: "settled", 1: "settled", 2: "lost", 3: "reserved", 4: "lost"}
     nusd, costs = {1: 5, 4: 7}, {0: 0.0, 1: 5e-9}

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, make_url
 from sqlalchemy.exc import OperationalError
 
 from agent.errors import JournalError
-from agent.journal import Journal, Lease, commits, database, ledger
+from agent.journal import Journal, Lease, database, ledger
 from tests.agent.journal.workers import attempt, budget, intend, record, write_until_full
 from tests.servers.postgres import PostgresServer, free_port
 
@@ -32,7 +32,7 @@ def test_a_commit_whose_answer_is_lost_counts_once(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Repeating a write whose commit was not confirmed leaves the journal as one write does."""
-    real, lost = commits.transaction, 0
+    real, lost = database.transaction, 0
 
     def unheard(engine: Engine, work: Callable[[Any], Any]) -> Any:
         nonlocal lost
@@ -42,8 +42,7 @@ def test_a_commit_whose_answer_is_lost_counts_once(
             raise OperationalError("COMMIT", {}, AnswerLost())
         return result
 
-    for module in (commits, database):
-        monkeypatch.setattr(module, "transaction", unheard)
+    monkeypatch.setattr(database, "transaction", unheard)
     journal.start(attempt("a1"))
     lease = journal.acquire("a1", "first", 300)
     journal.renew(lease, 300)
@@ -124,7 +123,7 @@ def test_a_worker_that_hangs_in_a_transaction_blocks_no_other(postgres: Postgres
             time.sleep(14)
             hung.append(True)
 
-    thread = threading.Thread(target=journal._database.write, args=(hang,))
+    thread = threading.Thread(target=journal.database.write, args=(hang,))
     thread.start()
     inside.wait()
     before = time.monotonic()

@@ -6,8 +6,7 @@ import pytest
 
 from agent.errors import BudgetExhausted, FencedError, JournalError, LeaseHeld
 from agent.journal import Attempt, FreeStep, Holding, Journal, Lease, Limit, TreeRef
-from agent.journal.blobs import Blobs
-from agent.journal.bodies import BLOB_ABOVE
+from agent.journal.blobs import BLOB_ABOVE, Blobs
 from tests.agent.journal.workers import attempt, budget, intend, record
 
 pytestmark = pytest.mark.sampled(2)

@@ -1,4 +1,4 @@
-"""Prepared statements go to the driver, and fail as SQLAlchemy's own do."""
+"""PreparedStatement statements go to the driver as text, and fail as SQLAlchemy's own do."""
 
 from collections.abc import Iterator
 
@@ -6,14 +6,12 @@ import pytest
 from sqlalchemy import URL, Column, Connection, Integer, MetaData, Table, insert, make_url, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from agent.journal.commits import transaction
-from agent.journal.database import Database
-from agent.journal.statements import prepared
+from agent.journal.database import Database, PreparedStatement, transaction
 from tests.servers.postgres import PostgresServer
 
 NUMBERS = Table("numbers", MetaData(), Column("number", Integer, primary_key=True))
-ADD = prepared(insert(NUMBERS), ("number",))
-ALL = prepared(select(NUMBERS.c.number).order_by(NUMBERS.c.number))
+ADD = PreparedStatement(insert(NUMBERS), ("number",))
+ALL = PreparedStatement(select(NUMBERS.c.number).order_by(NUMBERS.c.number))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
