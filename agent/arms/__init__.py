@@ -13,11 +13,9 @@
 | `null` | changes nothing: proves that the tests detect this |
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agent.arms import reference
 from agent.arms.command.options import CommandOptions
 from agent.arms.durable.options import DurableOptions
 from agent.arms.options import (
@@ -28,11 +26,9 @@ from agent.arms.options import (
     PythonOptions,
     StagedOptions,
 )
+from agent.arms.python import load
 from agent.session.session import Session
 from agent.types import Outcome, Task
-
-Solve = Callable[[Task, Session, Any], Awaitable[Outcome]]
-"""Solves a task through a session, with the options of the agent."""
 
 ArmKind = Literal[
     "mini", "mini_retry", "durable", "loop", "staged", "command", "python", "gold", "null"
@@ -43,9 +39,10 @@ ArmKind = Literal[
 class Arm:
     """An agent that solves tasks."""
 
-    solve: Solve
+    function: str
+    """`module:function`, imported on first use: mini-swe-agent alone takes a second."""
     options: type[ArmOptions]
-    needs_model: bool
+    needs_model: bool = True
     version: int = 1
     """Version of the agent, a part of an attempt's key.
 
@@ -55,58 +52,20 @@ class Arm:
     hears: bool = False
     """True if it reads the messages that people send to its attempts."""
 
-
-async def _mini(task: Task, session: Session, options: MiniOptions) -> Outcome:
-    # Imported on first use: the package takes a second to import and reads its own settings.
-    from agent.arms import mini
-
-    return await mini.solve(task, session, options)
-
-
-async def _mini_retry(task: Task, session: Session, options: MiniRetryOptions) -> Outcome:
-    from agent.arms import mini_retry
-
-    return await mini_retry.solve(task, session, options)
-
-
-async def _durable(task: Task, session: Session, options: DurableOptions) -> Outcome:
-    from agent.arms.durable import arm
-
-    return await arm.solve(task, session, options)
-
-
-async def _loop(task: Task, session: Session, options: LoopOptions) -> Outcome:
-    from agent.arms.loop import arm
-
-    return await arm.solve(task, session, options)
-
-
-async def _staged(task: Task, session: Session, options: StagedOptions) -> Outcome:
-    from agent.arms.staged import arm
-
-    return await arm.solve(task, session, options)
-
-
-async def _command(task: Task, session: Session, options: CommandOptions) -> Outcome:
-    from agent.arms.command import arm
-
-    return await arm.solve(task, session, options)
-
-
-async def _python(task: Task, session: Session, options: PythonOptions) -> Outcome:
-    from agent.arms import python
-
-    return await python.solve(task, session, options)
+    async def solve(self, task: Task, session: Session, options: Any) -> Outcome:
+        """Solve a task through a session, with the options of the agent."""
+        outcome: Outcome = await load(self.function)(task, session, options)
+        return outcome
 
 
 ARMS: dict[ArmKind, Arm] = {
-    "mini": Arm(_mini, MiniOptions, needs_model=True),
-    "mini_retry": Arm(_mini_retry, MiniRetryOptions, needs_model=True),
-    "durable": Arm(_durable, DurableOptions, needs_model=True, version=2, hears=True),
-    "loop": Arm(_loop, LoopOptions, needs_model=True, hears=True),
-    "staged": Arm(_staged, StagedOptions, needs_model=True, hears=True),
-    "command": Arm(_command, CommandOptions, needs_model=True),
-    "python": Arm(_python, PythonOptions, needs_model=True),
-    "gold": Arm(reference.gold, ArmOptions, needs_model=False),
-    "null": Arm(reference.null, ArmOptions, needs_model=False),
+    "mini": Arm("agent.arms.mini:solve", MiniOptions),
+    "mini_retry": Arm("agent.arms.mini_retry:solve", MiniRetryOptions),
+    "durable": Arm("agent.arms.durable.arm:solve", DurableOptions, version=2, hears=True),
+    "loop": Arm("agent.arms.loop.arm:solve", LoopOptions, hears=True),
+    "staged": Arm("agent.arms.staged.arm:solve", StagedOptions, hears=True),
+    "command": Arm("agent.arms.command.arm:solve", CommandOptions),
+    "python": Arm("agent.arms.python:solve", PythonOptions),
+    "gold": Arm("agent.arms.reference:gold", ArmOptions, needs_model=False),
+    "null": Arm("agent.arms.reference:null", ArmOptions, needs_model=False),
 }

@@ -1,9 +1,9 @@
 """The lightweight baseline: mini-swe-agent's own agent on our model and workspace.
 
-`DefaultAgent`, its prompts and templates, its limits and its parsing of replies come from the
-package, unchanged. Durabench only routes model calls and commands through the session. The agent is
-synchronous code, so each attempt runs it in its own thread, which waits on the session's event
-loop.
+`DefaultAgent`, its prompts, templates, limits, parsing of replies and texts of observations come
+from the package, unchanged. Durabench only routes model calls and commands through the session.
+The agent is synchronous code, so each attempt runs it in its own thread, which waits on the
+session's event loop.
 """
 
 import asyncio
@@ -18,14 +18,17 @@ from typing import Any, TypeVar
 
 os.environ.setdefault("MSWEA_SILENT_STARTUP", "1")  # the package prints a banner on import
 
-import jinja2
 import yaml
 from minisweagent.agents.default import DefaultAgent
 from minisweagent.config import builtin_config_dir
 from minisweagent.environments.docker import DockerEnvironment
 from minisweagent.exceptions import FormatError
-from minisweagent.models.utils.actions_text import parse_regex_actions
-from minisweagent.models.utils.actions_toolcall import BASH_TOOL, parse_toolcall_actions
+from minisweagent.models.utils.actions_text import format_observation_messages, parse_regex_actions
+from minisweagent.models.utils.actions_toolcall import (
+    BASH_TOOL,
+    format_toolcall_observation_messages,
+    parse_toolcall_actions,
+)
 
 from agent.arms.options import MiniOptions
 from agent.conversation.calls import RequestedCall, asked_in, text_of
@@ -39,9 +42,6 @@ from agent.workspaces.protocol import CommandResult
 
 T = TypeVar("T")
 Settings = dict[str, Any]
-
-_NOT_EXECUTED = {"output": "", "returncode": -1, "exception_info": "action was not executed"}
-"""The output of a call that came after the one that ended the attempt."""
 
 _TEXT_ACTION = r"```mswea_bash_command\s*\n(.*?)\n```"
 """Regex that extracts an action from a reply.
@@ -121,12 +121,6 @@ def _moved(value: Any, root: str) -> Any:
     return value.replace("/testbed", root) if isinstance(value, str) else value
 
 
-@functools.cache
-def _compiled(template: str) -> jinja2.Template:
-    compiled: jinja2.Template = jinja2.Template(template, undefined=jinja2.StrictUndefined)
-    return compiled
-
-
 class _LoopBridge:
     """Lets the agent's thread wait for the session's event loop, until it is closed."""
 
@@ -159,7 +153,7 @@ class _SessionModel:
         self._info = session.model().info
 
     def query(self, messages: list[Settings], **kwargs: Any) -> Settings:
-        sent = [{k: v for k, v in message.items() if k != "extra"} for message in messages]
+        sent = [_sent(message) for message in messages]
         tools = [BASH_TOOL] if self._info.native_tools else []
         reply = self._bridge.wait(self._session.call(ModelRequest(sent, tools)))
         # The agent's own cost limit needs a number. The records keep an unknown cost unknown.
@@ -189,26 +183,28 @@ class _SessionModel:
     def format_observation_messages(
         self, message: Settings, outputs: list[Settings], template_vars: Settings | None = None
     ) -> list[Settings]:
-        """Return what the model is shown, as the package's own models do.
-
-        Their functions compile the template for each observation, which takes 2 ms.
-        """
-        actions = message["extra"]["actions"]
-        template = _compiled(self.config["observation_template"])
-        padded = [*outputs, *[_NOT_EXECUTED] * (len(actions) - len(outputs))]
-        shown = [template.render(output=output, **(template_vars or {})) for output in padded]
-        if not self._info.native_tools:
-            return [{"role": "user", "content": content} for content in shown[: len(outputs)]]
-        return [
-            {"role": "tool", "tool_call_id": action["tool_call_id"], "content": content}
-            for action, content in zip(actions, shown, strict=True)
-        ]
+        shared = {
+            "outputs": outputs,
+            "observation_template": self.config["observation_template"],
+            "template_vars": template_vars,
+        }
+        if self._info.native_tools:
+            actions = message["extra"]["actions"]
+            shown = format_toolcall_observation_messages(actions=actions, **shared)
+        else:
+            shown = format_observation_messages(**shared)
+        return [_sent(each) for each in shown]  # without the raw outputs: they may be large
 
     def get_template_vars(self, **kwargs: Any) -> Settings:
         return self.config
 
     def serialize(self) -> Settings:
         return {}
+
+
+def _sent(message: Settings) -> Settings:
+    """Return the part of a message that goes to the model."""
+    return {name: value for name, value in message.items() if name != "extra"}
 
 
 class _SessionEnvironment:

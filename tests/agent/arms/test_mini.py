@@ -99,39 +99,6 @@ async def test_a_destroyed_repository_is_reported_to_the_model(solve: Solver) ->
     assert "Everything was put back" in observation
 
 
-OUTPUTS = [
-    {"output": "a\n", "returncode": 0, "exception_info": ""},
-    {"output": "x" * 30_000, "returncode": 7, "exception_info": ""},
-    {"output": "cut", "returncode": -1, "exception_info": "An error occurred"},
-]
-
-
-@pytest.mark.parametrize("native_tools", [True, False])
-@pytest.mark.parametrize("done", range(len(OUTPUTS) + 1))
-def test_observations_are_those_of_the_package(native_tools: bool, done: int) -> None:
-    """The package's functions make the same messages of the same results, in the same words."""
-    from minisweagent.models.utils.actions_text import format_observation_messages
-    from minisweagent.models.utils.actions_toolcall import format_toolcall_observation_messages
-
-    from agent.arms.mini import _SessionModel, _settings
-
-    info = ModelInfo("any", "scripted", native_tools)
-    config = _settings(info, "/testbed", MiniOptions())["model"]
-    own = _SessionModel.__new__(_SessionModel)
-    own.config, own._info = config, info
-    actions = [{"command": "c", "tool_call_id": str(number)} for number in range(len(OUTPUTS))]
-    template, outputs = config["observation_template"], OUTPUTS[:done]
-    theirs = (
-        format_toolcall_observation_messages(
-            actions=actions, outputs=outputs, observation_template=template
-        )
-        if native_tools
-        else format_observation_messages(outputs, observation_template=template)
-    )
-    made = own.format_observation_messages({"extra": {"actions": actions}}, outputs)
-    assert made == [{k: v for k, v in each.items() if k != "extra"} for each in theirs]
-
-
 def test_no_module_of_the_package_is_changed() -> None:
     """The package renders by jinja2's own class, as it does without us."""
     import jinja2
