@@ -16,7 +16,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agent.arms.command.options import CommandOptions
+from agent.arms.command.recipe import CommandOptions
 from agent.arms.durable.options import DurableOptions
 from agent.arms.options import (
     ArmOptions,

@@ -32,8 +32,7 @@ from minisweagent.models.utils.actions_toolcall import (
 
 from agent.arms.options import MiniOptions
 from agent.conversation.calls import RequestedCall, asked_in, text_of
-from agent.conversation.ends import ended
-from agent.conversation.limits import OutOfCalls, OutOfMoney
+from agent.conversation.exchanges import OutOfCalls, OutOfMoney, ended
 from agent.errors import ContextWindowExceeded, OutOfTime, Undone
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.session.session import Session

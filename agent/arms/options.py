@@ -131,7 +131,7 @@ class LoopOptions(ArmOptions):
         Raises:
             InvalidSpec: the capabilities, kinds or roles are invalid.
         """
-        from agent.capabilities.checking import checked  # imports the capabilities of others
+        from agent.capabilities.registry import checked  # imports the capabilities of others
 
         checked(self.capabilities, self.subagents, self.roles)
         kinds = self.subagents.kinds.items()

@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agent.conversation.exchanges import Helper
-from agent.conversation.limits import Meter
+from agent.conversation.exchanges import Helper, Meter
 from agent.errors import InvalidSpec
 from agent.session.session import Session
 from agent.tools import Protection, Toolbox

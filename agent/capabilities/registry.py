@@ -1,18 +1,128 @@
 """Capabilities by name: those of this package, and those of others by their dotted path."""
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
 
-from agent.capabilities.ask import ASK
-from agent.capabilities.base import Capability, check
-from agent.capabilities.cells import CELLS
-from agent.capabilities.files import FILES, LOOK
-from agent.capabilities.ptc import PTC
-from agent.capabilities.shell import SHELL
+from pydantic import Field
+
+from agent.capabilities.base import Agent, Capability, Native, check
+from agent.capabilities.declared import Delegation
 from agent.capabilities.subagents import SUBAGENTS
-from agent.capabilities.symbols import SYMBOLS
-from agent.capabilities.tests import TESTS
+from agent.cells.notebook import Notebook
+from agent.cells.offering import PROMPT, TOOLS, CellTool
+from agent.cells.running import Kernel
+from agent.conversation.person import Person, dismissed, told
 from agent.errors import InvalidSpec
+from agent.ptc.tool import NAME, ProgramTool, RunPtc
+from agent.session.session import Session
+from agent.tools.editing import EDITING
+from agent.tools.reading import READING
+from agent.tools.results import ToolResult
+from agent.tools.testing import COMMANDS, TESTING
+from agent.tools.tool import Arguments
+
+
+async def run_ptc(agent: Agent, session: Session, asked: RunPtc) -> ToolResult:
+    """Run a program of an agent, as `ProgramTool.run` does."""
+    return await _programs_of(agent).run(asked, session)
+
+
+def _program_prompt(agent: Agent) -> str:
+    return _programs_of(agent).prompt
+
+
+def _programs_of(agent: Agent) -> ProgramTool:
+    if "ptc" not in agent.memory:
+        agent.memory["ptc"] = ProgramTool(agent.toolbox, agent.helpers(), agent.crew.programs)
+    programs: ProgramTool = agent.memory["ptc"]
+    return programs
+
+
+PTC = Capability(
+    "ptc",
+    native=(Native(NAME, RunPtc, run_ptc, changes_files=True, value=None),),
+    prompt=_program_prompt,
+)
+
+
+def _test_prompt(agent: Agent) -> str:
+    runner = agent.crew.tools.runner
+    return f"`run_tests` runs tests as this repository does: `{runner.command}`."
+
+
+TESTS = Capability("tests", tools=TESTING, prompt=_test_prompt)
+
+
+SYMBOLS = Capability("symbols", tools=tuple(t for t in READING if t.name.startswith("find_")))
+
+
+SHELL = Capability("shell", tools=COMMANDS)
+
+
+_LOOKING = ("read", "search")
+_CHANGING = ("write", "edit", "apply_patch")
+
+FILES = Capability(
+    "files",
+    tools=(
+        *(tool for tool in READING if tool.name in _LOOKING),
+        *(tool for tool in EDITING if tool.name in _CHANGING),
+    ),
+    prompt="Create and change files with the editing tools.",
+)
+
+LOOK = Capability("look", tools=tuple(tool for tool in READING if tool.name in _LOOKING))
+"""The files for agents that must not change any."""
+
+
+async def _use_cells(tool: CellTool, agent: Agent, session: Session, asked: Any) -> ToolResult:
+    if "cells" not in agent.memory:
+        kernel = Kernel(agent.crew.tools, agent.crew.protection)
+        agent.memory["cells"] = Notebook(kernel, keeps_files=agent.writes)
+    return await tool(agent.memory["cells"], session, asked)
+
+
+CELLS = Capability(
+    "cells",
+    native=tuple(
+        # None of them overtakes another of the same reply, as tools that only read would.
+        Native(tool.name, tool.arguments, partial(_use_cells, tool), changes_files=True)
+        for tool in TOOLS
+    ),
+    prompt=PROMPT,
+)
+
+
+class Ask(Arguments):
+    """Ask a person a question, and get the answer."""
+
+    question: str = Field(
+        min_length=1, description="one question, with the choices if there are any"
+    )
+
+
+async def ask(agent: Agent, session: Session, asked: Ask) -> ToolResult:
+    """Return the answer of a person, for which the attempt waits.
+
+    Raises:
+        Dismissed: the person ended the attempt instead.
+        Waiting: there is no answer yet; the next message resumes the attempt.
+    """
+    messages = await Person(session).answer(0, "answer", asked.question)
+    if messages[-1].kind == "end":
+        raise dismissed(messages[-1])
+    return ToolResult(told(messages))
+
+
+ASK = Capability(
+    "ask",
+    native=(Native("ask", Ask, ask, value=None),),
+    prompt="`ask` asks the person who gave you the task. It may take hours until they answer, so "
+    "ask only what the repository cannot tell you and what would change your work.",
+)
+
 
 BUILT_IN: Mapping[str, Capability] = {
     each.name: each for each in (FILES, LOOK, SYMBOLS, SHELL, TESTS, PTC, SUBAGENTS, CELLS, ASK)
@@ -48,3 +158,41 @@ def _named(name: str) -> Capability:
     if not isinstance(found, Capability):
         raise InvalidSpec(f"{name} is no Capability but {type(found).__name__}")
     return found
+
+
+FIRST = "loop"
+"""The role of the first agent. Subagents have the names of their kinds."""
+
+
+def checked(
+    capabilities: Sequence[str], delegation: Delegation, roles: Collection[str]
+) -> tuple[Capability, ...]:
+    """Return the capabilities of the first agent.
+
+    Raises:
+        InvalidSpec: a capability is unknown, or a kind or a role does not fit.
+    """
+    unknown = sorted(set(roles) - {FIRST, *delegation.kinds})
+    if unknown:
+        raise InvalidSpec(
+            f"no kind of subagent is declared for role {', '.join(unknown)}: the roles are {FIRST} "
+            f"and {', '.join(delegation.kinds) or 'no other'}"
+        )
+    if FIRST in delegation.kinds:
+        raise InvalidSpec(
+            f"a kind of subagent cannot be named {FIRST}, the role of the first agent: rename it"
+        )
+    if "subagents" in capabilities and not delegation.kinds:
+        raise InvalidSpec("capability subagents needs a kind: declare one in subagents.kinds")
+    for name, kind in delegation.kinds.items():
+        _check_kind(name, load(kind.capabilities), writes=kind.writes)
+    return load(capabilities)
+
+
+def _check_kind(name: str, capabilities: Sequence[Capability], *, writes: bool) -> None:
+    changing = [tool.name for each in capabilities for tool in each.tools if tool.changes_files]
+    if changing and not writes:
+        raise InvalidSpec(
+            f"subagents of kind {name} must not write, but have {', '.join(changing)}: leave "
+            "these capabilities out (look reads files), or say writes: true"
+        )

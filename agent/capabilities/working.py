@@ -6,9 +6,8 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field
 
 from agent.capabilities.base import Agent
-from agent.conversation.answers import Answer
 from agent.conversation.conversation import Conversation, prompt_beside
-from agent.conversation.exchanges import ConversationLimits, Exchange
+from agent.conversation.exchanges import Answer, ConversationLimits, Exchange
 from agent.conversation.person import Person
 from agent.session.session import Session
 

@@ -1,20 +1,31 @@
 """Checks of a change by tests, as steps of a session. Arms share them.
 
-running     a patch applied, and tests run, in a session's work tree
-covering    the existing tests of changed files
-named       the existing tests that a model names
-baseline    existing tests on the base commit, within a share of the attempt's time
-comparing   a run of tests against one of the base commit
-judging     a patch on a fresh copy, compared with the base commit
+running     tests that cover a change or that a model names, run and compared
+named       names that a model gives to tests, each found or refused
+baseline    existing tests on the base commit, and a patch on a fresh copy compared with it
 debugging   detection of recurring errors
 """
 
-from agent.checks.baseline import SHARE, Baseline, BaseRun, baseline, run_again
-from agent.checks.comparing import regressions
-from agent.checks.covering import find_covering
-from agent.checks.judging import PatchCheck, checked, describe_unproven
+from agent.checks.baseline import (
+    SHARE,
+    Baseline,
+    BaseRun,
+    PatchCheck,
+    baseline,
+    checked,
+    describe_unproven,
+    run_again,
+)
 from agent.checks.named import NamedFiles, find_named
-from agent.checks.running import apply_patch, merge_runs, no_result, run_protected, run_tests
+from agent.checks.running import (
+    apply_patch,
+    find_covering,
+    merge_runs,
+    no_result,
+    regressions,
+    run_protected,
+    run_tests,
+)
 
 __all__ = [
     "SHARE",

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from posixpath import normpath
 
+from agent.checks.running import known_test_files
 from agent.runners import TestRunner
 from agent.session.session import Session
-from agent.tools.naming import known_test_files
 from agent.workspaces.protocol import Workspace
 
 

@@ -1,10 +1,13 @@
-"""A patch applied, and tests run, in the work tree of a session."""
+"""A patch applied, and existing tests found, run and compared, in the work tree of a session."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from posixpath import normpath
 from types import MappingProxyType
 
 from agent.errors import Undone
+from agent.index import changed_names, covering, query
+from agent.runners import TestRunner
 from agent.session.session import Session
 from agent.tools import Protection, TestRun, ToolSettings
 from agent.tools.protection import explain
@@ -110,3 +113,89 @@ async def apply_patch(
     # Without new tests, the request is the one that earlier releases recorded.
     request = {"patch": patch, **({"new_tests": [*new_tests]} if new_tests else {})}
     return await session.act("apply", request, apply, str, depends_on=dict(new_tests))
+
+
+def regressions(before: TestRun | None, done: TestRun) -> list[str]:
+    """Return the tests that fail or no longer run, but did not fail at the base commit.
+
+    Each is one line. An exit code that is neither 0 nor that of the base commit is a regression
+    too, whether or not tests are named.
+    """
+    known = {*before.failed, *before.errors} if before else set()
+    new = [name for name in (*done.failed, *done.errors) if name not in known]
+    if done.problem and not (before and before.problem):
+        return [f"the regression tests prove nothing: {done.problem}", *map(_fails, new)]
+    if new:
+        return [_fails(name) for name in new]
+    gone = _functions(before.passed if before else []) - _functions(done.passed)
+    expected = before.exit_code if before else 0
+    if done.exit_code not in (0, expected) or (gone and not done.passed):
+        return [
+            f"the regression tests end with exit code {done.exit_code}, and with {expected} before"
+        ]
+    return [f"{name} passed before and is not run any more" for name in sorted(gone)]
+
+
+def _fails(name: str) -> str:
+    return f"{name} fails and did not before"
+
+
+def _functions(names: Iterable[str]) -> set[str]:
+    """Return test names without their parameters, which may depend on the code under test."""
+    return {name.partition("[")[0] for name in names}
+
+
+MOST_COVERING = 5
+
+
+async def find_covering(
+    paths: Sequence[str], patch: str, session: Session, *, among: Collection[str] | None = None
+) -> list[str]:
+    """Return the test files that most likely cover a patch of some files, the likeliest first.
+
+    With `among`, such as the tests of the base commit, others take no place.
+    """
+    names = changed_names(patch)
+
+    async def look(workspace: Workspace) -> list[str]:
+        found = await query(
+            workspace, lambda each: covering(each.symbols, each.texts, paths, names, among)
+        )
+        return [test.path for test in found[:MOST_COVERING]]
+
+    return await session.act(
+        "tests covering", {"paths": list(paths)}, look, list[str], depends_on=names
+    )
+
+
+MAX_FILES_OF_A_FOLDER = 40
+"""A folder with more test files stands for the first of them, so that a run of tests ends."""
+
+
+def known_test_files(
+    named: Iterable[str], test_files: Sequence[str], runner: TestRunner
+) -> tuple[str, ...]:
+    """Return the test files that the names mean, in the order of the names, without duplicates.
+
+    A name is a path in any spelling, an id such as `tests/test_io.py::test_load`, a folder, or
+    the runner's own name of a file or of a test in it. Other names mean nothing. Files that the
+    runner does not take are left out.
+    """
+    taken = [path for path in test_files if runner.runs(path)]
+    labels = dict(zip(runner.names(taken), taken, strict=True))
+    found: dict[str, None] = {}
+    for name in named:
+        found.update(dict.fromkeys(_meant(name.strip(), taken, labels)))
+    return tuple(found)
+
+
+def _meant(name: str, test_files: Sequence[str], labels: dict[str, str]) -> list[str]:
+    path = normpath(name.partition("::")[0].strip() or "?")
+    if path in test_files:
+        return [path]
+    inside = [file for file in test_files if path == "." or file.startswith(f"{path}/")]
+    if inside:
+        return inside[:MAX_FILES_OF_A_FOLDER]
+    parts = name.split(".")
+    dotted = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next(([labels[label]] for label in dotted if label in labels), [])

@@ -2,9 +2,8 @@
 
 conversation.py  requests, rounds and the context window
 using.py         the calls of one reply, native tools at the same time
-exchanges.py     what a conversation is given and what comes out of it
-answers.py       the base of typed answers
+exchanges.py     the input of a conversation, its limits, and its result
+person.py        messages and decisions of people
+transcript.py    messages within the context window, and facts as Markdown
 protocols.py     native tool calls, or fenced blocks
-facts.py         a role's input as Markdown
-limits.py        the limits of an attempt
 """

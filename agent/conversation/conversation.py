@@ -9,10 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from agent.conversation.answers import Answer
 from agent.conversation.calls import text_of
-from agent.conversation.exchanges import ConversationLimits, End, Exchange, Helper, ToolUse
-from agent.conversation.facts import as_markdown
+from agent.conversation.exchanges import Answer, ConversationLimits, End, Exchange, Helper, ToolUse
 from agent.conversation.offering import Offer
 from agent.conversation.person import Decision, Person, decision, told
 from agent.conversation.protocols import (
@@ -24,7 +22,7 @@ from agent.conversation.protocols import (
     Turn,
     objects_in,
 )
-from agent.conversation.transcript import UNKNOWN_WINDOW, Transcript
+from agent.conversation.transcript import UNKNOWN_WINDOW, Transcript, as_markdown
 from agent.errors import ContextWindowExceeded
 from agent.journal import InboxMessage
 from agent.models.protocol import ModelReply, ModelRequest

@@ -1,14 +1,99 @@
-"""The input of a conversation with a model, and its result."""
+"""The input of a conversation with a model, its limits, and its result.
 
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+An attempt has the limits of mini-swe-agent: model calls and US dollars. The same end has the same
+word in every arm.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-from agent.conversation.answers import Answer
-from agent.conversation.limits import Meter
+from pydantic import BaseModel, ConfigDict
+
+from agent.errors import AgentError, OutOfTime
+from agent.models.protocol import ModelReply
 from agent.session.session import Session
 from agent.tools import ToolResult
 from agent.tools.tool import TEXT, Arguments, Value
+from agent.types import OutcomeStatus
+
+
+class Answer(BaseModel):
+    """Base of all answers: unknown fields are errors, so that a misspelt one is noticed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LimitReached(AgentError):
+    """A limit of the attempt was reached. The best change so far is submitted."""
+
+
+class OutOfCalls(LimitReached):
+    """The attempt has made all its model calls."""
+
+
+class OutOfMoney(LimitReached):
+    """The attempt has spent all its money."""
+
+
+@dataclass
+class Meter:
+    """Checks the limits of one attempt against its recorded steps and its calls in flight."""
+
+    session: Session
+    calls: int | None = None
+    usd: float | None = None
+    _in_flight: int = field(default=0, init=False)
+    _settled: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set, and replaced, when a call in flight has been answered or has failed."""
+
+    def check(self) -> None:
+        """Allow further work, by the calls up to this point. One of unknown cost counts as free.
+
+        Raises:
+            LimitReached: the attempt has used up its calls or its money.
+        """
+        replies = [step.result for step in self.session.steps]
+        usages = [reply.usage for reply in replies if isinstance(reply, ModelReply)]
+        self._compare(len(usages), sum(usage.cost_usd or 0.0 for usage in usages))
+
+    @asynccontextmanager
+    async def call(self, scope: Session) -> AsyncIterator[None]:
+        """Allow the next call of a scope, which is in flight in this context.
+
+        A recorded call was allowed before. A new one is compared with all known calls, since those
+        of concurrent scopes may not be replayed yet. If calls in flight may be the last ones, it
+        waits for them. Their cost is not known and does not count.
+
+        Raises:
+            LimitReached: the attempt has used up its calls or its money.
+        """
+        if scope.next_recorded is not None:
+            yield
+            return
+        while not self._has_room(scope):
+            await self._settled.wait()
+        self._in_flight += 1
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+            self._settled.set()
+            self._settled = asyncio.Event()
+
+    def _has_room(self, scope: Session) -> bool:
+        spent = scope.spent
+        self._compare(spent.calls, spent.usd)
+        return self.calls is None or spent.calls + self._in_flight < self.calls
+
+    def _compare(self, calls: int, usd: float) -> None:
+        if self.calls is not None and calls >= self.calls:
+            raise OutOfCalls(f"the attempt has made its {self.calls} model calls")
+        if self.usd is not None and usd >= self.usd:
+            raise OutOfMoney(f"the attempt has spent its {self.usd:g} US dollars")
+
 
 A = TypeVar("A", bound=Answer)
 
@@ -76,3 +161,16 @@ def changed_files(uses: Iterable[ToolUse]) -> tuple[str, ...]:
 def written_files(uses: Iterable[ToolUse]) -> tuple[str, ...]:
     """Return the files that were passed to an editing tool, so that they exist on purpose."""
     return changed_files(use for use in uses if use.name in _EDITING)
+
+
+def ended(cause: AgentError | End) -> OutcomeStatus:
+    """Return the status of an attempt that a known end has cut off, with or without a change."""
+    match cause:
+        case OutOfCalls() | "out_of_rounds":
+            return "out_of_steps"
+        case OutOfMoney():
+            return "out_of_budget"
+        case OutOfTime() | "out_of_time":
+            return "out_of_time"
+        case _:
+            return "gave_up"

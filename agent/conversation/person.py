@@ -7,9 +7,9 @@ replay reads at the same places. A conversation without messages has no such ste
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from agent.conversation.limits import LimitReached
+from agent.conversation.exchanges import LimitReached
 from agent.journal import InboxMessage, Wanted
 from agent.session.mail import INBOX
 from agent.session.session import Session
@@ -170,3 +170,32 @@ def dismissed(message: InboxMessage) -> Dismissed:
 def _is_at(request: bytes, place: Place) -> bool:
     """Return True if a reading was made at a place, and not in a wait."""
     return bool(json.loads(request) == {"event": INBOX, **place})
+
+
+T = TypeVar("T")
+
+
+async def until_decided(
+    made: T,
+    make: Callable[[T, Session], Awaitable[T]],
+    shown: Callable[[T], str],
+    heard: list[InboxMessage],
+    session: Session,
+) -> tuple[T, Decision]:
+    """Let a person decide about what was made, and make another one as long as they want that.
+
+    `make` receives the last one. `heard` is filled with what the person says, and `session` is a
+    scope of its own. Return what they approved or rejected, with the decision.
+
+    Raises:
+        Dismissed: they ended the attempt.
+        Waiting: there is no decision yet; the next message resumes the attempt.
+    """
+    person = Person(session, heard=heard)
+    number = 0
+    while True:
+        decided = decision(await person.answer(number, "approval", shown(made)))
+        if decided.kind != "revise":
+            return made, decided
+        number += 1
+        made = await make(made, session.scope(f"made-{number}"))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.conversation.limits import LimitReached
+from agent.conversation.exchanges import LimitReached
 from agent.errors import AgentError, OutOfTime, ToolFailed
 from agent.session.gates import Gate
 from agent.session.session import Session

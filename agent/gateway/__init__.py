@@ -1,9 +1,8 @@
 """The gateway: another program's model calls, as steps of an attempt.
 
-serving   one small server per attempt, on a Unix socket or on loopback
-app       the routes of the three dialects
+app       the routes of the three dialects, served on a Unix socket or on loopback
 switch    turns a request into a recorded call, and ends the program with its attempt
+bodies    the bodies of requests, bounded, and errors in the words of each dialect
 streams   answers as the events of each dialect
-refusals  errors in the words of each dialect
 relay.pl  lets a program in a container reach the socket through a port
 """

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import Request
 
 from agent.errors import RequestRefused
-from agent.models.requests import check_depth
+from agent.models.requests import Dialect, check_depth
 
 LARGEST = 32 * 2**20
 """Bytes of the largest body, which is that of the providers."""
@@ -155,3 +155,15 @@ def _parsed(whole: bytes, parts: int) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number")
+
+
+NOT_RETRIED = {"x-should-retry": "false"}
+"""A header by which the clients of both vendors do not repeat a request."""
+
+
+def error_body(dialect: Dialect, message: str, code: str | None = None) -> dict[str, Any]:
+    """Return an error that says that the request is invalid, which no client repeats."""
+    kind = "invalid_request_error"
+    if dialect == "messages":
+        return {"type": "error", "error": {"type": kind, "message": message}}
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from agent.errors import ContextWindowExceeded, RequestRefused
-from agent.gateway import refusals
+from agent.gateway import bodies
 from agent.models.protocol import Foreign, ModelReply
 from agent.models.requests import Dialect, ProviderTools
 from agent.session.calls import Calls
@@ -173,7 +173,7 @@ def _count(counter: Counter[str], name: str) -> None:
 
 
 def _refused(dialect: Dialect, message: str, code: str | None = None) -> Answered:
-    return Answered(refusals.error_body(dialect, message, code), is_error=True)
+    return Answered(bodies.error_body(dialect, message, code), is_error=True)
 
 
 def _too_long(dialect: Dialect, error: ContextWindowExceeded) -> str:

@@ -8,10 +8,8 @@ streaming.py      its answers while they are generated
 simulated/        a seeded stand-in that knows the reference patch
 damage.py         makes wrong patches for it
 patches.py        unified diffs as data, for both
-recorded.py       replays the model side of an earlier run
+recorded.py       replays the model side of an earlier run, or a fixed list of replies
 trajectory.py     reads the trajectory of a mini-swe-agent run
-durabench_trajectory.py  reads and writes the model side of our own attempts
-scripted.py       a fixed list of replies
 usage.py, chat.py token counts and messages, for all of them
 """
 
@@ -26,8 +24,7 @@ from agent.models.protocol import (
     ModelRequest,
     Usage,
 )
-from agent.models.recorded import for_task
-from agent.models.scripted import ScriptedModel
+from agent.models.recorded import ScriptedModel, for_task
 from agent.models.simulated import SimulatedModel
 from agent.models.spec import (
     LiteLLMSpec,

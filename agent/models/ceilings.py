@@ -1,14 +1,21 @@
-"""The highest possible cost of a call: its size in tokens, at the prices in use."""
+"""The limits and costs of a call: context window, highest possible cost, and cost of the answer."""
 
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from agent.models.protocol import ModelRequest, Usage
+import httpx
+
+from agent.errors import ContextWindowExceeded, RequestRefused
+from agent.models import http
+from agent.models.dialects import address
+from agent.models.protocol import CostSource, ModelRequest, Usage
 from agent.models.requests import Size
 from agent.models.spec import LiteLLMSpec
+from agent.models.usage import ReportedUsage
 
 DEFAULT_MAX_TOKENS = 16_384
 """Output limit of a call, unless the experiment sets one or the model's own is lower."""
@@ -191,3 +198,128 @@ class Ceilings:
 def listed_name(name: str) -> str:
     """Return the name of a model in LiteLLM's list, which does not depend on the API."""
     return name.replace("/responses/", "/", 1)
+
+
+def cost_of(reported: ReportedUsage, ceilings: Ceilings) -> tuple[float | None, CostSource]:
+    """Return US dollars and their source.
+
+    In order of preference: the provider's own figure above 0, a declared price, LiteLLM's list, a
+    reported 0 that nothing contradicts, or unknown.
+    """
+    cost_usd = reported.usage.cost_usd
+    if cost_usd:
+        return cost_usd, "provider"
+    known = _whole(reported.usage)
+    if known is not None and ceilings.declared is not None:
+        of_input, of_output = ceilings.declared
+        usd = (known.input_tokens or 0) * of_input + (known.output_tokens or 0) * of_output
+        return usd, "declared"
+    if known is not None and (usd_listed := _listed(reported, known, ceilings)) is not None:
+        return usd_listed, "litellm"
+    if cost_usd == 0 and not reported.has_own_key and ceilings.declared is None:
+        return 0.0, "provider"
+    return None, "unknown"
+
+
+def _whole(usage: Usage) -> Usage | None:
+    """Return the tokens of a call, or None if the input or the output is unknown."""
+    if not usage.input_tokens or usage.output_tokens is None:
+        return None  # no request has an input of 0 tokens
+    return Usage(
+        usage.input_tokens,
+        usage.cache_read_tokens or 0,
+        usage.cache_write_tokens or 0,
+        usage.output_tokens,
+        usage.reasoning_tokens or 0,
+    )
+
+
+def _listed(reported: ReportedUsage, known: Usage, ceilings: Ceilings) -> float | None:
+    if not ceilings.is_listed:  # to search the list for every call takes a millisecond
+        return None
+    hours = reported.written_for_an_hour
+    try:
+        cost = sum(ceilings.listed_usd(known, written_for_an_hour=hours))
+    except Exception:  # LiteLLM raises a bare Exception for an unlisted model
+        return None
+    return cost if cost > 0 or ceilings.is_priced else None
+
+
+_ASK_LIMIT_S = 5.0
+_NEAR = 0.6
+"""A refused request whose estimated input is at least this part of the window did not fit."""
+
+_TOO_LONG = re.compile(
+    r"context[ _](length|size|window)|maximum model length|prompt is too long"
+    r"|input token count .*exceeds|inputs` tokens \+",
+    re.IGNORECASE,
+)
+"""Words of servers for a request that is too long, for a window that is unknown: OpenAI, llama.cpp,
+LM Studio and SGLang; vLLM; Anthropic; Google; Text Generation Inference."""
+
+_ABOUT_LIMIT = re.compile(r"max_(completion_|output_)?tokens\W.{0,60}too large", re.IGNORECASE)
+"""A server's words for a limit on the output that its window does not hold."""
+
+_FIELDS = ("max_model_len", "context_length", "max_context_length", "context_window", "n_ctx")
+"""Names that servers give to their window: vLLM and SGLang the first, llama.cpp the last."""
+
+_ASKED: dict[tuple[str, str], int | None] = {}
+
+
+async def window_of(spec: LiteLLMSpec, ceilings: Ceilings) -> int | None:
+    """Return the context window, tokens: declared, listed or asked from the server, or None.
+
+    A server with an `api_base` is asked once in each process.
+    """
+    if (known := ceilings.context_tokens) is not None or spec.api_base is None:
+        return known
+    place = (spec.api_base, spec.name)
+    if place not in _ASKED:
+        try:
+            _ASKED[place] = await _ask(spec)
+        except httpx.ConnectError:
+            return None  # a server that is down now is asked again
+    return _ASKED[place]
+
+
+async def _ask(spec: LiteLLMSpec) -> int | None:
+    url, headers = address("chat", spec.api_base)
+    models = url.removesuffix("/chat/completions") + "/models"
+    try:
+        response = await http.client().get(models, headers=headers, timeout=_ASK_LIMIT_S)
+        return _window_in(response.json(), spec.name.partition("/")[2])
+    except httpx.ConnectError:
+        raise
+    except (httpx.HTTPError, ValueError, RecursionError):
+        return None
+
+
+def _window_in(listing: Any, name: str) -> int | None:
+    """Return the window of a model in a server's list, or None if it does not say."""
+    entries = listing.get("data") if isinstance(listing, dict) else None
+    if not isinstance(entries, list):
+        return None
+    models = [each for each in entries if isinstance(each, dict)]
+    named = [each for each in models if each.get("id") == name] or models
+    if len(named) != 1:
+        return None
+    [entry] = named
+    meta = entry.get("meta")
+    places = [entry, meta if isinstance(meta, dict) else {}]
+    found = (place.get(field) for place in places for field in _FIELDS)
+    return next((each for each in found if type(each) is int and 0 < each < 10**9), None)
+
+
+def judged(
+    error: ContextWindowExceeded | RequestRefused, size: int, window: int | None
+) -> ContextWindowExceeded | RequestRefused:
+    """Return the error of a request that the server refused, by its size before the words.
+
+    `size` is the estimated input in tokens.
+    """
+    words = str(error)
+    if window is not None and size >= _NEAR * window:
+        return ContextWindowExceeded(words)
+    if _ABOUT_LIMIT.search(words):
+        return RequestRefused(f"{words} (declare the model's context_tokens or max_tokens)")
+    return ContextWindowExceeded(words) if _TOO_LONG.search(words) else error

@@ -11,15 +11,13 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from agent.errors import ContextWindowExceeded, RequestRefused
-from agent.models import http, native, windows
+from agent.models import ceilings, http, native
 from agent.models.answers import dialect_of, read_answer
-from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, estimated_tokens, listed_name
-from agent.models.chat import essential
-from agent.models.costs import cost_of
-from agent.models.litellm_loading import load, loaded, unlogged
+from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, cost_of, estimated_tokens, listed_name
+from agent.models.chat import essential, sendable
+from agent.models.http import load, loaded, unlogged
 from agent.models.protocol import Foreign, ModelInfo, ModelReply, ModelRequest, Parameters
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
-from agent.models.sendable import sendable
 from agent.models.spec import LiteLLMSpec
 from agent.models.streaming import Tell, streamed, streamed_by_responses
 from agent.models.usage import ReportedUsage, read_usage
@@ -94,14 +92,14 @@ class LiteLLMModel:
             Interrupted: raised by `admit` or `sleep`; NotSent if nothing can have been charged.
         """
         litellm = await loaded()
-        window = await windows.window_of(self._spec, self._ceilings)
+        window = await ceilings.window_of(self._spec, self._ceilings)
         limit = self._ceilings.max_tokens_within(request, window)
         try:
             if request.foreign is not None and request.parameters is None:
                 return await self._passed_on(request, request.foreign, limit)
             return await self._translated(litellm, request, limit)
         except (ContextWindowExceeded, RequestRefused) as error:
-            raise windows.judged(error, estimated_tokens(request), window) from error
+            raise ceilings.judged(error, estimated_tokens(request), window) from error
 
     async def _translated(
         self, litellm: ModuleType, request: ModelRequest, limit: int

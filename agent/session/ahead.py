@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from agent.journal import TreeRef
 from agent.session.log import StepLog
 from agent.session.workbench import BASE, Workbench, Workspaces
-from agent.workspaces.lifetime import uninterrupted
+from agent.workspaces.ownership import uninterrupted
 
 
 @dataclass

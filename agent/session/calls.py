@@ -13,8 +13,8 @@ from typing import Any
 
 from agent.errors import AgentError, InfrastructureError
 from agent.journal import RecordedStep
+from agent.models.dialects import answering
 from agent.models.protocol import Foreign, ModelReply, ModelRequest
-from agent.models.translated import answering
 from agent.session.contacts import Contact, contact
 from agent.session.session import Session
 from agent.session.steps import ActionResult, Result, canonical, digest

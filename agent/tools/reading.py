@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
+from agent.index.definitions import Definition, Use
 from agent.index.shared import query
 from agent.index.sources import lines
 from agent.tools.confinement import confined, confined_file
 from agent.tools.results import ToolResult
-from agent.tools.symbols import callee_line, caller_line, definition_line
 from agent.tools.texts import decode
 from agent.tools.tool import LINES, Arguments, Refused, Tool, ToolSettings
 from agent.workspaces import Workspace
@@ -183,3 +183,28 @@ READING = (
     Tool("find_callers", FindCallers, find_callers, value=LINES),
     Tool("find_callees", FindCallees, find_callees, value=LINES),
 )
+
+
+def definition_line(found: Definition) -> str:
+    """Format as `src/io.py:12-40 method io.Reader.load: def load(self, path) -- Read a file.`"""
+    place = f"{found.path}:{found.start}-{found.end} {found.kind} {found.full_name}"
+    header = f": {found.signature}" if found.signature else ""
+    return f"{place}{header}{f' -- {found.doc}' if found.doc else ''}"
+
+
+def caller_line(use: Use) -> str:
+    """Return a line such as `src/cli.py:7 in cli.main: reader.load`"""
+    return f"{use.path}:{use.line} in {use.inside.full_name}: {use.text}{_kind(use)}"
+
+
+def callee_line(use: Use) -> str:
+    """Return a line such as `src/cli.py:7: reader.load is io.Reader.load (src/io.py:12)`"""
+    targets = ", ".join(f"{found.full_name} ({found.path}:{found.line})" for found in use.targets)
+    return f"{use.path}:{use.line}: {use.text} is {targets}{_kind(use)}"
+
+
+def _kind(use: Use) -> str:
+    certainty = "" if use.is_certain else "possibly"
+    call = "" if use.is_call else "not a call"
+    notes = ", ".join(note for note in (certainty, call) if note)
+    return f" ({notes})" if notes else ""

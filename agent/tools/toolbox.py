@@ -1,25 +1,20 @@
 """The tools of a role: their schemas and their use."""
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception_type,
-    stop_after_attempt,
-)
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 
 from agent.errors import Retryable
-from agent.tools import artifacts
-from agent.tools.commands import COMMANDS
 from agent.tools.editing import EDITING
 from agent.tools.protection import Protection
 from agent.tools.reading import READING
 from agent.tools.rendering import MAX_CHARS
 from agent.tools.results import ToolResult
-from agent.tools.testing import TESTING
+from agent.tools.testing import COMMANDS, TESTING
 from agent.tools.tool import Arguments, Refused, Tool, ToolSettings, parsed
 from agent.workspaces import Workspace
 
@@ -86,7 +81,7 @@ class Toolbox:
         changed = await _changed(workspace, before)
         artifact = ""
         if len(result.output) > MAX_CHARS and "run_command" in self._tools:
-            artifact = await artifacts.keep(workspace, name, arguments, result.output)
+            artifact = await keep(workspace, name, arguments, result.output)
         return replace(result, changed=changed, put_back=put_back, artifact=artifact)
 
     def _named(self, name: str) -> Tool[Any]:
@@ -128,3 +123,27 @@ async def _changed(workspace: Workspace, before: str) -> list[str]:
         return []
     changes = await workspace.changes(since=before)
     return [change.path.encode(errors="replace").decode() for change in changes]
+
+
+_ARTIFACT_TIMEOUT_S = 60.0
+
+
+async def keep(
+    workspace: Workspace, name: str, arguments: Mapping[str, Any] | str, output: str
+) -> str:
+    """Write an output to a file of the workspace, outside the repository.
+
+    Return its absolute path, or '' if it cannot be written. The same use of a tool gets the same
+    file, so that the model's input does not depend on how often an attempt was resumed. The file is
+    removed with the workspace; the journal keeps the output.
+    """
+    use = json.dumps([name, arguments], sort_keys=True).encode()
+    # A profile may print something first.
+    told = await workspace.run('printf "\\n%s" "${TMPDIR:-/tmp}"', timeout_s=_ARTIFACT_TIMEOUT_S)
+    folder = told.output.rpartition("\n")[2]
+    path = f"{folder}/output-{hashlib.sha256(use).hexdigest()[:12]}.txt"
+    try:
+        await workspace.write(path, output.encode(errors="replace"))
+    except OSError:
+        return ""
+    return path

@@ -22,15 +22,19 @@ from agent.workspaces.docker_daemon import (
     find_data_folder,
     remove_container,
 )
-from agent.workspaces.docker_exec import ContainerProgram, exit_code_of, socket_of
-from agent.workspaces.frames import Frames
-from agent.workspaces.lifetime import uninterrupted
+from agent.workspaces.docker_exec import (
+    ContainerProgram,
+    Frames,
+    exit_code_of,
+    find_change,
+    socket_of,
+)
 from agent.workspaces.limits import LimitObserver, ResourceLimits
-from agent.workspaces.probe import expect_first_process, expect_server, expect_start
+from agent.workspaces.ownership import uninterrupted
 from agent.workspaces.protocol import Environment, Mount
 from agent.workspaces.repository import PAGERS_OFF, ShellWorkspace
 from agent.workspaces.shell import FinishedCommand, Shell, server_command
-from agent.workspaces.witness import find_change
+from agent.workspaces.survey import expect_first_process, expect_server, expect_start
 
 CAPABILITIES = (
     "CHOWN",  # pip, tar and test suites change owners

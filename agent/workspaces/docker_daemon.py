@@ -4,12 +4,14 @@ import asyncio
 import functools
 import logging
 import os
+import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from agent.errors import WorkspaceError, one_line
+from agent.workspaces.limits import GB
 
 _CLIENT_LOCK = threading.Lock()
 _CONFLICT = 409
@@ -100,3 +102,19 @@ def remove_container(name: str) -> bool:
 
 def _short(error: Exception) -> str:
     return one_line(error)[:200]
+
+
+def machine() -> dict[str, float]:
+    """Return what the daemon's machine has, by the name of the setting; blocking.
+
+    `disk_gb` is missing if the daemon is on another machine.
+
+    Raises:
+        WorkspaceError: no daemon, or Docker failed.
+    """
+    with docker_errors("none"):
+        info = client().info()
+    found = {"memory_gb": info["MemTotal"] / GB, "cpus": float(info["NCPU"])}
+    with suppress(OSError):
+        found["disk_gb"] = shutil.disk_usage(info["DockerRootDir"]).free / GB
+    return found

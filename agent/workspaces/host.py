@@ -20,7 +20,7 @@ import psutil
 
 from agent.errors import WorkspaceError
 from agent.workspaces import apart, ownership
-from agent.workspaces.lifetime import uninterrupted
+from agent.workspaces.ownership import uninterrupted
 from agent.workspaces.protocol import Environment
 from agent.workspaces.repository import PAGERS_OFF, ShellWorkspace
 from agent.workspaces.shell import Output, Shell, server_command

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from agent.errors import WorkspaceError
-from agent.workspaces.lifetime import uninterrupted
+from agent.workspaces.ownership import uninterrupted
 from agent.workspaces.shell import Pressure
 
 GB = 2**30

@@ -1,11 +1,13 @@
 """Ownership of a container or folder: its user and machine, and its process there."""
 
+import asyncio
 import functools
 import hashlib
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
@@ -85,3 +87,26 @@ def _start_ticks(pid: int) -> int:
         since_boot_s: float = psutil.Process(pid).create_time() - booted
         if psutil.boot_time() == booted:
             return round(since_boot_s * os.sysconf("SC_CLK_TCK"))
+
+
+T = TypeVar("T")
+
+
+async def uninterrupted(work: Coroutine[object, object, T]) -> T:
+    """Await `work` to its end, even if cancelled meanwhile, and only then raise the cancellation.
+
+    A container whose creation is abandoned half-way would have no owner.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+        except Exception:  # noqa: S110 - result() below raises it
+            pass
+    result = task.result()
+    if cancelled:
+        raise asyncio.CancelledError
+    return result

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from agent.errors import Destroyed, WorkspaceError
 from agent.workspaces.files import MAX_FILE_BYTES, PIECE_BYTES, ShellFiles
-from agent.workspaces.probe import expect_fit
 from agent.workspaces.protocol import Change, Checkpoint
 from agent.workspaces.shell import DEFAULT_OUTPUT_BYTES, FinishedCommand, Shell
 from agent.workspaces.survey import (
     INLINE_DELTA_BYTES,
     Survey,
     blob_id,
+    expect_fit,
     parse_changes,
     parse_files,
     parse_paths,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agent.arms import ARMS
 from agent.errors import InfrastructureError, Interrupted, one_line
-from agent.models import litellm_loading
+from agent.models import http
 from agent.session.steps import Step
 from flows.cli import console
 from flows.display import steps
@@ -214,7 +214,7 @@ def run_flow(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = F
         waits: list[Coroutine[Any, Any, object]] = [wait_until_ready()]
         if needs_litellm:
             # LiteLLM takes seconds to import; do it while the server starts.
-            waits.append(litellm_loading.loaded())
+            waits.append(http.loaded())
         await asyncio.gather(*waits)
         settle()
         with tags("durabench"):

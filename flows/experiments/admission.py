@@ -12,7 +12,7 @@ from agent import models
 from agent.arms import ARMS
 from agent.arms.command.recipe import Recipe
 from agent.errors import AgentError, InfrastructureError, NoProgram
-from agent.models import edit_blocks
+from agent.models import patches
 from agent.models.chat import bash_call, tokens
 from agent.models.protocol import Model, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session.session import Session
@@ -69,8 +69,8 @@ class _Guide:
         message = {"role": "assistant", "content": "The repository is repaired."}
         if request.tools and turn < len(self._commands):
             message = bash_call(self._commands[turn], call_id=f"call_{turn}", content="I work.")
-        elif not request.tools and edit_blocks.are_wanted(request.messages):
-            message["content"] = edit_blocks.reply(self._patch, request.messages)
+        elif not request.tools and patches.are_wanted(request.messages):
+            message["content"] = patches.reply(self._patch, request.messages)
         elif request.tools and _END in self.seen[-1]:
             message = bash_call(f"echo {_END}", call_id=f"call_{turn}", content="Done.")
         usage = Usage(tokens(request.messages), 0, 0, tokens([message]), 0, _USD_PER_CALL)

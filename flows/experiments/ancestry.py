@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from agent.arms.durable.profile import RoleModel
+from agent.arms.durable.options import RoleModel
 from agent.errors import InfrastructureError
 from agent.journal import Journal, RecordedStep
 from agent.journal.holding import held

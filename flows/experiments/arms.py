@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from agent.arms import ARMS, python
-from agent.arms.command.options import CommandOptions
+from agent.arms.command.recipe import CommandOptions
 from agent.arms.durable.options import DurableOptions
 from agent.arms.options import (
     ArmOptions,

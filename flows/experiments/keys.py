@@ -10,8 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from agent.arms import ARMS
-from agent.arms.durable.options import DurableOptions
-from agent.arms.durable.profile import FullProfile, LeanProfile, RoleModel
+from agent.arms.durable.options import DurableOptions, FullProfile, LeanProfile, RoleModel
 from agent.arms.options import ArmOptions, MiniOptions, MiniRetryOptions
 from agent.models.spec import LiteLLMSpec, RecordedSpec, ScriptedSpec, SimulatedSpec
 from agent.session.reuse import Origins, fingerprint

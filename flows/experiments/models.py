@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from agent.models.ceilings import Ceilings, listed_name
-from agent.models.litellm_loading import load
+from agent.models.http import load
 from agent.models.protocol import ModelRequest
 from agent.models.spec import LiteLLMSpec
 from flows.display.errors import UsageError

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent.journal import Journal
-from agent.models import durabench_trajectory
-from agent.models.durabench_trajectory import ScopedEnd, ScopedReply
+from agent.models import recorded
 from agent.models.protocol import ModelReply
+from agent.models.recorded import ScopedEnd, ScopedReply
 from agent.session.steps import CutOff, from_record
 from eval.predictions import write_jsonl
 from eval.types import Prediction
@@ -88,7 +88,7 @@ def trajectories(
             continue
         replies, ends = _recording(journal, attempt.attempt_id)
         path = folder / attempt.arm / f"{attempt.instance_id}.traj.json"
-        recording = durabench_trajectory.to_json(
+        recording = recorded.to_json(
             replies,
             ends,
             instance_id=attempt.instance_id,

@@ -1,5 +1,5 @@
 """Load LiteLLM on import, for processes whose forks need it."""
 
-from agent.models import litellm_loading
+from agent.models import http
 
-litellm_loading.load()
+http.load()

@@ -26,7 +26,7 @@ from agent.conversation.person import Person
 from agent.journal import Attempt, InboxMessage, Journal
 from agent.journal.blobs import Blobs
 from agent.journal.holding import held
-from agent.models import Message, Model, ModelReply, ModelRequest, litellm_loading
+from agent.models import Message, Model, ModelReply, ModelRequest, http
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from flows.display.terminal import columns
@@ -226,7 +226,7 @@ def _process(given: Given, environment: dict[str, str]) -> "Iterator[subprocess.
 
 async def _serve(given: Given, out: TextIO) -> None:
     """Make an update for each line, and print its milliseconds."""
-    litellm_loading.load()
+    http.load()
     from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
 
     model = models.build(models.parse(given.model), TASK, 0)

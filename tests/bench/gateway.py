@@ -22,8 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent import gateway, models
-from agent.gateway import serving
-from agent.gateway.app import app
+from agent.gateway.app import SOCKET, app, make_token, serve, socket_folder
 from agent.gateway.switch import Switch
 from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
@@ -177,12 +176,12 @@ async def _served(
                 may_go_on=lambda: None,
             )
         )
-        calls, key = Calls(session.scope("agent")), serving.token()
+        calls, key = Calls(session.scope("agent")), make_token()
         await calls.begin()
         switch = Switch(calls, {})
         stack.push_async_callback(switch.cancel)
-        folder = stack.enter_context(serving.socket_folder())
-        await stack.enter_async_context(serving.served(app(switch, "bench", key), folder))
+        folder = stack.enter_context(socket_folder())
+        await stack.enter_async_context(serve(app(switch, "bench", key), folder))
         port = stack.enter_context(_relay(folder))
         yield Gateway(calls, port, key)
 
@@ -190,7 +189,7 @@ async def _served(
 @contextmanager
 def _relay(folder: Path) -> Iterator[int]:
     port = free_port()
-    relay = subprocess.Popen(["perl", str(RELAY), str(folder / serving.SOCKET), str(port)])
+    relay = subprocess.Popen(["perl", str(RELAY), str(folder / SOCKET), str(port)])
     try:
         yield port
     finally:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from agent.checks import running
-from agent.tools import TestRun, ToolSettings, probing, testing
+from agent.tools import TestRun, ToolSettings, testing
 from agent.workspaces import Workspace
 
 _really = testing.run_paths
@@ -51,7 +51,7 @@ def _draws(root: Path, paths: Sequence[str]) -> Iterator[bool]:
 
 def main() -> None:
     """Replace the function wherever it is imported, and run `durabench`."""
-    for module in (testing, running, probing):
+    for module in (testing, running, testing):
         module.run_paths = run_paths  # type: ignore[attr-defined]
     from flows.cli.app import app
 

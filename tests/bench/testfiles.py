@@ -18,7 +18,7 @@ from typing import Any
 
 import duckdb
 
-from agent.checks.covering import MOST_COVERING
+from agent.checks.running import MOST_COVERING
 from agent.index import SymbolIndex, changed_names, covering
 from agent.models.patches import parse
 from tests.bench.timing import Bound

@@ -15,7 +15,7 @@ import pytest
 
 from agent.journal import Attempt, Journal, Limit
 from agent.models.ceilings import Ceilings
-from agent.models.litellm_loading import load
+from agent.models.http import load
 from agent.models.protocol import Usage
 from agent.models.spec import LiteLLMSpec
 from tests.servers import openai_server as api

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ContextWindowExceeded, ModelError
+from agent.models.dialects import answering
+from agent.models.http import load
 from agent.models.litellm_api import LiteLLMModel
-from agent.models.litellm_loading import load
 from agent.models.protocol import Foreign, ModelRequest
 from agent.models.spec import LiteLLMSpec
-from agent.models.translated import answering
 from tests.servers.providers import Listener, Sent, answer_in, dialect_at
 
 pytestmark = pytest.mark.full

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from agent.models.patches import parse
 from agent.models.protocol import ModelRequest
-from agent.models.simulated.drawing import undoing_command
+from agent.models.simulated.reference import undoing_command
 from eval.types import Instance
 from tests.agent.arms.durable.conftest import RoleModel, Said, Script, answer, plan, report, review
 

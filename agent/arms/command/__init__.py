@@ -1,10 +1,8 @@
 """Any program that speaks to a model API, as an arm.
 
 arm       runs the program in a workspace, with a gateway as its model
-options   what an experiment may set
 recipe    how a program is installed and run: YAML, shipped in agent/recipes or by path
-launch    the script that runs it
-installed the volume that holds its files
+installed the volume that holds its files, and the script that runs it
 """
 
 SCOPE = "agent"

@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.arms.command import SCOPE, installed, launch
-from agent.arms.command.options import CommandOptions
-from agent.arms.command.recipe import Recipe
-from agent.conversation.ends import ended
+from agent.arms.command import SCOPE, installed
+from agent.arms.command.recipe import CommandOptions, Recipe
+from agent.conversation.exchanges import ended
 from agent.errors import (
     AgentError,
     Destroyed,
@@ -19,8 +18,7 @@ from agent.errors import (
     Undone,
     WorkspaceError,
 )
-from agent.gateway import serving
-from agent.gateway.app import app
+from agent.gateway.app import app, make_token, serve, socket_folder
 from agent.gateway.switch import Switch
 from agent.session.calls import Calls
 from agent.session.session import Session
@@ -68,7 +66,7 @@ async def solve(task: Task, session: Session, options: CommandOptions) -> Outcom
     recipe = options.program
     own, asked = recipe.own_files, {"recipe": recipe.name}
     # The folder outlives the program: a step that opens another workspace has the same mounts.
-    with serving.socket_folder() as folder:
+    with socket_folder() as folder:
         agent_folder = await _mounted(session, recipe, folder)
         run = _Run(task, session, options, folder, agent_folder)
         ran: ProgramRun | Undone
@@ -93,12 +91,12 @@ async def _mounted(session: Session, recipe: Recipe, folder: Path) -> str:
     own = recipe.install.folder if recipe.install else None
     if session.environment == "host":
         return str(own or "")
-    mounts = [Mount(str(folder), launch.SOCKET_FOLDER)]
+    mounts = [Mount(str(folder), installed.SOCKET_FOLDER)]
     if recipe.install is not None:
         volume = await installed.volume(recipe.install)
-        mounts.append(Mount(volume, launch.AGENT_FOLDER))
+        mounts.append(Mount(volume, installed.AGENT_FOLDER))
     session.mount(mounts)
-    return launch.AGENT_FOLDER
+    return installed.AGENT_FOLDER
 
 
 @dataclass(frozen=True)
@@ -130,14 +128,12 @@ class _Run:
     async def _ran(self, workspace: Workspace, calls: Calls, version: str) -> ProgramRun:
         recipe = self.options.program
         switch = Switch(calls, recipe.models)
-        key, model = serving.token(), self.session.model().info.name
+        key, model = make_token(), self.session.model().info.name
         socket_folder = self.folder if workspace.environment == "docker" else None
         async with AsyncExitStack() as stack:
             stack.push_async_callback(switch.cancel)
-            address = await stack.enter_async_context(
-                serving.served(app(switch, model, key), socket_folder)
-            )
-            script = launch.script(
+            address = await stack.enter_async_context(serve(app(switch, model, key), socket_folder))
+            script = installed.script(
                 recipe, self.task.statement, model, address, key, self.agent_folder
             )
             result = await _until_failure(workspace, script, self.options.run_limit_s, switch)
@@ -193,7 +189,7 @@ async def _version(workspace: Workspace, recipe: Recipe, agent_folder: str) -> s
     """
     if not recipe.probe:
         return recipe.version
-    stated = await workspace.run(launch.probe(recipe, agent_folder), timeout_s=_PROBE_TIMEOUT_S)
+    stated = await workspace.run(installed.probe(recipe, agent_folder), timeout_s=_PROBE_TIMEOUT_S)
     if stated.exit_code:
         raise NoProgram(
             f"recipe {recipe.name}: the program is not in this workspace, `{recipe.probe}` ended "
@@ -212,7 +208,7 @@ def _check(ran: ProgramRun, recipe: Recipe) -> None:
     if ran.requested_models or ran.invalid_requests:
         return
     words = shorten_middle(ran.last_words, 500)
-    if ran.exit_code == launch.NO_RELAY:
+    if ran.exit_code == installed.NO_RELAY:
         raise NoProgram(f"recipe {recipe.name}: the program cannot reach its model: {words}")
     if ran.exit_code in _NOT_FOUND:
         raise NoProgram(f"recipe {recipe.name}: the program is not in this workspace: {words}")

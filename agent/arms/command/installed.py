@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import hashlib
+import shlex
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -10,11 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agent.arms.command.launch import AGENT_FOLDER
-from agent.arms.command.recipe import Install
-from agent.errors import WorkspaceError
+from agent.arms.command.recipe import Install, Recipe
+from agent.errors import NoProgram, WorkspaceError
+from agent.gateway import app
+from agent.gateway.app import Address
 from agent.workspaces import docker_daemon
-from agent.workspaces.lifetime import uninterrupted
+from agent.workspaces.ownership import uninterrupted
 
 _LABELS = {"durabench": "agent"}
 _COMPLETE = "-complete"
@@ -131,3 +133,85 @@ def _lock(name: str) -> Iterator[None]:
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+SOCKET_FOLDER = "/run/durabench"
+"""Folder of the socket in a container."""
+
+AGENT_FOLDER = "/opt/agent"
+"""Folder of the installed program in a container."""
+
+NO_RELAY = 253
+"""Exit code of the script if the relay does not start."""
+
+_PORT = 8901
+_LONGEST_VARIABLE = 128 * 1024
+"""Bytes of one variable or argument, name and end included, that Linux passes to a program."""
+_RELAY = (Path(app.__file__).with_name("relay.pl")).read_text(encoding="utf-8")
+
+_WRITE_TASK = """\
+export DURABENCH_TASK_FILE="${{TMPDIR:-/tmp}}/durabench-task.md"
+printf %s {task} >"$DURABENCH_TASK_FILE" || exit
+"""
+
+_START_RELAY = """\
+command -v perl >/dev/null || {{ echo 'there is no perl, which the relay needs'; exit {missing}; }}
+perl -e {relay} {socket} {port} &
+for _ in {{1..200}}; do (: </dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; sleep 0.02; done
+(: </dev/tcp/127.0.0.1/{port}) 2>/dev/null || {{ echo 'the relay did not start'; exit {missing}; }}
+"""
+
+
+def script(
+    recipe: Recipe, task: str, model: str, address: Address, key: str, agent_folder: str
+) -> str:
+    """Return the script that solves a task.
+
+    Raises:
+        NoProgram: the task is longer than a variable can be, and the recipe reads no file.
+    """
+    port = _PORT if address.socket else address.port
+    given = {
+        **_as_variable(recipe, task),
+        "DURABENCH_URL": f"http://127.0.0.1:{port}",
+        "DURABENCH_KEY": key,
+        # Clients choose their features by the name that the vendor uses.
+        "DURABENCH_MODEL": model.rpartition("/")[2],
+        "DURABENCH_AGENT": agent_folder,
+    }
+    relay = ""
+    if address.socket:
+        path = f"{SOCKET_FOLDER}/{address.socket.name}"
+        relay = _START_RELAY.format(
+            missing=NO_RELAY, relay=shlex.quote(_RELAY), socket=path, port=_PORT
+        )
+    written = _WRITE_TASK.format(task=shlex.quote(task))
+    return "\n".join([_exports(given), written, relay, environment(recipe), recipe.run])
+
+
+def _as_variable(recipe: Recipe, task: str) -> dict[str, str]:
+    """Return the variable with the task, or none for a recipe that reads it from the file."""
+    bytes_of_task = len(task.encode("utf-8", "replace"))
+    if len("DURABENCH_TASK=") + bytes_of_task < _LONGEST_VARIABLE:
+        return {"DURABENCH_TASK": task}
+    if any("DURABENCH_TASK_FILE" in text for text in (recipe.run, *recipe.environment.values())):
+        return {}
+    raise NoProgram(
+        f"recipe {recipe.name}: the issue has {bytes_of_task} bytes, more than a variable can "
+        "hold; let the program read the file `$DURABENCH_TASK_FILE` instead of `$DURABENCH_TASK`"
+    )
+
+
+def probe(recipe: Recipe, agent_folder: str) -> str:
+    """Return the script that prints the release of the program."""
+    given = {"DURABENCH_AGENT": agent_folder, "DURABENCH_URL": "", "DURABENCH_KEY": ""}
+    return "\n".join([_exports(given), environment(recipe), recipe.probe or ":"])
+
+
+def environment(recipe: Recipe) -> str:
+    """Return the exports of a recipe's variables. The shell expands their values."""
+    return "\n".join(f'export {name}="{value}"' for name, value in recipe.environment.items())
+
+
+def _exports(given: dict[str, str]) -> str:
+    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in given.items())

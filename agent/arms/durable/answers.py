@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from agent.conversation.answers import Answer
+from agent.conversation.exchanges import Answer
 
 Kind = Literal["bugfix", "feature", "refactor", "frontend", "test", "docs", "unknown"]
 Confidence = Literal["high", "medium", "low"]

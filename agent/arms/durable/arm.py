@@ -1,31 +1,32 @@
-"""The durable arm: the repository and its test runner, then the flow of the preset."""
+"""The durable arm: contract, repository and test runner, then the flow of the preset.
+
+A person may decide about the plan before the work, or about the change after it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 from agent.arms.durable import full, lean
-from agent.arms.durable.approving import (
-    approved_change,
-    approved_contract,
-    approved_patch,
-    approved_plan,
-    as_decided,
-)
-from agent.arms.durable.contract import write_contract
-from agent.arms.durable.indexing import look_around
+from agent.arms.durable.answers import Contract, Scouting
 from agent.arms.durable.lean import LeanState
-from agent.arms.durable.options import DurableOptions
-from agent.arms.durable.outcome import full_outcome, lean_outcome
-from agent.arms.durable.profile import FullProfile, LeanProfile
-from agent.arms.durable.state import State
+from agent.arms.durable.options import RECORDED_MAP, DurableOptions, FullProfile, LeanProfile
+from agent.arms.durable.outcome import WorkflowStatus, full_outcome, lean_outcome
+from agent.arms.durable.review import scout
+from agent.arms.durable.state import Repository, State
 from agent.arms.durable.verification import probed
-from agent.conversation.ends import ended
-from agent.conversation.exchanges import ConversationLimits
-from agent.conversation.limits import LimitReached, Meter
-from agent.conversation.person import Dismissed
+from agent.conversation.conversation import converse, prompt_beside
+from agent.conversation.exchanges import ConversationLimits, LimitReached, Meter, ended
+from agent.conversation.person import Decision, Dismissed, said_by, until_decided
 from agent.errors import OutOfTime
+from agent.index import Indexed, find_tests, query
 from agent.journal import InboxMessage
 from agent.runners import runner_of
 from agent.session.session import Session
 from agent.tools import ToolSettings
 from agent.types import Outcome, Task
+from agent.workspaces.protocol import Workspace
 
 
 async def solve(task: Task, session: Session, options: DurableOptions) -> Outcome:
@@ -99,3 +100,141 @@ def _tools(task: Task, profile: LeanProfile | FullProfile) -> ToolSettings:
         command_timeout_s=profile.command_timeout_s,
         test_timeout_s=profile.test_timeout_s,
     )
+
+
+async def approved_plan(state: LeanState, session: Session) -> tuple[Scouting | None, Decision]:
+    """Let a person decide about the plan of a scout. Return it with the decision."""
+
+    async def make(earlier: Scouting | None, scope: Session) -> Scouting | None:
+        return await scout(state, state.judged, scope, earlier)
+
+    first = await make(None, session.scope("made-0"))
+    return await until_decided(first, make, _shown_plan, state.heard, session)
+
+
+async def approved_change(state: LeanState, session: Session) -> Decision:
+    """Let a person decide about the best change. Return the decision."""
+
+    async def make(_: str, scope: Session) -> str:
+        await lean.revise(state, scope)
+        if isinstance(state.ended, Dismissed):
+            raise state.ended
+        return _shown_change(state)
+
+    _, decided = await until_decided(_shown_change(state), make, str, state.heard, session)
+    return decided
+
+
+async def approved_patch(
+    state: State, status: WorkflowStatus, session: Session
+) -> tuple[WorkflowStatus, Decision]:
+    """Let a person decide about the patch of the full preset.
+
+    Return how the work ended in the end, with the decision.
+    """
+
+    async def make(_: object, scope: Session) -> WorkflowStatus:
+        again = await full.revise(state, scope)
+        if isinstance(state.ended, Dismissed):
+            raise state.ended
+        return again
+
+    def shown(_: object) -> str:
+        return state.patch or "No file was changed."
+
+    return await until_decided(status, make, shown, state.heard, session)
+
+
+def _shown_plan(plan: Scouting | None) -> str:
+    """Return a plan as text for a person."""
+    if plan is None:
+        return "No plan was found. If you approve, the work begins without one."
+    steps = [
+        f"{number}. {step.title}: {step.instructions}" for number, step in enumerate(plan.steps, 1)
+    ]
+    criteria = _list(plan.contract.acceptance_criteria)
+    return "\n".join([plan.cause, "", plan.approach, "", *steps, "", "It is done when:", *criteria])
+
+
+async def approved_contract(
+    contract: Contract,
+    task: Task,
+    limits: ConversationLimits,
+    heard: list[InboxMessage],
+    session: Session,
+) -> tuple[Contract, Decision]:
+    """Let a person decide about the contract, the plan of the full preset. Return the last one."""
+
+    async def make(earlier: Contract, scope: Session) -> Contract:
+        return await write_contract(task, limits, scope, earlier, said_by(heard))
+
+    return await until_decided(contract, make, _shown_contract, heard, session)
+
+
+def _shown_contract(contract: Contract) -> str:
+    """Return a contract as text for a person."""
+    parts = {
+        "It is done when": contract.acceptance_criteria,
+        "Unchanged": contract.non_goals,
+        "Open questions": contract.open_questions,
+    }
+    lines = [line for title, each in parts.items() if each for line in (f"{title}:", *_list(each))]
+    return "\n".join([contract.goal, *lines])
+
+
+def _list(items: list[str]) -> list[str]:
+    return [f"- {each}" for each in items]
+
+
+def _shown_change(state: LeanState) -> str:
+    """Return the best change as text for a person, with the checks that reject it."""
+    chosen = state.chosen
+    if chosen is None or not chosen.change.patch:
+        return "No file was changed."
+    closed = [line for finding in chosen.findings for line in finding.lines]
+    failed = ["These checks reject it:", *_list(closed), ""] if closed else []
+    return "\n".join([chosen.summary, "", *failed, chosen.change.patch])
+
+
+def as_decided(outcome: Outcome, decided: Decision) -> Outcome:
+    """Return the outcome with the patch that a person approved, or without one."""
+    if decided.kind != "reject":
+        return replace(outcome, status="submitted") if outcome.patch else outcome
+    report = None if outcome.report is None else {**outcome.report, "prediction_emitted": False}
+    return replace(outcome, status="gave_up", patch="", detail=decided.why, report=report)
+
+
+async def write_contract(
+    task: Task,
+    limits: ConversationLimits,
+    session: Session,
+    not_approved: Contract | None = None,
+    said: Mapping[str, Any] = MappingProxyType({}),
+) -> Contract:
+    """Return the contract of the task.
+
+    Without a valid answer, the contract contains only the task's text. `not_approved` is the last
+    one, if a person wants another one, and `said` what they say.
+    """
+    earlier = {"not_approved": not_approved.model_dump()} if not_approved else {}
+    facts, prompt = {"task": task.statement, **earlier, **said}, prompt_beside(__file__, "contract")
+    exchange = await converse(session, "contract", prompt, facts, Contract, limits)
+    return exchange.answer or Contract(
+        kind="unknown",
+        goal=task.statement.strip().partition("\n")[0],
+        acceptance_criteria=[],
+        open_questions=["no contract could be had; only the text of the task says what to do"],
+    )
+
+
+async def look_around(profile: LeanProfile | FullProfile, session: Session) -> Repository:
+    """Return the base commit's test files."""
+
+    async def look(workspace: Workspace) -> Repository:
+        return await query(workspace, answer)
+
+    def answer(indexed: Indexed) -> Repository:
+        return Repository(find_tests(indexed.symbols, indexed.texts))
+
+    request = {"map_tokens": RECORDED_MAP[profile.preset]}  # what recorded steps are found by
+    return await session.act("look around", request, look, Repository, depends_on={})

@@ -9,29 +9,31 @@ import contextlib
 from collections.abc import Awaitable
 from dataclasses import replace
 
-from agent.arms.durable.adjudication import adjudicate, applied
-from agent.arms.durable.answers import Review
-from agent.arms.durable.candidates import best_of
+from agent.arms.durable.answers import PlanTurn, Review
 from agent.arms.durable.context import gather, read_again
-from agent.arms.durable.final import verify_whole
 from agent.arms.durable.gates import Judgement, found
+from agent.arms.durable.implementation import best_of
 from agent.arms.durable.outcome import WorkflowStatus, cut_off
-from agent.arms.durable.planning import adopt, is_done, plan
 from agent.arms.durable.reproduction import REPRODUCIBLE, reproduce
-from agent.arms.durable.review import review_step
+from agent.arms.durable.review import adjudicate, applied, review_step, review_whole
+from agent.arms.durable.roles import conversation, protecting
 from agent.arms.durable.state import (
+    SHOWN_DIFF,
     Candidate,
+    FinalResult,
     Reproduction,
     State,
     StepResult,
     Verification,
 )
-from agent.arms.durable.submission import SubmittedChange, change_of
-from agent.arms.durable.verification import reports_tests
-from agent.checks import debugging
-from agent.conversation.limits import LimitReached
+from agent.arms.durable.verification import SubmittedChange, change_of, reports_tests, verify
+from agent.checks import apply_patch, debugging
+from agent.conversation.conversation import prompt_beside
+from agent.conversation.exchanges import LimitReached
+from agent.conversation.person import Person
 from agent.errors import OutOfTime
 from agent.session.session import BASE, Session
+from agent.tools.rendering import head_and_tail
 
 
 async def work(state: State, session: Session) -> WorkflowStatus:
@@ -201,3 +203,71 @@ async def _reproduction(state: State, session: Session) -> Reproduction:
 
 def _must_be_reproduced(state: State) -> bool:
     return state.profile.reproduction == "required" and state.contract.kind in REPRODUCIBLE
+
+
+async def verify_whole(state: State, session: Session) -> FinalResult:
+    """Run all relevant tests with only the patch applied. Return the result and its review."""
+    patch = (await change_of(session, state.written)).patch
+    try:
+        async with session.branch("fresh", BASE, limit_s=state.profile.phase_limit_s) as fresh:
+            found = await _verified(state, patch, fresh)
+    except OutOfTime as error:
+        # Raises again if the time of the whole attempt is over.
+        await session.scope("late").take(session.tree)
+        found = Verification((), (str(error),))
+    review = await review_whole(state, patch, found, session.scope("review"))
+    return FinalResult(patch, found, review)
+
+
+async def _verified(state: State, patch: str, fresh: Session) -> Verification:
+    """Apply the patch to a fresh copy and run the tests. An empty patch fails."""
+    if not patch:
+        return Verification((), ("nothing was changed",))
+    new_tests = protecting(state.reproduction.anchor).allowed
+    problem = await apply_patch(fresh, patch, new_tests)
+    if problem:
+        return Verification((), (f"the patch does not apply to the base commit: {problem}",))
+    return await verify(state, fresh, named=state.tests_of_steps, anchor_decides=True)
+
+
+_PLANNER_ROUNDS = 8
+_MOST_FACTS, _FACT_CHARS = 40, 500
+
+
+async def plan(state: State, session: Session) -> PlanTurn | None:
+    """Run one turn of the planner. Return None if it gave no valid answer."""
+    facts = {
+        **state.as_facts(
+            "task",
+            "contract",
+            "brief",
+            "anchor",
+            "regression_tests",
+            "backlog",
+            "facts",
+            "context",
+            "completed_steps",
+            "last_step",
+            "earlier_errors",
+        ),
+        "diff": head_and_tail(await session.diff(), SHOWN_DIFF),
+    }
+    prompt = prompt_beside(__file__, "planning")
+    if debugging.is_stuck(state.errors):
+        prompt += f"\n{debugging.ROOT_CAUSE}"
+    limits = state.limits(_PLANNER_ROUNDS, state.profile.plan_tool_uses)
+    person = Person(session, heard=state.heard)
+    talk = conversation("planner", state, session, prompt, facts, PlanTurn, limits, person=person)
+    return (await talk.until_answer()).answer
+
+
+def adopt(state: State, turn: PlanTurn) -> None:
+    """Add a turn's facts to the state, and adopt its backlog."""
+    new = [" ".join(fact.split())[:_FACT_CHARS] for fact in turn.facts]
+    state.facts = [fact for fact in dict.fromkeys([*state.facts, *new]) if fact][-_MOST_FACTS:]
+    state.backlog = list(turn.backlog)
+
+
+def is_done(state: State, turn: PlanTurn) -> bool:
+    """Return True if nothing remains. The planner's word counts only if the facts agree."""
+    return turn.done and not turn.backlog and not state.needs_replanning and not turn.next_step

@@ -8,8 +8,8 @@ from agent.arms.durable.answers import Confidence, Work
 from agent.arms.durable.reproduction import checked_on_base
 from agent.arms.durable.roles import protecting
 from agent.arms.durable.state import Evidence, Runs
-from agent.arms.durable.submission import SubmittedChange
 from agent.arms.durable.verification import (
+    SubmittedChange,
     passes,
     reports_tests,
     without,

@@ -1,19 +1,23 @@
-"""Phase 5: one step of the plan, made by one candidate in a bounded tool loop."""
+"""One step of the plan: as many candidates as confidence requires, of which the best stays."""
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 from agent.arms.durable.answers import NextStep, StepReport
 from agent.arms.durable.context import gathering
+from agent.arms.durable.review import review_step
 from agent.arms.durable.roles import conversation, network
-from agent.arms.durable.state import Candidate, CandidateStatus, State
-from agent.checks import debugging
+from agent.arms.durable.state import SHOWN_DIFF, Candidate, CandidateStatus, State, StepResult
+from agent.arms.durable.verification import verify
+from agent.checks import debugging, find_covering
 from agent.conversation.conversation import prompt_beside
 from agent.conversation.exchanges import Exchange, ToolUse, changed_files, written_files
 from agent.errors import OutOfTime
 from agent.ptc.tool import program_uses
 from agent.session.session import Session
 from agent.tools.rendering import head_and_tail
-
-SHOWN_DIFF = 40_000
-"""Maximum length of a diff in a prompt, in characters."""
 
 
 async def implement(state: State, step: NextStep, number: int, session: Session) -> Candidate:
@@ -51,7 +55,7 @@ async def _talk(
         "candidate": number,
         "diff": head_and_tail(await session.diff(), SHOWN_DIFF),
     }
-    prompt = prompt_beside(__file__)
+    prompt = prompt_beside(__file__, "implementation")
     if debugging.is_stuck(state.errors):
         prompt += f"\n{debugging.ROOT_CAUSE}"
     limits = state.limits(state.profile.step_rounds)
@@ -105,3 +109,111 @@ def _status(exchange: Exchange[StepReport], *, has_evidence: bool) -> tuple[Cand
     if exchange.answer.status == "done" and not has_evidence:
         return "replan", "success was claimed without an edit or a test result"
     return exchange.answer.status, ""
+
+
+T = TypeVar("T")
+
+_STATUS_RANK = {"done": 0, "replan": 1, "blocked": 2}
+_CONFIDENCE_RANK = {"high": 0, "medium": 1, "low": 2}
+
+
+async def best_of(state: State, step: NextStep, session: Session) -> StepResult:
+    """Make the step once or several times from the same work tree, and apply the best candidate.
+
+    The chosen candidate's changes are kept, even if it asked for replanning. They are discarded if
+    tests found them broken, because no later step can build on them.
+    """
+    start = session.tree
+
+    async def attempt(number: int) -> Candidate:
+        async with session.branch(
+            f"candidate-{number}", start, limit_s=state.profile.phase_limit_s
+        ) as branch:
+            return await _tried(state, step, number, branch)
+
+    made = [await attempt(0)]
+    wanted = _wanted(state, made[0])
+    while len(made) < wanted and not _has_replaced(made):
+        wave = range(len(made), min(wanted, len(made) + state.profile.parallel))
+        made += await together(attempt(number) for number in wave)
+    chosen = min(made, key=rank)
+    if not chosen.broken:
+        await session.take(chosen.tree)
+    return StepResult(step, tuple(made), chosen)
+
+
+async def _tried(state: State, step: NextStep, number: int, branch: Session) -> Candidate:
+    """Make one candidate, and test and review it if it is done.
+
+    If time runs out during tests or review, the candidate counts as blocked.
+    """
+    made = await implement(state, step, number, branch)
+    if made.status != "done":
+        return made
+    try:
+        return await _reviewed(state, step, made, branch)
+    except OutOfTime as error:
+        return replace(made, status="blocked", summary=str(error))
+
+
+async def _reviewed(state: State, step: NextStep, made: Candidate, branch: Session) -> Candidate:
+    """Test and review a candidate. Files that the tests leave behind are not part of it."""
+    covering = await find_covering(
+        made.edited, made.diff, branch.scope("covering"), among=state.repository.test_files
+    )
+    found = await verify(
+        state,
+        branch.scope("verification"),
+        named=[*step.tests, *covering],
+        anchor_decides=not state.backlog,
+    )
+    made = replace(made, verification=found)
+    made = replace(made, review=await review_step(state, step, made, branch.scope("review")))
+    if not (made.accepted and state.profile.snapshots):
+        return made
+    await branch.take(made.tree)
+    await branch.snapshot()
+    return replace(made, tree=branch.tree)
+
+
+def _wanted(state: State, first: Candidate) -> int:
+    """Return how many candidates to make, given the result of the first."""
+    if first.status == "replan":
+        return 1
+    if not first.accepted:
+        return state.profile.candidates["low"]
+    return state.profile.candidates[first.confidence]
+
+
+def _has_replaced(made: Sequence[Candidate]) -> bool:
+    """Return True if the first candidate was not accepted and an alternative was."""
+    return not made[0].accepted and any(each.accepted for each in made)
+
+
+def rank(candidate: Candidate) -> tuple[int, int, int, int, int]:
+    """Return the sort key; the lowest candidate is the best.
+
+    The order is status, review, passing tests, confidence, smaller diff.
+    """
+    passed = candidate.verification.passed if candidate.verification else 0
+    return (
+        _STATUS_RANK[candidate.status],
+        0 if candidate.accepted else 1,
+        -passed,
+        _CONFIDENCE_RANK[candidate.confidence],
+        len(candidate.diff),
+    )
+
+
+async def together(work: Iterable[Awaitable[T]]) -> list[T]:
+    """Run all work concurrently and return the results in order.
+
+    An error is raised only when the others have ended by themselves, so that no paid work is cut
+    off.
+    """
+    results: list[T] = []
+    for result in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
+        results.append(result)
+    return results

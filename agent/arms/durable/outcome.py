@@ -8,8 +8,7 @@ from typing import Any, Literal
 from agent.arms.durable.gates import Judgement
 from agent.arms.durable.lean import LeanState
 from agent.arms.durable.state import Candidate, Evidence, FinalResult, State, StepResult
-from agent.conversation.ends import ended
-from agent.conversation.limits import LimitReached
+from agent.conversation.exchanges import LimitReached, ended
 from agent.conversation.person import Dismissed
 from agent.errors import OutOfTime
 from agent.models.protocol import ModelReply, Usage

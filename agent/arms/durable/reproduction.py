@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from agent.arms.durable.answers import AnchorClaim, Brief
 from agent.arms.durable.roles import conversation, protecting
 from agent.arms.durable.state import Anchor, Evidence, Reproduction, State
-from agent.arms.durable.submission import add_test
+from agent.arms.durable.verification import add_test
 from agent.checks import baseline, no_result, run_protected
 from agent.conversation.conversation import prompt_beside
 from agent.errors import Undone

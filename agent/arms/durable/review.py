@@ -1,12 +1,21 @@
-"""Phase 7: reviews of a step and of the whole change, based on test results."""
+"""Reviews of a step and of the whole change, rulings on a closed gate, and other approaches."""
 
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
-from agent.arms.durable.answers import NextStep, Review
-from agent.arms.durable.gates import Judgement
-from agent.arms.durable.implementation import SHOWN_DIFF
-from agent.arms.durable.profile import Role
-from agent.arms.durable.state import Candidate, Evidence, State, Verification
+from agent.arms.durable.answers import NextStep, Review, Ruling, Scouting
+from agent.arms.durable.gates import Judgement, found
+from agent.arms.durable.options import Role
+from agent.arms.durable.roles import conversation
+from agent.arms.durable.state import (
+    SHOWN_DIFF,
+    SHOWN_TEST_FILES,
+    Candidate,
+    Evidence,
+    State,
+    Verification,
+)
 from agent.conversation.conversation import converse, prompt_beside
 from agent.session.session import Session
 from agent.tools import TestRun
@@ -82,4 +91,74 @@ def _shown(run: TestRun) -> dict[str, Any]:
         "failed": run.failed,
         "errors": run.errors,
         "output": render_tests(run, _SHOWN_OUTPUT),
+    }
+
+
+async def adjudicate(state: Evidence, judged: Judgement, session: Session) -> Ruling | None:
+    """Ask for the cause of the findings. Return None without a valid answer."""
+    facts = {
+        "task": state.task.statement,
+        "diff": head_and_tail(judged.change.patch, SHOWN_DIFF),
+        "new_test": state.new_test,
+        "checks": [
+            {"failures": list(finding.lines), "output": finding.evidence}
+            for finding in judged.findings
+        ],
+        "failing_existing_tests": list(judged.failing),
+    }
+    prompt = prompt_beside(__file__, "adjudication")
+    exchange = await converse(session, "adjudicator", prompt, facts, Ruling, state.limits())
+    return exchange.answer
+
+
+def applied(
+    state: Evidence, ruling: Ruling, judged: Judgement, may_be_excepted: Collection[str]
+) -> Judgement:
+    """Record a ruling in the state. Return the judgement that follows from it.
+
+    `may_be_excepted` names the existing tests that a ruling may blame.
+    """
+    anchor = state.reproduction.anchor
+    if ruling.cause == "new_test" and anchor is not None:
+        state.withdrawn.append(anchor)
+        problem = f"the new test was ruled wrong: {' '.join(ruling.reasons)}"
+        state.reproduction = replace(state.reproduction, anchor=None, problem=problem)
+    if ruling.cause == "existing_test":
+        state.excepted += [test for test in may_be_excepted if test in ruling.tests]
+    return found(state, judged)
+
+
+_SCOUT_ROUNDS = 20
+
+
+async def scout(
+    state: Evidence,
+    judged: Sequence[Judgement],
+    session: Session,
+    not_approved: Scouting | None = None,
+) -> Scouting | None:
+    """Return a plan that differs from what was tried, or None without a valid answer.
+
+    `not_approved` is the last plan, if a person wants another one.
+    """
+    facts = {
+        "task": state.task.statement,
+        "root": session.root,
+        "test_files": state.repository.test_files[:SHOWN_TEST_FILES],
+        "earlier": _earlier(judged[-1]) if judged else None,
+        **({"not_approved": not_approved.model_dump()} if not_approved else {}),
+        **state.said,
+    }
+    prompt, limits = prompt_beside(__file__, "scouting"), state.limits(_SCOUT_ROUNDS)
+    talk = conversation("scout", state, session, prompt, facts, Scouting, limits)
+    return (await talk.until_answer()).answer
+
+
+def _earlier(judged: Judgement) -> dict[str, Any]:
+    return {
+        "summary": judged.summary,
+        "unfinished": judged.incomplete,
+        "failed_checks": [line for finding in judged.findings for line in finding.lines[:10]],
+        "output": "\n".join(finding.evidence for finding in judged.findings),
+        "diff": head_and_tail(judged.change.patch, SHOWN_DIFF),
     }

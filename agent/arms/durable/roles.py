@@ -3,15 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from agent.arms.durable.profile import Role
+from agent.arms.durable.options import Role
 from agent.arms.durable.state import Anchor, Evidence
 from agent.cells.notebook import Notebook
 from agent.cells.offering import PROMPT
 from agent.cells.offering import helpers as cell_helpers
 from agent.cells.running import Kernel
-from agent.conversation.answers import Answer
 from agent.conversation.conversation import Conversation
-from agent.conversation.exchanges import ConversationLimits, Helper, ToolUse
+from agent.conversation.exchanges import Answer, ConversationLimits, Helper, ToolUse
 from agent.conversation.person import Person
 from agent.ptc.limits import Programs
 from agent.ptc.tool import ProgramTool

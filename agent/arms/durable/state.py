@@ -11,20 +11,23 @@ from agent.arms.durable.answers import (
     NextStep,
     Review,
 )
-from agent.arms.durable.profile import CommonProfile, FullProfile
+from agent.arms.durable.options import CommonProfile, FullProfile
 from agent.checks import BaseRun, NamedFiles, find_named
-from agent.conversation.exchanges import ConversationLimits
-from agent.conversation.limits import LimitReached, Meter
+from agent.conversation.exchanges import ConversationLimits, LimitReached, Meter
 from agent.conversation.person import said_by
 from agent.errors import OutOfTime
 from agent.journal import InboxMessage, TreeRef
 from agent.session.session import Session
 from agent.tools import TestRun, ToolSettings
-from agent.tools.probing import Probe
 from agent.tools.rendering import render_tests
+from agent.tools.testing import Probe
 from agent.types import Task
 
 CandidateStatus = Literal["done", "replan", "blocked"]
+
+SHOWN_DIFF = 40_000
+"""Maximum length of a diff in a prompt, in characters."""
+
 
 SHOWN_TEST_FILES = 200
 

@@ -5,17 +5,13 @@ from typing import Any
 
 from agent.arms.options import StagedOptions
 from agent.arms.staged import stages
-from agent.arms.staged.answers import Findings, SubtaskPlan
-from agent.arms.staged.stages import Staff
-from agent.arms.staged.verification import Verified, verify
+from agent.arms.staged.stages import Findings, Staff, SubtaskPlan, Verified, verify
 from agent.capabilities.base import Crew
 from agent.capabilities.declared import Delegation
 from agent.capabilities.registry import load
 from agent.checks import debugging, describe_unproven
-from agent.conversation.approving import until_decided
-from agent.conversation.ends import ended
-from agent.conversation.limits import LimitReached, Meter
-from agent.conversation.person import Dismissed
+from agent.conversation.exchanges import LimitReached, Meter, ended
+from agent.conversation.person import Dismissed, until_decided
 from agent.errors import OutOfTime, ToolFailed
 from agent.journal import InboxMessage
 from agent.ptc.limits import Programs

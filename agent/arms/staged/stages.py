@@ -4,18 +4,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic import Field
+
 from agent.arms.options import StagedOptions
-from agent.arms.staged.answers import Findings, Subtask, SubtaskPlan
-from agent.arms.staged.verification import Verified
 from agent.capabilities.base import Agent, Crew
 from agent.capabilities.working import A, WorkReport, conversation
-from agent.checks import debugging
+from agent.checks import checked, debugging, find_covering
 from agent.conversation.conversation import Conversation, prompt_beside
-from agent.conversation.exchanges import Exchange
+from agent.conversation.exchanges import Answer, Exchange
 from agent.conversation.person import Dismissed, Person, said_by
-from agent.journal import InboxMessage
-from agent.session.session import Session
+from agent.index import query
+from agent.journal import InboxMessage, TreeRef
+from agent.models.patches import parse
+from agent.session.session import BASE, Session
 from agent.tools.rendering import head_and_tail
+from agent.workspaces.protocol import Workspace
+
+MOST_SUBTASKS = 6
+
+
+class Findings(Answer):
+    """Knowledge of the code for the next stages."""
+
+    summary: str = Field(description="how the code works where the task is about it, and why")
+    files: list[str] = Field(description="paths that have to change or to be read, with the reason")
+    tests: list[str] = Field(default=[], description="paths of the existing tests of that code")
+
+
+class Subtask(Answer):
+    """One part of the work."""
+
+    title: str = Field(min_length=1, description="a few words")
+    instructions: str = Field(min_length=1, description="what to change, where, and why")
+
+
+class SubtaskPlan(Answer):
+    """The subtasks, in the order in which they are built."""
+
+    subtasks: list[Subtask] = Field(
+        min_length=1,
+        max_length=MOST_SUBTASKS,
+        description="as few as the task needs; a small task is one",
+    )
+
 
 Stage = Literal["explore", "plan", "build", "repair"]
 
@@ -125,6 +156,33 @@ async def revise(staff: Staff, patch: str, heard: Sequence[InboxMessage], sessio
     return exchange.answer.summary if exchange.answer else f"no report: {exchange.end}"
 
 
+@dataclass(frozen=True)
+class Verified:
+    """A change and what its tests say."""
+
+    patch: str
+    tree: TreeRef
+    """The work tree with the change."""
+    tests: tuple[str, ...] = ()
+    """The tests that were run; none if the repository has none for it."""
+    failures: tuple[str, ...] = ()
+    output: str = ""
+    left_out: tuple[str, ...] = ()
+    """One line for each covering test file that was not run."""
+    unproven: str = ""
+    """The reason why the tests that were run show nothing, or ''."""
+
+    @property
+    def passes(self) -> bool:
+        """True if there is a change and no test speaks against it."""
+        return not self.failures
+
+    @property
+    def error(self) -> str:
+        """A summary of the failures, to compare with others."""
+        return "\n".join([*self.failures, self.output])
+
+
 async def repair(staff: Staff, found: Verified, errors: Sequence[str], session: Session) -> str:
     """Repair a change that does not pass. Return what the agent reports.
 
@@ -145,3 +203,54 @@ async def repair(staff: Staff, found: Verified, errors: Sequence[str], session: 
 
 def _shown(findings: Findings | None) -> dict[str, Any]:
     return findings.model_dump() if findings else {}
+
+
+_EVERYTHING: tuple[str, ...] = (".",)
+"""The paths for a test command that always runs all tests."""
+
+
+async def verify(crew: Crew, session: Session, number: int) -> Verified:
+    """Test the change so far.
+
+    The existing tests of the changed files run without and with it, and those that it adds with it.
+    A test command that takes no paths runs all tests.
+    """
+    patch = await session.diff()
+    if not patch:
+        return Verified(patch, session.tree, failures=("nothing was changed",))
+    async with session.branch(f"verify-{number}", BASE) as fresh:
+        return await _verified(crew, patch, session.tree, fresh)
+
+
+async def _verified(crew: Crew, patch: str, tree: TreeRef, fresh: Session) -> Verified:
+    files = parse(patch)
+    added = await _tests_among([file.name for file in files if file.old_path is None], fresh)
+    tests, new = _EVERYTHING, tuple[str, ...]()
+    if crew.tools.runner.takes_paths:
+        changed = sorted({path for file in files for path in file.paths if path not in added})
+        tests, new = tuple(await find_covering(changed, patch, fresh)), tuple(added)
+    if not tests and not new:
+        return Verified(patch, tree)
+    found = await checked(patch, tests, crew.tools, crew.protection, fresh, new)
+    return Verified(
+        patch,
+        tree,
+        found.tests,
+        found.failures,
+        found.output,
+        found.left_out,
+        found.unproven,
+    )
+
+
+async def _tests_among(paths: Sequence[str], fresh: Session) -> list[str]:
+    """Return the files from which the repository's test runner collects tests."""
+    if not paths:
+        return []
+
+    async def look(workspace: Workspace) -> list[str]:
+        collects = (await query(workspace, lambda each: each.symbols.test_files)).collects
+        return [path for path in paths if collects(path)]
+
+    asked = {"paths": list(paths)}
+    return await fresh.act("tests among", asked, look, list[str], depends_on={})

@@ -11,9 +11,8 @@ from pydantic import ValidationError
 from agent.errors import RequestRefused
 from agent.models.requests.chat import ChatRequest
 from agent.models.requests.messages import OWN_TOOLS, MessagesRequest
-from agent.models.requests.parts import FETCHES, Dialect
+from agent.models.requests.parts import FETCHES, Dialect, Size, measure
 from agent.models.requests.responses import ResponsesRequest
-from agent.models.requests.size import Size, measure
 
 Body = dict[str, Any]
 Request = ChatRequest | MessagesRequest | ResponsesRequest

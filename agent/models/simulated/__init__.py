@@ -8,10 +8,8 @@ solver.py        the role that reads, tests, edits and repairs in one conversati
 staged.py        the stages of the staged arm
 implementer.py   the role that changes code: correctly, wrongly, or by cheating
 reviewers.py     the roles that judge a change: reviewers and adjudicator
-drawing.py       draws of right and wrong changes, correlated within an attempt
-reference.py     the reference patch by file, and comparison with a change
+reference.py     seeded draws, the reference patch by file, right and wrong changes
 conversation.py  parser of the model's input, and its replies
-draws.py         seeded draws
 """
 
 from agent.models.simulated.model import SimulatedModel

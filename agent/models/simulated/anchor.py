@@ -12,9 +12,8 @@ from pathlib import PurePosixPath
 
 from agent.models.damage import PROSE, damage
 from agent.models.patches import FilePatch, Hunk, parse
-from agent.models.simulated.conversation import Action, Facts, RoleRequest
-from agent.models.simulated.draws import Draws
-from agent.models.simulated.reference import Reference
+from agent.models.simulated.conversation import Action, RoleRequest
+from agent.models.simulated.reference import Draws, Facts, Reference
 from agent.models.spec import SimulatedSpec
 
 _TEST = '''\

@@ -14,10 +14,7 @@ from typing import Any
 from agent.errors import ModelError
 from agent.models.chat import tool_call
 from agent.models.protocol import Message, ModelRequest
-from agent.models.simulated.draws import Draws
-
-Facts = dict[str, Any]
-"""The input of a role, by name."""
+from agent.models.simulated.reference import Draws, Facts
 
 _NAME = re.compile(r'^\{.*?"name": "(\w+)"', re.MULTILINE)
 _TEXT_CALL = re.compile(r"```json\n(.*?)\n```", re.DOTALL)

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 
 from agent.models.patches import FilePatch, render, undoing
 from agent.models.simulated.conversation import Action, RoleRequest
-from agent.models.simulated.drawing import drawn
-from agent.models.simulated.draws import Draws
-from agent.models.simulated.reference import Reference
+from agent.models.simulated.reference import Draws, Reference, drawn
 from agent.models.spec import SimulatedSpec
 
 # Probabilities that an implementer claims high confidence. A correct one does so more often, but a

@@ -9,9 +9,7 @@ import re
 
 from agent.models.simulated import implementer
 from agent.models.simulated.conversation import Action, Reply, RoleRequest, grouped
-from agent.models.simulated.drawing import drawn
-from agent.models.simulated.draws import Draws
-from agent.models.simulated.reference import Reference
+from agent.models.simulated.reference import Draws, Reference, drawn
 from agent.models.spec import SimulatedSpec
 from agent.testfiles import BY_CONVENTION
 

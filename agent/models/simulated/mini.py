@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from agent.models.chat import bash_call
 from agent.models.patches import FilePatch, parse
 from agent.models.protocol import Message
-from agent.models.simulated.drawing import drawn, undoing_command
-from agent.models.simulated.draws import Draws
-from agent.models.simulated.reference import Reference
+from agent.models.simulated.reference import Draws, Reference, drawn, undoing_command
 from agent.models.spec import SimulatedSpec
 
 END = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"

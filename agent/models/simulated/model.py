@@ -8,12 +8,11 @@ import functools
 import json
 
 from agent.errors import InvalidSpec
-from agent.models import edit_blocks
+from agent.models import patches
 from agent.models.chat import bash_call, tokens
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.models.simulated import conversation, mini, roles
-from agent.models.simulated.draws import Draws
-from agent.models.simulated.reference import Reference
+from agent.models.simulated.reference import Draws, Reference
 from agent.models.spec import SimulatedSpec
 from agent.types import Task
 
@@ -83,9 +82,9 @@ class SimulatedModel:
 
     def _as_program(self, request: ModelRequest) -> Message:
         """Answer a program of any kind. It ends with a reply without a call."""
-        if not request.tools and edit_blocks.are_wanted(request.messages):
+        if not request.tools and patches.are_wanted(request.messages):
             patch = mini.first_patch(self._reference, self._draws, self._spec)
-            return {"role": "assistant", "content": edit_blocks.reply(patch, request.messages)}
+            return {"role": "assistant", "content": patches.reply(patch, request.messages)}
         if not request.tools:
             return {"role": "assistant", "content": "Repair the repository"}
         script = self._mini_script("", native=True)[: -len(mini.SUBMISSION)]

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.models.patches import FilePatch
-from agent.models.simulated.conversation import Action, Facts, RoleRequest
-from agent.models.simulated.draws import Draws
-from agent.models.simulated.reference import Reference, unlike
+from agent.models.simulated.conversation import Action, RoleRequest
+from agent.models.simulated.reference import Draws, Facts, Reference, unlike
 
 # Probability that the planner asks about the code first, if it has not seen any of it.
 _CURIOSITY = 0.3

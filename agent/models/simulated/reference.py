@@ -1,16 +1,44 @@
-"""The reference patch by file, and comparison of the work tree's change with it."""
+"""The reference patch by file, seeded draws, and draws of right and wrong changes.
+
+Tries of one attempt are correlated. A whole task of n files, done once, is right with the
+probability `skill`. A part of k of these files is therefore right with `skill ** (k / n)`.
+"""
 
 import hashlib
+import random
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import Any
 
-from agent.models.damage import PROSE
-from agent.models.patches import FilePatch, parse
-from agent.models.simulated.conversation import Facts
+from agent.models.damage import PROSE, damage
+from agent.models.patches import FilePatch, parse, render
+from agent.models.spec import SimulatedSpec
 from agent.types import Task
+
+Facts = dict[str, Any]
+"""The input of a role, by name."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The draws of one attempt at one task."""
+
+    identity: str
+    """The seeds and the task."""
+
+    def rng(self, purpose: str) -> random.Random:
+        """Return a fresh generator that depends only on the identity and the purpose."""
+        whole = f"{self.identity}/{purpose}".encode("utf-8", "surrogateescape")
+        return random.Random(hashlib.sha256(whole).digest())  # noqa: S311  a seeded draw, not a secret
+
+    def hits(self, chance: float, purpose: str) -> bool:
+        """Return True with the given probability."""
+        return self.rng(purpose).random() < chance
+
 
 _MOST_RELATED_TESTS = 3
 
@@ -120,3 +148,39 @@ def _same(actual: Effect | None, wanted: Effect) -> bool:
         # A diff without renames has all lines of the new file. The added ones must be among them.
         return all(actual.net.get(line, 0) >= count for line, count in wanted.net.items())
     return actual.net == wanted.net
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A change that is about to be made."""
+
+    patch: str
+    right: bool
+
+
+def drawn(
+    reference: Reference, files: list[FilePatch], draws: Draws, spec: SimulatedSpec, place: str = ""
+) -> Drawn:
+    """Return the change of some files of the reference patch.
+
+    Each `place` is another try, and the attempt's first one has the empty name. With the
+    probability `correlation`, another try equals the first.
+    """
+    whole = len(files) == len(reference.files)
+    names = ",".join(file.name for file in files)
+    own = f"{place}/{names}/"
+    if not place or draws.hits(spec.correlation, f"{own}correlation"):
+        own = "" if whole else f"first/{names}/"
+    patch = reference.task.reference_patch if whole else render(files)
+    right = draws.hits(spec.skill ** (len(files) / len(reference.files)), f"{own}skill")
+    return Drawn(patch if right else damage(patch, draws.rng(f"{own}damage")), right)
+
+
+def undoing_command(patch: str) -> str:
+    """Return the shell command that takes a change back to the last commit."""
+    files = parse(patch)
+    old = sorted({file.old_path for file in files if file.old_path})
+    new = sorted({path for file in files for path in file.paths} - set(old))
+    commands = [f"git checkout -q HEAD -- {shlex.join(old)}"] if old else []
+    commands += [f"rm -f -- {shlex.join(new)}"] if new else []
+    return " && ".join(commands)

@@ -4,9 +4,8 @@ They know the truth, and state it as often as the specification says.
 """
 
 from agent.models.patches import FilePatch
-from agent.models.simulated.conversation import Action, Facts, RoleRequest
-from agent.models.simulated.draws import Draws
-from agent.models.simulated.reference import Reference, unlike
+from agent.models.simulated.conversation import Action, RoleRequest
+from agent.models.simulated.reference import Draws, Facts, Reference, unlike
 from agent.models.spec import SimulatedSpec
 
 

@@ -9,9 +9,8 @@ from typing import Any
 from agent.errors import ModelError
 from agent.models.patches import FilePatch
 from agent.models.simulated import anchor, implementer, loop, planner, reviewers, solver, staged
-from agent.models.simulated.conversation import Action, Facts, Reply, RoleRequest, grouped
-from agent.models.simulated.draws import Draws
-from agent.models.simulated.reference import Reference
+from agent.models.simulated.conversation import Action, Reply, RoleRequest, grouped
+from agent.models.simulated.reference import Draws, Facts, Reference
 from agent.models.spec import SimulatedSpec
 
 _FEATURE = re.compile(

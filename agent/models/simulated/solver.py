@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 
 from agent.models.simulated import anchor, implementer
 from agent.models.simulated.conversation import Action, Reply, RoleRequest, grouped
-from agent.models.simulated.drawing import Drawn, drawn, undoing_command
-from agent.models.simulated.draws import Draws
 from agent.models.simulated.mini import exploration
-from agent.models.simulated.reference import Reference
+from agent.models.simulated.reference import Drawn, Draws, Reference, drawn, undoing_command
 from agent.models.spec import SimulatedSpec
 from agent.testfiles import BY_CONVENTION
 

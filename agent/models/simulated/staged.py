@@ -10,10 +10,8 @@ from typing import Any
 from agent.models.patches import FilePatch
 from agent.models.simulated import implementer
 from agent.models.simulated.conversation import Action, Reply, RoleRequest, grouped
-from agent.models.simulated.drawing import drawn, undoing_command
-from agent.models.simulated.draws import Draws
 from agent.models.simulated.planner import item
-from agent.models.simulated.reference import Reference
+from agent.models.simulated.reference import Draws, Reference, drawn, undoing_command
 from agent.models.spec import SimulatedSpec
 
 _MOST_SUBTASKS = 6

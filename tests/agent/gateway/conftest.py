@@ -8,8 +8,7 @@ from pathlib import Path
 import httpx
 
 from agent import models
-from agent.gateway import serving
-from agent.gateway.app import app
+from agent.gateway.app import app, make_token, serve
 from agent.gateway.switch import Switch
 from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
@@ -50,9 +49,9 @@ async def opened_gateway(folder: Path, model: object = None) -> AsyncIterator[Ga
                 log=log,
             )
         )
-        switch, key = Switch(Calls(session.scope("agent"), []), {}), serving.token()
+        switch, key = Switch(Calls(session.scope("agent"), []), {}), make_token()
         stack.push_async_callback(switch.cancel)
-        address = await stack.enter_async_context(serving.served(app(switch, "m", key), None))
+        address = await stack.enter_async_context(serve(app(switch, "m", key), None))
         base = f"http://127.0.0.1:{address.port}"
         client = httpx.AsyncClient(
             base_url=base, headers={"authorization": f"Bearer {key}"}, timeout=30

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.arms.durable import answers
-from agent.conversation.facts import as_markdown
+from agent.conversation.transcript import as_markdown
 from agent.models.protocol import Message, ModelRequest
 
 ANSWERS: dict[str, type[answers.Answer]] = {

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from agent.errors import ContextWindowExceeded, InvalidSpec, ModelError, OutOfTime
-from agent.models.durabench_trajectory import FORMAT, ScopedEnd, ScopedReply, to_json
 from agent.models.protocol import ModelReply, ModelRequest, Usage
-from agent.models.recorded import RecordedModel, for_task
+from agent.models.recorded import FORMAT, RecordedModel, ScopedEnd, ScopedReply, for_task, to_json
 from agent.models.spec import RecordedSpec
 from agent.types import Task
 from tests.agent.models.role_talk import request

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from agent.models import edit_blocks
+from agent.models import patches
 from eval import instances
 from eval.types import Instance
 
@@ -16,7 +16,7 @@ ASKED = [{"role": "system", "content": "Describe each change with a *SEARCH/REPL
 @pytest.mark.parametrize("instance", instances.load(instances.BUNDLED), ids=lambda i: i.instance_id)
 def test_the_blocks_are_the_change(instance: Instance) -> None:
     """Applied as text to the lines before each hunk, they give the lines after it."""
-    said = edit_blocks.reply(instance.patch, ASKED)
+    said = patches.reply(instance.patch, ASKED)
     blocks = BLOCK.findall(said)
     assert len(blocks) == instance.patch.count("\n@@ ")
     removed = [line[1:] for line in instance.patch.splitlines() if re.match(r"-(?!--)", line)]
@@ -30,11 +30,11 @@ def test_the_blocks_are_the_change(instance: Instance) -> None:
 def test_the_change_is_given_until_the_program_can_have_it() -> None:
     """A program that only adds the files to its conversation asks once more, and then is done."""
     patch = instances.load(instances.BUNDLED)[0].patch
-    assert edit_blocks.are_wanted(ASKED)
-    assert not edit_blocks.are_wanted([{"role": "user", "content": "Repair it."}])
+    assert patches.are_wanted(ASKED)
+    assert not patches.are_wanted([{"role": "user", "content": "Repair it."}])
     talk = list(ASKED)
     for _ in range(2):
-        said = edit_blocks.reply(patch, talk)
+        said = patches.reply(patch, talk)
         assert "<<<<<<< SEARCH" in said
         talk.append({"role": "assistant", "content": said})
-    assert "<<<<<<< SEARCH" not in edit_blocks.reply(patch, talk)
+    assert "<<<<<<< SEARCH" not in patches.reply(patch, talk)

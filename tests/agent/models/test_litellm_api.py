@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agent.errors import AgentError, ContextWindowExceeded, ModelError
+from agent.models.http import load
 from agent.models.litellm_api import LiteLLMModel
-from agent.models.litellm_loading import load
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
 from tests.servers import openai_server as api

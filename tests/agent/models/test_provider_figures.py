@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent.models.ceilings import Ceilings
-from agent.models.costs import cost_of
-from agent.models.litellm_loading import load
+from agent.models.ceilings import Ceilings, cost_of
+from agent.models.http import load
 from agent.models.spec import LiteLLMSpec
 from agent.models.usage import read_usage
 

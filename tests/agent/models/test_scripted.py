@@ -7,7 +7,7 @@ import pytest
 
 from agent.errors import ModelError
 from agent.models.protocol import ModelRequest
-from agent.models.scripted import ScriptedModel
+from agent.models.recorded import ScriptedModel
 from agent.models.spec import ScriptedSpec
 
 REQUEST = ModelRequest([{"role": "user", "content": "Fix it, please."}])

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.models.chat import sendable
 from agent.models.protocol import ModelRequest
-from agent.models.sendable import sendable
 
 TEXTS = st.text(st.characters(codec=None), max_size=5) | st.sampled_from(["\ud800", "a\udc80", ""])
 IDS = st.sampled_from(["a", "a_2", "b", "", "\ud800", "\0", None, 5, ("x",)])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.models.damage import damage
-from agent.models.simulated.draws import Draws
+from agent.models.simulated.reference import Draws
 from agent.workspaces import HostWorkspace, Workspace
 from eval.instances import load
 from eval.types import Instance

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.arms.loop.planning import LoopPlan
+from agent.arms.loop.arm import LoopPlan
 from agent.conversation.protocols import NativeTools
 from agent.models.protocol import ModelRequest
 from agent.models.simulated.loop import _tests

@@ -7,7 +7,7 @@ import pytest
 
 from agent.models.damage import damage
 from agent.models.patches import parse
-from agent.models.simulated.draws import Draws
+from agent.models.simulated.reference import Draws
 from tests.agent.models.patch_cases import CASES, Case
 from tests.agent.models.role_talk import Call, talk
 from tests.agent.models.simulations import Tree, simulated

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from agent.models.dialects import answering
 from agent.models.protocol import Dialect, Foreign, ModelReply, ModelRequest, Usage
-from agent.models.scripted import ScriptedModel
+from agent.models.recorded import ScriptedModel
 from agent.models.spec import ScriptedSpec
-from agent.models.translated import answering
 
 TEXT: dict[str, Any] = {"type": "string"}
 

@@ -7,10 +7,10 @@ import httpx
 import pytest
 
 from agent.errors import ModelError
+from agent.models.dialects import answering
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.protocol import Foreign, ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
-from agent.models.translated import answering
 from tests.servers.providers import Listener, answer_in, dialect_at
 
 HELLO = [{"role": "user", "content": "Hello."}]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.arms.durable.candidates import together
+from agent.arms.durable.implementation import together
 from agent.errors import ContextWindowExceeded, DivergenceError, OutOfTime, Undone
 from agent.journal import Attempt
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage

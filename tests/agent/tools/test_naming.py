@@ -2,8 +2,8 @@
 
 import pytest
 
+from agent.checks.running import MAX_FILES_OF_A_FOLDER, known_test_files
 from agent.runners import PYTEST, TestRunner, runner_of
-from agent.tools.naming import MAX_FILES_OF_A_FOLDER, known_test_files
 
 FILES = ["bin/test_import.py", "tests/a/tests.py", "tests/a/test_b.py", "tests/test_c.py"]
 DJANGO = runner_of("./tests/runtests.py {paths}")

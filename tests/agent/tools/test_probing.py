@@ -4,7 +4,7 @@ import pytest
 
 from agent.runners import PYTEST, TestRunner, runner_of
 from agent.tools import ToolSettings
-from agent.tools.probing import probe
+from agent.tools.testing import probe
 from agent.workspaces import Workspace
 
 PASSING, FAILING = "tests/unit/test_other.py", "tests/test_core.py"

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from agent.models import ModelRequest, ScriptedSpec
-from agent.models.scripted import ScriptedModel
+from agent.models.recorded import ScriptedModel
 
 
 @dataclass(frozen=True)

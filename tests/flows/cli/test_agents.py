@@ -6,8 +6,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from agent.arms.command.options import CommandOptions
-from agent.arms.command.recipe import Recipe, load, shipped
+from agent.arms.command.recipe import CommandOptions, Recipe, load, shipped
 from flows.cli.app import app
 from tests.agent.arms.command.programs import TINY, tiny
 from tests.flows.cli.test_app import fails

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.models.litellm_loading import load
+from agent.models.http import load
 from flows.display.errors import UsageError
 from flows.experiments import cells, declaration
 from flows.experiments.models import KEYS, refuse_unusable_models

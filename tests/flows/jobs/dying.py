@@ -15,7 +15,7 @@ from pathlib import Path
 from github.Requester import HTTPRequestsConnectionClass
 
 from agent.journal import Journal
-from agent.models.scripted import ScriptedModel
+from agent.models.recorded import ScriptedModel
 from agent.workspaces.repository import ShellWorkspace
 from eval import git
 from flows.jobs.job import job

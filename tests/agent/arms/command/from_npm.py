@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.arms.command.launch import AGENT_FOLDER
+from agent.arms.command.installed import AGENT_FOLDER
 from agent.arms.command.recipe import Install, Recipe, load
 
 _FOLDER = Path(tempfile.gettempdir()) / f"durabench-test-agents-{os.getuid()}"

@@ -6,8 +6,7 @@ from typing import Any
 
 from agent import models
 from agent.arms import ARMS
-from agent.arms.command.options import CommandOptions
-from agent.arms.command.recipe import Recipe
+from agent.arms.command.recipe import CommandOptions, Recipe
 from agent.journal import Attempt, Journal, Limit
 from agent.journal.blobs import Blobs
 from agent.journal.holding import held

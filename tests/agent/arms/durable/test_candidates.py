@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from agent.arms.durable.answers import Review
-from agent.arms.durable.candidates import rank
+from agent.arms.durable.implementation import rank
 from agent.arms.durable.state import Candidate, Verification
 from agent.session.session import BASE
 from agent.tools import TestRun

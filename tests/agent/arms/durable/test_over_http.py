@@ -11,8 +11,7 @@ import pytest
 from agent import models
 from agent.arms import durable
 from agent.arms.durable import arm
-from agent.arms.durable.options import DurableOptions
-from agent.arms.durable.profile import FullProfile, Role
+from agent.arms.durable.options import DurableOptions, FullProfile, Role
 from agent.arms.durable.roles import TOOLS
 from agent.models.protocol import Message, ModelReply, ModelRequest
 from agent.session.session import Session

@@ -3,12 +3,12 @@
 from typing import cast
 
 from agent.arms.durable.answers import Contract, NextStep, PlanTurn
-from agent.arms.durable.planning import adopt, is_done
-from agent.arms.durable.profile import FullProfile
+from agent.arms.durable.full import adopt, is_done
+from agent.arms.durable.options import FullProfile
 from agent.arms.durable.state import Repository, State
-from agent.conversation.limits import Meter
+from agent.conversation.exchanges import Meter
 from agent.tools import ToolSettings
-from agent.tools.probing import Probe
+from agent.tools.testing import Probe
 from tests.agent.arms.durable.conftest import STEP, TASK
 
 

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from agent.arms.durable.profile import FullProfile, LeanProfile, Profile, RoleModel
+from agent.arms.durable.options import FullProfile, LeanProfile, Profile, RoleModel
 from agent.errors import InvalidSpec
 from agent.models.spec import LiteLLMSpec, SimulatedSpec, parse
 
