@@ -31,10 +31,10 @@ def doctor(
     """
     import asyncio
 
-    from flows.operation import checkup, repository_check
+    from flows.operation import checks, checkup
 
     if repo is not None:
-        checkup.print_all(repository_check.check(repo))
+        checkup.print_all(checks.check_repository(repo))
         return
 
     if adopt_journal:

@@ -11,9 +11,8 @@ from agent.journal import Account, Journal, Tenure
 from agent.session.steps import from_record
 from flows.cli import console
 from flows.display.errors import UsageError
-from flows.display.steps import of_step
+from flows.display.steps import of_step, tree
 from flows.display.terminal import out, show
-from flows.display.tree import tree
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
 from flows.storage.steps import filed

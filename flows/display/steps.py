@@ -1,5 +1,10 @@
 """A step of an attempt in the terminal: a summary line, and the full input and output below it."""
 
+from collections.abc import Iterable
+
+from rich.text import Text
+from rich.tree import Tree
+
 from agent.models.protocol import ModelReply
 from agent.session.steps import ActionResult, CutOff, Step
 from agent.workspaces.protocol import CommandResult
@@ -75,3 +80,26 @@ def _short(count: int | None) -> str:
 def _indented(text: str, first: str) -> str:
     lines = text.rstrip("\n").split("\n")
     return "\n".join((first if index == 0 else "  ") + each for index, each in enumerate(lines))
+
+
+_INDENT = 4
+
+
+def tree(title: str, steps: Iterable[StepView], width: int) -> Tree:
+    """Return steps under their scopes. The place of a scope is that of its first step."""
+    root = Tree(title)
+    scopes: dict[str, Tree] = {"": root}
+    for step in steps:
+        place = step.origin.scope
+        depth = 1 + (place.count("/") + 1 if place else 0)
+        shown = entry(step, max(20, width - _INDENT * depth))
+        _scope(scopes, place).add(Text(shown.removeprefix(f"{place}/") if place else shown))
+    return root
+
+
+def _scope(scopes: dict[str, Tree], path: str) -> Tree:
+    """Return the node of a scope, added below that of the scope around it."""
+    if path not in scopes:
+        around, _, name = path.rpartition("/")
+        scopes[path] = _scope(scopes, around).add(Text(name, "bold"))
+    return scopes[path]

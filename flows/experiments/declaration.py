@@ -22,13 +22,27 @@ from agent.journal.pacing import RateLimit
 from agent.models.spec import ModelSpec
 from eval.selection import Selection
 from flows.display.errors import UsageError
-from flows.experiments.arms import NAME, ArmSpec, Declared
-from flows.experiments.derived import derived_arms
+from flows.experiments.arms import NAME, ArmSpec, Declared, derived_arms
 from flows.experiments.forms import RULES, number_fields
 from flows.experiments.gates import Gates
 from flows.experiments.resources import Resources
 from flows.experiments.secret_kinds import ReadableValues
-from flows.experiments.stop_when import StopWhen
+
+
+class StopWhen(Declared):
+    """When an experiment ends early."""
+
+    primary: Literal["decided"] = Field(
+        description="decided: as soon as the evidence on the primary comparison is enough"
+    )
+    alpha: float = Field(
+        default=0.05,
+        gt=0,
+        lt=0.5,
+        description="share of experiments with equal arms that may be decided wrongly, however "
+        "often is looked",
+    )
+
 
 BUILT_IN = Path(__file__).parent
 

@@ -1,29 +1,135 @@
 """Turn a declared experiment into runnable cells, before anything is paid for."""
 
 import asyncio
-from collections.abc import Sequence
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from pydantic import ValidationError
 
 from agent.arms import python
+from agent.journal import Attempt
 from agent.workspaces.protocol import Environment
 from eval import instances, selection
 from eval.digests import canonical_digest
 from eval.selection import Selection
 from eval.types import Instance
 from flows.display.errors import UsageError
-from flows.experiments import datasets, records, workspaces
+from flows.display.terminal import say_once
+from flows.experiments import records, workspaces
 from flows.experiments.arms import PythonArm
 from flows.experiments.cells import Cell, Place, plan
 from flows.experiments.declaration import Experiment, from_record
-from flows.experiments.earlier import EarlierAttempts, refuse_outdated
+from flows.experiments.earlier import EarlierAttempts, read_spec, refuse_outdated
+from flows.experiments.keys import CELL_KEY_FIELDS, agent_spec, id_of_key, key_of, spec_in_key
 from flows.experiments.models import refuse_unusable_models
-from flows.experiments.rebuys import Rebuy, rebuys
 from flows.experiments.resources import refuse_excess
 from flows.storage import journals
 from flows.storage.lake import Lake
+from reports.format import plural
+
+_SHOWN_CHANGES = 4
+_SHOWN_CHARACTERS = 40
+_NAME_ONLY = ("extra", "settings")
+"""Fields with content of any kind, such as headers, whose values are not printed."""
+
+
+@dataclass(frozen=True)
+class Rebuy:
+    """Cells of an arm that have attempts, and are bought again for the same reason."""
+
+    arm: str
+    cells: int
+    changes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        more = len(self.changes) - _SHOWN_CHANGES
+        shown = ", ".join([*self.changes[:_SHOWN_CHANGES], *([f"{more} more"] if more > 0 else [])])
+        return (
+            f"{plural(self.cells, 'cell')} of arm {self.arm} with earlier attempts "
+            f"{'is' if self.cells == 1 else 'are'} bought again: {shown}"
+        )
+
+
+def rebuys(cells: Sequence[Cell], known: EarlierAttempts, lake: Lake) -> list[Rebuy]:
+    """Return the cells that have attempts, but none that the declaration asks for now."""
+    changed = [cell for cell in cells if known.at(cell) and not known.matches(cell)]
+    if not changed:
+        return []
+    before = _declared_before(changed[0].experiment.name, lake)
+    found = Counter((cell.arm.name, _changes(cell, known, before)) for cell in changed)
+    return [Rebuy(arm, count, changes) for (arm, changes), count in found.items()]
+
+
+def _declared_before(experiment: str, lake: Lake) -> list[Mapping[str, Any]]:
+    """Return the fields of recorded declarations that are part of a key, each combination once."""
+    found: list[Mapping[str, Any]] = []
+    for row in lake.rows("experiments", experiment):
+        declared = json.loads(row["declaration"])
+        fields = {name: declared[name] for name in CELL_KEY_FIELDS if name in declared}
+        if fields not in found:
+            found.append(fields)
+    return found
+
+
+def _changes(
+    cell: Cell, known: EarlierAttempts, before: Sequence[Mapping[str, Any]]
+) -> tuple[str, ...]:
+    """Return the changes since the attempt that is most like what is declared now."""
+    found = [_changes_since(each.attempt, cell, before) for each in known.at(cell)]
+    return min(found, key=lambda changes: (len(changes), changes))
+
+
+def _changes_since(
+    attempt: Attempt, cell: Cell, before: Sequence[Mapping[str, Any]]
+) -> tuple[str, ...]:
+    recorded = read_spec(attempt.spec)
+    changes = [*_differences(spec_in_key(recorded, cell), agent_spec(cell))]
+    for fields in before:
+        if id_of_key(key_of(cell, recorded, None, fields)) == attempt.attempt_id:
+            now = {name: getattr(cell.experiment, name) for name in fields}
+            return (*changes, *_differences(fields, now))
+    if not changes:
+        changes = [f"its base {cell.arm.base}"] if cell.base is not None else ["the task itself"]
+    return tuple(changes)
+
+
+def _differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """Yield the fields whose values differ, each with both values."""
+    if old == new:
+        return
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in dict.fromkeys([*old, *new]):
+            inner = f"{path}.{name}" if path else str(name)
+            yield from _differences(old.get(name), new.get(name), inner)
+    elif any(part in _NAME_ONLY for part in path.split(".")):
+        yield path
+    else:
+        yield f"{path} {_shown(old)} -> {_shown(new)}"
+
+
+def _shown(value: Any) -> str:
+    """Return a value in a few characters of one line."""
+    text = "none" if value is None else json.dumps(value)
+    is_long = len(text) > _SHOWN_CHARACTERS
+    return f"{text[: _SHOWN_CHARACTERS - 3]}..." if is_long else text
+
+
+def select(dataset: str, split: str, wanted: Selection) -> list[Instance]:
+    """Return the selected instances of a dataset. Say once which rows of it cannot be used.
+
+    Raises:
+        DatasetError: the dataset or the selection cannot be used, or it names an unusable row.
+    """
+    found = instances.read(dataset, split)
+    chosen = selection.select(found.instances, wanted, found.unusable)
+    if found.unusable:
+        say_once(found.warning)  # a command checks a dataset before its flow does
+    return chosen
+
 
 _NAMED = 5
 """Selected instances that an error names."""
@@ -125,7 +231,7 @@ def load(experiment: Experiment) -> list[Instance]:
     Raises:
         DatasetError: the dataset, a row or the selection cannot be used.
     """
-    return datasets.select(experiment.dataset, experiment.split, experiment.select)
+    return select(experiment.dataset, experiment.split, experiment.select)
 
 
 def only(experiment: Experiment, arm: str, instance_id: str) -> Experiment:

@@ -25,12 +25,11 @@ from agent.workspaces.protocol import CommandResult
 from eval.audit import Audit, AuditedVerdict
 from eval.types import Evaluation, Instance
 from flows.experiments import resources
+from flows.experiments.attempt_columns import credited, known_usd, program_columns, sharing_columns
 from flows.experiments.cells import Cell, Submission
 from flows.experiments.declaration import Experiment
 from flows.experiments.endings import Interruption
 from flows.experiments.keys import agent_spec, attempt_id_of
-from flows.experiments.programs import credited, program_columns
-from flows.experiments.sharing import known_usd, sharing_columns
 from flows.storage.exact import encode, make_readable
 from flows.storage.lake import Lake, Row
 

@@ -16,10 +16,9 @@ from eval.errors import ImageError
 from eval.image_store import ImageStore
 from flows.display.errors import UsageError
 from flows.experiments.ancestry import steps_to_reuse
-from flows.experiments.arms import ArmSpec
+from flows.experiments.arms import ArmSpec, merged
 from flows.experiments.cells import Cell, Place
 from flows.experiments.declaration import Experiment
-from flows.experiments.derived import merged
 from flows.experiments.earlier import EarlierAttempts
 from flows.experiments.forking import (
     Fork,

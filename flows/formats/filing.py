@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from eval.digests import canonical_digest
 from flows.display.errors import UsageError
 from flows.experiments import records
-from flows.experiments.programs import NO_PROGRAM
+from flows.experiments.attempt_columns import NO_PROGRAM
 from flows.formats import imported_arms, lake_rows
 from flows.formats.cells import MOST_REPEATS
 from flows.formats.comparisons import Comparisons

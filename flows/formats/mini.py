@@ -12,7 +12,7 @@ from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.display.errors import UsageError
 from flows.experiments import records
-from flows.experiments.programs import NO_PROGRAM
+from flows.experiments.attempt_columns import NO_PROGRAM
 from flows.formats import imported_arms, lake_rows
 from flows.formats.comparisons import Comparisons
 from flows.formats.imported_arms import ImportedArm

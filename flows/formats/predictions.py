@@ -12,7 +12,7 @@ from eval import instances, predictions
 from eval.selection import Selection
 from eval.types import Instance, Prediction
 from flows.display.errors import UsageError
-from flows.experiments import datasets, workspaces
+from flows.experiments import plan, workspaces
 from flows.experiments.cells import Place, Submission
 from flows.experiments.resources import Resources, refuse_excess
 from flows.formats import imported_arms
@@ -136,4 +136,4 @@ def instances_of(ids: list[str], source: PredictionSource) -> dict[str, Instance
         DatasetError: an id is not in the dataset.
     """
     wanted = Selection(ids=sorted(set(ids)))
-    return {i.instance_id: i for i in datasets.select(source.dataset, source.split, wanted)}
+    return {i.instance_id: i for i in plan.select(source.dataset, source.split, wanted)}

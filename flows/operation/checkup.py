@@ -27,8 +27,7 @@ from flows.display.errors import UsageError
 from flows.display.terminal import show
 from flows.experiments.records import versions
 from flows.experiments.workspaces import cache_folder
-from flows.operation import network_check, prefect_checks
-from flows.operation.finding import Finding
+from flows.operation.checks import Finding, check_network, check_server
 from flows.storage import bindings, cleanup, journals
 from flows.storage.lake import Lake
 from reports.errors import ReportError
@@ -70,8 +69,8 @@ async def check(lake: str | None, *, fix: bool) -> bool:
         ("the lake", partial(_lake, lake), check_s),
         ("the journal", partial(_journal, lake), check_s),
         ("the disk", _disk, check_s),
-        ("the network", network_check.check, check_s),
-        ("Prefect", prefect_checks.check, check_s),
+        ("the network", check_network, check_s),
+        ("Prefect", check_server, check_s),
         ("model keys", _keys, check_s),
         ("leftovers", partial(_leftovers, lake, fix), leftovers_s),
     ]

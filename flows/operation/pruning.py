@@ -36,9 +36,8 @@ from flows.display.errors import UsageError
 from flows.display.terminal import error_console, show
 from flows.experiments.workspaces import cache_folder
 from flows.storage import bindings, retention
-from flows.storage.attempts import was_run
 from flows.storage.job_names import FINAL
-from flows.storage.journals import VARIABLE, existing_journal
+from flows.storage.journals import VARIABLE, existing_journal, was_run
 from flows.storage.lake import Lake
 from flows.storage.retention import RemovableFile
 from reports.format import UNKNOWN

@@ -19,9 +19,8 @@ from agent.journal.blobs import Blobs
 from agent.journal.database import is_missing, show_url
 from flows.display.errors import Mismatch, UsageError
 from flows.storage import bindings
-from flows.storage.attempts import was_run
 from flows.storage.bindings import ADOPT, Binding
-from flows.storage.lake import Lake
+from flows.storage.lake import Lake, Row
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -277,3 +276,21 @@ def _beside(lake: Lake) -> str:
 def _relative(lake: Lake, url: str) -> str:
     """Return the location of a journal for the lake; relative, so that both can be moved."""
     return show_url(url).removeprefix(f"sqlite:///{lake.root}/")
+
+
+_DETAIL_OF_0_1 = "preflight failed"
+
+
+def is_refused(row: Row) -> bool:
+    """Return True if the attempt never began because the image of its instance is unfit.
+
+    Release 0.1 recorded such an attempt as `infrastructure`, with a detail of its own.
+    """
+    if row["outcome"] == "infrastructure":
+        return bool(row["detail"].startswith(_DETAIL_OF_0_1))
+    return bool(row["outcome"] == "refused")
+
+
+def was_run(row: Row) -> bool:
+    """Return False for imports and for refused attempts; no journal has them."""
+    return row["environment"] != "imported" and not is_refused(row)

@@ -12,7 +12,7 @@ from eval.types import Instance
 from flows.cells.images.cache import GB, ImageCache
 from flows.display.errors import IncompleteRun, UsageError
 from flows.display.terminal import show
-from flows.experiments import datasets, workspaces
+from flows.experiments import plan, workspaces
 from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -156,4 +156,4 @@ def preflight(experiment: "Experiment", lake_path: str | None, concurrency: int)
 
 
 def _selected(dataset: str, split: str, wanted: Selection) -> list[Instance]:
-    return datasets.select(dataset, split, wanted)
+    return plan.select(dataset, split, wanted)

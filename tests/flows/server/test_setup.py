@@ -21,7 +21,7 @@ from prefect.events import Event
 from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
 
 from agent.timings import timings
-from flows.operation import prefect_checks
+from flows.operation import checks
 from flows.server import settings, setup
 from flows.server.settings import CELLS
 from flows.server.setup import SetupRequest
@@ -344,9 +344,9 @@ def test_another_version_and_a_misdirected_ui_are_noted() -> None:
     are not."""
     import prefect
 
-    [version] = prefect_checks.version_notes("3.0.0")
+    [version] = checks.version_notes("3.0.0")
     assert (version.level, "the Prefect server is 3.0.0" in version.what) == ("note", True)
-    assert prefect_checks.version_notes(prefect.__version__) == []
+    assert checks.version_notes(prefect.__version__) == []
     pages = {"server": {"ui": {"api_url": "http://127.0.0.1:4200/api"}}}
     at = "http://127.0.0.1:{}/api"
     assert settings.misdirected_ui(pages, at.format(4711)) == at.format(4200)
@@ -363,7 +363,7 @@ async def test_doctor_wants_one_journal_for_several_machines(
     if database:
         monkeypatch.setenv(journals.VARIABLE, database)
     with temporary_settings({PREFECT_API_URL: "http://prefect.invalid/api"}):
-        found = await prefect_checks.check()
+        found = await checks.check_server()
     assert [finding.level for finding in found] == ["problem"] + ["note"] * (database is None)
     assert "does not answer" in found[0].what
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.storage.attempts import is_refused, was_run
+from flows.storage.journals import is_refused, was_run
 
 
 @pytest.mark.parametrize(

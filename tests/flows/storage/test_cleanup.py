@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.storage import worker_folders
+from flows.storage import cleanup
 
 OLD_S = 3600.0
 
@@ -48,14 +48,14 @@ def test_folders_without_a_process_are_abandoned(temporary: Path) -> None:
     assert running.stdout is not None
     try:
         running.stdout.readline()  # it runs
-        found = worker_folders.abandoned()
+        found = cleanup.abandoned()
         assert found == list(gone)
-        worker_folders.remove(found)
+        cleanup.remove(found)
         assert set(temporary.iterdir()) == {*alive, *young, other}
-        assert worker_folders.abandoned() == []
+        assert cleanup.abandoned() == []
     finally:
         running.communicate()
-    assert worker_folders.abandoned() == list(alive)
+    assert cleanup.abandoned() == list(alive)
 
 
 @pytest.mark.parametrize("elsewhere", ["../precious", "/etc", "src"])
@@ -66,10 +66,10 @@ def test_a_folder_that_prefect_did_not_make_stays(temporary: Path, elsewhere: st
     settings = {"workspace_root": str(temporary / elsewhere)}
     (attempt / "supervisor.json").write_text(json.dumps(settings))
     os.utime(attempt, (0, 0))
-    assert worker_folders.abandoned() == [attempt]
+    assert cleanup.abandoned() == [attempt]
     (attempt / "supervisor.json").write_text("{")
     os.utime(attempt, (0, 0))
-    assert worker_folders.abandoned() == [attempt]
+    assert cleanup.abandoned() == [attempt]
     assert root.is_dir()
 
 
@@ -78,5 +78,5 @@ def test_without_a_list_of_processes_nothing_is_abandoned(
 ) -> None:
     """Other systems have no /proc, so that nothing is known of the processes."""
     of_flow_run(temporary, "aaaaaaaa")
-    monkeypatch.setattr(worker_folders, "_PROCESSES", temporary / "nowhere")
-    assert worker_folders.abandoned() == []
+    monkeypatch.setattr(cleanup, "_PROCESSES", temporary / "nowhere")
+    assert cleanup.abandoned() == []

@@ -1,10 +1,10 @@
-"""Columns and calls of an attempt that ran a program."""
+"""Columns and calls of an attempt that ran a program, or reuses steps of another one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agent.arms.command import SCOPE
-from agent.models.protocol import ModelReply
+from agent.models.protocol import ModelReply, Usage
 from agent.session.steps import Step
 from agent.types import Outcome
 from flows.experiments.endings import Interruption
@@ -47,3 +47,22 @@ def program_columns(outcome: Outcome | Interruption) -> Row:
 def _report(outcome: Outcome | Interruption) -> dict[str, Any]:
     report = outcome.report if isinstance(outcome, Outcome) else None
     return dict((report or {}).get("command") or {})
+
+
+NOTHING_KNOWN: Row = {"base_attempt_id": None, "reused_calls": None, "reused_usd": None}
+"""These columns of an attempt of another system."""
+
+
+def sharing_columns(base_attempt_id: str | None, reused: Sequence[Usage]) -> Row:
+    """Return the columns of an attempt, given the usage of the calls that it reuses."""
+    return {
+        "base_attempt_id": base_attempt_id,
+        "reused_calls": len(reused),
+        "reused_usd": known_usd(reused),
+    }
+
+
+def known_usd(usages: Sequence[Usage]) -> float | None:
+    """Return the known cost of calls, or None if no cost of any is known."""
+    priced = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
+    return sum(priced) if priced or not usages else None

@@ -1,13 +1,20 @@
-"""The checks of `durabench doctor` on a Prefect server."""
+"""The checks of `durabench doctor` on a Prefect server, on the network, and in a repository."""
 
 import asyncio
 import os
+import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from agent.errors import InfrastructureError
-from flows.operation.finding import Finding
+from agent.errors import InfrastructureError, one_line
+from agent.project import Folder, Project, detect
+from flows.display.errors import UsageError
+from flows.operation.surroundings import address_of, proxies
 from flows.server.first_contact import contact, is_open
 from flows.storage import journals
 
@@ -15,7 +22,16 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
 
 
-async def check() -> list[Finding]:
+@dataclass(frozen=True)
+class Finding:
+    """Result of one check."""
+
+    level: str
+    """ok, note (works without) or problem (a run cannot work)."""
+    what: str
+
+
+async def check_server() -> list[Finding]:
     """Check the Prefect API of the current settings, its deployments and its workers."""
     from prefect.settings import PREFECT_API_URL
 
@@ -184,3 +200,89 @@ def _poll_interval() -> list[Finding]:
             f"PREFECT_WORKER_QUERY_SECONDS={LONGEST_POLL_S:g} where workers are started",
         )
     ]
+
+
+_CONTACT_S = 5.0
+
+
+class _Answer(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *arguments: Any) -> None:
+        """Print nothing."""
+
+
+async def check_network() -> list[Finding]:
+    """Ask a server on loopback through the client that models use, and contact each proxy."""
+    from agent.models.http import client
+
+    server = HTTPServer(("127.0.0.1", 0), _Answer)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        answer = await client().get(f"http://127.0.0.1:{server.server_port}/", timeout=_CONTACT_S)
+        answer.raise_for_status()
+        findings = [Finding("ok", "a request on loopback is answered")]
+    except Exception as error:
+        findings = [Finding("problem", f"a request on loopback fails: {one_line(error)}")]
+    finally:
+        await asyncio.to_thread(server.shutdown)
+        server.server_close()
+    for name, value in proxies().items():
+        findings.append(await asyncio.to_thread(_contact, name, value))
+    return findings
+
+
+def _contact(name: str, value: str) -> Finding:
+    host, port = address_of(value)
+    try:
+        socket.create_connection((host, port), timeout=_CONTACT_S).close()
+    except OSError as error:
+        why = error.strerror or str(error)
+        return Finding(
+            "problem",
+            f"{name}: the proxy {host}:{port} does not answer: {why}; correct or unset {name}",
+        )
+    return Finding("ok", f"{name}: the proxy {host}:{port} answers")
+
+
+def check_repository(path: Path) -> list[Finding]:
+    """Return what the files of a folder show: its kind, and its commands.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
+    if not path.is_dir():
+        raise UsageError(f"--repo {path}: there is no such folder")
+    project = detect(Folder(path))
+    if project is None:
+        return [
+            Finding(
+                "note",
+                "project: nothing detected; name its test command with `durabench job --verify`",
+            )
+        ]
+    return [
+        Finding("ok", f"project: {project.kind} ({project.why})"),
+        _command("install", project.install),
+        _command("build", project.build),
+        _tests(project),
+        *([_command("lint", line) for line in project.lint] or [_command("lint", None)]),
+    ]
+
+
+def _command(name: str, command: str | None) -> Finding:
+    if command is None:
+        return Finding("note", f"{name}: nothing detected")
+    return Finding("ok", f"{name}: {command}")
+
+
+def _tests(project: Project) -> Finding:
+    if project.tests is None:
+        return Finding(
+            "note", "tests: nothing detected; name a command with `durabench job --verify`"
+        )
+    how = {"observed": "each test is observed", "exit code": "only the exit code is known"}
+    read = how.get(project.tests.results, f"results are read as {project.tests.results}")
+    return Finding("ok", f"tests: {project.tests.command} ({read})")
