@@ -1,13 +1,14 @@
-"""The command line: one file per command, plus shared modules.
+"""The command line: the commands by group, plus shared modules.
 
 app          registers all commands
+start        demo, run, status, doctor
+compare      power, grade, export
+attempts     debug, trace, graph, diagnose, fork
+operate      setup, serve-flows, prune
 exits        exit codes, and errors as one line
 options      options shared by several commands
 running      commands that run a flow and wait for it
 console      tables and lines on the terminal
 status_text  the output of `status`
-tracing      the output of `trace`
-chatting     a chat on the terminal: what is typed, and what the agent does
-prompting    lines that a person types while steps are printed
-messages     messages to an attempt, and what was said
+tracing      the output of `trace`, `graph` and `diagnose`
 """

@@ -9,27 +9,7 @@ from pkgutil import resolve_name
 
 import typer
 
-from flows.cli import (
-    agents,
-    debug,
-    demo,
-    diagnose,
-    doctor,
-    export,
-    fork,
-    grade,
-    graph,
-    images,
-    imports,
-    power,
-    prune,
-    report,
-    run,
-    serve_flows,
-    setup,
-    status,
-    trace,
-)
+from flows.cli import agents, attempts, compare, images, imports, operate, report, start
 from flows.cli.exits import OneLineErrors
 
 app = typer.Typer(
@@ -44,16 +24,22 @@ WING = "flows.jobs.cli"
 """The commands of jobs, pipelines and chats. They are mounted by name: nothing imports the wing."""
 
 GROUPS: Mapping[str, Sequence[Callable[..., None] | typer.Typer | str]] = {
-    "Start here": (demo.demo, run.run, status.status, report.report, doctor.doctor),
-    "Compare": ("chat:history", power.power, grade.grade, export.export, imports.import_app),
-    "Look into an attempt": (debug.debug, trace.trace, graph.graph, diagnose.diagnose, fork.fork),
+    "Start here": (start.demo, start.run, start.status, report.report, start.doctor),
+    "Compare": ("chat:history", compare.power, compare.grade, compare.export, imports.import_app),
+    "Look into an attempt": (
+        attempts.debug,
+        attempts.trace,
+        attempts.graph,
+        attempts.diagnose,
+        attempts.fork,
+    ),
     "Talk to an agent": ("chat:chat", "chat:send", "chat:end", "chat:approve"),
     "Work on a repository": ("job:jobs", "job:job_app", "pipeline:pipeline_app"),
     "Operate": (
-        setup.setup,
-        serve_flows.serve_flows,
+        operate.setup,
+        operate.serve_flows,
         "serve:serve",
-        prune.prune,
+        operate.prune,
         images.images_app,
         agents.agents_app,
     ),

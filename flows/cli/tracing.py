@@ -1,4 +1,4 @@
-"""The steps of an attempt, read from the journal.
+"""What is shown of an attempt: its steps, its graph and its diagnosis.
 
 Imported attempts and attempts with pruned steps are read from the lake.
 """
@@ -6,13 +6,20 @@ Imported attempts and attempts with pruned steps are read from the lake.
 import json
 import time
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
-from agent.journal import Account, Journal, Tenure
+from agent.graph.attempt import graph_of, role_of
+from agent.graph.drawing import as_mermaid, as_tree
+from agent.graph.state import ExecutionStateGraph
+from agent.journal import Account, Journal, RecordedStep, Tenure
 from agent.session.steps import from_record
 from flows.cli import console
 from flows.display.errors import UsageError
 from flows.display.steps import of_step, tree
 from flows.display.terminal import out, show
+from flows.experiments.declaration import Experiment
+from flows.experiments.diagnosis import Subject, diagnose, label
+from flows.experiments.forking import declared, recorded_attempt
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
 from flows.storage.steps import filed
@@ -119,3 +126,87 @@ def _held(tenure: Tenure) -> str:
     until = f"to {tenure.ended_at.astimezone():%H:%M:%S}" if tenure.ended_at else "not given back"
     began = f"from {tenure.began_at.astimezone():%H:%M:%S}"
     return f"held by {tenure.worker} {began} {until}: {plural(tenure.steps, 'step')}"
+
+
+def show_diagnosis(prefix: str, lake_path: str | None) -> None:
+    """Print the diagnosis of the attempt whose id begins with `prefix`.
+
+    Raises:
+        UsageError: there is no such attempt, or its steps were pruned.
+    """
+    lake, journal, attempt = recorded_attempt(prefix, lake_path)
+    findings = diagnose(Subject(lake, journal, attempt), lake_path)
+    show(f"{attempt.arm} on {attempt.instance_id}, attempt {attempt.attempt_id}")
+    if not findings:
+        show("It is resolved: there is nothing to explain.")
+    for finding in findings:
+        show(f"\n{finding.title}", "bold")
+        for line in finding.lines:
+            show(f"  {line}")
+        if finding.command:
+            show(f"  {finding.command}")
+
+
+def show_graph(
+    prefix: str,
+    form: Literal["tree", "mermaid", "json"],
+    changes: Sequence[str],
+    lake_path: str | None,
+) -> None:
+    """Print the graph of the attempt whose id begins with `prefix`, with what changes make stale.
+
+    Raises:
+        UsageError: there is no such attempt, its steps were pruned, or a change names nothing.
+    """
+    lake, journal, attempt = recorded_attempt(prefix, lake_path)
+    steps = journal.steps(attempt.attempt_id)
+    graph = graph_of(steps, label)
+    stale: list[str] = []
+    for change in changes:
+        experiment = declared(lake, attempt) if change.startswith("option=") else None
+        stale += graph.mark_stale(_concerned(change, steps, attempt.arm, experiment))
+    drawn = {"tree": as_tree, "mermaid": as_mermaid, "json": ExecutionStateGraph.to_json}
+    show(drawn[form](graph))
+    if changes and form == "tree":
+        show(_bill_of_stale(graph, stale))
+
+
+def _concerned(
+    change: str, steps: Sequence[RecordedStep], arm: str, experiment: Experiment | None
+) -> list[str]:
+    """Return the steps that a change concerns by itself."""
+    kind, equals, name = change.partition("=")
+    match kind if equals else "":
+        case "role" | "prompt":
+            roles = {role for step in steps if (role := role_of(step)) is not None}
+            if name not in roles:
+                known = ", ".join(sorted(role or "''" for role in roles)) or "no model"
+                raise UsageError(f"no call of the attempt has role {name!r}; its roles: {known}")
+            return [step.place for step in steps if role_of(step) == name]
+        case "step":
+            if name not in {step.place for step in steps}:
+                raise UsageError(f"the attempt has no step {name!r}; `durabench trace` lists them")
+            return [name]
+        case "option":
+            assert experiment is not None, "options need the declaration"
+            options = type(experiment.arm(arm).options).model_fields
+            if name.partition(".")[0] not in options:
+                raise UsageError(f"arm {arm} has no option {name!r}; it has {', '.join(options)}")
+            return [step.place for step in steps]
+        case _:
+            raise UsageError(f"--stale-if {change!r} is none of role=…, prompt=…, option=…, step=…")
+
+
+def _bill_of_stale(graph: ExecutionStateGraph, stale: Sequence[str]) -> str:
+    def costs(nodes: Sequence[str]) -> list[float | None]:
+        return [
+            node.cost_usd
+            for node in map(graph.get_node, nodes)
+            if any(read.startswith("model:") for read in node.reads)
+        ]
+
+    some, every = costs(stale), costs([node.id for node in graph.nodes])
+    return (
+        f"{plural(len(stale), 'step')} of {len(graph)} stale; {len(some)} of "
+        f"{plural(len(every), 'call')}, {usd_of_calls(some)} of {usd_of_calls(every)}"
+    )

@@ -2,7 +2,6 @@
 
 arms         an arm of an experiment or a job
 declaration  an experiment as written in YAML
-datasets     the selected instances of a dataset
 plan         the cells of an experiment
 cells        a cell and a submission
 keys         all cache keys

@@ -3,7 +3,6 @@
 lake          Parquet tables in a folder or an object store
 parquet       rows as Parquet files
 exact         texts that are not UTF-8
-attempts      meaning of rows of `attempts`, whichever release wrote them
 shared_rows   a table of the lake for programs that read it often
 steps         steps of attempts that the lake has
 journals      locating and opening the journal of a lake

@@ -1,0 +1,180 @@
+"""Commands that look into one attempt, and run it otherwise."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from flows.cli.options import (
+    ApiBaseOption,
+    DatasetOption,
+    EnvironmentOption,
+    FullOption,
+    LakeOption,
+    ModelOption,
+    ResourcesOption,
+    SplitOption,
+)
+
+_IN_THE_FILE = ("dataset", "split", "skill")
+"""Parameters that the experiment file replaces."""
+
+
+def debug(
+    context: typer.Context,
+    instance: Annotated[str, typer.Argument(help="instance id")],
+    arm: Annotated[
+        str,
+        typer.Option(
+            "--arm",
+            "-a",
+            help="mini, mini_retry, durable, loop, staged, gold or null, or an arm of the file",
+        ),
+    ] = "mini",
+    experiment: Annotated[
+        Path | None,
+        typer.Option(
+            "--experiment", "-x", help="experiment file, for an arm with its options and budgets"
+        ),
+    ] = None,
+    dataset: DatasetOption = "bundled",
+    split: SplitOption = "test",
+    model: ModelOption = None,
+    api_base: ApiBaseOption = None,
+    skill: Annotated[
+        float, typer.Option(help="skill of the simulated model, which runs without --model")
+    ] = 1.0,
+    environment: EnvironmentOption = None,
+    resources: ResourcesOption = None,
+    lake: LakeOption = None,
+    full: FullOption = False,
+) -> None:
+    """Solve and grade one instance afresh, printing a line for every step."""
+    from flows.cli import running
+
+    if experiment is not None:
+        _refuse(context)
+        declared = running.one_cell(
+            experiment, instance, arm, model, api_base, environment, resources
+        )
+    else:
+        declared = running.one_instance(
+            instance, arm, dataset, split, model, api_base, skill, environment, resources
+        )
+    running.debug(declared, instance, arm, lake, full=full)
+
+
+def _refuse(context: typer.Context) -> None:
+    """Refuse options that would contradict the experiment file.
+
+    Raises:
+        UsageError: such an option was given.
+    """
+    from flows.display.errors import UsageError
+
+    for name in _IN_THE_FILE:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise UsageError(f"--{name} does not go with --experiment: the file has it")
+
+
+def trace(
+    attempt: Annotated[str, typer.Argument(help="attempt id, or a prefix of it")],
+    full: FullOption = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="follow until the attempt ends")
+    ] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="show the steps under their scopes")] = False,
+    lake: LakeOption = None,
+) -> None:
+    """Show the steps of an attempt with their cost, one per line, even while it is running."""
+    from flows.cli import tracing
+    from flows.display.errors import UsageError
+
+    if tree and (follow or full):
+        raise UsageError("--tree goes neither with --follow nor with --full: leave them out")
+    tracing.trace(attempt, lake, full=full, follow=follow, as_tree=tree)
+
+
+def graph(
+    attempt: Annotated[str, typer.Argument(help="attempt id, or a prefix of it")],
+    format_: Annotated[
+        Literal["tree", "mermaid", "json"], typer.Option("--format", help="how to show it")
+    ] = "tree",
+    stale_if: Annotated[
+        list[str] | None,
+        typer.Option(help="mark what depends on role=…, prompt=…, option=… or step=…"),
+    ] = None,
+    lake: LakeOption = None,
+) -> None:
+    """Show which steps of an attempt use what others left, and what a change would make stale."""
+    from flows.cli import tracing
+
+    tracing.show_graph(attempt, format_, stale_if or [], lake)
+
+
+def diagnose(
+    attempt: Annotated[str, typer.Argument(help="attempt id, or a prefix of it")],
+    lake: LakeOption = None,
+) -> None:
+    """Show where an attempt's lines come from, what let them pass, and a fork to try."""
+    from flows.cli import tracing
+
+    tracing.show_diagnosis(attempt, lake)
+
+
+def fork(
+    attempt: Annotated[str, typer.Argument(help="attempt id, or a prefix of it")],
+    at: Annotated[
+        str | None, typer.Option(help="first step to run anew, as shown by trace")
+    ] = None,
+    change: Annotated[
+        Path | None,
+        typer.Option(help="YAML file with the `model` and options that change"),
+    ] = None,
+    edit: Annotated[
+        list[str] | None,
+        typer.Option(help="STEP=FILE: the file holds what the step answers instead"),
+    ] = None,
+    never: Annotated[
+        list[str] | None,
+        typer.Option(help="regular expression of commands that are always run again"),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="only say what would be bought again, at most")
+    ] = False,
+    model: ModelOption = None,
+    api_base: ApiBaseOption = None,
+    options: Annotated[
+        Path | None,
+        typer.Option(help="YAML file with changed options of the arm, such as `profile`"),
+    ] = None,
+    lake: LakeOption = None,
+) -> None:
+    """Fork an attempt at a step, or with a change, and reuse what does not depend on it.
+
+    With --at, the steps before it are kept and all others are made anew. With --change or --edit,
+    the agent runs again from the top, and every step whose inputs are the same is reused.
+    """
+    from flows.cli import running
+
+    if at is not None:
+        running.at_step(
+            attempt,
+            at,
+            model,
+            api_base,
+            options,
+            lake,
+            alone=not (change or edit or never or dry_run),
+        )
+    else:
+        running.selective_fork(
+            attempt,
+            change,
+            edit or [],
+            never or [],
+            lake,
+            alone=not (model or api_base or options),
+            dry_run=dry_run,
+        )

@@ -1,0 +1,143 @@
+"""Commands that plan, grade and export results."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.options import (
+    DatasetOption,
+    EnvironmentOption,
+    LakeOption,
+    ResourcesOption,
+    SplitOption,
+)
+
+
+def power(
+    instances: Annotated[int | None, typer.Option(min=1, help="planned instances")] = None,
+    repeats: Annotated[
+        int, typer.Option(min=1, max=100, help="maximum repeats per arm and instance")
+    ] = 1,
+    discordance: Annotated[
+        float | None,
+        typer.Option(help="share of pairs that only one arm resolves; default 0.2"),
+    ] = None,
+    earlier: Annotated[
+        str | None, typer.Option("--from", help="experiment to estimate the discordance from")
+    ] = None,
+    difference: Annotated[
+        float | None,
+        typer.Option(
+            help="difference to detect, such as 0.05; default the smallest detectable one"
+        ),
+    ] = None,
+    chance: Annotated[
+        float, typer.Option("--power", help="probability of detecting the difference")
+    ] = 0.8,
+    correlation: Annotated[
+        float | None, typer.Option(help="between repeats of an instance, 0 to 1; default 0.5")
+    ] = None,
+    lake: LakeOption = None,
+) -> None:
+    """Plan the size of an experiment before it runs.
+
+    Print the instances and repeats that a difference needs, or the smallest difference that they
+    can show.
+    """
+    from flows.experiments import power
+
+    question = power.Question(instances, repeats, difference, chance)
+    power.show(question, discordance, earlier, correlation, lake)
+
+
+def grade(
+    predictions: Annotated[Path, typer.Argument(help="all_preds.jsonl or preds.json")],
+    name: Annotated[str, typer.Option(help="name for the results")],
+    dataset: DatasetOption = "bundled",
+    split: SplitOption = "test",
+    environment: EnvironmentOption = None,
+    timeout_s: Annotated[float, typer.Option(help="seconds per prediction")] = 1800.0,
+    concurrency: Annotated[int, typer.Option(help="gradings at the same time")] = 4,
+    network: Annotated[
+        bool,
+        typer.Option("--network", help="give containers network access, as scripts with pip need"),
+    ] = False,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="grade twice, and doubt verdicts that differ")
+    ] = False,
+    keep_gb: Annotated[
+        float | None, typer.Option(help="gigabytes of images to keep; default all")
+    ] = None,
+    resources: ResourcesOption = None,
+    lake: LakeOption = None,
+) -> None:
+    """Grade a predictions file from any agent and report on it, with an audit of every verdict."""
+    from flows.cli import running
+
+    running.grade(
+        predictions,
+        name,
+        dataset,
+        split,
+        environment,
+        timeout_s,
+        concurrency,
+        network,
+        lake,
+        audit,
+        keep_gb,
+        resources,
+    )
+
+
+def export(
+    name: Annotated[
+        str, typer.Argument(help="experiment; with --atif and --inspect also the id of an attempt")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="folder; default exports/NAME, inside a local lake"),
+    ] = None,
+    repeat: Annotated[int, typer.Option(help="number of the repeat")] = 0,
+    trajectories: Annotated[
+        bool,
+        typer.Option("--trajectories", help="also write the model calls, for `provider: recorded`"),
+    ] = False,
+    duckdb: Annotated[
+        Path | None,
+        typer.Option(help="instead, write every relation of the report to this DuckDB file"),
+    ] = None,
+    atif: Annotated[
+        Path | None,
+        typer.Option(help="instead, write ATIF trajectories to this folder, or one to this file"),
+    ] = None,
+    inspect: Annotated[
+        Path | None,
+        typer.Option(help="instead, write one log of Inspect, .eval or .json, for its viewer"),
+    ] = None,
+    lake: LakeOption = None,
+) -> None:
+    """Write each arm's all_preds.jsonl in the format of `swebench eval`, or another format."""
+    from flows.display.terminal import show
+    from flows.formats import exports
+
+    if atif or inspect:
+        from flows.formats import export
+
+        for path in export.trajectories(name, atif, lake) if atif else ():
+            show(f"{path}")
+        if inspect:
+            show(f"{inspect}: {export.inspect_log(name, inspect, lake)} samples")
+        return
+
+    if duckdb:
+        for relation, rows in exports.relations(name, duckdb, lake):
+            show(f"{relation}: {rows} rows")
+        show(f"duckdb {duckdb}")
+        return
+    if trajectories:
+        for path, count in exports.trajectories(name, output, repeat, lake):
+            show(f"{path}: {count} calls")
+    for path, count in exports.predictions(name, output, repeat, lake):
+        show(f"{path}: {count} predictions")
