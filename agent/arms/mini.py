@@ -31,8 +31,8 @@ from minisweagent.models.utils.actions_toolcall import (
 )
 
 from agent.arms.options import MiniOptions
-from agent.conversation.calls import RequestedCall, asked_in, text_of
 from agent.conversation.exchanges import OutOfCalls, OutOfMoney, ended
+from agent.conversation.protocols import RequestedCall, asked_in, text_of
 from agent.errors import ContextWindowExceeded, OutOfTime, Undone
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.session.session import Session

@@ -6,8 +6,7 @@ own, define a `Capability` in a module of yours and name it as `module:NAME` in 
 
 from agent.capabilities.base import Agent, Capability, Native
 from agent.errors import Retryable, ToolFailed
-from agent.tools.results import ToolResult
-from agent.tools.tool import Arguments, Refused, Tool, ToolSettings, Value
+from agent.tools.tool import Arguments, Refused, Tool, ToolResult, ToolSettings, Value
 
 __all__ = [
     "Agent",

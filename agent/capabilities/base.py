@@ -9,8 +9,7 @@ from agent.conversation.exchanges import Helper, Meter
 from agent.errors import InvalidSpec
 from agent.session.session import Session
 from agent.tools import Protection, Toolbox
-from agent.tools.results import ToolResult
-from agent.tools.tool import TEXT, Arguments, Refused, Tool, ToolSettings, Value
+from agent.tools.tool import TEXT, Arguments, Refused, Tool, ToolResult, ToolSettings, Value
 from agent.types import Task
 
 if TYPE_CHECKING:

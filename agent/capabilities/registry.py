@@ -19,9 +19,8 @@ from agent.ptc.tool import NAME, ProgramTool, RunPtc
 from agent.session.session import Session
 from agent.tools.editing import EDITING
 from agent.tools.reading import READING
-from agent.tools.results import ToolResult
 from agent.tools.testing import COMMANDS, TESTING
-from agent.tools.tool import Arguments
+from agent.tools.tool import Arguments, ToolResult
 
 
 async def run_ptc(agent: Agent, session: Session, asked: RunPtc) -> ToolResult:

@@ -14,8 +14,7 @@ from agent.capabilities.working import WorkReport, work
 from agent.conversation.exchanges import Exchange
 from agent.models.patches import parse
 from agent.session.session import Session
-from agent.tools.results import ToolResult
-from agent.tools.tool import Arguments, Refused, Value
+from agent.tools.tool import Arguments, Refused, ToolResult, Value
 from agent.workspaces import Workspace
 
 

@@ -13,8 +13,7 @@ from agent.conversation.conversation import prompt_beside
 from agent.conversation.exchanges import Helper
 from agent.session.session import Session
 from agent.tools.rendering import head_and_tail
-from agent.tools.results import ToolResult
-from agent.tools.tool import Arguments, Refused
+from agent.tools.tool import Arguments, Refused, ToolResult
 
 PROMPT = prompt_beside(__file__)
 """The paragraph about the notebook for the system message."""

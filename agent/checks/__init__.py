@@ -1,7 +1,6 @@
 """Checks of a change by tests, as steps of a session. Arms share them.
 
-running     tests that cover a change or that a model names, run and compared
-named       names that a model gives to tests, each found or refused
+running     tests that cover a change or that a model names, found, run and compared
 baseline    existing tests on the base commit, and a patch on a fresh copy compared with it
 debugging   detection of recurring errors
 """
@@ -16,10 +15,11 @@ from agent.checks.baseline import (
     describe_unproven,
     run_again,
 )
-from agent.checks.named import NamedFiles, find_named
 from agent.checks.running import (
+    NamedFiles,
     apply_patch,
     find_covering,
+    find_named,
     merge_runs,
     no_result,
     regressions,

@@ -1,7 +1,7 @@
 """A patch applied, and existing tests found, run and compared, in the work tree of a session."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from posixpath import normpath
 from types import MappingProxyType
 
@@ -199,3 +199,48 @@ def _meant(name: str, test_files: Sequence[str], labels: dict[str, str]) -> list
     parts = name.split(".")
     dotted = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next(([labels[label]] for label in dotted if label in labels), [])
+
+
+@dataclass(frozen=True)
+class NamedFiles:
+    """The files that names mean, and the names that mean none."""
+
+    files: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    """One line for each name that cannot be run, with the reason."""
+
+
+async def find_named(
+    names: Sequence[str], test_files: Sequence[str], runner: TestRunner, session: Session
+) -> NamedFiles:
+    """Return the test files that a model means, in the order of its names.
+
+    A file of the repository counts although its name is that of no test. `test_files` are the test
+    files of the base commit. Only for names of others is a step made.
+    """
+    inside = [name.strip().removeprefix(f"{session.root}/") for name in names]
+    meant = {name: known_test_files([name], test_files, runner) for name in inside}
+    others = [name for name in meant if not meant[name]]
+    exist = await _existing(others, session) if others else {}
+    refused = []
+    for name in others:
+        if name not in exist:
+            refused.append(f"{name} is not a file of the repository")
+        elif not runner.runs(exist[name]):
+            refused.append(f"{name} is not taken by the test command of the repository")
+        else:
+            meant[name] = (exist[name],)
+    files = dict.fromkeys(file for name in inside for file in meant[name])
+    return NamedFiles(tuple(files), tuple(refused))
+
+
+async def _existing(names: Sequence[str], session: Session) -> dict[str, str]:
+    """Return the paths of the names that are files of the base tree."""
+    paths = {name: normpath(name.partition("::")[0].strip() or "?") for name in names}
+
+    async def look(workspace: Workspace) -> list[str]:
+        inner = [path for path in paths.values() if not path.startswith(("/", ".."))]
+        return [*await workspace.originals(inner)]
+
+    found = await session.act("named tests", {"names": list(names)}, look, list[str], depends_on={})
+    return {name: path for name, path in paths.items() if path in found}

@@ -1,9 +1,9 @@
 """A role's conversation with a model: it uses tools until it answers.
 
 conversation.py  requests, rounds and the context window
-using.py         the calls of one reply, native tools at the same time
+offering.py      the tools, and the calls of one reply, native tools at the same time
 exchanges.py     the input of a conversation, its limits, and its result
 person.py        messages and decisions of people
 transcript.py    messages within the context window, and facts as Markdown
-protocols.py     native tool calls, or fenced blocks
+protocols.py     the calls of a reply: native tool calls, or fenced blocks
 """

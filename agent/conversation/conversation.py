@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from agent.conversation.calls import text_of
 from agent.conversation.exchanges import Answer, ConversationLimits, End, Exchange, Helper, ToolUse
 from agent.conversation.offering import Offer
 from agent.conversation.person import Decision, Person, decision, told
@@ -21,6 +20,7 @@ from agent.conversation.protocols import (
     ToolProtocol,
     Turn,
     objects_in,
+    text_of,
 )
 from agent.conversation.transcript import UNKNOWN_WINDOW, Transcript, as_markdown
 from agent.errors import ContextWindowExceeded

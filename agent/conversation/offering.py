@@ -1,16 +1,173 @@
-"""The tools that a conversation offers: those of the workspace, and native ones."""
+"""The tools that a conversation offers, and the calls of one reply.
 
-from collections.abc import Awaitable, Callable, Sequence
+Calls of the workspace run in order, native ones at the same time. If one call ends the
+conversation, nothing further of the others begins. Which call that was is recorded, so that a
+replay ends in the same way whatever the order of its calls.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from agent.conversation.exchanges import Helper
+from agent.conversation.exchanges import Helper, LimitReached
 from agent.conversation.protocols import Call, Schema
-from agent.conversation.using import ScheduledCall, Used, used
-from agent.errors import TurnEnded, Undone
+from agent.errors import AgentError, OutOfTime, ToolFailed, TurnEnded, Undone
 from agent.session.gates import Gate
 from agent.session.session import Session
 from agent.tools import Toolbox, ToolResult
 from agent.tools.tool import Refused, parsed, schema
+
+KNOWN_ENDS = (OutOfTime, LimitReached, ToolFailed)
+"""Errors that end a line of work in the same way in every run."""
+
+
+@dataclass(frozen=True)
+class ScheduledCall:
+    """One tool call to be carried out."""
+
+    run: Callable[[Gate], Coroutine[Any, Any, ToolResult]]
+    """Receives the gate that its scope has to pass."""
+    is_native: bool = False
+    changes_files: bool = True
+
+
+@dataclass(frozen=True)
+class Used:
+    """The results of the calls of one reply."""
+
+    results: Sequence[ToolResult | None]
+    """In the order asked; None for a call without a result."""
+    error: BaseException | None = None
+    """The error that ends the conversation."""
+
+
+async def used(session: Session, name: str, works: Sequence[ScheduledCall]) -> Used:
+    """Carry out the calls of a reply. `name` is the scope that records how they were called off."""
+    if len(works) == 1 or not any(work.is_native for work in works):
+        return await _in_order(works)
+    return await _Reply(works, session, session.scope(name)).carried_out()
+
+
+async def _in_order(works: Sequence[ScheduledCall]) -> Used:
+    results: list[ToolResult | None] = []
+    for work in works:
+        try:
+            results.append(await work.run(Gate()))
+        except Exception as error:
+            return Used([*results, *[None] * (len(works) - len(results))], error)
+    return Used(results)
+
+
+class _Reply:
+    """The calls of one reply with native tools, while they are carried out."""
+
+    def __init__(self, works: Sequence[ScheduledCall], session: Session, ending: Session) -> None:
+        self._works = works
+        self._session = session
+        self._ending = ending
+        self._is_ended = bool(ending.recorded)
+        """True if an earlier run recorded which call ended the others."""
+        self._gates = [Gate(is_open=not self._is_ended) for _ in works]
+        self._tasks: dict[int, asyncio.Task[ToolResult]] = {}
+        self._ends = asyncio.Event()
+        """Set when a call ends, also while others are still to be started."""
+
+    async def carried_out(self) -> Used:
+        """Carry out all calls, until they have ended or one of them ends the others."""
+        recorded = await self._record(0) if self._is_ended else None
+        if recorded is not None:
+            self._gates[recorded].open()
+        starting = asyncio.create_task(self._start())
+        starting.add_done_callback(lambda _: self._ends.set())
+        try:
+            failed = await self._first_failure(starting, recorded)
+            error = None if failed is None else await self._call_off(failed)
+            await starting
+            await asyncio.wait(self._tasks.values())
+        except asyncio.CancelledError:
+            for task in (starting, *self._tasks.values()):
+                task.cancel()
+            await asyncio.wait([starting, *self._tasks.values()])
+            raise
+        results = [_result(self._tasks.get(number)) for number in range(len(self._works))]
+        return Used(results, error)
+
+    async def _start(self) -> None:
+        """Start native calls. Carry out those of the workspace in between, in the order asked."""
+        changing: list[asyncio.Task[ToolResult]] = []
+        for number, work in enumerate(self._works):
+            if self._gates[number].is_closed:
+                return
+            earlier = changing if work.is_native and not work.changes_files else []
+            task = asyncio.create_task(self._run(number, list(earlier)))
+            self._tasks[number] = task
+            task.add_done_callback(lambda _: self._ends.set())
+            if not work.is_native:
+                await asyncio.wait({task})
+            elif work.changes_files:
+                changing.append(task)
+
+    async def _run(self, number: int, earlier: "Sequence[asyncio.Task[ToolResult]]") -> ToolResult:
+        """Carry out a call after the earlier ones that change what it is to see."""
+        work, gate = self._works[number], self._gates[number]
+        if earlier:
+            await asyncio.wait(earlier)
+        if not work.is_native and self._session.next_recorded is None:
+            await gate.passed()
+        try:
+            return await work.run(gate)
+        except Exception:
+            if not self._is_ended:
+                for each in self._gates:
+                    each.hold()
+            raise
+
+    async def _first_failure(
+        self, starting: "asyncio.Task[None]", recorded: int | None
+    ) -> int | None:
+        """Wait until a call fails, or the `recorded` one. Return its number; None if none does."""
+        while True:
+            self._ends.clear()
+            for number, task in self._tasks.items():
+                if task.done() and recorded in (None, number):
+                    if _error(task):
+                        return number
+                    if number == recorded:
+                        recorded = None
+                        for gate in self._gates:
+                            gate.open()
+            if all(task.done() for task in (starting, *self._tasks.values())):
+                return None
+            await self._ends.wait()
+
+    async def _call_off(self, failed: int) -> BaseException | None:
+        """Let nothing further begin, and record a known end. Return the error to raise."""
+        error = _error(self._tasks[failed])
+        if isinstance(error, KNOWN_ENDS) and not self._is_ended:
+            try:
+                await self._record(failed)
+            except AgentError as unrecorded:
+                error = unrecorded
+        for gate in self._gates:
+            gate.close(f"another call of the same reply ended: {error}")
+        return error
+
+    async def _record(self, failed: int) -> int:
+        """Return the recorded number of the call that ended the others, or record this one."""
+
+        async def known() -> int:
+            return failed
+
+        return await self._ending.event("called off", {}, known, int)
+
+
+def _error(task: "asyncio.Task[ToolResult]") -> BaseException | None:
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
+
+
+def _result(task: "asyncio.Task[ToolResult] | None") -> ToolResult | None:
+    return None if task is None or _error(task) else task.result()
 
 
 class Offer:

@@ -2,7 +2,6 @@
 
 app       the routes of the three dialects, served on a Unix socket or on loopback
 switch    turns a request into a recorded call, and ends the program with its attempt
-bodies    the bodies of requests, bounded, and errors in the words of each dialect
-streams   answers as the events of each dialect
+bodies    bodies of requests, bounded; errors, and answers as the events of each dialect
 relay.pl  lets a program in a container reach the socket through a port
 """

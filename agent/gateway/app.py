@@ -21,7 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent.errors import WorkspaceError
-from agent.gateway import bodies, streams
+from agent.gateway import bodies
 from agent.gateway.bodies import Held, InvalidBody, Room
 from agent.gateway.switch import Answered, GatewayCall, Switch
 from agent.models.chat import CHARS_PER_TOKEN
@@ -171,11 +171,11 @@ async def _events(call: GatewayCall, dialect: Dialect) -> AsyncIterator[bytes]:
     is_whole = False
     try:
         while (answered := await call.within(PING_S)) is None:
-            yield streams.PINGS[dialect]
+            yield bodies.PINGS[dialect]
         if answered.is_error:
-            yield streams.error_event(dialect, answered.body)
+            yield bodies.error_event(dialect, answered.body)
         else:
-            for event in streams.events(dialect, answered.body):
+            for event in bodies.events(dialect, answered.body):
                 yield event
                 await asyncio.sleep(0)  # lets the server notice a client that hung up
         is_whole = True

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, cast
 
-from agent.conversation.using import KNOWN_ENDS
+from agent.conversation.offering import KNOWN_ENDS
 from agent.errors import CalledOff, InfrastructureError
 from agent.ptc import interpreter
 from agent.ptc.interpreter import (

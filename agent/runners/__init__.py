@@ -1,7 +1,7 @@
 """Test runners of repositories, and the channel of their results.
 
-`runner` says how a repository's tests are run: a command, a path style, an adapter. `channel` runs
-them so that results do not come from text that the code under test can print:
+`runner` says how a repository's tests are run: a command, a path style, an adapter. It runs them so
+that results do not come from text that the code under test can print:
 
 * A parent program of the harness, isolated from the repository, starts the runner's process and
   takes its exit code. What it reports is sealed with a nonce that no child sees.
@@ -19,8 +19,15 @@ forge records. So can code that makes tests meaningless without touching the run
 their exit code are all there is, and both must say that tests pass.
 """
 
-from agent.runners.channel import ObservedResults, TestOutcome, TestResult, prepare
-from agent.runners.runner import PYTEST, TestRunner, runner_of
+from agent.runners.runner import (
+    PYTEST,
+    ObservedResults,
+    TestOutcome,
+    TestResult,
+    TestRunner,
+    prepare,
+    runner_of,
+)
 
 __all__ = [
     "PYTEST",

@@ -1,10 +1,23 @@
-"""The test runner of a repository: its command, its path style, and what reads its results."""
+"""The test runner of a repository, and runs whose results the code under test does not write.
 
+A runner is a command, a path style, and what reads its results. The harness sends a parent program,
+the launcher, with the command. It starts the runner with an observer in it, reads the observer's
+signed records from a pipe, and seals them for this program.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
 import re
+import secrets
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
 
 Adapter = Literal["pytest", "unittest", "sympy", "summary"]
 """The observer of the tests within the runner's process.
@@ -134,3 +147,163 @@ def _dotted(path: str) -> str:
 
 PYTEST = runner_of("python -m pytest -q -rfE -p no:cacheprovider {paths}")
 """Names failures in its summary, on every version of pytest, and leaves no cache behind."""
+
+
+TestOutcome = Literal["passed", "failed", "error", "skipped"]
+"""`failed`: at an assertion. `error`: by anything else, such as an import or a fixture."""
+
+_INSIDE = Path(__file__).with_name("inside")
+_START = (
+    "import json,sys;s,g=json.loads(sys.stdin.readline());"
+    "n={'__name__':'launcher'};exec(s,n);n['main'](g)"
+)
+_WORST_FIRST: tuple[TestOutcome, ...] = ("error", "failed", "skipped", "passed")
+_AROUND = ("setup", "teardown")
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """The end of one test."""
+
+    __test__ = False  # not a test class, despite its name
+
+    name: str
+    outcome: TestOutcome
+    report: str = ""
+    """The test's own report, if it failed."""
+
+
+@dataclass(frozen=True)
+class ObservedResults:
+    """The results of a run of tests, as observed."""
+
+    exit_code: int
+    tests: tuple[TestResult, ...]
+    problem: str = ""
+    """The reason why the results prove nothing, or ''. Such a run is never a pass."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of tests to be made: a Python program, and the key to its results."""
+
+    program: str
+    """Reads its input, one line, from standard input."""
+    given: str = field(repr=False)
+    nonce: str = field(repr=False)
+
+    @property
+    def _mark(self) -> str:
+        return hashlib.sha256(b"mark" + self.nonce.encode()).hexdigest()
+
+    def read(self, output: str) -> tuple[str, ObservedResults | None]:
+        """Return the text that the runner printed, and its results.
+
+        The results are None if there is no sealed message: the run was cut short.
+        """
+        text, message = self.opened(output)
+        if message is None:
+            return text, None
+        return text, results(message["exit_code"], message["records"], message["problem"])
+
+    def opened(self, output: str) -> tuple[str, dict[str, Any] | None]:
+        """Return the text that the runner printed, and the launcher's message if it is sealed."""
+        text, found, rest = output.partition(f"\n{self._mark} ")
+        payload, _, seal = rest.partition("\n")[0].partition(" ")
+        expected = hmac.new(self.nonce.encode(), payload.encode(), hashlib.sha256).hexdigest()
+        if not found or not hmac.compare_digest(expected, seal):
+            return text, None
+        return text, json.loads(zlib.decompress(base64.b64decode(payload)))
+
+
+def prepare(runner: TestRunner, paths: Sequence[str]) -> Run | None:
+    """Return the observed run of the tests, or None for a runner that cannot be observed."""
+    program = program_of(runner.command) if runner.adapter != "summary" else None
+    if program is None:
+        return None
+    nonce = secrets.token_hex(32)
+    variables = {**dict(runner.environment), **dict(program.variables)}
+    if runner.adapter == "sympy":
+        variables.setdefault("PYTHONHASHSEED", "0")  # otherwise it starts another process
+    given = {
+        "nonce": nonce,
+        "targets": list(dict.fromkeys(path.partition("::")[0] for path in paths)),
+        "options": list(program.interpreter_options),
+        "environment": variables,
+        "program": {
+            "source": _source("recording", f"{runner.adapter}_run"),
+            "target": program.target,
+            "is_module": program.is_module,
+            "cwd_on_path": program.cwd_on_path,
+            "arguments": [*program.arguments, *runner.names(paths)],
+        },
+    }
+    return Run(_START, json.dumps([_source("launcher"), given]), nonce)
+
+
+@cache
+def _source(*names: str) -> str:
+    return "\n".join((_INSIDE / f"{name}.py").read_text(encoding="utf-8") for name in names)
+
+
+def results(exit_code: int, records: Iterable[Sequence[str]], problem: str) -> ObservedResults:
+    """Return the results that records prove, given the exit code of the process.
+
+    Records and exit code must agree: neither alone proves a pass.
+    """
+    collected: dict[str, None] = {}
+    finished: set[str] = set()
+    found: dict[str, list[TestResult | None]] = {}
+    begun, end = False, ""
+    for kind, *fields in records:
+        match kind, fields:
+            case "begin", _:
+                begun = True
+            case "collected", [name]:
+                collected[name] = None
+            case "result", [name, phase, outcome, report]:
+                found.setdefault(name, []).append(_result(name, phase, outcome, report))
+                if phase == "teardown":
+                    finished.add(name)
+            case "stopped", [name]:
+                finished.add(name)
+            case "tampered", [what]:
+                problem = problem or f"the code under test changed {what}"
+            case "end", [code]:
+                end = code
+    tests = tuple(_worst(name, phases) for name, phases in found.items())
+    problem = problem or _contradiction(exit_code, begun, end, tests)
+    silent = [name for name in collected if name not in finished or name not in found]
+    failing = any(test.outcome in ("failed", "error") for test in tests)
+    if silent and not failing:
+        problem = problem or f"{len(silent)} tests began without an end, such as {silent[0]}"
+    return ObservedResults(exit_code, tests, problem)
+
+
+def _result(name: str, phase: str, outcome: str, report: str) -> TestResult | None:
+    """Return the result of one phase. A phase around the test proves no pass."""
+    kind: TestOutcome = next((known for known in _WORST_FIRST if known == outcome), "error")
+    return None if kind == "passed" and phase in _AROUND else TestResult(name, kind, report)
+
+
+def _worst(name: str, phases: Sequence[TestResult | None]) -> TestResult:
+    ended = [phase for phase in phases if phase is not None]
+    if not ended:
+        return TestResult(name, "error", "the test itself did not run")
+    return min(ended, key=lambda result: _WORST_FIRST.index(result.outcome))
+
+
+def _contradiction(exit_code: int, begun: bool, end: str, tests: Sequence[TestResult]) -> str:
+    """Return how the exit code and the records contradict each other, or ''."""
+    failing = [test.name for test in tests if test.outcome in ("failed", "error")]
+    if not begun:
+        return "the test runner did not start"
+    if not end:
+        return f"the run ended before its runner did, with exit code {exit_code}"
+    if end != str(exit_code):
+        return f"the runner ended with exit code {end}, and its process with {exit_code}"
+    if exit_code == 0 and failing:
+        return f"the exit code is 0, although tests failed, such as {failing[0]}"
+    if exit_code != 0 and not failing:
+        return f"the exit code is {exit_code}, although no test failed"
+    return "" if tests else "no test ran"

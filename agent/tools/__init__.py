@@ -7,9 +7,8 @@ repository, and `protection` reverts changes to tests. `rendering` turns a `Tool
 
 from agent.tools.protection import Protection
 from agent.tools.rendering import render
-from agent.tools.results import TestRun, ToolResult
 from agent.tools.testing import run_paths
-from agent.tools.tool import ToolSettings
+from agent.tools.tool import TestRun, ToolResult, ToolSettings
 from agent.tools.toolbox import Toolbox
 
 __all__ = [

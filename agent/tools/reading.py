@@ -10,9 +10,8 @@ from agent.index.definitions import Definition, Use
 from agent.index.shared import query
 from agent.index.sources import lines
 from agent.tools.confinement import confined, confined_file
-from agent.tools.results import ToolResult
-from agent.tools.texts import decode
-from agent.tools.tool import LINES, Arguments, Refused, Tool, ToolSettings
+from agent.tools.editing import decode
+from agent.tools.tool import LINES, Arguments, Refused, Tool, ToolResult, ToolSettings
 from agent.workspaces import Workspace
 
 _TIMEOUT_S = 60.0

@@ -4,7 +4,7 @@ import re
 
 from agent.shortening import shorten_middle
 from agent.tools.protection import explain
-from agent.tools.results import TestRun, ToolResult
+from agent.tools.tool import TestRun, ToolResult
 
 MAX_CHARS = 10_000
 """Maximum length of one result in a prompt."""

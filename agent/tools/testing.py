@@ -18,8 +18,7 @@ from pydantic import Field
 from agent.runners import ObservedResults, prepare
 from agent.tools.confinement import confined_all
 from agent.tools.rendering import head_and_tail, render_tests
-from agent.tools.results import TestRun, ToolResult
-from agent.tools.tool import Arguments, Refused, Tool, ToolSettings, Value
+from agent.tools.tool import Arguments, Refused, TestRun, Tool, ToolResult, ToolSettings, Value
 from agent.workspaces import Workspace
 
 _CHANNEL_BYTES = 32 * 2**20

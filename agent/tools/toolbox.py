@@ -13,9 +13,8 @@ from agent.tools.editing import EDITING
 from agent.tools.protection import Protection
 from agent.tools.reading import READING
 from agent.tools.rendering import MAX_CHARS
-from agent.tools.results import ToolResult
 from agent.tools.testing import COMMANDS, TESTING
-from agent.tools.tool import Arguments, Refused, Tool, ToolSettings, parsed
+from agent.tools.tool import Arguments, Refused, Tool, ToolResult, ToolSettings, parsed
 from agent.workspaces import Workspace
 
 TOOLS: Mapping[str, Tool[Any]] = {

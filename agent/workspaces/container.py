@@ -17,16 +17,14 @@ from typing import Any, Self
 from agent.errors import Destroyed, WorkspaceError
 from agent.workspaces import apart, ownership
 from agent.workspaces.docker_daemon import (
-    client,
-    docker_errors,
-    find_data_folder,
-    remove_container,
-)
-from agent.workspaces.docker_exec import (
     ContainerProgram,
     Frames,
+    client,
+    docker_errors,
     exit_code_of,
     find_change,
+    find_data_folder,
+    remove_container,
     socket_of,
 )
 from agent.workspaces.limits import LimitObserver, ResourceLimits

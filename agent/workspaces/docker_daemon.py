@@ -1,17 +1,27 @@
-"""The Docker daemon of this process: its client, its errors in plain words, and its disk."""
+"""The Docker daemon of this process: its client, errors and machine, and programs in containers.
+
+The witness compares files of a container with those of its image, from another container of it.
+"""
 
 import asyncio
 import functools
+import json
 import logging
 import os
 import shutil
+import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from time import sleep
 from typing import Any
 
 from agent.errors import WorkspaceError, one_line
+from agent.workspaces import apart, ownership
+from agent.workspaces.apart import Interpreter, NoPython
 from agent.workspaces.limits import GB
+from agent.workspaces.shell import Output
 
 _CLIENT_LOCK = threading.Lock()
 _CONFLICT = 409
@@ -118,3 +128,188 @@ def machine() -> dict[str, float]:
     with suppress(OSError):
         found["disk_gb"] = shutil.disk_usage(info["DockerRootDir"]).free / GB
     return found
+
+
+_KILLED = 137
+
+
+class Frames:
+    """The output inside Docker's framing: 4 bytes of stream number, 4 of length, payload."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+        self._left = 0
+
+    async def read(self, limit: int) -> bytes:
+        try:
+            while not self._left:
+                (self._left,) = struct.unpack(">4xL", await self._reader.readexactly(8))
+        except asyncio.IncompleteReadError:
+            return b""
+        data = await self._reader.read(min(limit, self._left))
+        self._left -= len(data)
+        return data
+
+
+class ContainerProgram:
+    """A program in a container, beside the command server."""
+
+    def __init__(self, exec_id: str, reader: Frames, writer: asyncio.StreamWriter) -> None:
+        self._exec_id = exec_id
+        self._reader = reader
+        self._writer = writer
+
+    async def talk(self, given: bytes, output: Output) -> int:
+        """Send the program its input, and add what it prints to `output`. Return its exit code."""
+        await apart.exchange(self._reader, self._writer, given, output)
+        exit_code = await asyncio.to_thread(exit_code_of, self._exec_id)
+        return _KILLED if exit_code is None else exit_code
+
+    def close(self) -> None:
+        """End the connection. The program may go on."""
+        self._writer.close()
+
+
+def exit_code_of(exec_id: str) -> int | None:
+    """Return the exit code of a program whose stream ended; None if Docker knows none; blocking."""
+    state = client().api.exec_inspect(exec_id)
+    for _ in range(20):  # the stream can end a moment before Docker records the exit code
+        if state["ExitCode"] is not None:
+            break
+        sleep(0.05)
+        state = client().api.exec_inspect(exec_id)
+    exit_code: int | None = state["ExitCode"]
+    return exit_code
+
+
+def socket_of(stream: Any) -> socket.socket:
+    """Return the socket of a started exec.
+
+    Raises:
+        WorkspaceError: the connection has none.
+    """
+    if not isinstance(stream, socket.SocketIO):
+        raise WorkspaceError(
+            "the Docker connection has no plain socket for commands (TLS and ssh:// have "
+            "none); use a unix socket or tcp:// without TLS in DOCKER_HOST",
+            retryable=False,
+        )
+    # A duplicate, so that the HTTP response that owns the original can be closed.
+    found = socket.socket(fileno=os.dup(stream.fileno()))
+    stream._response.close()  # type: ignore[attr-defined]  # set by the Docker client
+    found.setblocking(False)
+    return found
+
+
+_CAPABILITIES = (
+    "DAC_OVERRIDE",
+    "SYS_PTRACE",  # to see the root of a process of another user
+    "SYS_CHROOT",
+    # Those that processes of a workspace may have. They could otherwise write to this process.
+    "CHOWN",
+    "FOWNER",
+    "SETUID",
+    "SETGID",
+    "KILL",
+)
+
+_MEMORY_BYTES = 2**29
+
+_OTHERS = ("__pycache__", "site-packages", "dist-packages")
+"""Folders beside the interpreter's modules of which its options read nothing."""
+
+_COMPARE = """
+import hashlib, json, os, stat, sys
+files, compiled, folders, others = json.loads(sys.argv[1])
+
+def state(path, size=None):
+    try:
+        found = os.lstat(path)
+        if stat.S_ISLNK(found.st_mode):
+            return os.readlink(path)
+        if not stat.S_ISREG(found.st_mode):
+            return stat.S_IFMT(found.st_mode)
+        if size not in (None, found.st_size):
+            return found.st_size, None
+        with open(path, "rb") as file:
+            return found.st_size, hashlib.sha256(file.read()).hexdigest()
+    except OSError as error:
+        return error.errno
+
+def paths():
+    names = set(files + compiled)
+    for folder in folders:
+        if os.path.isdir(folder):
+            names.update(os.path.join(folder, name) for name in os.listdir(folder))
+    return {name for name in names if os.path.basename(name) not in others}
+
+def is_compiled(name):
+    return name in compiled, name
+
+image = {path: state(path) for path in paths()}
+os.chroot("/proc/1/root")
+os.chdir("/")
+for path in sorted(paths() | set(image), key=is_compiled):
+    expected = image.get(path)
+    size = expected[0] if isinstance(expected, tuple) else 0
+    if path not in image or state(path, size) != expected:
+        print(json.dumps(path))
+        break
+else:
+    print(json.dumps(None))
+"""
+"""Prints a path at which the root of process 1 differs, as JSON, or null. A compiled file is only
+printed if there is no other."""
+
+
+def find_change(container: str, image: str, python: Interpreter) -> str | None:
+    """Return a file of the interpreter that a container has changed, or None; blocking.
+
+    It is a compiled one only if no other was changed.
+
+    The files are read by an interpreter of the image that nobody could change, in a container that
+    sees the processes of the other one. Contents are compared, since a command can restore the size
+    and the date of a file, which is all that `docker diff` compares.
+
+    Raises:
+        NoPython: they cannot be compared.
+        WorkspaceError: the container is gone, or Docker failed.
+    """
+    compared = json.dumps([python.files, python.compiled, python.folders, _OTHERS])
+    path, *options = python.command
+    with docker_errors(image):
+        witness = client().containers.create(
+            image,
+            [*options, "-c", _COMPARE, compared],
+            name=ownership.container_name(),
+            entrypoint=[path],
+            pid_mode=f"container:{container}",
+            **_options(),
+        )
+        try:
+            printed = witness.attach(stream=True)
+            witness.start()
+            found = b"".join(printed)
+        finally:
+            remove_container(witness.id)
+    try:
+        changed: str | None = json.loads(found)
+    except ValueError:
+        raise NoPython("the interpreter of the image cannot be compared with it") from None
+    return changed
+
+
+def _options() -> dict[str, Any]:
+    from docker import types
+
+    return {
+        "labels": ownership.labels({"durabench": "workspace"}),
+        "user": "0",
+        "network_mode": "none",
+        "cap_drop": ["ALL"],
+        "cap_add": list(_CAPABILITIES),
+        "security_opt": ["no-new-privileges"],
+        "log_config": types.LogConfig(type="none"),
+        "mem_limit": _MEMORY_BYTES,
+        "memswap_limit": _MEMORY_BYTES,
+    }

@@ -1,13 +1,11 @@
 """A stand-in for a model that needs no key. It knows the answer, and its skill is stated.
 
-model.py         the model: choice of script, malformed replies, costs
-mini.py          the script for mini-swe-agent
-roles.py         the durable arm's roles that ask, find, plan and describe
+model.py         the model: choice of script, malformed replies, costs; mini-swe-agent's script
+roles.py         the durable arm's roles that ask, find, plan, describe and judge
 anchor.py        the role that writes a failing test
 solver.py        the role that reads, tests, edits and repairs in one conversation
-staged.py        the stages of the staged arm
+loop.py          agents on the loop, and the stages of the staged arm
 implementer.py   the role that changes code: correctly, wrongly, or by cheating
-reviewers.py     the roles that judge a change: reviewers and adjudicator
 reference.py     seeded draws, the reference patch by file, right and wrong changes
 conversation.py  parser of the model's input, and its replies
 """

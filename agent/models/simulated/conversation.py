@@ -39,6 +39,11 @@ _LOOKS = {"read", "run_command"}
 """Tools whose calls do not depend on each other where they follow each other."""
 
 
+def answer(thought: str, **fields: Any) -> Action:
+    """Return the call that ends a conversation."""
+    return Action(thought, "answer", fields)
+
+
 @dataclass(frozen=True)
 class RoleRequest:
     """The parts of a role's request that determine the answer."""

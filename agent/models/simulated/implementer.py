@@ -3,6 +3,8 @@
 Every candidate and every new try has its own draw.
 """
 
+import random
+import shlex
 from collections.abc import Iterable
 
 from agent.models.patches import FilePatch, render, undoing
@@ -13,6 +15,11 @@ from agent.models.spec import SimulatedSpec
 # Probabilities that an implementer claims high confidence. A correct one does so more often, but a
 # wrong one often enough that confidence orders candidates better than chance and proves nothing.
 _SURE_IF_RIGHT, _SURE_IF_WRONG = 0.6, 0.3
+
+_WINDOW = 80
+
+Turn = tuple[str, str]
+"""A thought and the command that follows from it."""
 
 _LINES_READ = 200
 
@@ -111,3 +118,26 @@ def _report(summary: str, confidence: str) -> Action:
 
 def _unique(paths: Iterable[str | None]) -> list[str]:
     return [path for path in dict.fromkeys(paths) if path]
+
+
+def exploration(files: list[FilePatch], rng: random.Random, more: int) -> list[Turn]:
+    """Return a few looks at the repository and at the files to change, and some `more`."""
+    general = [
+        ("I look around.", "ls -la"),
+        ("Where does the history stand?", "git log -1 --format=%s"),
+        ("Is the tree clean?", "git status --short | head -n 20"),
+        ("How big is this?", "git ls-files | wc -l"),
+    ]
+    closer: list[Turn] = []
+    for path in (shlex.quote(file.old_path) for file in files if file.old_path):
+        closer.append((f"I read {path}.", f"head -c 6000 {path}"))
+        closer.append((f"What is in {path}?", f"grep -nE '^ *(def|class) ' {path} | head -n 40"))
+    number = rng.randint(2, 6)
+    near = rng.sample(closer, min(len(closer), number - 1))
+    paths = [shlex.quote(file.old_path) for file in files if file.old_path]
+    further = [
+        (f"More of {path}.", f"sed -n '{start},{start + _WINDOW - 1}p' {path}")
+        for start in range(1, _WINDOW * (more + 1), _WINDOW)
+        for path in paths
+    ]
+    return [*rng.sample(general, min(len(general), number - len(near))), *near, *further[:more]]

@@ -7,9 +7,10 @@ not depend on that: its skill is the same.
 
 import re
 
+from agent.models.patches import FilePatch
 from agent.models.simulated import implementer
-from agent.models.simulated.conversation import Action, Reply, RoleRequest, grouped
-from agent.models.simulated.reference import Draws, Reference, drawn
+from agent.models.simulated.conversation import Action, Reply, RoleRequest, answer, grouped
+from agent.models.simulated.reference import Draws, Reference, drawn, item, undoing_command
 from agent.models.spec import SimulatedSpec
 from agent.testfiles import BY_CONVENTION
 
@@ -56,7 +57,7 @@ def next_reply(
     else:
         looks = [*_looks(reference, conversation, draws, spec), *_cell(reference, conversation)]
         tests = _tests(reference, conversation.results[: len(looks)])
-        replies = [*looks, *_work(reference, conversation, draws, spec, tests), _answer()]
+        replies = [*looks, *_work(reference, conversation, draws, spec, tests), _report_done()]
     return replies[min(len(conversation.results), len(replies) - 1)]
 
 
@@ -140,7 +141,7 @@ def _work(
 
 
 def _subagent(reference: Reference) -> list[Reply]:
-    return [*_reads(reference), _answer()]
+    return [*_reads(reference), _report_done()]
 
 
 def _reads(reference: Reference) -> list[Reply]:
@@ -157,6 +158,100 @@ def _plan(reference: Reference) -> Reply:
     return [Action("I know what to do.", "answer", arguments)]
 
 
-def _answer() -> Reply:
+def _report_done() -> Reply:
     arguments = {"summary": "The code does what the task says.", "status": "done"}
     return [Action("The work is done.", "answer", arguments)]
+
+
+_MOST_SUBTASKS = 6
+
+
+def is_stage(conversation: RoleRequest) -> bool:
+    """Return True if a stage asks. No other role has a fact of this name."""
+    return conversation.facts.get("stage") == conversation.role
+
+
+def next_stage_reply(
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
+) -> Reply:
+    """Return the next reply of a stage."""
+    chance = spec.parallel_calls if conversation.native else 0.0
+    actions = _script(reference, conversation, draws, spec)
+    replies = grouped(actions, draws, chance, f"{conversation.role}/{conversation.scope}")
+    return replies[min(len(conversation.results), len(replies) - 1)]
+
+
+def _script(
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
+) -> list[Action]:
+    match conversation.role:
+        case "explore":
+            return [*_stage_looks(reference, spec), _findings(reference)]
+        case "plan":
+            return [_stage_plan(reference)]
+        case "build":
+            return _build(reference, conversation, draws, spec)
+        case _:
+            return _repair(reference, conversation, draws, spec)
+
+
+def _stage_looks(reference: Reference, spec: SimulatedSpec) -> list[Action]:
+    reads = implementer.reads(reference.files)
+    return [*reads, *(reads * spec.exploration)[: spec.exploration]]
+
+
+def _findings(reference: Reference) -> Action:
+    names = [file.name for file in reference.files]
+    return answer(
+        "I know where this happens.",
+        summary=f"What the task describes comes from {', '.join(names)}.",
+        files=names,
+        tests=[],
+    )
+
+
+def _stage_plan(reference: Reference) -> Action:
+    subtasks = [
+        {"title": item(files), "instructions": f"{item(files)} so that it does what the task says."}
+        for files in _parts(reference)
+    ]
+    return answer("I know in which order.", subtasks=subtasks)
+
+
+def _parts(reference: Reference) -> list[list[FilePatch]]:
+    """Return the parts of the reference patch, the last ones as one if there are too many."""
+    parts = reference.parts
+    rest = [file for part in parts[_MOST_SUBTASKS - 1 :] for file in part]
+    return [*parts[: _MOST_SUBTASKS - 1], *([rest] if rest else [])]
+
+
+def _build(
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
+) -> list[Action]:
+    subtask = conversation.facts.get("subtask") or {}
+    files = reference.named_in(str(subtask.get("title"))) or reference.files
+    names = ",".join(file.name for file in files)
+    draw = f"build/{names}"
+    if draws.hits(spec.cheating, f"{draw}/cheating"):
+        return [implementer.cheat([], draws, draw), _report()]
+    patch = drawn(reference, files, draws, spec).patch
+    return [
+        *implementer.reads(files),
+        Action("I know what to change.", "apply_patch", {"patch": patch}),
+        _report(),
+    ]
+
+
+def _repair(
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
+) -> list[Action]:
+    """Take the whole change back, and try all of it again."""
+    undo = undoing_command(str(conversation.facts.get("diff") or ""))
+    takes_back = Action("That was wrong: I take it back.", "run_command", {"command": undo})
+    patch = drawn(reference, reference.files, draws, spec, conversation.scope).patch
+    change = Action("I know what to change.", "apply_patch", {"patch": patch})
+    return [*([takes_back] if undo else []), change, _report()]
+
+
+def _report() -> Action:
+    return answer("It is done.", summary="The code does what the task says.", status="done")

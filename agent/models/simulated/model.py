@@ -1,18 +1,23 @@
-"""The simulated model: choice of script, malformed replies, and costs.
+"""The simulated model: choice of script, malformed replies, costs; the script of mini-swe-agent.
 
 Each reply is a function of the conversation and of seeds. Concurrency and the order of calls
 therefore change nothing, and an attempt can be repeated exactly.
 """
 
+import base64
 import functools
 import json
+import shlex
+from collections.abc import Iterator
 
 from agent.errors import InvalidSpec
 from agent.models import patches
 from agent.models.chat import bash_call, tokens
+from agent.models.patches import FilePatch, parse
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
-from agent.models.simulated import conversation, mini, roles
-from agent.models.simulated.reference import Draws, Reference
+from agent.models.simulated import conversation, roles
+from agent.models.simulated.implementer import Turn, exploration
+from agent.models.simulated.reference import Draws, Reference, drawn, undoing_command
 from agent.models.spec import SimulatedSpec
 from agent.types import Task
 
@@ -21,6 +26,10 @@ _INPUT_USD, _CACHE_READ_USD, _CACHE_WRITE_USD, _OUTPUT_USD = 3e-6, 0.3e-6, 3.75e
 
 # Providers do not cache a shorter prompt.
 _SHORTEST_CACHED_TOKENS = 1024
+
+
+MiniReply = list[Turn]
+"""The calls of one reply, at least one."""
 
 
 class SimulatedModel:
@@ -38,7 +47,7 @@ class SimulatedModel:
         self._spec = spec
         self._task = task
         self._draws = Draws(f"{spec.seed}/{seed}/{task.id}")
-        self._mini_scripts: dict[tuple[str, bool], list[mini.Reply]] = {}
+        self._mini_scripts: dict[tuple[str, bool], list[MiniReply]] = {}
         self.right = self._draws.hits(spec.skill, "skill")
         """True if a task done in one go, as by mini-swe-agent, results in the reference patch."""
 
@@ -78,21 +87,21 @@ class SimulatedModel:
         native = bool(request.tools)
         script = self._mini_script(request.scope, native)
         chosen = script[min(turn, len(script) - 1)]
-        return mini.reply(chosen, turn, native=native, malformed=malformed)
+        return make_reply(chosen, turn, native=native, malformed=malformed)
 
     def _as_program(self, request: ModelRequest) -> Message:
         """Answer a program of any kind. It ends with a reply without a call."""
         if not request.tools and patches.are_wanted(request.messages):
-            patch = mini.first_patch(self._reference, self._draws, self._spec)
+            patch = first_patch(self._reference, self._draws, self._spec)
             return {"role": "assistant", "content": patches.reply(patch, request.messages)}
         if not request.tools:
             return {"role": "assistant", "content": "Repair the repository"}
-        script = self._mini_script("", native=True)[: -len(mini.SUBMISSION)]
+        script = self._mini_script("", native=True)[: -len(SUBMISSION)]
         turn = sum(message["role"] == "assistant" for message in request.messages)
         if turn < len(script):
-            return mini.reply(script[turn], turn, native=True, malformed=False)
-        if mini.END in json.dumps(request.messages):
-            return bash_call(f"echo {mini.END}", call_id=f"call_{turn}", content="Done.")
+            return make_reply(script[turn], turn, native=True, malformed=False)
+        if END in json.dumps(request.messages):
+            return bash_call(f"echo {END}", call_id=f"call_{turn}", content="Done.")
         return {"role": "assistant", "content": "The repository is repaired."}
 
     def _in_a_role(self, request: ModelRequest) -> Message:
@@ -106,9 +115,9 @@ class SimulatedModel:
             return conversation.malformed_reply(talk, actions[0], broken=False)
         return conversation.reply(talk, actions)
 
-    def _mini_script(self, scope: str, native: bool) -> list[mini.Reply]:
+    def _mini_script(self, scope: str, native: bool) -> list[MiniReply]:
         if (scope, native) not in self._mini_scripts:
-            self._mini_scripts[scope, native] = mini.script(
+            self._mini_scripts[scope, native] = write_script(
                 self._reference, self._draws, self._spec, scope, native=native
             )
         return self._mini_scripts[scope, native]
@@ -146,3 +155,100 @@ def _usage(request: ModelRequest, message: Message) -> Usage:
 
 def _cached(count: int) -> int:
     return count if count >= _SHORTEST_CACHED_TOKENS else 0
+
+
+END = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+"""The output by which the package knows that the agent has finished."""
+
+_SUBMIT = f"echo {END} && cat patch.txt"
+
+SUBMISSION = ("write the patch file", "check it", "submit it")
+"""The last replies of a script, which only mini-swe-agent's prompt for SWE-bench asks for."""
+
+_TESTS = "python -m pytest -q -p no:cacheprovider 2>&1 | tail -n 30"
+_MOST_REPAIRS = 2
+_FIRST_TRY = "try-1"
+"""The scope of the first run in an attempt of `mini_retry`."""
+
+
+def write_script(
+    reference: Reference, draws: Draws, spec: SimulatedSpec, scope: str, *, native: bool
+) -> list[MiniReply]:
+    """Return the whole script of one run of the agent.
+
+    Each `scope` is another try at the task.
+    """
+    retry = "" if scope == _FIRST_TRY else scope
+    draw = f"{retry}/" if retry else ""
+    tries = [drawn(reference, reference.files, draws, spec, retry)]
+    tests = draws.hits(spec.mini_tests, f"{draw}tests")
+    while tests and not tries[-1].right and len(tries) <= _MOST_REPAIRS:
+        if not draws.hits(spec.mini_notices, f"{draw}notices/{len(tries)}"):
+            break
+        place = f"{draw}repair-{len(tries)}"
+        tries.append(drawn(reference, reference.files, draws, spec, place))
+    files = parse(tries[0].patch)
+    looks = exploration(files, draws.rng(f"{draw}exploration"), spec.exploration)
+    chance = spec.parallel_calls if native else 0.0
+    return [
+        *_together(looks, draws, chance, draw),
+        *([turn] for turn in _work([each.patch for each in tries], tests=tests)),
+        [("Now the patch file.", _write_patch_file(parse(tries[-1].patch)))],
+        [("I check the patch.", "cat patch.txt")],
+        [("The patch is what I meant.", _SUBMIT)],
+    ]
+
+
+def first_patch(reference: Reference, draws: Draws, spec: SimulatedSpec) -> str:
+    """Return the change that the first run of the agent makes first."""
+    return drawn(reference, reference.files, draws, spec, "").patch
+
+
+def make_reply(turns: MiniReply, number: int, *, native: bool, malformed: bool) -> Message:
+    """Return reply `number` as an assistant message of either protocol."""
+    thought, command = turns[0]
+    if malformed:
+        return {"role": "assistant", "content": f"{thought} Let me think again."}
+    if native:
+        messages = [
+            bash_call(each, call_id=f"call_{number}{f'_{n}' * (n > 0)}", content=thought)
+            for n, (_, each) in enumerate(turns)
+        ]
+        calls = [call for message in messages for call in message["tool_calls"]]
+        return {**messages[0], "tool_calls": calls}
+    block = f"```mswea_bash_command\n{command}\n```"
+    return {"role": "assistant", "content": f"THOUGHT: {thought}\n\n{block}"}
+
+
+def _together(turns: list[Turn], draws: Draws, chance: float, draw: str) -> list[MiniReply]:
+    replies: list[MiniReply] = []
+    for number, turn in enumerate(turns):
+        if replies and draws.hits(chance, f"{draw}parallel/{number}"):
+            replies[-1] = [*replies[-1], turn]
+        else:
+            replies.append([turn])
+    return replies
+
+
+def _work(patches: list[str], *, tests: bool) -> Iterator[Turn]:
+    """Yield the changes, each in place of the one before, and the tests of each."""
+    for number, patch in enumerate(patches):
+        if number:
+            yield "That was wrong: I take it back.", undoing_command(patches[number - 1])
+        yield "I know what to change.", _apply(patch)
+        if tests:
+            yield "I run the tests.", _TESTS
+
+
+def _apply(patch: str) -> str:
+    """Base64 carries carriage returns, binary files and any encoding through the shell."""
+    encoded = base64.encodebytes(patch.encode("utf-8", "surrogateescape")).decode()
+    return f"base64 -d <<'PATCH' | git apply --whitespace=nowarn\n{encoded}PATCH"
+
+
+def _write_patch_file(files: list[FilePatch]) -> str:
+    paths = sorted({path for file in files for path in file.paths})
+    new = [file.new_path for file in files if file.new_path and file.new_path != file.old_path]
+    binary = " --binary" if any(file.is_binary for file in files) else ""
+    diff = f"git diff{binary} -- {shlex.join(paths)} > patch.txt"
+    return f"git add -N -- {shlex.join(new)} && {diff}" if new else diff

@@ -184,3 +184,8 @@ def undoing_command(patch: str) -> str:
     commands = [f"git checkout -q HEAD -- {shlex.join(old)}"] if old else []
     commands += [f"rm -f -- {shlex.join(new)}"] if new else []
     return " && ".join(commands)
+
+
+def item(files: list[FilePatch]) -> str:
+    """Return a line of the backlog for the change of some files."""
+    return f"Change {', '.join(file.name for file in files)}"

@@ -1,16 +1,18 @@
-"""Roles and their scripts: those of the durable arm, stages, and agents on the loop.
+"""Roles and their scripts: those of the durable arm that ask, find, plan, describe and judge.
 
-The answers are the JSON of the classes in `agent/arms/durable/answers.py`.
+The answers are the JSON of the classes in `agent/arms/durable/answers.py`. Reviewers know the
+truth, and state it as often as the specification says.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from agent.errors import ModelError
 from agent.models.patches import FilePatch
-from agent.models.simulated import anchor, implementer, loop, planner, reviewers, solver, staged
-from agent.models.simulated.conversation import Action, Reply, RoleRequest, grouped
-from agent.models.simulated.reference import Draws, Facts, Reference
+from agent.models.simulated import anchor, implementer, loop, solver
+from agent.models.simulated.conversation import Action, Reply, RoleRequest, answer, grouped
+from agent.models.simulated.reference import Draws, Facts, Reference, item, unlike
 from agent.models.spec import SimulatedSpec
 
 _FEATURE = re.compile(
@@ -30,8 +32,8 @@ def next_reply(
     """
     if conversation.role == "solver":
         return solver.next_reply(reference, conversation, draws, spec)
-    if staged.is_stage(conversation):
-        return staged.next_reply(reference, conversation, draws, spec)
+    if loop.is_stage(conversation):
+        return loop.next_stage_reply(reference, conversation, draws, spec)
     if loop.is_agent(conversation):
         return loop.next_reply(reference, conversation, draws, spec)
     actions = _script(conversation, reference, draws, spec)
@@ -47,7 +49,7 @@ def _script(
     facts = conversation.facts
     match conversation.role:
         case "contract":
-            return [_answer("The task is clear.", **_contract(_statement(reference, facts)))]
+            return [answer("The task is clear.", **_contract(_statement(reference, facts)))]
         case "gatherer":
             return _gather(reference)
         case "brief":
@@ -55,15 +57,15 @@ def _script(
         case "anchor":
             return anchor.write(reference, conversation, draws, spec)
         case "planner":
-            return planner.write(reference, conversation, draws)
+            return plan_next(reference, conversation, draws)
         case "implementer":
             return implementer.write(reference, conversation, draws, spec)
         case "scout":
             return _scout(reference, facts)
         case "adjudicator":
-            return reviewers.adjudicate(reference, conversation, draws, spec)
+            return adjudicate(reference, conversation, draws, spec)
         case "step_reviewer" | "final_reviewer":
-            return reviewers.review(reference, conversation, draws, spec)
+            return review(reference, conversation, draws, spec)
         case role:
             raise ModelError(f"the simulated model knows no role {role!r}", retryable=False)
 
@@ -87,7 +89,7 @@ def _gather(reference: Reference) -> list[Action]:
     known = [file for file in reference.files if file.old_path]
     look = [Action("I look at it.", "read", {"path": file.old_path}) for file in known[:1]]
     references = [found for file in known for found in _references(file)]
-    return [*look, _answer("These lines matter.", references=references)]
+    return [*look, answer("These lines matter.", references=references)]
 
 
 def _references(file: FilePatch) -> list[dict[str, Any]]:
@@ -109,7 +111,7 @@ def _scout(reference: Reference, facts: Facts) -> list[Action]:
         "instructions": f"Change {names} so that it does what the task says.",
         "targets": sorted(reference.paths),
     }
-    plan = _answer(
+    plan = answer(
         "I know how to do it.",
         contract=_contract(_statement(reference, facts)),
         cause=f"What the task describes comes from {names}.",
@@ -127,16 +129,186 @@ def _brief(reference: Reference, facts: Facts, draws: Draws) -> Action:
     first = check.path if check else ""
     parts = sorted(reference.parts, key=lambda part: all(file.name != first for file in part))
     names = ", ".join(file.name for part in parts for file in part)
-    return _answer(
+    return answer(
         "I know where this happens.",
         summary=f"What the task describes comes from {names}.",
         anchor_path=anchor.place(reference, facts),
         anchor_idea=f"Assert that {first or names} is what the task asks for.",
         round_trip=False,
         regression_tests=reference.related(facts.get("test_files") or []),
-        backlog=[planner.item(part) for part in parts],
+        backlog=[item(part) for part in parts],
     )
 
 
-def _answer(thought: str, **fields: Any) -> Action:
-    return Action(thought, "answer", fields)
+# Probability that the planner asks about the code first, if it has not seen any of it.
+_CURIOSITY = 0.3
+
+# Status of a step that has to be repeated.
+_FAILED = ("revise", "replan", "blocked")
+
+
+def plan_next(reference: Reference, conversation: RoleRequest, draws: Draws) -> list[Action]:
+    """Return the script of one turn: a look at the code if none was given, then the answer."""
+    facts = conversation.facts
+    items = _items(reference, facts)
+    files, rest = _next(reference, facts, items)
+    if not files:
+        return [_turn("Nothing is left to be done.", backlog=[], done=True)]
+    names = ", ".join(file.name for file in files)
+    draw = f"planner/{conversation.scope}/{conversation.number}/curiosity"
+    if not facts.get("context") and draws.hits(_CURIOSITY, draw):
+        question = f"What does {names} look like, and who uses it?"
+        return [_turn("I want to see more.", backlog=items, context_needed=[question])]
+    turn = _turn(
+        f"Next is {names}.",
+        facts=[f"{names} has to change."],
+        next_step={
+            "title": item(files),
+            "instructions": f"Change {names} so that it does what the task says.",
+            "targets": [path for file in files for path in file.paths],
+            "tests": facts.get("regression_tests") or [],
+        },
+        backlog=[line for line in rest if not _is_about(reference, line, files)],
+    )
+    known = files[0].old_path
+    if facts.get("context") or known is None:
+        return [turn]
+    return [Action(f"I look at {known}.", "read", {"path": known}), turn]
+
+
+def _items(reference: Reference, facts: Facts) -> list[str]:
+    """Return the given backlog, or the whole patch if the work begins without one."""
+    backlog = facts.get("backlog") or []
+    begins = not facts.get("completed_steps") and not facts.get("last_step")
+    return backlog if backlog or not begins else [item(part) for part in reference.parts]
+
+
+def _next(
+    reference: Reference, facts: Facts, items: list[str]
+) -> tuple[list[FilePatch], list[str]]:
+    """Return the files to change now, none if nothing remains, and the rest of the backlog."""
+    last = facts.get("last_step") or {}
+    if last.get("status") in _FAILED or last.get("review_issues"):
+        again = reference.named_in(last.get("title") or "")
+        if again or not items:
+            return again or _wrong_ones(reference, facts), items
+    for position, line in enumerate(items, 1):
+        if files := reference.named_in(line) or _wrong_ones(reference, facts):
+            return files, items[position:]
+    return [], []
+
+
+def _wrong_ones(reference: Reference, facts: Facts) -> list[FilePatch]:
+    """Return the files for a backlog line that names none, such as that of a failing test.
+
+    These are the files that the diff shows to be wrong, or all files if there is no diff.
+    """
+    if facts.get("diff") is None:
+        return reference.files
+    changed = reference.changed(facts)
+    wrong = unlike(changed, reference.files)
+    return reference.touching(wrong) if wrong or reference.strays(changed) else []
+
+
+def _is_about(reference: Reference, text: str, files: list[FilePatch]) -> bool:
+    named = reference.named_in(text)
+    return all(file in files for file in named) and bool(named)
+
+
+def _turn(
+    thought: str,
+    *,
+    backlog: list[str],
+    facts: Sequence[str] = (),
+    context_needed: Sequence[str] = (),
+    next_step: dict[str, Any] | None = None,
+    done: bool = False,
+) -> Action:
+    return answer(
+        thought,
+        facts=list(facts),
+        context_needed=list(context_needed),
+        next_step=next_step,
+        backlog=backlog,
+        done=done,
+    )
+
+
+def review(
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
+) -> list[Action]:
+    """Return the script of a reviewer, which is one answer."""
+    files = _judged(reference, conversation)
+    faults = _faults(reference, conversation, files)
+    draw = f"{conversation.role}/{conversation.scope}/{conversation.number}"
+    accuracy = spec.reviewer_accuracy
+    if faults and spec.reviewer_catches is not None:
+        accuracy = spec.reviewer_catches
+    if draws.hits(accuracy, f"{draw}/accuracy"):
+        issues = faults
+    elif faults:
+        issues = []
+    else:
+        issues = [_issue(draws.rng(f"{draw}/issue").choice(files).name)]
+    if draws.hits(spec.asks_for_tests, f"{draw}/tests"):
+        issues.append("No test was added to the change.")
+    return [_review(issues)]
+
+
+def adjudicate(
+    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
+) -> list[Action]:
+    """Return the script of the adjudicator: the true cause of a failing test, or another one."""
+    facts = conversation.facts
+    failing = facts.get("failing_existing_tests") or []
+    changed = reference.changed(facts)
+    is_wrong = unlike(changed, reference.files) or reference.strays(changed)
+    causes = ["code"]
+    causes += ["existing_test"] if failing else []
+    causes += ["new_test"] if _new_test_fails(facts) else []
+    truth = "code" if is_wrong else causes[-1]
+    others = [cause for cause in causes if cause != truth]
+    draw = f"{conversation.role}/{conversation.scope}/{conversation.number}"
+    if others and not draws.hits(spec.adjudicator_accuracy, f"{draw}/accuracy"):
+        truth = draws.rng(f"{draw}/cause").choice(others)
+    ruling = answer(
+        "I have compared the change, the tests and the task.",
+        reasons=["I have held the task's text against the evidence."],
+        cause=truth,
+        tests=failing if truth == "existing_test" else [],
+    )
+    return [ruling]
+
+
+def _new_test_fails(facts: Facts) -> bool:
+    path = (facts.get("new_test") or {}).get("path")
+    lines = [line for check in facts.get("checks") or [] for line in check["failures"]]
+    return path is not None and any(path in line for line in lines)
+
+
+def _judged(reference: Reference, conversation: RoleRequest) -> list[FilePatch]:
+    """Return the files of the patch that have to be correct by now."""
+    if conversation.role == "final_reviewer":
+        return reference.files
+    return reference.touching((conversation.facts.get("step") or {}).get("targets") or [])
+
+
+def _faults(reference: Reference, conversation: RoleRequest, files: list[FilePatch]) -> list[str]:
+    changed = reference.changed(conversation.facts)
+    return [
+        *(_issue(path) for path in unlike(changed, files)),
+        *(f"{file.name} has nothing to do with the task" for file in reference.strays(changed)),
+    ]
+
+
+def _issue(path: str) -> str:
+    return f"{path}: this is not what the task asks for"
+
+
+def _review(issues: list[str]) -> Action:
+    return answer(
+        "I have compared the diff with the task.",
+        reasons=issues or ["The diff does what the task asks for, and nothing else."],
+        issues=issues,
+        verdict="revise" if issues else "accept",
+    )

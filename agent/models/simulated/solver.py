@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from agent.models.simulated import anchor, implementer
 from agent.models.simulated.conversation import Action, Reply, RoleRequest, grouped
-from agent.models.simulated.mini import exploration
 from agent.models.simulated.reference import Drawn, Draws, Reference, drawn, undoing_command
 from agent.models.spec import SimulatedSpec
 from agent.testfiles import BY_CONVENTION
@@ -105,7 +104,7 @@ class _Solver:
         rng = self.draws.rng(f"{self.draw}/exploration")
         looks = [
             Action(thought, "run_command", {"command": command})
-            for thought, command in exploration(files, rng, self.spec.exploration)
+            for thought, command in implementer.exploration(files, rng, self.spec.exploration)
         ]
         chance = self.spec.parallel_calls if self.conversation.native else 0.0
         reads = implementer.reads(files)

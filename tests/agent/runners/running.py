@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.runners import prepare, runner_of
-from agent.runners.channel import Run
+from agent.runners.runner import Run
 from agent.workspaces import apart
 
 PYTEST = "python -m pytest -q -rfE -p no:cacheprovider {paths}"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.runners import ObservedResults, prepare, runner_of
-from agent.runners.channel import results
+from agent.runners.runner import results
 from tests.agent.runners.running import ENDINGS_OF_UNITTEST, PYTEST, UNITTEST, launch, recorded
 
 pytestmark = pytest.mark.sampled(2)

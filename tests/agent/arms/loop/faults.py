@@ -4,8 +4,7 @@ from pydantic import Field, PrivateAttr
 
 from agent.capabilities.base import Capability
 from agent.errors import Retryable, ToolFailed
-from agent.tools.results import ToolResult
-from agent.tools.tool import Arguments, Refused, Tool, ToolSettings
+from agent.tools.tool import Arguments, Refused, Tool, ToolResult, ToolSettings
 from agent.workspaces import Workspace
 
 
