@@ -9,10 +9,6 @@ PACKAGES = ("agent", "eval", "flows", "reports")
 LIMIT = 400
 
 EXCEPTIONS = {
-    "agent/graph/walk.py": (
-        420,
-        "one visitor with a method for each kind of Python's syntax that uses names",
-    ),
     "agent/workspaces/container.py": (
         570,
         "the life of a container from opening over adoption to removal, which shares its state",

@@ -182,7 +182,7 @@ class Notebook:
         writers: dict[str, str] = {}
         for cell in self.cells:
             step, reads, writes = str(cell.number), _reads(cell.record), _writes(cell.record)
-            made.add_step(step, reads=reads, writes=writes, label=cell.code).state = cell.state
+            made.add_step(step, reads=reads, writes=writes, state=cell.state, label=cell.code)
             for name in reads:
                 if name in writers:
                     made.add_edge(writers[name], step, {name})

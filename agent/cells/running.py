@@ -1,8 +1,11 @@
 """One cell as a step in the workspace."""
 
+import ast
 import json
 import secrets
 import shlex
+import symtable
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -12,7 +15,6 @@ from pydantic import BaseModel, Field, ValidationError
 
 from agent.cells.records import CellRecord, Look
 from agent.conversation.offering import use_tool
-from agent.graph import get_reads
 from agent.session.session import Session
 from agent.tools import Protection, Toolbox, ToolResult, ToolSettings
 from agent.tools.rendering import head_and_tail
@@ -22,6 +24,7 @@ from agent.workspaces.protocol import CommandResult
 
 _INSIDE = Path(__file__).with_name("inside")
 _PARTS = ("watching", "values", "heap", "making", "kernel")
+_BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.With, ast.Match)
 _TOO_OLD = 86
 _NOT_FOUND = 127
 _KEPT_BYTES = 8 * 2**20
@@ -137,11 +140,42 @@ async def _run(workspace: Workspace, settings: ToolSettings, asked: _Cell) -> To
 
 
 def needs(code: str) -> list[str]:
-    """Return the names of the cells before that the text of a cell uses."""
+    """Return the names of the cells before that the text of a cell may use.
+
+    A name is left out if a statement outside of all blocks binds it first.
+    """
+    found: set[str] = set()
+    bound: set[str] = set()
     try:
-        return sorted(get_reads(code))
-    except SyntaxError:  # or Python of another version
+        for statement in ast.parse(code).body:
+            table = symtable.symtable(ast.unparse(statement), "<cell>", "exec")
+            found |= {*_globals(table), *_changed(statement)} - bound
+            if not isinstance(statement, _BLOCKS):
+                bound |= {
+                    each.get_name()
+                    for each in table.get_symbols()
+                    if each.is_assigned() or each.is_imported()
+                }
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # or of another version
         return []
+    return sorted(found)
+
+
+def _globals(table: symtable.SymbolTable) -> Iterator[str]:
+    """Yield the global names that a piece of code or a function in it reads."""
+    is_inner = table.get_type() != "module"
+    for each in table.get_symbols():
+        if each.is_referenced() and (each.is_global() or not is_inner):
+            yield each.get_name()
+    for inner in table.get_children():
+        yield from _globals(inner)
+
+
+def _changed(statement: ast.stmt) -> Iterator[str]:
+    """Yield the names of `name += 1`, which count as bound."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
 
 
 async def _look(workspace: Workspace, settings: ToolSettings, asked: _Look) -> ToolResult:

@@ -43,10 +43,12 @@ class _Flows:
     def add(self, step: RecordedStep, label: str) -> None:
         here = step.place
         reads, writes = self._reads(step), _writes(step)
+        is_cut_off = step.result is not None and step.result.startswith(b'{"cut_off"')
         self.made.add_step(
             here,
             reads=reads,
             writes=writes,
+            state="pending" if step.result is None else "failed" if is_cut_off else "executed",
             label=label,
             cost_usd=step.cost_usd if step.kind == "model" else 0.0,
             duration_s=step.duration_s or 0.0,
@@ -56,8 +58,6 @@ class _Flows:
             sources.setdefault(self.writers[name], set()).add(name)
         for source, names in sources.items():
             self.made.add_edge(source, here, names)
-        if step.result is not None:
-            self.made.record_output(here, failed=step.result.startswith(b'{"cut_off"'))
         self.writers |= dict.fromkeys(writes, here)
         self._tell_outer(step.scope)
 

@@ -193,16 +193,10 @@ def _caller(graph: ExecutionStateGraph, step: RecordedStep) -> str | None:
     """Return the model call that asked for a step: the latest one that it depends on by talk."""
     place: str | None = step.place
     while place is not None and not _is_call(graph, place):
-        edges = graph.graph.in_edges(place, data="variables")
-        talks = [
-            source for source, _, names in edges if any(name.startswith("talk:") for name in names)
-        ]
-        place = max(talks, key=_position(graph).__getitem__, default=None)
+        flows = graph.get_flows(place)
+        talks = [source for source in flows if any(n.startswith("talk:") for n in flows[source])]
+        place = max(talks, key=graph.position, default=None)
     return place
-
-
-def _position(graph: ExecutionStateGraph) -> dict[str, int]:
-    return {node.id: at for at, node in enumerate(graph.nodes)}
 
 
 def _is_call(graph: ExecutionStateGraph, place: str) -> bool:

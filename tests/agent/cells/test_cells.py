@@ -2,6 +2,7 @@
 
 import pytest
 
+from agent.cells.running import needs
 from tests.agent.cells.conftest import Talk, on_host
 
 pytestmark = [pytest.mark.slow, pytest.mark.sampled(4)]
@@ -298,3 +299,24 @@ async def test_a_recovered_cell_that_left_something_else_makes_others_stale(host
     await host.shell("rm -r $TMPDIR/durabench-cells")
     await host.use("cell_run", code="now")
     assert host.stale == [2]
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("x = 10; y = x + 5", ""),
+        ("y = x + 5; x = 10", "x"),
+        ("x += 1", "x"),
+        ("d['k'] = v", "d v"),
+        ("total = f(x * k for x in xs)", "f k xs"),
+        ("import os.path as p\np.join('a', b)", "b"),
+        ("def f(a, b=d): c = a; return c + g", "d g"),
+        ("if c: x = 1\ny = x", "c x"),
+        ("with p as t: u = t\nprint(u)", "p print t u"),
+        ("1 +", ""),
+        ("\0", ""),
+    ],
+)
+def test_the_text_of_a_cell_tells_what_it_may_need(code: str, names: str) -> None:
+    """A name that a statement outside of all blocks binds first is not among them."""
+    assert needs(code) == names.split()

@@ -14,14 +14,55 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from agent.cells.notebook import Notebook
-from agent.graph import get_reads
+from agent.cells.running import needs
 from tests.agent.cells.conftest import on_host
 from tests.agent.cells.in_process import InProcess
-from tests.agent.graph.test_names import BODIES, SIMPLE, STATEMENTS, functions, lists, numbers
 
 pytestmark = pytest.mark.slow
 
 T = TypeVar("T")
+
+# A grammar of small programs over three lists, two numbers and two functions.
+
+LISTS, NUMBERS, FUNCTIONS = ("xs", "ys", "zs"), ("m", "n"), ("f", "g")
+lists, numbers = st.sampled_from(LISTS), st.sampled_from(NUMBERS)
+functions, digits = st.sampled_from(FUNCTIONS), st.integers(0, 3)
+
+SIMPLE = st.one_of(
+    st.builds("{0}.append({1})".format, lists, numbers),
+    st.builds("{0} = {1}".format, lists, lists),
+    st.builds("{0} = list({1})".format, lists, lists),
+    st.builds("{0} = [{1}]".format, lists, digits),
+    st.builds("{0} += [{1}]".format, lists, digits),
+    st.builds("{0}[:1] = [{1}]".format, lists, numbers),
+    st.builds("{0} = len({1})".format, numbers, lists),
+    st.builds("{0} += {1}".format, numbers, numbers),
+    st.builds("{0} = {1}()".format, numbers, functions),
+    st.builds("{0} = {1}".format, functions, functions),
+    st.builds("{0} = lambda: {1}".format, functions, numbers),
+    st.builds("{0} = sum(i + {1} for i in {2})".format, numbers, numbers, lists),
+    st.builds("del {0}; {0} = {1}".format, numbers, digits),
+)
+
+
+def _block(header: str, body: list[str]) -> str:
+    return header + "".join(f"\n  {line}" for line in body)
+
+
+BODIES = st.lists(SIMPLE, min_size=1, max_size=2)
+STATEMENTS = st.one_of(
+    SIMPLE,
+    st.builds(lambda n, body: _block(f"if {n} % 2:", body), numbers, BODIES),
+    st.builds(
+        lambda n, xs, body: _block(f"for {n} in list({xs})[:2]:", body), numbers, lists, BODIES
+    ),
+    st.builds(
+        lambda f, body: _block(f"def {f}():", ["global m, n, xs, ys, zs", *body, "return 1"]),
+        functions,
+        st.lists(SIMPLE.filter(lambda line: "()" not in line and "del" not in line), max_size=2),
+    ),
+    st.builds(lambda body: _block("try:", body) + "\nexcept ZeroDivisionError:\n  n = 0", BODIES),
+)
 
 START = """\
 xs, ys, zs, m, n = [1], [2], [3], 1, 2
@@ -116,7 +157,7 @@ def needed(notebook: Notebook, number: int) -> set[int]:
     found = {number}
     for cell in reversed(notebook.cells):
         if cell.number in found:
-            names = {*cell.record.reads, *get_reads(cell.code)}
+            names = {*cell.record.reads, *needs(cell.code)}
             writers = (notebook.writer(name, cell) for name in names)
             found |= {writer.number for writer in writers if writer}
     return found

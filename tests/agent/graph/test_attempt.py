@@ -66,13 +66,13 @@ def test_edges_are_talk_trees_and_files() -> None:
         ("2", "3"): {"talk:"},
     }
     assert made.get_node("3").state == "failed"
-    assert made.mark_stale("branch/0") == ["branch/0", "branch/1", "2", "3"]
+    assert made.mark_stale(["branch/0"]) == ["branch/0", "branch/1", "2", "3"]
 
 
 def test_a_graph_is_drawn_as_list_and_flowchart() -> None:
     """The list shows the state and what a step uses; the flowchart has every edge."""
     made = graph_of(STEPS, lambda each: f'{each.kind} "<b>"')
-    made.mark_stale("2")
+    made.mark_stale(["2"])
     lines = as_tree(made).splitlines()
     assert lines[0] == '  0    model "<b>"  $0.5000'
     assert lines[1] == '  1    action "<b>"  reads a.py  wrote a.py'
