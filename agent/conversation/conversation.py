@@ -47,33 +47,6 @@ _NOT_TAKEN = (
 )
 
 
-async def converse(
-    session: Session,
-    role: str,
-    prompt: str,
-    facts: Mapping[str, Any],
-    answer: type[A],
-    limits: ConversationLimits,
-    toolbox: Toolbox | None = None,
-    helpers: Sequence[Helper] = (),
-    on_use: Callable[[ToolUse], None] = lambda use: None,
-    person: Person | None = None,
-) -> Exchange[A]:
-    """Ask a role, let it use its tools, and return its answer.
-
-    `facts` is the role's whole input. `session` is a scope of its own. `on_use` receives each use
-    of a tool, for callers that need it before the end, or when time runs out. Messages of a
-    `person` are heard before each call.
-
-    Raises:
-        BudgetExhausted, OutOfTime, LimitReached, InfrastructureError: no call could be made.
-    """
-    talk = Conversation(
-        session, role, prompt, facts, answer, limits, toolbox, helpers, on_use, person
-    )
-    return await talk.until_answer()
-
-
 async def _window(session: Session, role: str, limits: ConversationLimits) -> int:
     """Return the context window of a conversation."""
     if limits.context_tokens is not None:
@@ -105,9 +78,11 @@ class Conversation(Generic[A]):
         on_use: Callable[[ToolUse], None] = lambda use: None,
         person: Person | None = None,
     ) -> None:
-        """Open the conversation. The parameters are those of `converse`.
+        """Open the conversation of a role. `session` is a scope of its own.
 
-        In a chat with the `person`, a reply without a tool call is the answer.
+        `facts` is the role's whole input. `on_use` receives each use of a tool, for callers that
+        need it before the end, or when time runs out. Messages of a `person` are heard before each
+        call. In a chat with the person, a reply without a tool call is the answer.
         """
         self._is_native = session.model(role).info.native_tools
         self._protocol: ToolProtocol = NativeTools() if self._is_native else TextTools()
@@ -159,13 +134,17 @@ class Conversation(Generic[A]):
                 return self._ended("context_full")
             is_last = self._left == 0 < self._limits.rounds - 1
             only_answer = is_too_long or talk.is_nearly_full or is_last
+            request = self._request(only_answer=only_answer)
+            meter = self._limits.meter
             try:
-                reply = await self._next_reply(only_answer=only_answer)
+                async with meter.call(self._session) if meter is not None else nullcontext():
+                    reply = await self._session.call(request)
             except ContextWindowExceeded:
                 if not talk.shorten_all():
                     return self._ended("context_full")
                 is_too_long = True
                 continue
+            talk.sent(request, reply)
             turn = self._read(reply)
             given = await self._carry_out(turn, only_answer=only_answer)
             if given is not None and not await self._goes_on():
@@ -229,10 +208,10 @@ class Conversation(Generic[A]):
     def _ended(self, end: End, answer: A | None = None) -> Exchange[A]:
         return Exchange(answer, end, tuple(self._uses))
 
-    async def _next_reply(self, *, only_answer: bool) -> ModelReply:
+    def _request(self, *, only_answer: bool) -> ModelRequest:
         if only_answer:
             self._transcript.say("This is the last reply: answer now, with what you have.")
-        request = ModelRequest(
+        return ModelRequest(
             list(self._transcript.messages),
             self._protocol.offered(self._schemas),
             role=self._role,
@@ -240,11 +219,6 @@ class Conversation(Generic[A]):
             only=_ANSWER if not self._is_chat and (only_answer or not self._tools) else "",
             goes_on=self._is_chat or bool(self._tools),
         )
-        meter = self._limits.meter
-        async with meter.call(self._session) if meter is not None else nullcontext():
-            reply = await self._session.call(request)
-        self._transcript.sent(request, reply)
-        return reply
 
     def _read(self, reply: ModelReply) -> Turn:
         """Return the calls of a reply, and append what the next request repeats of it."""

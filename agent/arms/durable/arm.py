@@ -16,7 +16,7 @@ from agent.arms.durable.outcome import WorkflowStatus, full_outcome, lean_outcom
 from agent.arms.durable.review import scout
 from agent.arms.durable.state import Repository, State
 from agent.arms.durable.verification import probed
-from agent.conversation.conversation import converse, prompt_beside
+from agent.conversation.conversation import Conversation, prompt_beside
 from agent.conversation.exchanges import ConversationLimits, LimitReached, Meter, ended
 from agent.conversation.person import Decision, Dismissed, said_by, until_decided
 from agent.errors import OutOfTime
@@ -218,7 +218,9 @@ async def write_contract(
     """
     earlier = {"not_approved": not_approved.model_dump()} if not_approved else {}
     facts, prompt = {"task": task.statement, **earlier, **said}, prompt_beside(__file__, "contract")
-    exchange = await converse(session, "contract", prompt, facts, Contract, limits)
+    exchange = await Conversation(
+        session, "contract", prompt, facts, Contract, limits
+    ).until_answer()
     return exchange.answer or Contract(
         kind="unknown",
         goal=task.statement.strip().partition("\n")[0],

@@ -59,7 +59,16 @@ async def work(
     """
     limit_s = limit_s and limit_s * WORKING_SHARE
     try:
-        await _work(state, session.scope("work", limit_s=limit_s), plan)
+        scope = session.scope("work", limit_s=limit_s)
+        await _approach(state, plan, scope.scope("approach-0"))
+        earlier = best(state.judged)
+        if state.profile.approaches and not (earlier is not None and earlier.accepted):
+            other = await scout(state, state.judged, scope.scope("scout-1"))
+            state.plans += [other] if other else []
+            # A change that only lacks its completion is completed.
+            is_kept = earlier is not None and not earlier.findings
+            await scope.scope("restart-1").take(earlier.tree if earlier and is_kept else BASE)
+            await _approach(state, other, scope.scope("approach-1"))
     except (OutOfTime, LimitReached) as error:
         state.ended = error
         await _rescue(state, session.scope("rescue"))
@@ -82,37 +91,21 @@ async def revise(state: LeanState, session: Session) -> None:
         state.not_approved = before
 
 
-async def _work(state: LeanState, session: Session, plan: Scouting | None) -> None:
-    """Try one approach, and another one if it is not accepted."""
-    await _approach(state, plan, session.scope("approach-0"))
-    earlier = best(state.judged)
-    if not state.profile.approaches or (earlier is not None and earlier.accepted):
-        return
-    plan = await scout(state, state.judged, session.scope("scout-1"))
-    state.plans += [plan] if plan else []
-    await _restart(earlier, session.scope("restart-1"))
-    await _approach(state, plan, session.scope("approach-1"))
-
-
-async def _restart(earlier: Judgement | None, session: Session) -> None:
-    """Begin at the base commit, or with the best change if only its completion is missing."""
-    await session.take(earlier.tree if earlier is not None and not earlier.findings else BASE)
-
-
 async def _approach(state: LeanState, plan: Scouting | None, session: Session) -> None:
     """Let one conversation work and repair until its change is accepted or repairs are used up."""
     solver = Solver(state, plan, state.profile.rounds, session.scope("solve"))
     state.written = solver.written
     for turn in range(1 + state.profile.repairs):
         judging = session.scope(f"judge-{turn}")
-        exchange = await solver.work(on_edit=partial(prepare_judge, state, judging))
+        solver.on_edit = partial(prepare_judge, state, judging)
+        exchange = await solver.talk.until_answer()
         judged = await _judged(state, exchange, judging)
         if judged.accepted:
             judged = await _reviewed(state, judged, session.scope(f"review-{turn}"))
         state.judged.append(judged)
         if judged.accepted or exchange.answer is None or exchange.answer.status == "blocked":
             return
-        solver.tell(judged)
+        solver.talk.tell(explain(judged))
 
 
 async def _judged(state: LeanState, exchange: Exchange[Work], session: Session) -> Judgement:
@@ -195,10 +188,11 @@ class Solver:
         """Open the conversation. With a `plan`, it follows the plan of a scout."""
         self._session = session
         self._uses: list[ToolUse] = []
-        self._on_edit: Callable[[], None] = lambda: None
+        self.on_edit: Callable[[], None] = lambda: None
+        """Called after each edit of a file that is no test."""
         facts, prompt = _solver_facts(state, plan, session), prompt_beside(__file__, "solving")
         limits, person = state.limits(rounds), Person(session, heard=state.heard)
-        self._talk = conversation(
+        self.talk = conversation(
             "solver",
             state,
             session,
@@ -210,22 +204,10 @@ class Solver:
             person=person,
         )
 
-    async def work(self, on_edit: Callable[[], None]) -> Exchange[Work]:
-        """Let the solver work until it answers or its rounds are used up.
-
-        `on_edit` is called after each edit of a file that is no test.
-        """
-        self._on_edit = on_edit
-        return await self._talk.until_answer()
-
     def _note(self, use: ToolUse) -> None:
         self._uses.append(use)
         if not all(map(BY_CONVENTION.owns, written_files([use]))):
-            self._on_edit()
-
-    def tell(self, judged: Judgement) -> None:
-        """Tell the solver which gates are closed, so that its work continues."""
-        self._talk.tell(explain(judged))
+            self.on_edit()
 
     def written(self) -> frozenset[str]:
         """Return the files that were passed to an editing tool, so that they exist on purpose."""

@@ -16,7 +16,7 @@ from agent.arms.durable.state import (
     State,
     Verification,
 )
-from agent.conversation.conversation import converse, prompt_beside
+from agent.conversation.conversation import Conversation, prompt_beside
 from agent.session.session import Session
 from agent.tools import TestRun
 from agent.tools.rendering import head_and_tail, render_tests
@@ -57,7 +57,11 @@ async def review_change(state: Evidence, judged: Judgement, session: Session) ->
         "tests": [_shown(run) for run in (judged.runs.anchor, judged.runs.after) if run],
     }
     prompt = prompt_beside(__file__, "review_final")
-    return (await converse(session, "final_reviewer", prompt, facts, Review, state.limits())).answer
+    return (
+        await Conversation(
+            session, "final_reviewer", prompt, facts, Review, state.limits()
+        ).until_answer()
+    ).answer
 
 
 async def _review(
@@ -75,9 +79,9 @@ async def _review(
     if found.broken:
         return Review(reasons=["the tests were run"], issues=list(found.broken), verdict="revise")
     shown = {**facts, "verification": [_shown(run) for run in found.runs]}
-    exchange = await converse(
+    exchange = await Conversation(
         session, role, prompt_beside(__file__, prompt), shown, Review, state.limits()
-    )
+    ).until_answer()
     return exchange.answer or Review(
         reasons=["the reviewer gave no valid answer"], issues=[], verdict="revise"
     )
@@ -107,7 +111,9 @@ async def adjudicate(state: Evidence, judged: Judgement, session: Session) -> Ru
         "failing_existing_tests": list(judged.failing),
     }
     prompt = prompt_beside(__file__, "adjudication")
-    exchange = await converse(session, "adjudicator", prompt, facts, Ruling, state.limits())
+    exchange = await Conversation(
+        session, "adjudicator", prompt, facts, Ruling, state.limits()
+    ).until_answer()
     return exchange.answer
 
 

@@ -13,7 +13,7 @@ from agent.arms.options import LoopOptions
 from agent.capabilities.base import Agent, Crew
 from agent.capabilities.registry import FIRST, load
 from agent.capabilities.working import Spoken, WorkReport, conversation
-from agent.conversation.conversation import Conversation, prompt_beside
+from agent.conversation.conversation import prompt_beside
 from agent.conversation.exchanges import Answer, Exchange, LimitReached, Meter, ended
 from agent.conversation.person import Dismissed, Person
 from agent.errors import OutOfTime, ToolFailed
@@ -35,28 +35,27 @@ async def solve(task: Task, session: Session, options: LoopOptions) -> Outcome:
         InfrastructureError: a model, a tool or a workspace failed.
         Waiting: a person has not answered yet; the next message resumes the attempt.
     """
-    outcome = await _ended(_agent(task, session, options), session, options)
+    agent = _agent(task, session, options)
+    limit_s = options.time_limit_s and options.time_limit_s * _WORKING_SHARE
+    try:
+        if options.interactive:
+            outcome = await chat(agent, session, session.scope("work", limit_s=limit_s))
+        else:
+            outcome = await _work(agent, session, options, limit_s)
+    except (LimitReached, ToolFailed) as error:
+        outcome = Outcome(ended(error), await session.diff(), str(error))
+    except OutOfTime as error:
+        outcome = await _out_of_time(session, error)
     if options.approval == "patch" and outcome.status != "submitted":
         return replace(outcome, patch="")  # it was not approved
     return outcome
 
 
-async def _ended(agent: Agent, session: Session, options: LoopOptions) -> Outcome:
-    limit_s = options.time_limit_s and options.time_limit_s * _WORKING_SHARE
-    try:
-        if options.interactive:
-            return await chat(agent, session, session.scope("work", limit_s=limit_s))
-        return await _solved(agent, session, options, limit_s)
-    except (LimitReached, ToolFailed) as error:
-        return Outcome(ended(error), await session.diff(), str(error))
-    except OutOfTime as error:
-        return await _out_of_time(session, error)
-
-
-async def _solved(
+async def _work(
     agent: Agent, session: Session, options: LoopOptions, limit_s: float | None
 ) -> Outcome:
-    facts = {"task": agent.crew.task.statement}
+    """Let the agent work until it answers, and until a person has approved if one has to."""
+    facts: dict[str, Any] = {"task": agent.crew.task.statement}
     if options.approval == "plan":
         plan = await approved_plan(agent, session.scope("plan", limit_s=limit_s))
         if isinstance(plan, Outcome):
@@ -64,13 +63,6 @@ async def _solved(
         facts |= plan
     scope = session.scope("work", limit_s=limit_s)
     talk = conversation(agent, facts, WorkReport, scope, Person(scope))
-    return await _submitted(talk, session, options)
-
-
-async def _submitted(
-    talk: Conversation[WorkReport], session: Session, options: LoopOptions
-) -> Outcome:
-    """Let the agent work until it answers, and until a person has approved if one has to."""
     while True:
         exchange = await talk.until_answer()
         patch = await session.diff()

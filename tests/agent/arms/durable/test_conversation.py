@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.arms.durable.answers import Review
-from agent.conversation.conversation import converse
+from agent.conversation.conversation import Conversation
 from agent.conversation.exchanges import ConversationLimits, Exchange
 from agent.conversation.protocols import TextTools
 from agent.errors import ContextWindowExceeded
@@ -46,9 +46,9 @@ async def talk(model: RoleModel, **limits: Any) -> Exchange[Review]:
     workspaces = HostWorkspaces(with_files(FILES))
     async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
         bounds = ConversationLimits(WINDOW, **limits)
-        return await converse(
+        return await Conversation(
             session, "step_reviewer", "Judge.", {}, Review, bounds, Toolbox(["read"])
-        )
+        ).until_answer()
 
 
 def sized(script: list[Said], sizes: list[int]) -> Sized:
@@ -99,9 +99,9 @@ async def test_a_first_request_that_is_too_long_is_not_sent() -> None:
     workspaces = HostWorkspaces(with_files(FILES))
     async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
         facts = {"task": "x" * 4 * WINDOW}
-        exchange = await converse(
+        exchange = await Conversation(
             session, "step_reviewer", "Judge.", facts, Review, ConversationLimits(WINDOW)
-        )
+        ).until_answer()
     assert (model.asked, exchange.end) == ([], "context_full")
 
 
@@ -119,9 +119,9 @@ async def long_talk(model: RoleModel, **limits: Any) -> Exchange[Review]:
     workspaces = HostWorkspaces(with_files({**FILES, "long.txt": LONG}))
     async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
         bounds = ConversationLimits(**limits)
-        return await converse(
+        return await Conversation(
             session, "step_reviewer", "Judge.", {}, Review, bounds, Toolbox(["read"])
-        )
+        ).until_answer()
 
 
 async def test_older_results_are_shortened_before_the_window_is_full() -> None:
@@ -217,8 +217,10 @@ async def test_roles_without_tools_are_one_shot() -> None:
     model = RoleModel({"step_reviewer": [review()]})
     workspaces = HostWorkspaces(with_files(FILES))
     async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
-        await converse(session, "step_reviewer", "Judge.", {}, Review, ConversationLimits())
-        await converse(
+        await Conversation(
+            session, "step_reviewer", "Judge.", {}, Review, ConversationLimits()
+        ).until_answer()
+        await Conversation(
             session.scope("b"),
             "step_reviewer",
             "Judge.",
@@ -226,7 +228,7 @@ async def test_roles_without_tools_are_one_shot() -> None:
             Review,
             ConversationLimits(),
             Toolbox(["read"]),
-        )
+        ).until_answer()
     assert [request.goes_on for request in model.asked] == [False, True]
     assert [request.only for request in model.asked] == ["answer", ""]
 

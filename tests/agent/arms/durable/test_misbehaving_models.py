@@ -16,7 +16,7 @@ import pytest
 
 from agent import models
 from agent.arms.durable.answers import StepReport
-from agent.conversation.conversation import converse
+from agent.conversation.conversation import Conversation
 from agent.conversation.exchanges import ConversationLimits, Exchange
 from agent.models.protocol import ModelRequest
 from agent.session.session import Session
@@ -156,7 +156,7 @@ async def talk(strict: Dialect, dialect: str, **limits: Any) -> tuple[Exchange[S
         async with Session.start(
             attempt_id="a", models={"": model}, workspaces=workspaces
         ) as session:
-            exchange = await converse(
+            exchange = await Conversation(
                 session,
                 "implementer",
                 "Fix it.",
@@ -164,7 +164,7 @@ async def talk(strict: Dialect, dialect: str, **limits: Any) -> tuple[Exchange[S
                 StepReport,
                 ConversationLimits(**limits),
                 Toolbox(["read", "edit"]),
-            )
+            ).until_answer()
             return exchange, await session.diff()
 
 
