@@ -30,12 +30,11 @@ from flows.experiments.ancestry import alone_in_folder, origin_of, reuse_of
 from flows.experiments.cell_state import CellStates, is_solved, submission
 from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_id_of, attempt_key, is_cached, origins
-from flows.experiments.messages import check_answered
 from flows.experiments.stop import Stop
 from flows.server.caching import kept, result_of
 from flows.server.events import tell_waiting
 from flows.server.logs import attempt_line, brief, run_log, step_log
-from flows.storage.exact import make_readable
+from flows.storage.files import make_readable
 from flows.storage.journals import blobs, open_journal
 from flows.storage.lake import Lake, Row
 
@@ -127,7 +126,7 @@ class _LeasedAttempt:
         ended = await asyncio.to_thread(self.journal.outcome, self.lease.attempt_id)
         if ended is not None:
             return endings.from_text(ended)
-        await asyncio.to_thread(check_answered, self.journal, self.lease.attempt_id)
+        await asyncio.to_thread(_check_answered, self.journal, self.lease.attempt_id)
         recorded = await asyncio.to_thread(self.journal.steps, self.lease.attempt_id)
         answered = sum(step.result is not None for step in recorded)
         run_log().info("%s", _begun(self.cell, self.lease.attempt_id, answered))
@@ -302,6 +301,17 @@ def _models(cell: Cell, own: ModelSpec, journal: Journal, stop: Stop) -> dict[st
     sending = Sending(stop.check, stop.sleep, pace, on_text.get(), waits)
     specs = cell.arm.options.models(own)
     return {role: models.build(spec, cell.task, cell.seed, sending) for role, spec in specs.items()}
+
+
+def _check_answered(journal: Journal, attempt_id: str) -> None:
+    """Return if an attempt does not wait for a person, or has an answer.
+
+    Raises:
+        Waiting: no answer has come since its last run.
+    """
+    wait = journal.inbox(attempt_id).wait()
+    if wait is not None and not wait.is_answered:
+        raise Waiting.for_a(wait.wanted)
 
 
 async def check_image(cell: Cell, gate: PreflightGate, states: CellStates, *, grade: bool) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from agent.arms import python
 from agent.journal import Attempt
+from agent.models.spec import ModelSpec
 from agent.workspaces.protocol import Environment
 from eval import instances, selection
 from eval.digests import canonical_digest
@@ -28,7 +29,7 @@ from flows.experiments.keys import CELL_KEY_FIELDS, agent_spec, id_of_key, key_o
 from flows.experiments.models import refuse_unusable_models
 from flows.experiments.resources import refuse_excess
 from flows.storage import journals
-from flows.storage.lake import Lake
+from flows.storage.lake import Lake, Row
 from reports.format import plural
 
 _SHOWN_CHANGES = 4
@@ -269,6 +270,57 @@ def only(experiment: Experiment, arm: str, instance_id: str) -> Experiment:
     return experiment.model_copy(update=changes)
 
 
+def experiment_rows(
+    experiment: Experiment,
+    instances: list[Instance],
+    digest: str,
+    dataset_digest: str,
+    environment: str,
+    declared_at: datetime,
+) -> Iterable[tuple[str, Row]]:
+    """Return the rows of `experiments`, each with the name of its arm."""
+    primary = experiment.primary
+    for order, arm in enumerate(experiment.arms):
+        own = experiment.model_of(arm)
+        models = arm.options.models(own) if own else {}
+        yield (
+            arm.name,
+            {
+                "declared_at": declared_at,
+                "declaration_digest": digest,
+                "declaration": experiment.model_dump_json(),
+                "arm_order": order,
+                "agent": arm.agent,
+                "model": _all_models(models),
+                "simulated": any(model.provider == "simulated" for model in models.values()),
+                "dataset": experiment.dataset,
+                "dataset_digest": dataset_digest,
+                "instance_ids": [instance.instance_id for instance in instances],
+                "repeats": experiment.repeats,
+                "environment": environment,
+                "primary_baseline": primary.baseline if primary else None,
+                "primary_candidate": primary.candidate if primary else None,
+                "primary_margin": primary.margin if primary else None,
+                "family": [pair.model_dump() for pair in experiment.family],
+                "willingness_to_pay": experiment.willingness_to_pay,
+                "derived_from": arm.base,
+                "label": None,
+                "own_instance_ids": None,
+                "imported_from": None,
+            },
+        )
+
+
+def _all_models(models: Mapping[str, ModelSpec]) -> str:
+    """Return the models of an arm by role: its own model, and other models of single roles.
+
+    Reports compare the value with that of the other arm.
+    """
+    names = {role: records.model_name(spec) for role, spec in models.items()}
+    own = names.pop("", "none")
+    return ", ".join([own, *(f"{role}: {name}" for role, name in names.items() if name != own)])
+
+
 def declare(
     experiment: Experiment, chosen: list[Instance], environment: Environment, lake: Lake
 ) -> None:
@@ -280,7 +332,7 @@ def declare(
     if unit.endswith(digest[:16]) or _is_declared(experiment, resolved, unit, lake):
         return
     now = datetime.now(UTC)
-    declared = records.experiment_rows(experiment, chosen, digest, dataset_digest, environment, now)
+    declared = experiment_rows(experiment, chosen, digest, dataset_digest, environment, now)
     for arm, row in declared:
         lake.write(
             "experiments", experiment.name, arm, f"{now:%Y%m%dT%H%M%S%f}-{digest[:16]}", [row]

@@ -2,35 +2,29 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cache
 from importlib.metadata import version
 from typing import Any
 
+from agent.arms.command import SCOPE
 from agent.journal import Attempt
 from agent.models.protocol import ModelReply, Usage
 from agent.models.spec import LiteLLMSpec, ModelSpec, SimulatedSpec
 from agent.session.reuse import Rules
-from agent.session.steps import (
-    ActionResult,
-    CutOff,
-    Result,
-    Step,
-)
+from agent.session.steps import ActionResult, CutOff, Result, Step
 from agent.shortening import shorten_middle
 from agent.types import Outcome
 from agent.workspaces.protocol import CommandResult
 from eval.audit import Audit, AuditedVerdict
-from eval.types import Evaluation, Instance
+from eval.types import Evaluation
 from flows.experiments import resources
-from flows.experiments.attempt_columns import credited, known_usd, program_columns, sharing_columns
 from flows.experiments.cells import Cell, Submission
-from flows.experiments.declaration import Experiment
 from flows.experiments.endings import Interruption
 from flows.experiments.keys import agent_spec, attempt_id_of
-from flows.storage.exact import encode, make_readable
+from flows.storage.files import encode_patch, make_readable
 from flows.storage.lake import Lake, Row
 
 SHOWN_CHARACTERS = 64_000
@@ -215,57 +209,6 @@ def audit_columns(verdict: AuditedVerdict | None, reasons: Iterable[str], gradin
     }
 
 
-def experiment_rows(
-    experiment: Experiment,
-    instances: list[Instance],
-    digest: str,
-    dataset_digest: str,
-    environment: str,
-    declared_at: datetime,
-) -> Iterable[tuple[str, Row]]:
-    """Return the rows of `experiments`, each with the name of its arm."""
-    primary = experiment.primary
-    for order, arm in enumerate(experiment.arms):
-        own = experiment.model_of(arm)
-        models = arm.options.models(own) if own else {}
-        yield (
-            arm.name,
-            {
-                "declared_at": declared_at,
-                "declaration_digest": digest,
-                "declaration": experiment.model_dump_json(),
-                "arm_order": order,
-                "agent": arm.agent,
-                "model": _all_models(models),
-                "simulated": any(model.provider == "simulated" for model in models.values()),
-                "dataset": experiment.dataset,
-                "dataset_digest": dataset_digest,
-                "instance_ids": [instance.instance_id for instance in instances],
-                "repeats": experiment.repeats,
-                "environment": environment,
-                "primary_baseline": primary.baseline if primary else None,
-                "primary_candidate": primary.candidate if primary else None,
-                "primary_margin": primary.margin if primary else None,
-                "family": [pair.model_dump() for pair in experiment.family],
-                "willingness_to_pay": experiment.willingness_to_pay,
-                "derived_from": arm.base,
-                "label": None,
-                "own_instance_ids": None,
-                "imported_from": None,
-            },
-        )
-
-
-def _all_models(models: Mapping[str, ModelSpec]) -> str:
-    """Return the models of an arm by role: its own model, and other models of single roles.
-
-    Reports compare the value with that of the other arm.
-    """
-    names = {role: model_name(spec) for role, spec in models.items()}
-    own = names.pop("", "none")
-    return ", ".join([own, *(f"{role}: {name}" for role, name in names.items() if name != own)])
-
-
 def model_name(spec: ModelSpec) -> str:
     """Return the display name of an arm's model in reports."""
     match spec:
@@ -290,7 +233,7 @@ def usage_totals(usages: list[Usage]) -> Row:
 
 def patch_sha256(patch: str) -> str:
     """Return the SHA-256 of the bytes of a patch."""
-    return hashlib.sha256(encode(patch)).hexdigest()
+    return hashlib.sha256(encode_patch(patch)).hexdigest()
 
 
 @cache
@@ -395,3 +338,61 @@ def journaled(cell: Cell, attempt_id: str) -> Attempt:
         parent_id=None if base is None else attempt_id_of(base),
         reuse=None if base is None else Rules().to_text(),
     )
+
+
+NO_PROGRAM: Row = {
+    "claimed_usd": None,
+    "restarts": None,
+    "answered_from_record": None,
+    "refused_tools": None,
+    "agent_version": None,
+}
+"""These columns of an attempt that ran no program of its own."""
+
+
+def credited(
+    outcome: Outcome | Interruption, steps: Iterable[Step]
+) -> Iterable[tuple[Step, ModelReply]]:
+    """Yield the answered calls that led to the outcome.
+
+    A program that was started again may not have repeated all calls of its earlier runs. Those are
+    billed, but not credited.
+    """
+    unused = set(_report(outcome).get("unused_calls") or ())
+    for step in steps:
+        is_left = step.scope == SCOPE and step.seq in unused
+        if isinstance(step.result, ModelReply) and not is_left:
+            yield step, step.result
+
+
+def program_columns(outcome: Outcome | Interruption) -> Row:
+    """Return the columns of what the gateway saw of a program."""
+    told = _report(outcome)
+    if not told:
+        return NO_PROGRAM
+    own = {name: told.get(name) for name in NO_PROGRAM}
+    return {**own, "refused_tools": sum(told.get("server_tools", {}).values())}
+
+
+def _report(outcome: Outcome | Interruption) -> dict[str, Any]:
+    report = outcome.report if isinstance(outcome, Outcome) else None
+    return dict((report or {}).get("command") or {})
+
+
+NOTHING_KNOWN: Row = {"base_attempt_id": None, "reused_calls": None, "reused_usd": None}
+"""These columns of an attempt of another system."""
+
+
+def sharing_columns(base_attempt_id: str | None, reused: Sequence[Usage]) -> Row:
+    """Return the columns of an attempt, given the usage of the calls that it reuses."""
+    return {
+        "base_attempt_id": base_attempt_id,
+        "reused_calls": len(reused),
+        "reused_usd": known_usd(reused),
+    }
+
+
+def known_usd(usages: Sequence[Usage]) -> float | None:
+    """Return the known cost of calls, or None if no cost of any is known."""
+    priced = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
+    return sum(priced) if priced or not usages else None

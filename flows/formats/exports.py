@@ -12,7 +12,7 @@ from agent.session.steps import CutOff, from_record
 from eval.predictions import write_jsonl
 from eval.types import Prediction
 from flows.display.errors import UsageError
-from flows.storage.exact import restore
+from flows.storage.files import restore
 from flows.storage.journals import existing_journal, journal_url
 from flows.storage.lake import Lake, write_whole
 

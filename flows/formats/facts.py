@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from eval.types import EvaluationOutcome
-from flows.storage.exact import restore
+from flows.storage.files import restore
 
 KEY = "durabench"
 """The name under which formats with free fields hold these facts."""

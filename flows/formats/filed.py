@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from agent.journal import Journal
 from flows.display.errors import UsageError
 from flows.formats.facts import AttemptFacts
-from flows.storage.exact import copy_exactly, make_readable
+from flows.storage.files import copy_exactly, make_readable
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from eval.digests import canonical_digest
 from flows.display.errors import UsageError
 from flows.experiments import records
-from flows.experiments.attempt_columns import NO_PROGRAM
+from flows.experiments.records import NO_PROGRAM
 from flows.formats import imported_arms, lake_rows
 from flows.formats.cells import MOST_REPEATS
 from flows.formats.comparisons import Comparisons
 from flows.formats.imported_arms import ImportedArm, Summary
 from flows.formats.traces import Harness, Trace, TracedCall, TracedStep
-from flows.storage.exact import make_readable
+from flows.storage.files import make_readable
 from flows.storage.lake import Lake, Row
 
 UNKNOWN = "unknown"

@@ -12,12 +12,12 @@ from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.display.errors import UsageError
 from flows.experiments import records
-from flows.experiments.attempt_columns import NO_PROGRAM
+from flows.experiments.records import NO_PROGRAM
 from flows.formats import imported_arms, lake_rows
 from flows.formats.comparisons import Comparisons
 from flows.formats.imported_arms import ImportedArm
 from flows.formats.predictions import PredictionSource, instances_of
-from flows.storage.exact import make_readable
+from flows.storage.files import make_readable
 from flows.storage.lake import Lake, Row
 
 _STATUS = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from eval import git
 from eval.errors import RepositoryError
-from flows.storage.exact import encode
+from flows.storage.files import encode_patch
 
 _RENAMED = re.compile(r"^rename from (.+)$", re.MULTILINE)
 
@@ -21,7 +21,7 @@ def changed_files(patch: str) -> list[tuple[str, int, int]]:
         # Inside a repository, git would leave out files of other folders.
         shown = git.git(
             Path("/"), "apply", "--numstat", "-z", "-",
-            given=git.Given(text=encode(patch), variables={"GIT_DIR": "/nonexistent"}),
+            given=git.Given(text=encode_patch(patch), variables={"GIT_DIR": "/nonexistent"}),
         )  # fmt: skip
     except RepositoryError:
         return []

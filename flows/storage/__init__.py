@@ -1,8 +1,7 @@
 """The lake, its journal, and files beside them.
 
 lake          Parquet tables in a folder or an object store
-parquet       rows as Parquet files
-exact         texts that are not UTF-8
+files         files written whole, rows as Parquet, texts that are not UTF-8
 shared_rows   a table of the lake for programs that read it often
 steps         steps of attempts that the lake has
 journals      locating and opening the journal of a lake

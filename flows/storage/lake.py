@@ -26,15 +26,24 @@ from agent.stores import (
     refusals,
 )
 from flows.display.errors import UsageError
-from flows.storage import parquet
-from flows.storage.files import create_file, find_existing, remove_file, write_file
+from flows.storage.files import (
+    Row as Row,
+)
+from flows.storage.files import (
+    create_file,
+    decode_rows,
+    encode_rows,
+    encode_table,
+    find_existing,
+    remove_file,
+    write_file,
+)
 from reports.columns import SHARED_TABLES, TABLES, LakeTable
 from reports.lake import damage, location, matching, unit_file
 
 if TYPE_CHECKING:
     from upath import UPath
 
-Row = parquet.Row
 
 DEFAULT = "lake"
 VARIABLE = "DURABENCH_LAKE"
@@ -99,7 +108,7 @@ class Lake:
         if not content:
             return None
         final = unit_file(self.root, table, experiment, arm, unit)
-        self._put(final, parquet.encode(TABLES[table], content))
+        self._put(final, encode_rows(TABLES[table], content))
         return final
 
     def write_columns(
@@ -128,7 +137,7 @@ class Lake:
         }
         arrow = pa.table(arrays, schema=TABLES[table].schema)
         arrow.validate(full=True)
-        self._put(unit_file(self.root, table, experiment, arm, unit), parquet.encode_table(arrow))
+        self._put(unit_file(self.root, table, experiment, arm, unit), encode_table(arrow))
 
     def has(self, table: str, experiment: str, arm: str, unit: str) -> bool:
         """Return True if a table contains a unit of work."""
@@ -194,7 +203,7 @@ class Lake:
             pyarrow.ArrowInvalid, InfrastructureError: see `write`.
         """
         path = self.root / table / f"{unit}.parquet"
-        self._put(path, parquet.encode(SHARED_TABLES[table], [row]))
+        self._put(path, encode_rows(SHARED_TABLES[table], [row]))
 
     def read_shared(
         self, table: str, unit: str, columns: Sequence[str] | None = None
@@ -325,7 +334,7 @@ def _decode(
     path: "Path | UPath", table: LakeTable, content: bytes, columns: Sequence[str] | None = None
 ) -> list[Row]:
     try:
-        return parquet.decode(table, content, columns)
+        return decode_rows(table, content, columns)
     except (pa.ArrowException, OSError) as error:
         raise InfrastructureError(damage(path, error)) from error
 

@@ -12,7 +12,7 @@ import pytest
 from eval import instances
 from eval.digests import canonical_digest
 from flows.benchmark import benchmark
-from flows.experiments import declaration, plan, records
+from flows.experiments import declaration, plan
 from flows.experiments.declaration import Experiment
 from flows.storage import report_files
 from flows.storage.lake import Lake, Row
@@ -192,7 +192,7 @@ def earlier(declared: Experiment, number: int, lake: Lake, without: Collection[s
     digest = canonical_digest(content)
     at = datetime(2026, 3, 1, 12, number, tzinfo=UTC)
     nothing = instances.dataset_digest([])
-    for arm, row in records.experiment_rows(declared, [], digest, nothing, "host", at):
+    for arm, row in plan.experiment_rows(declared, [], digest, nothing, "host", at):
         unit = f"{at:%Y%m%dT%H%M%S%f}-{digest[:16]}"
         lake.write("experiments", "trial", arm, unit, [{**row, "declaration": json.dumps(content)}])
     return unit

@@ -58,20 +58,6 @@ def build(dataset: str, split: str, wanted: Selection, lake_path: str | None) ->
     show(f"{actions['built']} built, {actions['current']} were current")
 
 
-def provide(instance: Instance, environment: str | None, lake_path: str | None) -> None:
-    """Build the image of a bundled instance, if it is missing and a container is to have it.
-
-    Raises:
-        ImageError, UsageError: the image cannot be built, or the environment is not available.
-    """
-    decided = asyncio.run(workspaces.decide(environment or "auto", [instance]))
-    if decided == "docker":
-        cache = ImageCache.of(Lake.open(lake_path))
-        fetched = cache.fetch(instance, instances.BUNDLED)
-        if fetched.how:
-            show(str(fetched))
-
-
 def pull(dataset: str, split: str, wanted: Selection, lake_path: str | None) -> None:
     """Pull the missing images of a dataset. Print one line for each.
 
@@ -133,7 +119,7 @@ def preflight(experiment: "Experiment", lake_path: str | None, concurrency: int)
         IncompleteRun: some images could not be checked because the infrastructure failed.
     """
     from flows.cells.images.preflight import check_all, line
-    from flows.experiments import plan, workspaces
+    from flows.experiments import plan
 
     lake = Lake.open(lake_path)
 

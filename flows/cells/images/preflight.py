@@ -21,7 +21,7 @@ from flows.experiments.cells import Cell, Place
 from flows.experiments.declaration import Experiment
 from flows.experiments.endings import Interruption
 from flows.experiments.keys import attempt_id_of
-from flows.storage.exact import make_readable
+from flows.storage.files import make_readable
 from flows.storage.lake import Lake, Row
 
 

@@ -7,10 +7,13 @@ import socket
 from dataclasses import dataclass
 from typing import Literal
 
+from agent.arms import ARMS
+from agent.errors import MessageRefused
 from agent.journal import Attempt, InboxMessage, Journal, MessageKind, Wait
 from agent.journal.holding import is_dead, worker
+from agent.journal.inbox import checked
 from flows.display.errors import UsageError
-from flows.experiments import messages
+from flows.experiments.secret_kinds import check_readable
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
 
@@ -116,8 +119,57 @@ class Mailbox:
         Raises:
             MessageRefused: as for `send`.
         """
-        return messages.send(self.journal, self.attempt, message)
+        return send(self.journal, self.attempt, message)
 
     def received(self) -> list[InboxMessage]:
         """Return all messages, in order."""
         return self._inbox.read()
+
+
+def send(journal: Journal, attempt: Attempt, message: InboxMessage) -> InboxMessage:
+    """Send a message to an attempt. Return it as it was sent first.
+
+    Raises:
+        MessageRefused: its agent hears no messages, or as in `Inbox.send`.
+    """
+    check_hears(attempt)
+    check(message)
+    return journal.inbox(attempt.attempt_id).send(message)
+
+
+def check(message: InboxMessage) -> None:
+    """Return if a message can be sent to an attempt.
+
+    Raises:
+        MessageRefused: it has no text, or holds a secret or what cannot be stored.
+    """
+    checked(message)
+    try:
+        check_readable({"text": message.text, "sender": message.sender})
+    except ValueError as error:
+        raise MessageRefused(str(error)) from None
+
+
+def check_hears(attempt: Attempt) -> None:
+    """Return if the agent of an attempt hears messages.
+
+    Raises:
+        MessageRefused: it does not.
+    """
+    if not hears(attempt):
+        *others, last = (name for name, arm in ARMS.items() if arm.hears)
+        raise MessageRefused(
+            f"attempt {attempt.attempt_id} is of agent {agent_of(attempt)}, whose conversation is "
+            f"its own: only {', '.join(others)} and {last} hear messages"
+        )
+
+
+def hears(attempt: Attempt) -> bool:
+    """Return True if the agent of an attempt hears messages."""
+    agent = agent_of(attempt)
+    return agent in ARMS and ARMS[agent].hears
+
+
+def agent_of(attempt: Attempt) -> str:
+    """Return the agent of an attempt."""
+    return str(json.loads(attempt.spec).get("agent", ""))

@@ -22,7 +22,7 @@ from flows.jobs.chats.asking import Asking, asking
 from flows.jobs.cli import pipelines
 from flows.jobs.request import Request
 from flows.server.api import prefect_api
-from flows.storage.exact import encode
+from flows.storage.files import encode_patch
 from flows.storage.job_names import FINAL
 from flows.storage.lake import Lake, Row
 
@@ -95,7 +95,7 @@ def show(job: str, lake: str | None, *, patch: bool) -> None:
     if patch:
         if row["patch"] is None:
             raise UsageError(f"job {row['job_id']} has no patch so far")
-        terminal.write_data(encode(row["patch"]))
+        terminal.write_data(encode_patch(row["patch"]))
         return
     for name in ("job_id", "state", "detail", "source", "title", "base_commit", "branch", "commit",
                  "pull_request", "attempt_id"):  # fmt: skip
@@ -211,7 +211,7 @@ def _ended(row: Row, asked: Request, asks: list[Asking]) -> None:
         terminal.show(f"`durabench job approve {row['job_id']}` publishes it")
         return
     if asked.publish == "patch":
-        terminal.write_data(encode(row["patch"]))
+        terminal.write_data(encode_patch(row["patch"]))
     else:
         terminal.show(row["pull_request"] or f"branch {row['branch']}")
 

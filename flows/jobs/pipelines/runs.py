@@ -10,7 +10,7 @@ from flows.jobs import rows
 from flows.jobs.changes import changed_files
 from flows.jobs.pipelines.definition import Pipeline, PipelineStep, parse
 from flows.jobs.request import Request
-from flows.storage.exact import make_readable
+from flows.storage.files import make_readable
 from flows.storage.lake import Lake, Row
 
 _SHARED = ("source", "model", "budget_usd", "verify", "verify_timeout_s", "image", "environment",

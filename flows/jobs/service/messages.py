@@ -9,9 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agent.errors import InfrastructureError, MessageRefused
 from agent.journal import Attempt, InboxMessage, MessageKind
-from flows.experiments.messages import check, hears
 from flows.jobs.chats import asking, history
-from flows.jobs.chats.mailbox import Mailbox
+from flows.jobs.chats.mailbox import Mailbox, check, hears
 from flows.jobs.server import waking
 from flows.jobs.service.board import JobStatus, asked
 from flows.jobs.service.problems import Problem

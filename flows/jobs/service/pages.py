@@ -20,7 +20,7 @@ from flows.jobs.service.problems import Problem, not_found
 from flows.jobs.service.rendering import page, style
 from flows.jobs.service.services import Service, Used
 from flows.jobs.service.submitting import submitted
-from flows.storage.exact import encode
+from flows.storage.files import encode_patch
 from flows.storage.lake import Row
 
 router = APIRouter(include_in_schema=False)
@@ -181,7 +181,7 @@ async def patch(job_id: str, service: Used) -> PlainTextResponse:
     if row is None or row["patch"] is None:
         raise not_found(f"patch of job {job_id!r}")
     named = {"Content-Disposition": f'attachment; filename="{row["job_id"]}.patch"'}
-    return PlainTextResponse(encode(row["patch"]), headers=named)
+    return PlainTextResponse(encode_patch(row["patch"]), headers=named)
 
 
 @router.post("/ui/jobs/{job_id}/cancel")

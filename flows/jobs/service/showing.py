@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flows.jobs.changes import changed_files
-from flows.storage.exact import make_readable
+from flows.storage.files import make_readable
 
 MOST_LINES = 2_000
 """Lines of a patch on a page. The whole patch is a file to download."""

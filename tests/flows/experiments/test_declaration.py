@@ -9,7 +9,7 @@ import pytest
 from agent.models.spec import SimulatedSpec
 from eval.errors import DatasetError
 from flows.display.errors import UsageError
-from flows.experiments import declaration, records
+from flows.experiments import declaration, plan
 from flows.experiments.arms import DurableArm
 from flows.experiments.declaration import BUILT_IN, Experiment
 
@@ -231,7 +231,7 @@ def test_the_models_of_roles_are_declared_with_the_arms() -> None:
     thinker = {**MINI, "name": "b", "agent": "durable", "options": {"profile": {"roles": roles}}}
     declared = parse(arms=[MINI, thinker, GOLD])
     now = datetime.now(UTC)
-    written = dict(records.experiment_rows(declared, [], "", "", "host", now))
+    written = dict(plan.experiment_rows(declared, [], "", "", "host", now))
     assert {arm: (row["model"], row["simulated"]) for arm, row in written.items()} == {
         "mini": ("openai/anything", False),
         "b": ("openai/anything, planner: simulated/skill-1", True),
