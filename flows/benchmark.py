@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from prefect import flow
 from prefect.states import Completed
 
-from flows.cells.images.cache import ImageCache
 from flows.cells.loop import How, run_cells
 from flows.display.errors import GateFailed, IncompleteRun
 from flows.display.terminal import say
@@ -27,6 +26,7 @@ from flows.server.order import Order
 from flows.server.progress import RunProgress
 from flows.server.stopping import graceful_stop
 from flows.storage import journals, report_files
+from flows.storage.images import ImageCache
 from reports.format import plural
 
 _UNFINISHED: Mapping[End, str] = {

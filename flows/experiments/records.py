@@ -5,8 +5,6 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from functools import cache
-from importlib.metadata import version
 from typing import Any
 
 from agent.arms.command import SCOPE
@@ -25,7 +23,7 @@ from flows.experiments.cells import Cell, Submission
 from flows.experiments.endings import Interruption
 from flows.experiments.keys import agent_spec, attempt_id_of
 from flows.storage.files import encode_patch, make_readable
-from flows.storage.lake import Lake, Row
+from flows.storage.lake import Lake, Row, versions
 
 SHOWN_CHARACTERS = 64_000
 """Characters of one output that the `steps` table keeps, half from each end."""
@@ -234,13 +232,6 @@ def usage_totals(usages: list[Usage]) -> Row:
 def patch_sha256(patch: str) -> str:
     """Return the SHA-256 of the bytes of a patch."""
     return hashlib.sha256(encode_patch(patch)).hexdigest()
-
-
-@cache
-def versions() -> dict[str, str]:
-    """Return the versions of the software that determines a result."""
-    packages = ["durabench", "litellm", "mini-swe-agent", "swebench"]
-    return {package: version(package) for package in packages}
 
 
 def _cell_columns(attempt_id: str, instance_id: str, repeat: int) -> Row:

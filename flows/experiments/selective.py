@@ -30,7 +30,7 @@ from flows.experiments.forking import (
 )
 from flows.experiments.keys import in_key, model_origins
 from flows.experiments.plan import load
-from flows.experiments.workspaces import cache_folder
+from flows.storage.images import cache_folder
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from reports.format import usd_of_calls

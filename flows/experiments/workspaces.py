@@ -1,6 +1,5 @@
 """The environment, decided once per run, and the workspace of each cell."""
 
-import os
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -22,17 +21,10 @@ from eval.errors import RepositoryError
 from eval.types import Instance
 from flows.display.errors import UsageError
 from flows.experiments.cells import Place
-
-CACHE_VARIABLE = "DURABENCH_CACHE"
+from flows.storage.images import cache_folder
 
 WORKSPACE_LABEL = "durabench.workspace"
 """Label on an attempt's container that names the workspace in it."""
-
-
-def cache_folder() -> Path:
-    """Return the folder of bundled repositories: `DURABENCH_CACHE` or the user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get(CACHE_VARIABLE) or Path(base) / "durabench")
 
 
 async def decide(wanted: str, instances: list[Instance]) -> Environment:

@@ -8,11 +8,10 @@ from agent.workspaces.protocol import Environment
 from eval import job_images
 from eval.base_image import connect
 from eval.image_store import ImageStore
-from flows.cells.images.cache import ImageCache
 from flows.experiments.cells import Place
 from flows.experiments.resources import refuse_excess
-from flows.experiments.workspaces import cache_folder
 from flows.jobs.preparing import Prepared
+from flows.storage.images import ImageCache, cache_folder
 from flows.storage.lake import Lake
 
 

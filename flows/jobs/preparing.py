@@ -16,11 +16,11 @@ from eval.types import Instance
 from flows.display.errors import UsageError
 from flows.experiments import declaration
 from flows.experiments.declaration import Experiment
-from flows.experiments.workspaces import cache_folder
 from flows.jobs import forge, publishing, rows
 from flows.jobs.request import Request, access_to
 from flows.jobs.request import forge as own_forge
 from flows.jobs.verification import Checks
+from flows.storage.images import cache_folder
 from flows.storage.job_names import experiment_of
 from flows.storage.lake import Lake, Row
 

@@ -25,11 +25,10 @@ from eval.base_image import BASE_IMAGE
 from eval.errors import EvalError
 from flows.display.errors import UsageError
 from flows.display.terminal import show
-from flows.experiments.records import versions
-from flows.experiments.workspaces import cache_folder
 from flows.operation.checks import Finding, check_network, check_server
 from flows.storage import bindings, cleanup, journals
-from flows.storage.lake import Lake
+from flows.storage.images import cache_folder
+from flows.storage.lake import Lake, versions
 from reports.errors import ReportError
 
 if TYPE_CHECKING:

@@ -31,11 +31,10 @@ from agent.workspaces import janitor
 from eval import repositories
 from eval.errors import ImageError
 from eval.repositories import RepositorySource
-from flows.cells.images.cache import ImageCache
 from flows.display.errors import UsageError
 from flows.display.terminal import error_console, show
-from flows.experiments.workspaces import cache_folder
 from flows.storage import bindings, retention
+from flows.storage.images import ImageCache, cache_folder
 from flows.storage.job_names import FINAL
 from flows.storage.journals import VARIABLE, existing_journal, was_run
 from flows.storage.lake import Lake

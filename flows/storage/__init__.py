@@ -7,6 +7,7 @@ steps         steps of attempts that the lake has
 journals      locating and opening the journal of a lake
 bindings      the record of which journal belongs to a lake, in both
 cleanup       removal of leftovers of dead runs
+images        pulled and built images, and their removal
 retention     files that are no longer needed
 report_files  the report beside the data
 """

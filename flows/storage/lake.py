@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -382,3 +383,10 @@ def remove(path: "Path | UPath") -> None:
         remove_file(path)
     except refusals() as error:
         raise InfrastructureError(f"{path} cannot be removed: {reason(error)}") from error
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions of the software that determines a result."""
+    packages = ["durabench", "litellm", "mini-swe-agent", "swebench"]
+    return {package: version(package) for package in packages}

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from flows.experiments.workspaces import CACHE_VARIABLE
+from flows.storage.images import CACHE_VARIABLE
 from tests.bench.timing import Bound
 
 MEGABYTES = 50

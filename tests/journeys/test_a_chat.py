@@ -8,8 +8,8 @@ import pytest
 
 from agent.journal import Journal
 from eval import instances
-from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.storage import journals
+from flows.storage.images import CACHE_VARIABLE
 from flows.storage.journals import open_journal
 from tests.agent.repositories import with_files
 from tests.journeys.command_line import Terminal

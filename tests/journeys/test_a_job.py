@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.jobs.request import FORGE, TOKEN
+from flows.storage.images import CACHE_VARIABLE
 from flows.storage.lake import Row
 from tests.flows.jobs.conftest import FILES, NAME, REPAIR, arm
 from tests.flows.jobs.pipelines.conftest import pipeline, step

@@ -1,7 +1,6 @@
 """Images of instances.
 
 schedule   pulls and builds images ahead of their cells
-cache      pulled and built images, and their removal
 preflight  checks that images can be trusted
 commands   the output of `durabench images`
 """

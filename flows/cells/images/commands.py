@@ -9,10 +9,10 @@ from eval import images, instances
 from eval.errors import ImageError
 from eval.selection import Selection
 from eval.types import Instance
-from flows.cells.images.cache import GB, ImageCache
 from flows.display.errors import IncompleteRun, UsageError
 from flows.display.terminal import show
 from flows.experiments import plan, workspaces
+from flows.storage.images import GB, ImageCache
 from flows.storage.lake import Lake
 
 if TYPE_CHECKING:

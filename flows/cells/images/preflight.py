@@ -13,7 +13,6 @@ from eval import preflight
 from eval.errors import ImageError
 from eval.preflight import Preflight, preflight_key
 from eval.types import Instance
-from flows.cells.images.cache import last_digest
 from flows.cells.images.schedule import scheduled
 from flows.display.terminal import say
 from flows.experiments import records, resources, workspaces
@@ -22,6 +21,7 @@ from flows.experiments.declaration import Experiment
 from flows.experiments.endings import Interruption
 from flows.experiments.keys import attempt_id_of
 from flows.storage.files import make_readable
+from flows.storage.images import last_digest
 from flows.storage.lake import Lake, Row
 
 

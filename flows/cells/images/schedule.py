@@ -19,11 +19,11 @@ from agent.errors import InfrastructureError
 from agent.timings import STOP_CHECK_S
 from eval.errors import ImageError
 from eval.types import Instance
-from flows.cells.images.cache import EvictionResult, Fetched, ImageCache
 from flows.display.terminal import say
 from flows.experiments.cells import Place
 from flows.experiments.declaration import Images
 from flows.experiments.stop import Stop
+from flows.storage.images import EvictionResult, Fetched, ImageCache
 from flows.storage.lake import Lake
 
 AT_ONCE = 2

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.jobs.request import FORGE, TOKEN, Request
+from flows.storage.images import CACHE_VARIABLE
 from tests.servers.forge import Forge
 
 NAME = "octo/demo"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.experiments.workspaces import CACHE_VARIABLE
+from flows.storage.images import CACHE_VARIABLE
 from flows.storage.lake import Lake
 from tests.durability.processes import run
 from tests.flows.jobs import dying

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.jobs.preparing import prepare
+from flows.storage.images import CACHE_VARIABLE
 from flows.storage.lake import Lake
 from tests.agent.repositories import with_files
 from tests.flows.jobs.conftest import FILES, REPAIR, request

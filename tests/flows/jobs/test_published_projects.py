@@ -15,8 +15,8 @@ from docker import DockerClient
 from agent.project import Folder, Project, detect
 from eval import job_images
 from flows.display.errors import GateFailed
-from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.jobs.job import job
+from flows.storage.images import CACHE_VARIABLE
 from flows.storage.lake import Lake, Row
 from tests.flows.jobs import published
 from tests.flows.jobs.conftest import request

@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 from agent.journal import Limit
 from agent.journal.retention import Retention
 from flows.benchmark import benchmark
-from flows.cells.images.cache import ImageCache
 from flows.cli.app import app
 from flows.display.errors import IncompleteRun
 from flows.experiments import workspaces
@@ -28,6 +27,7 @@ from flows.report import SERVED
 from flows.server import artifacts
 from flows.server.artifacts import artifact_key
 from flows.storage import bindings, journals, report_files
+from flows.storage.images import ImageCache
 from flows.storage.journals import VARIABLE, blobs, open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import Finished, trial

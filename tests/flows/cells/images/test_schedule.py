@@ -25,7 +25,6 @@ from eval.image_store import ImageStore
 from eval.instances import load
 from eval.types import Instance
 from flows.benchmark import benchmark
-from flows.cells.images.cache import GB, ImageCache
 from flows.cells.images.schedule import scheduled
 from flows.cli.app import app
 from flows.display.errors import IncompleteRun
@@ -33,6 +32,7 @@ from flows.experiments.cells import Place
 from flows.experiments.declaration import Images
 from flows.experiments.stop import Stop
 from flows.storage import report_files
+from flows.storage.images import GB, ImageCache
 from flows.storage.lake import Lake, Row
 from tests.flows.conftest import trial
 from tests.servers.image_registry import ImageRegistry

@@ -8,8 +8,8 @@ import yaml
 from prefect.blocks.system import Secret
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.jobs.request import FORGE, TOKEN
+from flows.storage.images import CACHE_VARIABLE
 from tests.flows.jobs.conftest import NAME, REPAIR
 from tests.flows.jobs.pipelines.conftest import pipeline, step
 from tests.operation.running import wait_until

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.jobs.request import FORGE, TOKEN
+from flows.storage.images import CACHE_VARIABLE
 from tests.flows.jobs.conftest import NAME, REPAIR, arm
 from tests.operation.running import QUICK
 from tests.servers.forge import Forge

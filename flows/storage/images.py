@@ -1,23 +1,32 @@
-"""The images that were pulled or built for a lake, and the limit on their size.
+"""The cache of a machine: bundled repositories, and images that were pulled or built for a lake.
 
-They are recorded in the lake's table `images`, so that later runs know them, and images that
+Images are recorded in the lake's table `images`, so that later runs know them, and images that
 existed before are never removed.
 """
 
 import hashlib
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from eval.errors import ImageError
 from eval.image_store import How, ImageStore
 from eval.instances import task_repo
 from eval.types import Instance
-from flows.experiments.workspaces import cache_folder
 from flows.storage.lake import Lake, Row
 
+CACHE_VARIABLE = "DURABENCH_CACHE"
+
 GB = 10**9
+
+
+def cache_folder() -> Path:
+    """Return the folder of bundled repositories: `DURABENCH_CACHE` or the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get(CACHE_VARIABLE) or Path(base) / "durabench")
 
 
 @dataclass(frozen=True)
