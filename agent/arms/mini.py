@@ -55,7 +55,7 @@ async def solve(task: Task, session: Session, options: MiniOptions) -> Outcome:
     Raises:
         InfrastructureError: the model or the workspace failed.
     """
-    settings = _settings(session.model().info, session.root, options)
+    settings = _settings(session.model().info, session.workspaces.root, options)
     bridge = _LoopBridge(asyncio.get_running_loop())
     agent = DefaultAgent(
         _SessionModel(session, bridge, settings["model"]),

@@ -76,7 +76,7 @@ async def _admitted(agent: Agent, session: Session, kind: str) -> _Admission:
     """
     limits, begun = agent.crew.delegation, agent.crew.begun
     if begun.number is None:
-        begun.number = sum(not each["refused"] for each in session.events("spawn"))
+        begun.number = sum(not each["refused"] for each in session.attempt.events("spawn"))
     if kind not in limits.kinds:
         return _Admission(f"there is no agent {kind!r}; the kinds are {', '.join(limits.kinds)}")
     if agent.depth >= limits.depth:

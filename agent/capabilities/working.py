@@ -64,8 +64,8 @@ def conversation(
 def _facts(agent: Agent, session: Session) -> dict[str, Any]:
     tools = agent.crew.tools
     return {
-        "root": session.root,
-        "network": "commands can reach other machines" if session.network else "none",
+        "root": session.workspaces.root,
+        "network": "commands can reach other machines" if session.workspaces.network else "none",
         "command_timeout_s": tools.command_timeout_s,
         "test_timeout_s": tools.test_timeout_s,
     }

@@ -218,7 +218,7 @@ async def find_named(
     A file of the repository counts although its name is that of no test. `test_files` are the test
     files of the base commit. Only for names of others is a step made.
     """
-    inside = [name.strip().removeprefix(f"{session.root}/") for name in names]
+    inside = [name.strip().removeprefix(f"{session.workspaces.root}/") for name in names]
     meant = {name: known_test_files([name], test_files, runner) for name in inside}
     others = [name for name in meant if not meant[name]]
     exist = await _existing(others, session) if others else {}

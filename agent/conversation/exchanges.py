@@ -84,7 +84,7 @@ class Meter:
             self._settled = asyncio.Event()
 
     def _has_room(self, scope: Session) -> bool:
-        spent = scope.spent
+        spent = scope.attempt.spent
         self._compare(spent.calls, spent.usd)
         return self.calls is None or spent.calls + self._in_flight < self.calls
 

@@ -13,7 +13,7 @@ from typing import Any
 from agent.conversation.exchanges import Helper, LimitReached
 from agent.conversation.protocols import Call, Schema
 from agent.errors import AgentError, OutOfTime, ToolFailed, TurnEnded, Undone
-from agent.session.gates import Gate
+from agent.session.limits import Gate
 from agent.session.session import Session
 from agent.tools import Toolbox, ToolResult
 from agent.tools.tool import Refused, parsed, schema

@@ -87,12 +87,12 @@ class Person:
             Dismissed: a person ended the attempt.
         """
         known = self._scope.next_recorded
-        if known is None and not self._talk.mail.is_up_to_date(self._talk.steps):
+        if known is None and not self._talk.attempt.mail.is_up_to_date(self._talk.steps):
             return []
         return await self._news({"after": call})
 
     async def _next(self, place: Place) -> list[InboxMessage]:
-        mail, batch = self._talk.mail, list[InboxMessage]()
+        mail, batch = self._talk.attempt.mail, list[InboxMessage]()
         known = self._scope.next_recorded
         if known is not None:
             if not _is_at(known.request, place):
@@ -107,7 +107,7 @@ class Person:
 
     def _is_reused(self, place: Place) -> bool:
         """Return True if the attempt that this one reuses has read messages here."""
-        request = self._talk.mail.parent_request(self._scope.name, self._readings)
+        request = self._talk.attempt.mail.parent_request(self._scope.name, self._readings)
         return request is not None and _is_at(request, place)
 
     async def _event(
@@ -129,7 +129,7 @@ class Person:
         shown = about.encode("utf-8", "surrogatepass")
         to = {} if wanted == "message" else {"about": digest(shown)}
         request = {"before": call, "wanted": wanted, **to}
-        answers = await self._event(request, lambda: self._talk.mail.wait(wanted, about))
+        answers = await self._event(request, lambda: self._talk.attempt.mail.wait(wanted, about))
         self._heard += answers
         return answers
 

@@ -30,7 +30,7 @@ from agent.ptc.interpreter import (
 )
 from agent.ptc.stubs import Function, stubs
 from agent.ptc.values import as_json
-from agent.session.gates import Gate
+from agent.session.limits import Gate
 from agent.session.session import Session
 
 Use = Callable[[str, dict[str, Any], Session], Coroutine[Any, Any, Settled]]

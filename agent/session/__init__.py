@@ -1,10 +1,12 @@
 """A running attempt: steps that are recorded once and replayed afterwards.
 
 session    the interface that an arm works through
-steps      steps and their journal format
+stepping   the making of one step of a scope
+steps      steps, before and after they happen, and their journal format
 log        records the steps of a session
+mail       messages from people, as the steps of an attempt read them
 reuse      steps of a parent that answer those of its fork
-workbench  the workspace of one line of work
-deadlines  time limits
-turns      model calls at work when a person ends the turn
+workbench  the workspaces of an attempt, one for each line of work
+limits     deadlines, gates and ends of turns
+calls      the model calls of another program
 """

@@ -15,9 +15,8 @@ from agent.errors import AgentError, InfrastructureError
 from agent.journal import RecordedStep
 from agent.models.dialects import answering
 from agent.models.protocol import Foreign, ModelReply, ModelRequest
-from agent.session.contacts import Contact, contact
 from agent.session.session import Session
-from agent.session.steps import ActionResult, Result, canonical, digest
+from agent.session.steps import ActionResult, Contact, Result, call_model, canonical, digest
 
 RESTARTS = 3
 """Restarts without a new answer, after which the attempt ends as infrastructure."""
@@ -63,7 +62,7 @@ class Calls:
     @property
     def network(self) -> bool:
         """True if the program can reach other machines."""
-        return self._scope.network
+        return self._scope.workspaces.network
 
     @property
     def answered_from_record(self) -> int:
@@ -137,7 +136,7 @@ class Calls:
             foreign=foreign,
         )
         kept = {"role": role, "asked_model": asked_model, **self._new_in(foreign)}
-        reply = await self._scope.step_at(seq, contact(model, request, whole, kept))
+        reply = await self._scope.step_at(seq, call_model(model, request, whole, kept))
         assert isinstance(reply, ModelReply)
         self.answered += 1
         return reply

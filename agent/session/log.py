@@ -10,14 +10,14 @@ So may a step that another attempt answers, which it can do again.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Protocol
 
-from agent.errors import BudgetReserved, InvalidSpec
+from agent.errors import BudgetReserved, InfrastructureError, InvalidSpec
 from agent.journal import (
     UNKNOWN_INPUTS,
     AdoptedStep,
+    EndedStep,
     FreeStep,
     InboxMessage,
     Inputs,
@@ -32,8 +32,10 @@ from agent.journal import (
 from agent.journal.blobs import Blobs
 from agent.session.reuse import Reuse
 from agent.session.steps import StepKind
-from agent.session.unwritten import Unwritten
 from agent.workspaces.protocol import Checkpoint
+
+HOLD_S = 0.1
+"""Steps are written after this time even without an intent. An arm needs less for its next call."""
 
 BUDGET_POLL_S = 0.5
 """Interval between checks whether calls in flight have left enough of a budget for the next one."""
@@ -56,26 +58,32 @@ class Entry:
     inputs: Inputs = UNKNOWN_INPUTS
 
 
-class StepLog(Protocol):
-    """The log interface that a session needs. Every method may raise the errors of its journal."""
+class StepLog:
+    """The log of a session: by itself in memory, for attempts not worth resuming.
 
-    @property
-    def recorded(self) -> Sequence[RecordedStep]:
-        """The steps of earlier runs of the attempt."""
-        ...
+    Such a log only remembers work trees. Every method may raise the errors of its journal.
+    """
+
+    recorded: Sequence[RecordedStep]
+    """The steps of earlier runs of the attempt."""
+
+    def __init__(self) -> None:
+        self.recorded = ()
+        self._trees: dict[str, Checkpoint] = {}
 
     @property
     def reuses(self) -> bool:
         """True if steps of another attempt may answer, so that copied ones are those that did."""
-        ...
+        return False
 
     async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
         """Save a work tree. Return a reference to it for `load_tree` and `append`."""
-        ...
+        self._trees[checkpoint.tree] = checkpoint
+        return TreeRef(checkpoint.tree, "in-memory")
 
     async def load_tree(self, tree: TreeRef) -> Checkpoint:
         """Load the work tree that `save_tree` returned this reference for."""
-        ...
+        return self._trees[tree.tree]
 
     async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
         """Record that a call is about to be made, and reserve its highest possible cost.
@@ -87,7 +95,6 @@ class StepLog(Protocol):
             Interrupted: a stop was requested during the wait; nothing is written.
             InvalidSpec: the highest cost is unknown, and a budget in USD has to be kept.
         """
-        ...
 
     async def resend(self, call: Entry, ceiling_usd: float | None) -> None:
         """Reserve the cost of an intended call once more. Its first request is billed as lost.
@@ -96,17 +103,14 @@ class StepLog(Protocol):
             BudgetExhausted: the call could cost more than is left; nothing is written.
             Interrupted: a stop was requested while it waited for calls in flight.
         """
-        ...
 
     async def record(
         self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
     ) -> None:
         """Record the result of an intended call."""
-        ...
 
     async def cancel(self, call: Entry) -> None:
         """Cancel an intent whose call cost nothing."""
-        ...
 
     async def append(
         self, step: Entry, result: bytes, *, duration_s: float, tree: TreeRef | None
@@ -116,11 +120,9 @@ class StepLog(Protocol):
         A step in a workspace and an event may be recorded later: with the next intent, or by
         `flush`.
         """
-        ...
 
     async def flush(self) -> None:
         """Record every step."""
-        ...
 
     async def settle(self, kind: StepKind) -> None:
         """Record the steps on which the effects of a step of this kind may depend.
@@ -128,84 +130,33 @@ class StepLog(Protocol):
         No step waits for reused ones, and a reading does not wait for readings, so that the steps
         of concurrent scopes keep the order in which they were asked for.
         """
-        ...
 
     async def reused(self, step: Entry) -> RecordedStep | None:
         """Return the same step of another attempt, or None. It may be recorded later."""
-        ...
+        return None
 
     def parent_request(self, scope: str, seq: int) -> bytes | None:
         """Return the request of the step of a reused attempt at a position, if there is one."""
-        ...
+        return None
 
     async def messages(self, after: int) -> Sequence[InboxMessage]:
         """Return the messages of the inbox after a position, in order."""
-        ...
-
-    async def begin_wait(self, wanted: Wanted, about: str, after: int) -> None:
-        """State what the attempt waits for, and which message it has read last."""
-        ...
-
-
-class NoLog:
-    """A log in memory for attempts not worth resuming. It only remembers work trees."""
-
-    recorded: Sequence[RecordedStep] = ()
-    reuses = False
-
-    def __init__(self) -> None:
-        self._trees: dict[str, Checkpoint] = {}
-
-    async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
-        self._trees[checkpoint.tree] = checkpoint
-        return TreeRef(checkpoint.tree, "in-memory")
-
-    async def load_tree(self, tree: TreeRef) -> Checkpoint:
-        return self._trees[tree.tree]
-
-    async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
-        return
-
-    async def resend(self, call: Entry, ceiling_usd: float | None) -> None:
-        return
-
-    async def record(
-        self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
-    ) -> None:
-        return
-
-    async def cancel(self, call: Entry) -> None:
-        return
-
-    async def append(
-        self, step: Entry, result: bytes, *, duration_s: float, tree: TreeRef | None
-    ) -> None:
-        return
-
-    async def flush(self) -> None:
-        return
-
-    async def settle(self, kind: StepKind) -> None:
-        return
-
-    async def reused(self, step: Entry) -> RecordedStep | None:
-        return None
-
-    def parent_request(self, scope: str, seq: int) -> bytes | None:
-        return None
-
-    async def messages(self, after: int) -> Sequence[InboxMessage]:
         return ()
 
     async def begin_wait(self, wanted: Wanted, about: str, after: int) -> None:
-        return
+        """State what the attempt waits for, and which message it has read last."""
 
 
-@dataclass(frozen=True)
-class JournalLog:
+@dataclass
+class JournalLog(StepLog):
     """A log in the journal, for the holder of an attempt's lease.
 
-    The journal blocks, so each use of it runs in a thread.
+    The journal blocks, so each use of it runs in a thread. Steps that are over wait for the next
+    intent of their attempt, for `HOLD_S` at most. Then a command, or the reading of a message, and
+    the model call after it need one transaction instead of two, and all the steps in a row that
+    another attempt answers need one. Until a step is written, nothing outside this process depends
+    on its result: no call that contains it is sent, no person is asked, and no step that has
+    effects begins. A crash therefore repeats the step as if it had never ended.
     """
 
     journal: Journal
@@ -217,17 +168,18 @@ class JournalLog:
     """Waits, or raises Interrupted as soon as the run is asked to stop."""
     reuse: Reuse | None = None
     """The steps of the attempt that this one was forked from, if they may answer."""
+    _ended: list[EndedStep] = field(default_factory=list, init=False)
+    """Steps that are not in the journal yet, in the order of their ends."""
+    _writing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    """Held by each write: no other one may overtake the steps that it depends on."""
+    _later: asyncio.Task[None] | None = field(default=None, init=False)
 
     @property
     def reuses(self) -> bool:
         return self.reuse is not None
 
-    @cached_property
-    def _unwritten(self) -> Unwritten:
-        return Unwritten(lambda steps: self.journal.append(self.lease, *steps))
-
     async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
-        """Store the delta of a work tree, before a step refers to it. Return the reference."""
+        # Stored before a step refers to it.
         delta = await asyncio.to_thread(self.blobs.put, checkpoint.delta)
         return TreeRef(checkpoint.tree, delta)
 
@@ -240,44 +192,44 @@ class JournalLog:
                 "a budget in USD cannot be kept for a model of unknown price: declare its "
                 "input_cost_per_token and output_cost_per_token, or limit calls instead"
             )
-        reservation = Reservation(ceiling_usd, self.limits)
-
-        async def intend() -> None:
-            async with self._unwritten.handed_over() as steps:
-                await asyncio.to_thread(
-                    self.journal.intend,
-                    self.lease,
-                    call.scope,
-                    call.seq,
-                    call.kind,
-                    call.digest,
-                    call.request,
-                    reservation,
-                    call.inputs,
-                    after=steps,
-                )
-
-        await self._patiently(intend)
-
-    async def resend(self, call: Entry, ceiling_usd: float | None) -> None:
-        reservation = Reservation(ceiling_usd, self.limits)
-        resend = partial(self.journal.resend, self.lease, call.scope, call.seq, reservation)
-        await self._patiently(lambda: asyncio.to_thread(resend))
-
-    async def _patiently(self, reserve: Callable[[], Awaitable[None]]) -> None:
-        """Reserve something, and wait while calls in flight have reserved what it needs.
-
-        Raises:
-            BudgetExhausted: a limit does not allow it.
-        """
         until = time.monotonic() + BUDGET_PATIENCE_S
         while True:
             try:
-                return await reserve()
+                async with self._writing:
+                    ended = tuple(self._ended)
+                    await asyncio.to_thread(
+                        self.journal.intend,
+                        self.lease,
+                        call.scope,
+                        call.seq,
+                        call.kind,
+                        call.digest,
+                        call.request,
+                        Reservation(ceiling_usd, self.limits),
+                        call.inputs,
+                        after=ended,
+                    )
+                    del self._ended[: len(ended)]
+                return
             except BudgetReserved:
-                if time.monotonic() >= until:
-                    raise
-            await self.sleep(BUDGET_POLL_S)
+                await self._wait_for_others(until)
+
+    async def resend(self, call: Entry, ceiling_usd: float | None) -> None:
+        reservation = Reservation(ceiling_usd, self.limits)
+        until = time.monotonic() + BUDGET_PATIENCE_S
+        while True:
+            try:
+                return await asyncio.to_thread(
+                    self.journal.resend, self.lease, call.scope, call.seq, reservation
+                )
+            except BudgetReserved:
+                await self._wait_for_others(until)
+
+    async def _wait_for_others(self, until: float) -> None:
+        """Wait a little while calls in flight have reserved what is needed, or raise that error."""
+        if time.monotonic() >= until:
+            raise
+        await self.sleep(BUDGET_POLL_S)
 
     async def record(
         self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
@@ -299,7 +251,7 @@ class JournalLog:
     async def append(
         self, step: Entry, result: bytes, *, duration_s: float, tree: TreeRef | None
     ) -> None:
-        self._unwritten.add(
+        self._add(
             FreeStep(
                 step.scope,
                 step.seq,
@@ -317,10 +269,17 @@ class JournalLog:
             await self.flush()  # it may have had effects that nothing undoes before a repetition
 
     async def flush(self) -> None:
-        await self._unwritten.write()
+        if not self._ended:
+            return
+        async with self._writing:
+            if ended := tuple(self._ended):
+                await asyncio.to_thread(self.journal.append, self.lease, *ended)
+                del self._ended[: len(ended)]
 
     async def settle(self, kind: StepKind) -> None:
-        if self._unwritten.kinds - ({"event"} if kind == "event" else set()):
+        # Steps with effects do not wait for a reused one, whose result every run repeats.
+        kinds = {step.kind for step in self._ended if isinstance(step, FreeStep)}
+        if kinds - ({"event"} if kind == "event" else set()):
             await self.flush()
 
     async def reused(self, step: Entry) -> RecordedStep | None:
@@ -330,9 +289,7 @@ class JournalLog:
         if known is None:
             return None
         edited = self.reuse.edited(step.scope, step.seq)
-        self._unwritten.add(
-            AdoptedStep(self.reuse.parent_id, step.scope, step.seq, step.inputs, edited)
-        )
+        self._add(AdoptedStep(self.reuse.parent_id, step.scope, step.seq, step.inputs, edited))
         return known if edited is None else replace(known, result=edited)
 
     def parent_request(self, scope: str, seq: int) -> bytes | None:
@@ -346,3 +303,14 @@ class JournalLog:
         await self.flush()  # a person may decide by what those steps did
         inbox = self.journal.inbox(self.lease.attempt_id)
         await asyncio.to_thread(inbox.begin_wait, self.lease, wanted, about, after)
+
+    def _add(self, step: EndedStep) -> None:
+        """Let a step wait for the next write."""
+        self._ended.append(step)
+        if self._later is None or self._later.done():
+            self._later = asyncio.create_task(self._write_later())
+
+    async def _write_later(self) -> None:
+        await asyncio.sleep(HOLD_S)
+        with suppress(InfrastructureError):  # the next write meets the same error
+            await self.flush()

@@ -10,6 +10,7 @@ at the same time. Their steps take turns in a workspace that they share; branche
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -19,32 +20,37 @@ from typing import Any, Self, TypeVar, cast
 from agent.errors import InfrastructureError
 from agent.journal import RecordedStep, TreeRef
 from agent.models.protocol import Message, Model, ModelReply, ModelRequest
-from agent.session.contacts import Contact, contact, in_workspace
-from agent.session.gates import Gate
-from agent.session.log import NoLog, StepLog
+from agent.session.limits import Gate
+from agent.session.log import StepLog
 from agent.session.mail import Mail
 from agent.session.reuse import PEOPLE, Origins
-from agent.session.stepping import AttemptState, Spent, StepScope
-from agent.session.steps import ActionResult, Result, Step, adapter_of, canonical, digest
+from agent.session.stepping import AttemptState, StepScope
+from agent.session.steps import (
+    ActionResult,
+    Contact,
+    Result,
+    Step,
+    adapter_of,
+    call_model,
+    canonical,
+    digest,
+    work_in_workspace,
+)
 from agent.session.workbench import BASE, Workbench, Workspaces
-from agent.workspaces.protocol import CommandResult, Environment, Mount, Workspace
+from agent.workspaces.protocol import CommandResult, Mount, Workspace
 
 T = TypeVar("T")
 
 
-class Session:
-    """One scope of an attempt. The first scope is the attempt's main line."""
+class Session(StepScope):
+    """One scope of an attempt. The first scope is the attempt's main line.
 
-    def __init__(self, line: StepScope) -> None:
-        """Use `start`, or `scope` and `branch` of another session."""
-        scopes = line.attempt.scopes
-        if line.scope in scopes:
-            raise ValueError(f"scope {line.scope!r} was used before; its steps would be mistaken")
-        scopes.add(line.scope)
-        self._line = line
-        self._next_seq = 0
-        self._conversation: list[Message] = []
-        self._calls_answered = 0
+    Use `start`, or `scope` and `branch` of another session.
+    """
+
+    _next_seq = 0
+    _conversation: Sequence[Message] = ()
+    _calls_answered = 0
 
     @classmethod
     def start(
@@ -68,14 +74,14 @@ class Session:
         over all its runs. `origins` let forks of the attempt reuse its steps. `turn_end` is set
         when a person ends a turn.
         """
-        log = log or NoLog()
+        log = log or StepLog()
         known = {(step.scope, step.seq): step for step in log.recorded}
         mail, origins = Mail(log, may_go_on), origins or Origins()
         attempt = AttemptState(
             attempt_id, models, workspaces, log, on_step, may_go_on, mail, known, origins, turn_end
         )
         deadlines = attempt.deadlines("", "the attempt", limit_s)
-        return cls(StepScope(attempt, "", attempt.ahead.main, deadlines))
+        return cls(attempt, "", attempt.benches.main, deadlines)
 
     async def __aenter__(self) -> Self:
         return self
@@ -87,14 +93,14 @@ class Session:
         trace: TracebackType | None,
     ) -> None:
         if self.name:
-            self._attempt.ahead.close(self._bench)
+            self.attempt.benches.close(self._bench)
             return
         try:
             # An attempt that is failing keeps its own error.
             with nullcontext() if error is None else suppress(InfrastructureError):
-                await self._attempt.log.flush()
+                await self.attempt.log.flush()
         finally:
-            await self._attempt.ahead.end()
+            await self.attempt.benches.end()
 
     def scope(
         self, name: str, *, limit_s: float | None = None, gate: Gate | None = None
@@ -123,13 +129,13 @@ class Session:
             ValueError: a scope of that name already exists.
         """
         path = self._inside(name)
-        bench = self._attempt.ahead.bench(path, tree)
+        bench = self.attempt.benches.bench(path, tree)
         async with self._child(path, bench, limit_s, gate) as child:
             yield child
 
     def prepare(self, name: str) -> None:
         """Begin to open the workspace of a branch that is going to start at the base commit."""
-        self._attempt.ahead.open(self._inside(name))
+        self.attempt.benches.open(self._inside(name))
 
     def _inside(self, name: str) -> str:
         return f"{self.name}/{name}" if self.name else name
@@ -137,72 +143,21 @@ class Session:
     def _child(
         self, path: str, bench: Workbench, limit_s: float | None, gate: Gate | None
     ) -> "Session":
-        deadlines = [*self._line.deadlines, *self._attempt.deadlines(path, path, limit_s)]
-        gates = [*self._line.gates, gate] if gate else self._line.gates
-        return Session(StepScope(self._attempt, path, bench, deadlines, gates))
-
-    @property
-    def _attempt(self) -> AttemptState:
-        return self._line.attempt
-
-    @property
-    def _bench(self) -> Workbench:
-        return self._line.bench
-
-    @property
-    def attempt_id(self) -> str:
-        return self._attempt.attempt_id
-
-    @property
-    def steps(self) -> list[Step]:
-        """The steps of the attempt, in the order in which they finished."""
-        return self._attempt.steps
-
-    @property
-    def root(self) -> str:
-        """Absolute path of the repository, as seen by commands."""
-        return self._attempt.workspaces.root
-
-    @property
-    def environment(self) -> Environment:
-        """The kind of place in which commands run."""
-        return self._attempt.workspaces.environment
-
-    @property
-    def network(self) -> bool:
-        """True if commands can reach other machines."""
-        return self._attempt.workspaces.network
-
-    @property
-    def name(self) -> str:
-        """The path of the scope."""
-        return self._line.scope
+        deadlines = [*self._deadlines, *self.attempt.deadlines(path, path, limit_s)]
+        gates = [*self._gates, gate] if gate else self._gates
+        return Session(self.attempt, path, bench, deadlines, gates)
 
     @property
     def recorded(self) -> list[RecordedStep]:
         """The steps of this scope that earlier runs recorded or began, by number."""
-        own = (step for step in self._attempt.recorded.values() if step.scope == self.name)
+        own = (step for step in self.attempt.recorded.values() if step.scope == self.name)
         return sorted(own, key=lambda step: step.seq)
 
     @property
     def next_recorded(self) -> RecordedStep | None:
         """The record that answers the next step of this scope; None if it will be live."""
-        known = self._attempt.recorded.get((self.name, self._next_seq))
+        known = self.attempt.recorded.get((self.name, self._next_seq))
         return known if known is not None and known.result is not None else None
-
-    @property
-    def mail(self) -> Mail:
-        """The unread messages of the attempt."""
-        return self._attempt.mail
-
-    def events(self, name: str) -> list[Any]:
-        """Return all known readings of that name in the attempt, replayed or not."""
-        return self._attempt.events(name)
-
-    @property
-    def spent(self) -> Spent:
-        """The model calls of the attempt, including those that are not replayed yet."""
-        return self._attempt.spent
 
     @property
     def tree(self) -> TreeRef:
@@ -211,7 +166,7 @@ class Session:
 
     def model(self, role: str = "") -> Model:
         """Return the model that answers a role."""
-        models = self._attempt.models
+        models = self.attempt.models
         if role not in models and "" not in models:
             raise ValueError("this arm needs a model, and the experiment gives it none")
         return models[role if role in models else ""]
@@ -229,15 +184,15 @@ class Session:
         asked = {"messages": request.messages, "tools": request.tools, "role": request.role}
         whole = digest(canonical(asked))
         kept = {"role": request.role, "messages": self._new(request.messages)}
-        inputs = self._attempt.origins.of_call(request.role)
-        reply = await self._step(contact(model, numbered, whole, kept, inputs))
+        inputs = self.attempt.origins.of_call(request.role)
+        reply = await self.step_at(self._number(), call_model(model, numbered, whole, kept, inputs))
         assert isinstance(reply, ModelReply)
         self._calls_answered += 1
         return reply
 
     def _new(self, messages: list[Message]) -> list[Message]:
         """Return the messages that are new to the conversation, or all if it was changed."""
-        before, self._conversation = self._conversation, list(messages)
+        before, self._conversation = list(self._conversation), list(messages)
         return messages[len(before) :] if messages[: len(before)] == before else messages
 
     async def run(self, command: str, *, timeout_s: float) -> CommandResult:
@@ -257,8 +212,10 @@ class Session:
                 raise TimeoutError
             return result
 
-        inputs = self._attempt.origins.of_work({})
-        result = await self._step(in_workspace("command", request, execute, inputs))
+        inputs = self.attempt.origins.of_work({})
+        result = await self.step_at(
+            self._number(), work_in_workspace("command", request, execute, inputs)
+        )
         assert isinstance(result, CommandResult)
         return result
 
@@ -298,9 +255,11 @@ class Session:
             return ActionResult(adapter.dump_python(done, mode="json"))
 
         asked = {"action": name, **request}
-        inputs = self._attempt.origins.of_work(depends_on)
-        asked_for = in_workspace("action", asked, execute, inputs, ends_with_turn=ends_with_turn)
-        result = await self._step(asked_for)
+        inputs = self.attempt.origins.of_work(depends_on)
+        asked_for = work_in_workspace(
+            "action", asked, execute, inputs, ends_with_turn=ends_with_turn
+        )
+        result = await self.step_at(self._number(), asked_for)
         assert isinstance(result, ActionResult)
         return cast("T", adapter.validate_python(result.content))
 
@@ -328,16 +287,26 @@ class Session:
 
         async def execute(left_s: float) -> Result:
             async with asyncio.timeout(None if of_people or left_s == float("inf") else left_s):
-                done = await (self._line.off_the_clock(read()) if of_people else read())
+                done = await (self._off_the_clock(read()) if of_people else read())
                 return ActionResult(adapter.dump_python(done, mode="json"))
 
         asked = {"event": name, **request}
-        inputs = PEOPLE if of_people else self._attempt.origins.of_work(depends_on)
-        result = await self._step(
-            Contact("event", digest(canonical(asked)), asked, execute, inputs=inputs)
+        inputs = PEOPLE if of_people else self.attempt.origins.of_work(depends_on)
+        result = await self.step_at(
+            self._number(),
+            Contact("event", digest(canonical(asked)), asked, execute, inputs=inputs),
         )
         assert isinstance(result, ActionResult)
         return cast("T", adapter.validate_python(result.content))
+
+    async def _off_the_clock(self, waiting: Awaitable[T]) -> T:
+        """Return the result of a wait whose time counts for no limit of this line of work."""
+        began = time.monotonic()
+        try:
+            return await waiting
+        finally:
+            for deadline in self._deadlines:
+                deadline.spend(began - time.monotonic())
 
     async def current_tree(self) -> TreeRef:
         """Return the work tree after every step that was asked for before, as an event."""
@@ -346,9 +315,11 @@ class Session:
             self._bench.catch_up()
             return ActionResult(str(self.tree))
 
-        asked, inputs = {"event": "tree"}, self._attempt.origins.of_work(None)
+        asked, inputs = {"event": "tree"}, self.attempt.origins.of_work(None)
         known = digest(canonical(asked))
-        result = await self._step(Contact("event", known, asked, look, inputs=inputs, in_turn=True))
+        result = await self.step_at(
+            self._number(), Contact("event", known, asked, look, inputs=inputs, in_turn=True)
+        )
         assert isinstance(result, ActionResult)
         return TreeRef.parse(result.content)
 
@@ -376,8 +347,8 @@ class Session:
             return ActionResult(None)
 
         asked = {"action": "take", "tree": str(tree)}
-        inputs = self._attempt.origins.of_work({})
-        await self._step(in_workspace("action", asked, take, inputs))
+        inputs = self.attempt.origins.of_work({})
+        await self.step_at(self._number(), work_in_workspace("action", asked, take, inputs))
 
     async def snapshot(self) -> None:
         """Save the whole workspace as an image, as a step.
@@ -387,14 +358,10 @@ class Session:
         """
         await self.act("snapshot", {}, lambda workspace: self._bench.snapshot(), type(None))
 
-    async def _step(self, request: Contact) -> Result:
-        """Make the next step of the scope, as `Line.step` does."""
+    def _number(self) -> int:
+        """Return the number of the next step."""
         seq, self._next_seq = self._next_seq, self._next_seq + 1
-        return await self._line.step(seq, request)
-
-    async def step_at(self, seq: int, request: Contact) -> Result:
-        """Make the step of a number, as `Line.step` does. The scope then has no other steps."""
-        return await self._line.step(seq, request)
+        return seq
 
 
 __all__ = ["BASE", "Session"]

@@ -3,8 +3,8 @@
 import asyncio
 import functools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -28,16 +28,20 @@ from agent.errors import (
 )
 from agent.journal import Inputs, RecordedStep
 from agent.models.protocol import Model, ModelReply
-from agent.session import gates, turns
-from agent.session.ahead import Ahead
-from agent.session.contacts import Contact
-from agent.session.deadlines import Deadline, covered_s
-from agent.session.gates import Gate
+from agent.session.limits import (
+    Deadline,
+    Gate,
+    call_within,
+    covered_s,
+    run_behind,
+    work_within,
+)
 from agent.session.log import Entry, StepLog
 from agent.session.mail import Mail
 from agent.session.reuse import Origins
 from agent.session.steps import (
     ActionResult,
+    Contact,
     CutOff,
     Result,
     Step,
@@ -45,7 +49,7 @@ from agent.session.steps import (
     encode,
     from_record,
 )
-from agent.session.workbench import Workbench, Workspaces
+from agent.session.workbench import Workbench, Workbenches, Workspaces
 
 T = TypeVar("T")
 
@@ -91,9 +95,9 @@ class AttemptState:
     scopes: set[str] = field(default_factory=set)
 
     @functools.cached_property
-    def ahead(self) -> Ahead:
-        """The workspaces that open or close beside the steps."""
-        return Ahead(self.workspaces, self.log)
+    def benches(self) -> Workbenches:
+        """The workspaces of all scopes."""
+        return Workbenches(self.workspaces, self.log)
 
     @property
     def spent(self) -> Spent:
@@ -122,15 +126,17 @@ class AttemptState:
             if step.request.get("event") == name and isinstance(step.result, ActionResult)
         ]
 
-    def spent_s(self, scope: str) -> float:
-        """Return the seconds that earlier runs spent in a scope and the scopes inside it."""
+    def deadlines(self, scope: str, what: str, limit_s: float | None) -> list[Deadline]:
+        """Return the deadline of a scope, shown as `what`; empty without a limit.
+
+        Earlier runs have spent some of it, in the scope and in the scopes inside it.
+        """
+        if limit_s is None:
+            return []
         inside = f"{scope}/" if scope else ""
         steps = self.recorded.values()
-        return covered_s(s for s in steps if s.scope == scope or s.scope.startswith(inside))
-
-    def deadlines(self, scope: str, what: str, limit_s: float | None) -> list[Deadline]:
-        """Return the deadline of a scope, shown as `what`; empty without a limit."""
-        return [] if limit_s is None else [Deadline(what, limit_s, self.spent_s(scope))]
+        spent_s = covered_s(s for s in steps if s.scope == scope or s.scope.startswith(inside))
+        return [Deadline(what, limit_s, spent_s)]
 
 
 def _spent(result: Result) -> Spent:
@@ -139,18 +145,31 @@ def _spent(result: Result) -> Spent:
     return Spent(1, result.usage.cost_usd or 0.0)
 
 
-@dataclass(frozen=True)
 class StepScope:
-    """One scope of an attempt: where its steps work, and what limits them."""
+    """One scope of an attempt: where its steps work, what limits them, and the making of each."""
 
-    attempt: AttemptState
-    scope: str
-    bench: Workbench
-    deadlines: Sequence[Deadline] = ()
-    gates: Sequence[Gate] = ()
+    def __init__(
+        self,
+        attempt: AttemptState,
+        name: str,
+        bench: Workbench,
+        deadlines: Sequence[Deadline] = (),
+        gates: Sequence[Gate] = (),
+    ) -> None:
+        if name in attempt.scopes:
+            raise ValueError(f"scope {name!r} was used before; its steps would be mistaken")
+        attempt.scopes.add(name)
+        self.attempt = attempt
+        self.name = name
+        """The path of the scope."""
+        self.steps = attempt.steps
+        """The steps of the attempt, in the order in which they finished."""
+        self.workspaces = attempt.workspaces
+        """The kind of place in which commands run."""
+        self._bench, self._deadlines, self._gates = bench, deadlines, gates
 
-    async def step(self, seq: int, request: Contact) -> Result:
-        """Return the recorded result, or run the step and record it.
+    async def step_at(self, seq: int, request: Contact) -> Result:
+        """Return the recorded result of the step of a number, or run and record it.
 
         Raises:
             CalledOff: a gate of the scope was closed.
@@ -160,23 +179,28 @@ class StepScope:
             TurnEnded: a person ended the turn during the step, now or when it was recorded.
             Undone: the step left no repository, now or when it was recorded.
         """
-        known = self.attempt.recorded.get((self.scope, seq))
+        known, step = self.attempt.recorded.get((self.name, seq)), None
         if known is not None and known.result is not None:
-            step = self._replayed(known, request)
+            step = self._replay(known, request)
         else:
-            await self._passed()
-            async with self._turn(request):
-                await self._passed()  # the step before it may have failed
+            await self._pass_gates()
+            # Steps in one workspace run, and see their changes recorded, one after another.
+            alone = request.in_workspace or request.in_turn
+            async with self._bench.turn if alone else nullcontext():
+                await self._pass_gates()  # the step before it may have failed
                 self._may_go_on()
                 entry = self._entry(seq, request)
-                step = await self._reused(entry) or await self._live(entry, request)
+                step = await self._reuse(entry)
+                if step is None:
+                    entry, request = await self._begin(entry, request)
+                    step = await self._run(entry, request)
         self.attempt.steps.append(step)
         self.attempt.on_step(step)
         if isinstance(step.result, CutOff):
             raise _CUT_OFF[step.result.why](step.result.cut_off)
         return step.result
 
-    def _replayed(self, known: RecordedStep, request: Contact) -> Step:
+    def _replay(self, known: RecordedStep, request: Contact) -> Step:
         # Steps copied to a fork are matched by position, since the fork's prompts may differ.
         is_same = known.copied or known.digest == request.digest
         if not is_same or known.kind not in (request.kind, "limit"):
@@ -188,49 +212,40 @@ class StepScope:
                 canonical(request.kept).decode("utf-8", "replace"),
             )
         if known.tree is not None:
-            self.bench.replayed(known.tree, known.ordinal)
+            self._bench.replayed(known.tree, known.ordinal)
         return from_record(known)
 
-    async def _reused(self, entry: Entry) -> Step | None:
+    async def _reuse(self, entry: Entry) -> Step | None:
         """Return the step with the result of another attempt, or None if none has its inputs."""
         known = await self.attempt.log.reused(entry)
         if known is None:
             return None
-        for deadline in self.deadlines:
+        for deadline in self._deadlines:
             deadline.spend(known.duration_s or 0.0)
         if known.tree is not None:
-            self.bench.adopt(known.tree)
+            self._bench.adopt(known.tree)
         return from_record(known)
 
     def _entry(self, seq: int, request: Contact) -> Entry:
         if request.in_workspace:
-            self.bench.catch_up()
+            self._bench.catch_up()
         return Entry(
-            self.scope,
+            self.name,
             seq,
             request.kind,
             request.digest,
             canonical(request.kept),
-            self.bench.name if request.in_workspace else None,
-            Inputs(self.bench.tree, request.inputs),
+            self._bench.name if request.in_workspace else None,
+            Inputs(self._bench.tree, request.inputs),
         )
 
-    @asynccontextmanager
-    async def _turn(self, request: Contact) -> AsyncIterator[None]:
-        """Let steps in one workspace run, and see their changes recorded, one after another."""
-        if not (request.in_workspace or request.in_turn):
-            yield
-            return
-        async with self.bench.turn:
-            yield
-
-    async def _passed(self) -> None:
+    async def _pass_gates(self) -> None:
         """Wait until a live step may begin.
 
         Raises:
             CalledOff: a gate of the scope was closed.
         """
-        for gate in self.gates:
+        for gate in self._gates:
             await gate.passed()
 
     def _may_go_on(self) -> None:
@@ -241,139 +256,57 @@ class StepScope:
             CalledOff: a gate of the scope was closed.
         """
         self.attempt.may_go_on()
-        for gate in self.gates:
+        for gate in self._gates:
             gate.check()
 
-    async def _live(self, entry: Entry, request: Contact) -> Step:
-        log = self.attempt.log
-        deadline = min(self.deadlines, key=lambda each: each.left_s, default=None)
-        over = deadline is not None and deadline.left_s <= 0
-        if over:
-            entry = replace(entry, kind="limit")
-        if entry.kind == "model":
-            await self.attempt.ahead.probe()
-            request = await self._announced(entry, request)
-            if deadline is not None and deadline.left_s <= 0:  # after a wait for the budget
-                await log.cancel(entry)
-                over, entry = True, replace(entry, kind="limit")
-        else:
-            await log.settle(entry.kind)
-        started_at, clock = datetime.now(UTC), time.perf_counter()
-        result: Result
-        try:
-            if deadline is None:
-                result = await self._run(request, float("inf"))
-            elif over:
-                result = CutOff(deadline.what)
-            else:
-                result = await self._run(request, deadline.left_s)
-        except TimeoutError:
-            if deadline is None or deadline.left_s > 0:
-                raise
-            result = CutOff(deadline.what)
-        except NotSent:
-            await log.cancel(entry)
-            raise
-        except ModelError as error:
-            if error.is_free:
-                await log.cancel(entry)
-            if not (request.is_foreign and isinstance(error, RequestRefused)):
-                raise
-            entry = replace(entry, kind="limit")
-            result = CutOff(str(error), "refused")
-        except OutOfTime as error:  # from a recorded model, which timed out
-            result = CutOff(str(error))
-        except ContextWindowExceeded as error:
-            # The call is not billed. It is still recorded, because it decides the arm's next
-            # action.
-            await log.cancel(entry)
-            entry = replace(entry, kind="limit")
-            result = CutOff(str(error), "too_long")
-        except ToolFailed as error:
-            result = CutOff(str(error), "failed")
-        except TurnEnded as error:
-            result = CutOff(str(error), "turn")
-        except Destroyed as error:
-            result = await self._undone(error)
-        duration = 0.0 if request.kind == "event" else time.perf_counter() - clock
-        if entry.kind == "model":
-            cost_usd = result.usage.cost_usd if isinstance(result, ModelReply) else None
-            await log.record(entry, encode(result), cost_usd=cost_usd, duration_s=duration)
-        else:
-            tree = None
-            if not over and _may_change_files(request, result):
-                try:
-                    tree = await self.bench.changed()
-                except Destroyed as error:
-                    result = await self._undone(error)
-            await log.append(entry, encode(result), duration_s=duration, tree=tree)
-        return Step(
-            self.scope,
-            entry.seq,
-            entry.kind,
-            request.kept,
-            entry.digest,
-            result,
-            started_at,
-            duration,
-        )
+    @property
+    def _deadline(self) -> Deadline | None:
+        """The deadline that ends first; None without a limit."""
+        return min(self._deadlines, key=lambda each: each.left_s, default=None)
 
-    async def off_the_clock(self, waiting: Awaitable[T]) -> T:
-        """Return the result of a wait whose time counts for no limit of this line of work."""
-        began = time.monotonic()
-        try:
-            return await waiting
-        finally:
-            for deadline in self.deadlines:
-                deadline.spend(began - time.monotonic())
+    async def _begin(self, entry: Entry, request: Contact) -> tuple[Entry, Contact]:
+        """Record that a call is about to be made, or what other work may depend on.
 
-    async def _run(self, request: Contact, left_s: float) -> Result:
-        """Run a request. A closed gate ends everything but a model call, which is paid."""
-        run = functools.partial(request.run, left_s)
-        if request.kind == "model":
-            return await turns.call_within(run, self.attempt.turn_end)
-        turn_end = self.attempt.turn_end if request.ends_with_turn else None
-        try:
-            return await gates.run(self.gates, turns.work_within(run, turn_end))
-        except (asyncio.CancelledError, CalledOff, ToolFailed, TurnEnded):
-            if request.in_workspace:
-                await self.bench.close()  # the work may have been interrupted at any point
-            raise
-
-    async def _announced(self, entry: Entry, request: Contact) -> Contact:
-        """Record that a call is about to be made, and cancel that if the call is not allowed.
-
-        Return the request to make, which may be a cheaper one than the given.
+        Return what to record, of kind `limit` if the time is over, and the request to make. It is
+        the dearest of the given and the cheaper ones that is allowed.
 
         Raises:
             BudgetExhausted: the call could cost more than is left.
             CalledOff, Interrupted: it has to stop since the intent was being written.
         """
-        request = await self._reserved(entry, request)
-        try:
-            self._may_go_on()
-        except (CalledOff, Interrupted):
-            await self.attempt.log.cancel(entry)
-            raise
-        return request.with_resend(lambda: self.attempt.log.resend(entry, request.ceiling_usd()))
-
-    async def _reserved(self, entry: Entry, request: Contact) -> Contact:
-        """Reserve the cost of a call, or of the dearest cheaper one that is allowed."""
-        lowest_usd, refused = float("inf"), None
+        log, limited = self.attempt.log, replace(entry, kind="limit")
+        if self._is_over():
+            entry = limited
+        if entry.kind != "model":
+            await log.settle(entry.kind)
+            return entry, request
+        await self.attempt.benches.probe()
+        lowest_usd, refused = float("inf"), BudgetExhausted("")
         for each in request.dearest_first():
             ceiling_usd = await self._ceiling_usd(each)
-            if refused is not None and (ceiling_usd is None or ceiling_usd >= lowest_usd):
+            if lowest_usd < float("inf") and (ceiling_usd is None or ceiling_usd >= lowest_usd):
                 continue
             try:
-                await self.attempt.log.intend(entry, ceiling_usd)
+                await log.intend(entry, ceiling_usd)
+                break
             except BudgetReserved:
                 raise
             except BudgetExhausted as error:
                 refused, lowest_usd = error, ceiling_usd or 0.0
-            else:
-                return each
-        assert refused is not None, "the first was refused"
-        raise refused
+        else:
+            raise refused
+        try:
+            self._may_go_on()
+        except (CalledOff, Interrupted):
+            await log.cancel(entry)
+            raise
+        if self._is_over():  # after a wait for the budget
+            await log.cancel(entry)
+            return limited, each
+        return entry, each.with_resend(lambda: log.resend(entry, each.ceiling_usd()))
+
+    def _is_over(self) -> bool:
+        return any(deadline.left_s <= 0 for deadline in self._deadlines)
 
     async def _ceiling_usd(self, request: Contact) -> float | None:
         """Return the highest possible cost of a call, or None if it is unknown."""
@@ -383,12 +316,81 @@ class StepScope:
         self.attempt.has_prices = True
         return ceiling_usd
 
-    async def _undone(self, error: Destroyed) -> CutOff:
+    async def _run(self, entry: Entry, request: Contact) -> Step:
+        """Run a request and record its result."""
+        log, over = self.attempt.log, entry.kind == "limit"
+        started_at, clock = datetime.now(UTC), time.perf_counter()
+        entry, result = await self._result(entry, request)
+        duration = 0.0 if request.kind == "event" else time.perf_counter() - clock
+        if entry.kind == "model":
+            cost_usd = result.usage.cost_usd if isinstance(result, ModelReply) else None
+            await log.record(entry, encode(result), cost_usd=cost_usd, duration_s=duration)
+        else:
+            tree = None
+            if not over and _may_change_files(request, result):
+                try:
+                    tree = await self._bench.changed()
+                except Destroyed as error:
+                    result = await self._undo(error)
+            await log.append(entry, encode(result), duration_s=duration, tree=tree)
+        asked, kind = (request.kept, entry.digest), entry.kind
+        return Step(self.name, entry.seq, kind, *asked, result, started_at, duration)
+
+    async def _result(self, entry: Entry, request: Contact) -> tuple[Entry, Result]:
+        """Return the result of a request, and what to record: a `limit` without a paid answer."""
+        log, limited, deadline = self.attempt.log, replace(entry, kind="limit"), self._deadline
+        if entry.kind == "limit":
+            assert deadline is not None, "its time is over"
+            return entry, CutOff(deadline.what)
+        try:
+            left_s = float("inf") if deadline is None else deadline.left_s
+            return entry, await self._execute(request, left_s)
+        except TimeoutError:
+            if deadline is None or deadline.left_s > 0:
+                raise
+            return entry, CutOff(deadline.what)
+        except NotSent:
+            await log.cancel(entry)
+            raise
+        except ModelError as error:
+            if error.is_free:
+                await log.cancel(entry)
+            if not (request.is_foreign and isinstance(error, RequestRefused)):
+                raise
+            return limited, CutOff(str(error), "refused")
+        except OutOfTime as error:  # from a recorded model, which timed out
+            return entry, CutOff(str(error))
+        except ContextWindowExceeded as error:
+            # The call is not billed. It is still recorded, because it decides the arm's next
+            # action.
+            await log.cancel(entry)
+            return limited, CutOff(str(error), "too_long")
+        except ToolFailed as error:
+            return entry, CutOff(str(error), "failed")
+        except TurnEnded as error:
+            return entry, CutOff(str(error), "turn")
+        except Destroyed as error:
+            return entry, await self._undo(error)
+
+    async def _execute(self, request: Contact, left_s: float) -> Result:
+        """Execute a request. A closed gate ends everything but a model call, which is paid."""
+        run = functools.partial(request.run, left_s)
+        if request.kind == "model":
+            return await call_within(run, self.attempt.turn_end)
+        turn_end = self.attempt.turn_end if request.ends_with_turn else None
+        try:
+            return await run_behind(self._gates, work_within(run, turn_end))
+        except (asyncio.CancelledError, CalledOff, ToolFailed, TurnEnded):
+            if request.in_workspace:
+                await self._bench.close()  # the work may have been interrupted at any point
+            raise
+
+    async def _undo(self, error: Destroyed) -> CutOff:
         """Close a workspace that holds no repository.
 
         The next step opens a new one in the state after the last step.
         """
-        await self.bench.close()
+        await self._bench.close()
         return CutOff(f"{error}. Everything was put back to what it was before.", "destroyed")
 
 

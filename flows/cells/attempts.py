@@ -17,7 +17,7 @@ from agent.journal import Journal, Lease, Limit, RecordedStep
 from agent.journal.holding import free, held
 from agent.journal.pacing import Pace, Sending
 from agent.models.spec import ModelSpec
-from agent.session.deadlines import covered_s
+from agent.session.limits import covered_s
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.session.steps import Step, from_record

@@ -22,7 +22,7 @@ from agent.arms import ArmKind
 from agent.journal import EndedStep, Journal, Lease
 from agent.models.chat import bash_call
 from agent.models.protocol import Model, ModelInfo, ModelReply, ModelRequest, Usage
-from agent.session import unwritten
+from agent.session import log
 from agent.types import Task
 from agent.workspaces.repository import ShellWorkspace
 from eval import instances
@@ -233,7 +233,7 @@ def cell(environment: str, arm: ArmKind = "mini") -> Cell:
 def put_around(points: Points, url: str, arm: ArmKind = "mini") -> None:
     """Put the points around the real classes in this process, and install the counted model."""
     # Steps that a clock writes would be points of one run and not of the next.
-    unwritten.HOLD_S = 3600.0
+    log.HOLD_S = 3600.0
     for name in WRITES_OF_ATTEMPTS:
         setattr(Journal, name, points.around(name, getattr(Journal, name)))
     for name in WRITES_OF_STEPS:

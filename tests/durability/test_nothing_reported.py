@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agent.session.deadlines import covered_s
+from agent.session.limits import covered_s
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.durability.processes import PATIENCE_S

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent.session.deadlines import covered_s
+from agent.session.limits import covered_s
 from flows.benchmark import benchmark
 from flows.display.errors import IncompleteRun
 from flows.storage.journals import open_journal

@@ -89,7 +89,7 @@ async def solve(task: Task, session: Session, options: CommandOptions) -> Outcom
 async def _mounted(session: Session, recipe: Recipe, folder: Path) -> str:
     """Let containers see the socket and the program. Return the folder of the program."""
     own = recipe.install.folder if recipe.install else None
-    if session.environment == "host":
+    if session.workspaces.environment == "host":
         return str(own or "")
     mounts = [Mount(str(folder), installed.SOCKET_FOLDER)]
     if recipe.install is not None:

@@ -257,7 +257,7 @@ def explain(judged: Judgement) -> str:
 def _solver_facts(state: Evidence, plan: Scouting | None, session: Session) -> dict[str, Any]:
     return {
         "task": state.task.statement,
-        "root": session.root,
+        "root": session.workspaces.root,
         "network": network(session),
         "command_timeout_s": state.tools.command_timeout_s,
         "test_timeout_s": state.tools.test_timeout_s,

@@ -149,7 +149,7 @@ async def scout(
     """
     facts = {
         "task": state.task.statement,
-        "root": session.root,
+        "root": session.workspaces.root,
         "test_files": state.repository.test_files[:SHOWN_TEST_FILES],
         "earlier": _earlier(judged[-1]) if judged else None,
         **({"not_approved": not_approved.model_dump()} if not_approved else {}),

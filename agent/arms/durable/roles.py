@@ -93,7 +93,7 @@ def _protection(role: Role, state: Evidence) -> Protection:
 
 def network(session: Session) -> str:
     """Return the fact about the network of commands."""
-    return "commands can reach other machines" if session.network else "none"
+    return "commands can reach other machines" if session.workspaces.network else "none"
 
 
 def protecting(anchor: Anchor | None, *, new_tests: bool = False) -> Protection:

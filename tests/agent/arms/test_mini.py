@@ -46,7 +46,7 @@ async def test_prompts_are_the_packages_own_with_the_real_path(solve: Solver) ->
     assert system["content"].startswith("You are a helpful assistant")
     assert "say hello" in user["content"]
     assert "/testbed" not in user["content"]
-    assert session.root in user["content"]
+    assert session.workspaces.root in user["content"]
 
 
 async def test_a_text_protocol_uses_the_text_prompts(solve: Solver) -> None:

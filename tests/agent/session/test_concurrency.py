@@ -9,7 +9,7 @@ import pytest
 
 from agent.errors import CalledOff, ToolFailed
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
-from agent.session.gates import Gate
+from agent.session.limits import Gate
 from agent.session.session import Session
 from agent.workspaces.protocol import Workspace
 from tests.agent.session.runs import ASK, Runs, text

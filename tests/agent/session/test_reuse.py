@@ -14,7 +14,7 @@ from agent.errors import Waiting
 from agent.journal import Attempt, InboxMessage, Journal
 from agent.journal.blobs import Blobs
 from agent.journal.holding import held
-from agent.session import unwritten
+from agent.session import log
 from agent.session.log import JournalLog
 from agent.session.reuse import Origins, Reuse, Rules
 from agent.session.session import Session
@@ -106,7 +106,7 @@ async def test_reused_steps_in_a_row_are_written_with_the_next_call(
     family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are in the journal, in their order, before a call that may build on them is sent."""
-    monkeypatch.setattr(unwritten, "HOLD_S", 3600.0)
+    monkeypatch.setattr(log, "HOLD_S", 3600.0)
     async with family.session("fork", model=scripted("reused", "next")) as session:
         await work(session)
         assert family.journal.steps("fork") == []
@@ -311,9 +311,9 @@ async def test_a_fork_is_told_what_its_parent_was_told(
         person = Person(session)
         texts = [told(await person.news(1))]
         await session.call(ASK)
-        say(session.attempt_id, "b")
+        say(session.attempt.attempt_id, "b")
         texts.append(told(await person.answer(1, "message", "done")))
-        say(session.attempt_id, "c")
+        say(session.attempt.attempt_id, "c")
         return [*texts, told(await person.answer(1, "answer", question))]
 
     def say(name: str, text: str) -> None:

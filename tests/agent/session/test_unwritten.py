@@ -8,9 +8,8 @@ import pytest
 from agent.errors import FencedError
 from agent.journal.holding import worker
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
-from agent.session import unwritten
-from agent.session.contacts import Contact
-from agent.session.steps import ActionResult, digest
+from agent.session import log
+from agent.session.steps import ActionResult, Contact, digest
 from agent.workspaces.protocol import Workspace
 from tests.agent.session.runs import ASK, Runs
 from tests.waiting import until
@@ -42,7 +41,7 @@ def kinds(runs: Runs) -> list[str]:
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let steps wait for a write without a limit."""
-    monkeypatch.setattr(unwritten, "HOLD_S", 3600.0)
+    monkeypatch.setattr(log, "HOLD_S", 3600.0)
 
 
 async def run(session: Any) -> None:

@@ -1,0 +1,194 @@
+"""What limits the steps of a scope: time, gates that call them off, and the end of a turn."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from agent.errors import CalledOff, Interrupted, TurnEnded
+from agent.journal import RecordedStep
+from agent.timings import STOP_CHECK_S
+
+T = TypeVar("T")
+
+Work = Callable[[], Awaitable[T]]
+
+
+class Deadline:
+    """The moment at which a line of work has to end. Create it when the work starts or resumes."""
+
+    def __init__(self, what: str, limit_s: float, spent_s: float = 0.0) -> None:
+        """Subtract `spent_s`, the time that earlier runs used, from the limit."""
+        self.what = f"{what} has used its {limit_s:g} s"
+        self._ends_at = time.monotonic() + limit_s - spent_s
+
+    def spend(self, seconds: float) -> None:
+        """Count time that another attempt spent on a step of this one."""
+        self._ends_at -= seconds
+
+    @property
+    def left_s(self) -> float:
+        """Remaining seconds; negative once the deadline has passed."""
+        return self._ends_at - time.monotonic()
+
+
+def covered_s(steps: Iterable[RecordedStep]) -> float:
+    """Return the seconds during which at least one step was running. Overlaps count once."""
+    spans = sorted(
+        (step.started_at, step.started_at + timedelta(seconds=step.duration_s or 0.0))
+        for step in steps
+    )
+    total, reached = 0.0, None
+    for start, end in spans:
+        begin = start if reached is None or start > reached else reached
+        if end > begin:
+            total += (end - begin).total_seconds()
+            reached = end
+    return total
+
+
+class Gate:
+    """Decides whether a live step of a scope may begin. Recorded steps pass without it.
+
+    A program's calls wait here until the recorded part of the program is replayed. A call that was
+    called off in an earlier run then replays what it had recorded, waits, and is called off again.
+    """
+
+    def __init__(self, *, is_open: bool = True) -> None:
+        self._is_open = is_open
+        self._is_held = False
+        self._reason = ""
+        self._decided = asyncio.Event()
+        self._running: set[asyncio.Future[Any]] = set()
+        self._decide()
+
+    def _decide(self) -> None:
+        if self._reason or (self._is_open and not self._is_held):
+            self._decided.set()
+        else:
+            self._decided.clear()
+
+    def open(self) -> None:
+        """Let live steps begin."""
+        self._is_open = True
+        self._decide()
+
+    def hold(self) -> None:
+        """Let nothing more begin until it is known whether a failure calls everything off."""
+        self._is_held = True
+        self._decide()
+
+    def release(self) -> None:
+        """Let steps begin again, because the failure calls nothing off."""
+        self._is_held = False
+        self._decide()
+
+    def close(self, reason: str) -> None:
+        """Let nothing more begin, and end the steps in flight that cost nothing.
+
+        Model calls in flight finish and are recorded, because they are paid.
+        """
+        self._reason = self._reason or reason
+        self._decide()
+        for task in list(self._running):
+            task.cancel()
+
+    @property
+    def is_closed(self) -> bool:
+        return bool(self._reason)
+
+    async def passed(self) -> None:
+        """Wait until live steps may begin.
+
+        Raises:
+            CalledOff: nothing more may begin.
+        """
+        while not self._decided.is_set():  # it may be held before this wakes up
+            await self._decided.wait()
+        self.check()
+
+    def check(self) -> None:
+        """Return if the gate is not closed.
+
+        Raises:
+            CalledOff: nothing more may begin.
+        """
+        if self._reason:
+            raise CalledOff(self._reason)
+
+    def watch(self, task: "asyncio.Future[Any]") -> None:
+        """Cancel a task when the gate closes, unless it has ended."""
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+
+async def run_behind(gates: Sequence[Gate], work: Awaitable[T]) -> T:
+    """Run work that any of the gates may end.
+
+    Raises:
+        CalledOff: a gate was closed meanwhile.
+    """
+    if not gates:
+        return await work
+    task = asyncio.ensure_future(work)
+    for gate in gates:
+        gate.watch(task)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        caller = asyncio.current_task()
+        if caller is None or not caller.cancelling():
+            for gate in gates:
+                gate.check()
+        raise
+
+
+async def work_within(working: Work[T], turn_end: asyncio.Event | None) -> T:
+    """Return the result of work, unless a person ends the turn before there is one.
+
+    Raises:
+        TurnEnded: the work was cut off.
+    """
+    if turn_end is None:
+        return await working()
+    async with _until(working, turn_end) as work:
+        if work.done():
+            return work.result()
+    raise TurnEnded("a person ended the turn before this had finished; its changes are lost")
+
+
+async def call_within(calling: Work[T], turn_end: asyncio.Event | None) -> T:
+    """Return the answer to a model call, unless a person ends the turn before there is one.
+
+    A call that was cut off may have been paid. Its intent stays without a result, as after a
+    crash: the next run of the attempt bills it as lost, and repeats it.
+
+    Raises:
+        Interrupted: the call was cut off; NotSent if it had not reached a provider.
+    """
+    if turn_end is None:
+        return await calling()
+    async with _until(calling, turn_end) as call:
+        # A call that still waits to be sent sees the stop by itself, and says that it is free.
+        await asyncio.wait({call}, timeout=2 * STOP_CHECK_S)
+        call.cancel()
+        await asyncio.wait({call})
+        if call.cancelled() and turn_end.is_set():
+            raise Interrupted("a person ended the turn during a model call")
+        return call.result()
+
+
+@asynccontextmanager
+async def _until(doing: Work[T], turn_end: asyncio.Event) -> "AsyncIterator[asyncio.Future[T]]":
+    """Run the block when something is done or the turn has ended. Cancel what is not done then."""
+    task = asyncio.ensure_future(doing())
+    ending = asyncio.create_task(turn_end.wait())
+    try:
+        await asyncio.wait({task, ending}, return_when=asyncio.FIRST_COMPLETED)
+        yield task
+    finally:
+        for each in (task, ending):
+            each.cancel()
+        await asyncio.wait({task, ending})
