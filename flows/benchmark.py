@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from prefect import flow
+from prefect.client.orchestration import get_client
 from prefect.states import Completed
 
-from flows.cells.loop import How, run_cells
+from flows.cells.loop import How, LocalShard
 from flows.display.errors import GateFailed, IncompleteRun
 from flows.display.terminal import say
 from flows.experiments.cell_state import CellStates, End
@@ -15,15 +16,14 @@ from flows.experiments.cells import Cell
 from flows.experiments.decisions import Monitor
 from flows.experiments.declaration import Experiment
 from flows.experiments.gates import failed_gates
+from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import Plan, prepare
-from flows.experiments.shares import Listed, OnEnd, cell_name
-from flows.experiments.stop import Stop
 from flows.report import publish
+from flows.server.dispatch import run_queue
 from flows.server.events import Announcements
-from flows.server.fanout import run_on_workers
 from flows.server.given import declared, name_run
-from flows.server.order import Order
 from flows.server.progress import RunProgress
+from flows.server.shards import FlowRunShards, Order
 from flows.server.stopping import graceful_stop
 from flows.storage import journals, report_files
 from flows.storage.images import ImageCache
@@ -96,11 +96,18 @@ async def benchmark(
             if known := Counter(result for result in results if result is not None):
                 await progress.skip(known)
                 await news.resumed()
-            if distributed:
-                counts = await _run_on_workers(plan, left, lake, on_end, stop, monitor, grade=grade)
+            journal = await asyncio.to_thread(journals.open_journal, plan.lake)
+            if not distributed:
+                shard = LocalShard(plan, journal, How(experiment.concurrency, grade), stop)
+                counts = await run_queue(shard, left, on_end, stop, monitor)
+            elif left or monitor.decision is not None:
+                home = await asyncio.to_thread(journals.home, plan.lake)
+                async with get_client() as client:
+                    order = Order(plan, lake, home, grade)
+                    shards = await FlowRunShards.open(order, journal, client)
+                    counts = await run_queue(shards, left, on_end, stop, monitor)
             else:
-                how = How(experiment.concurrency, grade)
-                counts = await _run_here(plan, left, on_end, how, stop, monitor)
+                counts = Counter[End]()
             counts["done"] += known.total()
             counts["not_needed"] += len(plan.cells) - len(left) - known.total()
             counts = +counts  # without zeros
@@ -153,11 +160,11 @@ def _results(plan: Plan, *, grade: bool) -> list[str | None]:
 
 def _left(plan: Plan, results: Sequence[str | None], monitor: Monitor) -> list[Cell]:
     """Return the cells of which some work is missing, and needed."""
-    spared = {cell_name(cell) for group in monitor.not_needed() for cell in group}
+    spared = {attempt_id_of(cell) for group in monitor.not_needed() for cell in group}
     return [
         cell
         for cell, result in zip(plan.cells, results, strict=True)
-        if result is None and (not spared or cell_name(cell) not in spared)
+        if result is None and (not spared or attempt_id_of(cell) not in spared)
     ]
 
 
@@ -167,43 +174,3 @@ def _local_images(plan: Plan) -> dict[str, str] | None:
         return None
     images = {cell.instance.image for cell in plan.cells}
     return ImageCache.of(plan.lake).store.find(images)
-
-
-async def _run_here(
-    plan: Plan, cells: Sequence[Cell], on_end: OnEnd, how: How, stop: Stop, monitor: Monitor
-) -> Counter[End]:
-    """Run cells in this process. Return counts by end state."""
-    spared: int | None = None
-
-    async def end(cell: Cell, end: End, result: str) -> None:
-        nonlocal spared
-        await on_end(cell, end, result)
-        if monitor.decision and spared is None:
-            spared = 0
-            spared = source.withdraw(await asyncio.to_thread(monitor.not_needed))
-
-    source = Listed(cells, end)
-    counts = (await run_cells(plan, source, how, stop)).ends
-    counts["not_needed"] += spared or 0
-    return counts
-
-
-async def _run_on_workers(
-    plan: Plan,
-    cells: Sequence[Cell],
-    lake: str | None,
-    on_end: OnEnd,
-    stop: Stop,
-    monitor: Monitor,
-    *,
-    grade: bool,
-) -> Counter[End]:
-    """Have workers run these cells. Return counts by end state.
-
-    Raises:
-        UsageError: the server has no deployment for the shards.
-    """
-    if not cells and monitor.decision is None:
-        return Counter()
-    home = await asyncio.to_thread(journals.home, plan.lake)
-    return await run_on_workers(Order(plan, lake, home, grade), cells, on_end, stop, monitor)

@@ -5,6 +5,7 @@ and then the cells still finish their calls in flight.
 """
 
 import asyncio
+from collections import Counter
 from uuid import UUID
 
 from prefect import flow
@@ -12,13 +13,12 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
-from flows.cells.loop import How, Ran, run_shard
+from flows.cells.loop import How, run_shard
 from flows.display.errors import UsageError
+from flows.experiments.cell_queue import ShardPart
 from flows.experiments.cell_state import REFUSED
 from flows.experiments.declaration import Experiment
-from flows.experiments.shares import ShardPart
-from flows.server.api import settle
-from flows.server.processes import ProcessDied, begin_server, in_process
+from flows.server.processes import ProcessDied, run_below
 from flows.server.shards import was_given_up
 from flows.server.stopping import graceful_stop
 from flows.storage.journals import Home, check_home
@@ -33,7 +33,6 @@ async def shard(
     number: int = 1,
     shards: int = 1,
     concurrency: int = 4,
-    most: int | None = None,
     lake: str | None = None,
     *,
     grade: bool = True,
@@ -47,43 +46,36 @@ async def shard(
         number: Number of the shard, counted from 1; it decides with which cells the shard begins.
         shards: Number of shards of the queue.
         concurrency: Maximum number of concurrent cells of this shard.
-        most: Maximum number of cells of this shard; None for any number.
         lake: Location of the results, a folder as the worker sees it or s3://…; by default the
             worker's DURABENCH_LAKE.
         grade: Grade the patches now, or leave that to a later run.
         home: The lake and the journal of the benchmark. A worker that uses others refuses the
-            shard, and so does one whose folder for temporary files has too long a path.
+            shard.
 
     Raises:
         UsageError: this worker's dataset differs from that of the benchmark.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
-    settle()
     try:
         if home is not None:
             await asyncio.to_thread(check_home, Lake.existing(lake), home)
-        begin_server(run_shard, with_litellm=experiment.needs_litellm)
     except UsageError as error:
         return Failed(name=REFUSED, message=str(error))
     if await was_given_up(UUID(flow_run.id)):
         return Cancelled(message="Another shard had taken its place before it began.")
-    part = ShardPart(queue, number - 1, shards, most)
-    how = How(concurrency, grade)
+    part, how = ShardPart(queue, number - 1, shards), How(concurrency, grade)
     async with graceful_stop() as stop:
         try:
-            ran = await in_process(
-                run_shard,
-                *(experiment, lake, part, how, UUID(flow_run.id)),
-                stop=stop,
-                with_litellm=experiment.needs_litellm,
+            outcomes = await run_below(
+                run_shard, experiment, lake, part, how, UUID(flow_run.id), stop=stop
             )
         except ProcessDied as error:
             return Crashed(message=str(error))
         stop.check()
-    return Completed(message=summary(ran), data=dict(ran.outcomes))
+    return Completed(message=summary(outcomes), data=dict(outcomes))
 
 
-def summary(ran: Ran) -> str:
+def summary(outcomes: Counter[str]) -> str:
     """Return the outcomes of a shard in one line: `12 cells · 9 resolved · 3 unresolved`."""
-    cells = plural(ran.outcomes.total(), "cell")
-    return " · ".join([cells, *(f"{number} {what}" for what, number in ran.outcomes.items())])
+    cells = plural(outcomes.total(), "cell")
+    return " · ".join([cells, *(f"{number} {what}" for what, number in outcomes.items())])

@@ -1,26 +1,17 @@
 """One cell of an experiment. Also the flow behind `durabench debug`."""
 
-from functools import partial
-
 from prefect import flow
 from prefect.states import Completed
 
-from agent.errors import BudgetExhausted, InfrastructureError, Waiting
-from flows.cells.attempts import check_image, solve_and_grade, solve_only
-from flows.cells.images.preflight import PreflightFailed, PreflightGate
-from flows.cells.images.schedule import scheduled
+from flows.cells.loop import run_here
 from flows.display.errors import IncompleteRun
 from flows.display.terminal import say
-from flows.experiments.cell_state import CellStates
 from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import prepare
 from flows.server.given import declared, name_run
 from flows.server.logs import brief, run_log
-from flows.server.slots import cell_slot
 from flows.server.stopping import graceful_stop
-from flows.server.turns import in_turn
-from flows.storage.cleanup import swept
 
 
 @flow(name="solve")
@@ -57,28 +48,14 @@ async def solve(
     cell = plan.cell(arm, instance_id, repeat)
     for rebuy in plan.rebuys:
         say(str(rebuy))
-    states = CellStates(plan.lake)
-    known = partial(states.cell_at, grade=grade)
     async with graceful_stop() as stop:
-
-        async def once() -> str:
-            dataset, images = experiment.dataset, experiment.images
-            async with (
-                cell_slot(),
-                swept(plan.lake),
-                scheduled([cell], dataset, images, plan.lake, known, stop) as placed,
-                placed(cell) as there,
-            ):
-                await check_image(there, PreflightGate(plan.lake), states, grade=grade)
-                return await (solve_and_grade if grade else solve_only)(there, plan.lake, stop=stop)
-
-        try:
-            result = await in_turn(once, cell.label, plan.lake, stop)
-        except Waiting as error:
-            run_log().info("%s: %s", cell.label, error)
-            return Completed(name="Waiting", message=str(error), data="waiting")  # type: ignore[return-value]
-        except (InfrastructureError, BudgetExhausted, PreflightFailed) as error:
-            raise IncompleteRun(f"{cell.label}: {error}") from error
+        end, result = await run_here(plan, cell, stop, grade=grade)
+        stop.check()
+    if end == "waiting":
+        run_log().info("%s: %s", cell.label, result)
+        return Completed(name="Waiting", message=result, data=end)  # type: ignore[return-value]
+    if end != "done":
+        raise IncompleteRun(f"{cell.label}: {result}")
     [row] = plan.lake.read("attempts", *cell.partition, attempt_id_of(cell))
     outcome = brief(result if grade else "solved", row)
     run_log().info("%s: %s", cell.label, outcome)

@@ -180,6 +180,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )
         """,
     ),
+    ("ALTER TABLE queue ADD COLUMN losses INTEGER NOT NULL DEFAULT 0",),
 )
 """Statements per version, the first version first.
 

@@ -32,12 +32,13 @@ _IS_HELD = (
     .exists()
 )
 _NEXT = (
-    select(queue.c.name, queue.c.holder)
+    select(queue.c.name, queue.c.losses, queue.c.holder)
     .where(*_OPEN, ~_IS_HELD, queue.c.position >= bindparam("start"))
     .order_by(queue.c.position)
     .limit(1)
     .with_for_update(skip_locked=True)
 )
+_NEXT_FRESH = _NEXT.where(queue.c.holder == "", queue.c.losses == 0)
 _PLACES = select(queue.c.name, queue.c.position).where(*_OPEN).order_by(queue.c.position)
 _COUNT = select(func.count()).select_from(queue).where(*_OPEN)
 _IS_KEPT = (
@@ -56,7 +57,7 @@ _ENDED = select(queue.c.name, queue.c.ended_as, queue.c.result, queue.c.ended_at
     queue.c.run == bindparam("of_run"), queue.c.ended_at > bindparam("since")
 )
 _ROW = queue.c.run == bindparam("of_run"), queue.c.name == bindparam("of_name")
-_TAKE = update(queue).where(*_ROW).values(holder=bindparam("by"))
+_TAKE = update(queue).where(*_ROW).values(holder=bindparam("by"), losses=bindparam("with_losses"))
 _HELD = *_OPEN, queue.c.holder == bindparam("by")
 _GIVE_BACK = update(queue).where(*_HELD, queue.c.name == bindparam("of_name")).values(holder="")
 _GIVE_BACK_ALL = update(queue).where(*_HELD).values(holder="")
@@ -76,8 +77,8 @@ class Taken:
     """A piece of work that a worker has taken."""
 
     name: str
-    was_lost: bool
-    """True if an earlier holder died."""
+    losses: int = 0
+    """Number of earlier holders that died."""
 
 
 @dataclass(frozen=True)
@@ -125,16 +126,21 @@ class Queue:
         return connection.execute(_CLAIMABLE, self._key(soon=soon_s)).scalar_one()
 
     @writes
-    def take(self, connection: Connection, holder: str, start: int = 0) -> Taken | None:
+    def take(
+        self, connection: Connection, holder: str, start: int = 0, *, fresh: bool = False
+    ) -> Taken | None:
         """Take the next work from position `start` on, and then from the beginning.
 
-        Return None if all work has ended or is held.
+        With `fresh`, leave work whose holder died to others. Return None if there is none to take.
         """
+        following = _NEXT_FRESH if fresh else _NEXT
         for first in {start: None, 0: None}:
-            found = connection.execute(_NEXT, self._key(start=first)).first()
+            found = connection.execute(following, self._key(start=first)).first()
             if found is not None:
-                connection.execute(_TAKE, self._key(of_name=found.name, by=holder))
-                return Taken(found.name, was_lost=found.holder != "")
+                taken = Taken(found.name, found.losses + (found.holder != ""))
+                key = self._key(of_name=taken.name, by=holder, with_losses=taken.losses)
+                connection.execute(_TAKE, key)
+                return taken
         return None
 
     @writes

@@ -123,6 +123,7 @@ queue = Table(
     Column("ended_as", Text),  # NULL: open
     Column("result", Text),
     Column("ended_at", Double),
+    Column("losses", Integer, nullable=False, server_default="0"),  # holders that died
 )
 
 inbox = Table(

@@ -1,36 +1,35 @@
-"""Run the cells of one process, a few at a time: a whole run, or a shard of a distributed one."""
+"""The loop that runs cells: take one from the queue of the run, solve and grade it, end it."""
 
 import asyncio
+import uuid
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
 from prefect.exceptions import Pause
 
-from agent.errors import BudgetExhausted, Interrupted, Waiting, one_line
+from agent.errors import BudgetExhausted, Interrupted, JournalError, Waiting, one_line
+from agent.journal import Journal
 from flows.cells.attempts import check_image, solve_and_grade, solve_only
 from flows.cells.images.preflight import PreflightFailed, PreflightGate
 from flows.cells.images.schedule import Placing, scheduled
-from flows.display.terminal import say
+from flows.experiments.cell_queue import CellQueue, OnEnd, ShardPart, open_queue
 from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
+from flows.experiments.decisions import Monitor
 from flows.experiments.declaration import Experiment
 from flows.experiments.models import refuse_unusable_models
 from flows.experiments.plan import Plan, prepare
-from flows.experiments.shares import CellSource, ShardPart, Share, opened
-from flows.experiments.stop import Stop
-from flows.server.processes import ProcessDied, begin_server, in_process
+from flows.experiments.stop import RESUME, Stop
+from flows.server.dispatch import run_queue
 from flows.server.shards import lease_name, mark_crashed
 from flows.server.slots import cell_slots
 from flows.server.turns import Slot, in_turn
 from flows.storage.cleanup import swept
 from flows.storage.journals import open_journal
-
-DEATHS = 3
-"""Processes of a cell that may die before the cell ends as infrastructure."""
 
 Limit = Callable[[], AbstractAsyncContextManager[None]]
 
@@ -43,19 +42,58 @@ class How:
     grade: bool
 
 
-@dataclass(frozen=True)
-class Ran:
-    """Numbers of cells that a process has run."""
+class LocalShard:
+    """This process as the only shard of a run, as `flows.server.dispatch.Shards`."""
 
-    ends: Counter[End] = field(default_factory=Counter)
-    outcomes: Counter[str] = field(default_factory=Counter)
-    """By verdict, `solved` without one, and by end state if they are not done."""
+    is_at_work = False
+
+    def __init__(
+        self, plan: Plan, journal: Journal, how: How, stop: Stop, limit: Limit = nullcontext
+    ) -> None:
+        self.queue = journal.queue(uuid.uuid4().hex)
+        self.why_none: tuple[End, str] = ("interrupted", "interrupted: its cell was lost")
+        self._plan, self._journal, self._how = plan, journal, how
+        self._stop, self._limit = stop, limit
+
+    async def start(self, cells: int, on_end: OnEnd) -> None:
+        """Run the cells to their end."""
+        part, lease = ShardPart(self.queue.run), f"run-{self.queue.run}"
+        try:
+            async with open_queue(self._journal, part, lease, self._plan.cells) as cell_queue:
+                await _run_cells(self._plan, cell_queue, self._how, self._stop, self._limit, on_end)
+        except JournalError as error:
+            self.why_none = ("infrastructure", f"infrastructure: {one_line(error)}")
+
+    async def watch(self) -> None:
+        """Do nothing: the cells have ended."""
+
+    async def stop(self, *, cancel: bool) -> None:
+        """Do nothing: the cells have ended."""
+
+
+async def run_here(plan: Plan, cell: Cell, stop: Stop, *, grade: bool) -> tuple[End, str]:
+    """Run one cell of a plan in this process. Return how it ended.
+
+    Raises:
+        ImageError: no Docker daemon answers.
+    """
+    ended: tuple[End, str] = ("interrupted", RESUME)
+
+    async def on_end(cell: Cell, end: End, result: str) -> None:
+        nonlocal ended
+        ended = end, result
+
+    journal = await asyncio.to_thread(open_journal, plan.lake)
+    async with cell_slots(stop) as limit:
+        shard = LocalShard(plan, journal, How(1, grade), stop, limit)
+        await run_queue(shard, [cell], on_end, stop, Monitor(plan))
+    return ended
 
 
 async def run_shard(
     experiment: Experiment, lake: str | None, part: ShardPart, how: How, run: UUID, *, stop: Stop
-) -> Ran:
-    """Run cells of a queue until none is left. Return their numbers.
+) -> Counter[str]:
+    """Run cells of a queue until none is left. Return their number by outcome.
 
     `run` is the flow run of the shard. If its process dies, it is marked as Crashed.
 
@@ -71,58 +109,66 @@ async def run_shard(
         )
         journal = await asyncio.to_thread(open_journal, plan.lake)
         async with (
-            opened(journal, part, lease_name(run), plan.cells, stop) as source,
+            open_queue(journal, part, lease_name(run), plan.cells) as cell_queue,
             cell_slots(stop) as limit,
         ):
-            return await run_cells(plan, source, how, stop, limit)
+            return await _run_cells(plan, cell_queue, how, stop, limit)
     finally:
         if stop.is_orphaned:
             await mark_crashed(run, "Its worker was stopped. Calls in flight were finished.")
 
 
-async def run_cells(
-    plan: Plan, source: CellSource, how: How, stop: Stop, limit: Limit = nullcontext
-) -> Ran:
-    """Run cells until none is left. Return their numbers.
+async def _run_cells(
+    plan: Plan,
+    cell_queue: CellQueue,
+    how: How,
+    stop: Stop,
+    limit: Limit,
+    on_end: OnEnd | None = None,
+) -> Counter[str]:
+    """Run cells until none is left. Return their number by outcome: a verdict, or an end state.
 
     A cell runs within a block of `limit`.
 
     Raises:
         ImageError: no Docker daemon answers.
+        JournalError: the journal gives no more cells.
     """
     states, declared = CellStates(plan.lake), plan.experiment
     known = partial(states.cell_at, grade=how.grade)
-    images = scheduled(source.cells, declared.dataset, declared.images, plan.lake, known, stop)
+    images = scheduled(cell_queue.cells, declared.dataset, declared.images, plan.lake, known, stop)
     try:
         async with swept(plan.lake), images as placing, asyncio.TaskGroup() as running:
-            shard = _Shard(plan, source, how, stop, states, placing, limit)
-            await shard.fill(running)
+            loop = _Loop(plan, cell_queue, how, stop, states, placing, limit, on_end)
+            await loop.fill(running)
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from None
-    return shard.ran
+    if loop.failure is not None:
+        raise loop.failure
+    return loop.outcomes
 
 
-class _Shard:
+class _Loop:
     """The cells of one process."""
 
     def __init__(
         self,
         plan: Plan,
-        source: CellSource,
+        cell_queue: CellQueue,
         how: How,
         stop: Stop,
         states: CellStates,
         placing: Placing[Cell],
         limit: Limit,
+        on_end: OnEnd | None,
     ) -> None:
-        self.ran = Ran()
-        self._source, self._how, self._stop, self._states = source, how, stop, states
-        self._placing, self._limit = placing, limit
+        self.outcomes = Counter[str]()
+        self.failure: JournalError | None = None
+        """The reason why no more cells were taken. Cells at work still end."""
+        self._queue, self._how, self._stop, self._states = cell_queue, how, stop, states
+        self._placing, self._limit, self._on_end = placing, limit, on_end
         self._gate = PreflightGate(plan.lake)
         self._slots = asyncio.Semaphore(how.concurrency)
-        self._do = solve_and_grade if how.grade else solve_only
-        self._with_litellm = plan.experiment.needs_litellm
-        self._is_apart = plan.experiment.isolation == "process"
         # With a limit on images, a cell may wait for earlier cells to end. A cell that waits for
         # another run must therefore get its slot back without waiting for them.
         self._is_kept = plan.experiment.images.keep_gb is not None
@@ -132,38 +178,38 @@ class _Shard:
         while not self._stop.requested:
             slot = Slot(self._slots, is_kept=self._is_kept)
             await slot.take()
-            share = None if self._stop.requested else await self._source.take()
-            if share is not None:
-                for cell in share.passed:
-                    self._placing.skip(cell)
-                running.create_task(self._run(share, slot))
-                continue
-            slot.give()
-            if self._stop.requested or not await self._source.wait():
+            try:
+                share = None if self._stop.requested else await self._queue.take()
+                if share is None:
+                    slot.give()
+                    if self._stop.requested or not await self._queue.wait():
+                        return
+                    continue
+            except JournalError as error:
+                self.failure = error
                 return
-            if self._source.expects_lost:
-                await asyncio.to_thread(begin_server, self._do, with_litellm=self._with_litellm)
+            for cell in share.passed:
+                self._placing.skip(cell)
+            running.create_task(self._run(share.cell, slot))
 
-    async def _run(self, share: Share, slot: Slot) -> None:
+    async def _run(self, cell: Cell, slot: Slot) -> None:
         """Run one cell. It records its own failures, and they do not affect other cells."""
         try:
-            end, result = await self._ended(share, slot)
+            end, result = await self._solve(cell, slot)
         finally:
             slot.give()
-        self.ran.ends[end] += 1
-        self.ran.outcomes[end if end != "done" else result if self._how.grade else "solved"] += 1
-        if end == "interrupted":
-            await self._source.give_back(share.cell)
-        else:
-            await self._source.end(share.cell, end, result)
+        self.outcomes[end if end != "done" else result if self._how.grade else "solved"] += 1
+        with suppress(JournalError):  # the cell is free when the lease of this process has lapsed
+            await self._queue.end(cell, end, result)
+        if self._on_end is not None and end != "interrupted":
+            await self._on_end(cell, end, result)
 
-    async def _ended(self, share: Share, slot: Slot) -> tuple[End, str]:
-        """Return how a cell ended."""
-        cell = share.cell
+    async def _solve(self, cell: Cell, slot: Slot) -> tuple[End, str]:
+        """Solve and grade a cell. Return how it ended."""
         try:
             self._stop.check()
-            async with self._placing(cell) as there:
-                do = partial(self._work, there, apart=share.was_lost or self._is_apart)
+            async with self._placing(cell) as placed:
+                do = partial(self._solve_now, placed)
                 return "done", await in_turn(do, cell.label, self._states.lake, self._stop, slot)
         except Interrupted as error:
             return "interrupted", str(error)
@@ -180,20 +226,8 @@ class _Shard:
         except Exception as error:
             return "infrastructure", f"infrastructure: {one_line(error)}"
 
-    async def _work(self, there: Cell, *, apart: bool) -> str:
+    async def _solve_now(self, cell: Cell) -> str:
         async with self._limit():
-            await check_image(there, self._gate, self._states, grade=self._how.grade)
-            if not apart:
-                return await self._do(there, self._states.lake, stop=self._stop)
-            begin = partial(
-                in_process,
-                *(self._do, there, self._states.lake),
-                stop=self._stop,
-                with_litellm=self._with_litellm,
-            )
-            for _ in range(DEATHS - 1):
-                try:
-                    return await begin()
-                except ProcessDied as error:
-                    say(f"{there.label}: {error}, and is replaced by another")
-            return await begin()
+            await check_image(cell, self._gate, self._states, grade=self._how.grade)
+            do = solve_and_grade if self._how.grade else solve_only
+            return await do(cell, self._states.lake, stop=self._stop)

@@ -74,8 +74,7 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
         from flows.report import on_report
 
         on_report.set(published.append)
-        # Other processes import it themselves.
-        needs_litellm = declared.needs_litellm and declared.runs_in_one_process
+        needs_litellm = declared.needs_litellm and not distributed
         try:
             run_flow(lambda: flow(declared, lake, grade=grade), needs_litellm)
         except (IncompleteRun, GateFailed) as error:

@@ -53,7 +53,6 @@ NOT_DECLARED = {
     "environment": "the environment that was decided is compared",
     "concurrency": "changes when a cell runs, not what it does",
     "execution": "changes who runs a cell, not what is run",
-    "isolation": "changes which process runs a cell, not what is run",
     "rate_limits": "changes when a model is asked, not what it answers",
     "images": "changes when an image is on the machine, not what is in it",
     "audit": "adds a second grading beside the official verdict, which stays the first one's",
@@ -155,11 +154,6 @@ class Experiment(ReadableValues, Declared):
         description="distributed: flow runs of the `solve/shard` deployment run the cells, on any "
         "worker",
     )
-    isolation: Literal["none", "process", "flow_run"] = Field(
-        default="none",
-        description="process: each cell has a process of its own; flow_run: each cell of a "
-        "distributed run has a flow run of its own, and a container in a pool of containers",
-    )
     rate_limits: dict[str, RateLimit] = Field(
         default_factory=dict,
         description="requests and tokens per minute by LiteLLM provider or model string, over "
@@ -210,6 +204,19 @@ class Experiment(ReadableValues, Declared):
         number_fields(made, handler.resolve_ref_schema)
         return made
 
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_isolation(cls, content: Any) -> Any:
+        """Drop a retired key with the value that flow runs of earlier releases carry."""
+        if not isinstance(content, dict) or "isolation" not in content:
+            return content
+        if content["isolation"] != "none":
+            raise ValueError(
+                "isolation is retired, because cells of a process that dies continue in another: "
+                "remove the key"
+            )
+        return {name: value for name, value in content.items() if name != "isolation"}
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         names = [arm.name for arm in self.arms]
@@ -227,8 +234,6 @@ class Experiment(ReadableValues, Declared):
                 )
         if self.execution == "distributed" and self.environment == "auto":
             raise ValueError("distributed workers need an explicit environment: docker or host")
-        if self.execution == "local" and self.isolation == "flow_run":
-            raise ValueError("isolation: flow_run needs execution: distributed")
         return self
 
     @model_validator(mode="after")
@@ -267,11 +272,6 @@ class Experiment(ReadableValues, Declared):
         specs = [self.model_of(arm) for arm in self.arms]
         return any(spec is not None and spec.provider == "litellm" for spec in specs)
 
-    @property
-    def runs_in_one_process(self) -> bool:
-        """Return True if the process of the benchmark runs the cells, too."""
-        return self.execution == "local" and self.isolation == "none"
-
     def arm(self, name: str) -> ArmSpec:
         """Return the arm with this name.
 
@@ -306,12 +306,13 @@ def from_record(declaration: str) -> Experiment:
     """Parse an experiment that the lake recorded as JSON.
 
     Release 0.1 had one model for the options of all agents. Options that an agent ignored are
-    dropped.
+    dropped, and so is `isolation`, which is retired.
 
     Raises:
         ValidationError: it declares an import, or has fields that no longer exist.
     """
     content = json.loads(declaration)
+    content.pop("isolation", None)
     for arm in content["arms"]:
         if isinstance(arm, dict) and arm["agent"] in ARMS:
             known = ARMS[arm["agent"]].options.model_fields

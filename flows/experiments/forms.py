@@ -21,9 +21,6 @@ RULES: JsonSchema = {
     "execution": _rule(
         {"execution": {"const": "distributed"}}, {"environment": {"enum": ["docker", "host"]}}
     ),
-    "isolation": _rule(
-        {"isolation": {"const": "flow_run"}}, {"execution": {"const": "distributed"}}
-    ),
     "family": _rule({"family": {"minItems": 1}}, {"primary": {"type": "object"}}),
     "stop_when": _rule({"stop_when": {"type": "object"}}, {"primary": {"type": "object"}}),
     "arms": {

@@ -44,7 +44,6 @@ CELL_KEY_IGNORED = {
     "evaluation_timeout_s": "belongs to grading, which has its own key",
     "budgets": "a larger budget resumes the same attempt",
     "execution": "changes who runs a cell, not what is run",
-    "isolation": "changes which process runs a cell, not what is run",
     "rate_limits": "changes when a model is asked, not what it answers",
     "primary": "changes what is reported, not what is run",
     "family": "changes what is reported, not what is run",

@@ -261,7 +261,6 @@ def only(experiment: Experiment, arm: str, instance_id: str) -> Experiment:
         "select": wanted,
         "repeats": 1,
         "execution": "local",
-        "isolation": "none",
         "primary": None,
         "family": [],
         "stop_when": None,

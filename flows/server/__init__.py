@@ -9,11 +9,9 @@ slots           the server-wide limit on cells
 caching         tasks whose results are cached
 stopping        signals, pauses and cancellations
 turns           waiting for cells that another run holds
-fanout          a benchmark whose cells are run by shards
-shards          the flow runs of shards
-processes       parts of a flow run in processes of their own
-with_litellm    LiteLLM, loaded ahead for such processes
-settled         the end of their preparation
+dispatch        the queue of a run's cells, and what shards have to do
+shards          shards as flow runs
+processes       parts of a flow run in processes that outlive it
 events          announcements of an experiment
 progress        progress of a run
 logs            records in the Logs tab of a run

@@ -1,4 +1,4 @@
-"""The shards of a run: flow runs of `solve/shard`, begun, watched, replaced and cancelled."""
+"""Shards as flow runs of `solve/shard`. A restarted benchmark joins those that are at work."""
 
 import asyncio
 import math
@@ -25,13 +25,15 @@ from prefect.states import Cancelled, Cancelling, Crashed, Pending
 from agent.journal import Journal
 from agent.journal.holding import expire_dead
 from agent.timings import timings
+from eval.digests import canonical_digest
 from flows.display.errors import UsageError
-from flows.display.terminal import say
+from flows.display.terminal import say, say_once
+from flows.experiments.cell_queue import OnEnd, count_claimable
 from flows.experiments.cell_state import REFUSED, End
-from flows.experiments.shares import claimable
-from flows.server.order import Order
+from flows.experiments.plan import Plan
 from flows.server.retry import patiently
 from flows.server.settings import BENCHMARKS_QUEUE, CELLS_QUEUE, POOL
+from flows.storage.journals import Home
 
 _HINT_S = 45.0
 """Tell the operator how to start a worker after this long without any."""
@@ -45,16 +47,36 @@ CRASHES = 10
 """Consecutive shards that may crash in one place before any cell ends."""
 
 REFUSALS = 3
-"""A place is given up after this many refusals by workers with another lake or journal."""
+"""A shard is given up after this many refusals by workers with another lake or journal."""
 
 _GONE = "its process is gone"
 
 _PAGE = 200  # the server's own limit
 
 
+@dataclass(frozen=True)
+class Order:
+    """Work for the workers: the cells of a plan, and what every shard is given."""
+
+    plan: Plan
+    lake: str | None
+    """The argument of the benchmark. Workers may have a different default."""
+    home: Home
+    """Workers with another lake or journal refuse the shards."""
+    grade: bool
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags of the shards. Only shards of an equal order have all of them."""
+        home, declared = self.home, self.plan.experiment
+        parts = [declared.model_dump(mode="json"), self.lake, home.lake_id, home.journal_id]
+        digest = canonical_digest([*parts, self.grade])[:16]
+        return ["durabench", f"experiment:{declared.name}", f"order:{digest}"]
+
+
 @dataclass
-class _Place:
-    """One of the shards that a run consists of.
+class _Shard:
+    """One of the shards of a run.
 
     Its flow run ends when there is no cell to take. Another follows when there is one again.
     """
@@ -62,15 +84,14 @@ class _Place:
     number: int
     """Counted from 1."""
     concurrency: int
-    run: FlowRun | None
     crashes: int = 0
     refusals: int = 0
     is_given_up: bool = False
     """True if no other flow run follows."""
 
 
-class Shards:
-    """The shards of one run."""
+class FlowRunShards:
+    """The shards of one run, as `flows.server.dispatch.Shards`."""
 
     def __init__(
         self,
@@ -82,21 +103,20 @@ class Shards:
     ) -> None:
         """Use `open`."""
         self.queue = journal.queue(uuid.uuid4().hex)
-        """The queue of the run's cells."""
         self.why_none: tuple[End, str] = ("interrupted", "interrupted: its shard was cancelled")
-        """The end of the cells that no shard is left for."""
         self._order, self._journal, self._client = order, journal, client
         self._deployment, self._is_of_processes = deployment, pool_type == "process"
-        self._places: list[_Place] = []
+        self._shards: list[_Shard] = []
+        self._runs: dict[int, FlowRun] = {}
+        """The flow runs that have not ended, by the number of their shard."""
         self._seen, self._busy = set[str](), set[str]()
         """Leases that a shard has held, and those in whose name it has held cells."""
         self._found: list[FlowRun] = []
         self._left = 0
         self._waits_since: float | None = None
-        self._has_hinted = False
 
     @classmethod
-    async def open(cls, order: Order, journal: Journal, client: PrefectClient) -> "Shards":
+    async def open(cls, order: Order, journal: Journal, client: PrefectClient) -> "FlowRunShards":
         """Return the shards of a run, including those of an earlier benchmark of an equal order.
 
         Raises:
@@ -115,77 +135,69 @@ class Shards:
         return shards
 
     @property
-    def _is_apart(self) -> bool:
-        """Return True if each cell has a flow run of its own."""
-        return self._order.plan.experiment.isolation == "flow_run"
-
-    @property
-    def at_work(self) -> bool:
+    def is_at_work(self) -> bool:
         """Return True if a shard runs or will run."""
-        may_follow = self._left > 0 and not all(place.is_given_up for place in self._places)
-        return self._is_active or may_follow
-
-    @property
-    def _is_active(self) -> bool:
-        return any(place.run is not None for place in self._places)
+        may_follow = self._left > 0 and not all(shard.is_given_up for shard in self._shards)
+        return bool(self._runs) or may_follow
 
     @property
     def _starting(self) -> int:
         """Number of shards that have not yet taken a cell, and will."""
-        runs = [place.run for place in self._places if place.run is not None]
-        return sum(lease_name(run.id) not in self._busy for run in runs)
+        return sum(lease_name(run.id) not in self._busy for run in self._runs.values())
 
-    async def begin(self, cells: int) -> None:
-        """Begin the shards for this number of cells, except those that have been begun."""
+    async def start(self, cells: int, on_end: OnEnd) -> None:
+        """Start the shards for this number of cells, except those that are at work."""
         self._left = cells
         declared = self._order.plan.experiment.concurrency
         if self._found:
             count = max(run.parameters["shards"] for run in self._found)
-        elif self._is_apart:
-            count = min(declared, cells)
         else:
             wanted = max(await self._workers(), math.ceil(declared / PER_SHARD))
             count = min(wanted, declared, cells)
         for index in range(count):
             slots = declared // count + (index < declared % count)
-            self._places.append(_Place(index + 1, slots, None))
+            self._shards.append(_Shard(index + 1, slots))
         joined = {run.parameters["number"]: run for run in self._found}
-        for place in self._places:
-            place.run = joined.get(place.number) or await self._begun(place)
+        for shard in self._shards:
+            self._runs[shard.number] = joined.get(shard.number) or await self._create(shard)
 
-    async def tend(self) -> None:
-        """Begin shards for free cells in the place of shards that have ended."""
+    async def watch(self) -> None:
+        """Start flow runs for free cells, in the place of those that have ended."""
         await self._look()
         left = await asyncio.to_thread(self.queue.left)
         # Before the free cells: one that is taken in between must not make room for another shard.
         self._busy |= (await asyncio.to_thread(self.queue.holders)).keys()
-        free = await asyncio.to_thread(claimable, self.queue)
+        free = await asyncio.to_thread(count_claimable, self.queue)
         if left < self._left:
-            for place in self._places:
-                place.crashes = 0
+            for shard in self._shards:
+                shard.crashes = 0
         self._left = left
-        for place in self._places:
-            if place.run is not None and _has_ended(place.run):
-                ended, place.run = place.run, None
-                place.is_given_up = not self._may_follow(place, ended)
-        for place in self._places:
-            if place.run is None and not place.is_given_up and self._starting < free:
-                place.run = await self._begun(place)
+        for shard in self._shards:
+            if (run := self._runs.get(shard.number)) and _has_ended(run):
+                del self._runs[shard.number]
+                shard.is_given_up = not self._may_follow(shard, run)
+        for shard in self._shards:
+            may_follow = shard.number not in self._runs and not shard.is_given_up
+            if may_follow and self._starting < free:
+                self._runs[shard.number] = await self._create(shard)
         self._hint()
 
-    async def cancel(self) -> None:
-        """Cancel the shards. Wait for their calls in flight, as long as `graceful_stop` allows."""
-        await self._cancel_active("The benchmark was stopped.")
-        await self._until_ended()
+    async def stop(self, *, cancel: bool) -> None:
+        """Wait until the shards have ended, as they do without cells. Cancel the others.
 
-    async def let_end(self) -> None:
-        """Wait until the shards have ended, as they do without cells. Cancel the others."""
-        for place in self._places:
-            if place.run is not None and _is_waiting(place.run):
-                await self._cancel(place.run, "All cells were done before a worker began it.")
+        With `cancel`, cancel all of them, and wait for their calls in flight, as long as
+        `graceful_stop` allows.
+        """
+        if cancel:
+            await self._cancel_active("The benchmark was stopped.")
+            await self._wait_until_ended()
+            return
+        for run in self._runs.values():
+            if _is_waiting(run):
+                await self._cancel(run, "All cells were done before a worker began it.")
         try:
             async with asyncio.timeout(timings().stop_grace_s):
-                await self._until_ended()
+                await self._wait_until_ended()
         except TimeoutError:
             say("some shards have not ended yet, and have no cells: they are cancelled")
             await self._cancel_active("All cells were done, and it had not ended.")
@@ -214,17 +226,16 @@ class Shards:
         names = [worker.name for worker in found if worker.status == WorkerStatus.ONLINE]
         return sum(not name.startswith(BENCHMARKS_QUEUE) for name in names)
 
-    async def _begun(self, place: _Place) -> FlowRun:
-        """Begin a flow run of a shard, as a child of the benchmark's flow run."""
-        experiment, count = self._order.plan.experiment, len(self._places)
-        name = f"{experiment.name}: shard {place.number} of {count}"
+    async def _create(self, shard: _Shard) -> FlowRun:
+        """Create a flow run of a shard, as a child of the benchmark's flow run."""
+        experiment, count = self._order.plan.experiment, len(self._shards)
+        name = f"{experiment.name}: shard {shard.number} of {count}"
         parameters = {
             "experiment": experiment.model_dump(mode="json"),
             "queue": self.queue.run,
-            "number": place.number,
+            "number": shard.number,
             "shards": count,
-            "concurrency": place.concurrency,
-            "most": 1 if self._is_apart else None,
+            "concurrency": shard.concurrency,
             "lake": self._order.lake,
             "grade": self._order.grade,
             "home": self._order.home.model_dump(),
@@ -258,20 +269,20 @@ class Shards:
 
     async def _look(self) -> None:
         """Read the flow runs. Mark those as Crashed whose processes are gone."""
-        runs = {place.run.id: place for place in self._places if place.run is not None}
-        for start in range(0, len(runs), _PAGE):
-            some = FlowRunFilterId(any_=list(runs)[start : start + _PAGE])
-            found = {run.id: run async for run in self._read(FlowRunFilter(id=some))}
-            for each in some.any_ or ():
-                gone = FlowRun(id=each, flow_id=self._deployment.flow_id, name="deleted")
-                runs[each].run = found.get(each, gone)
-        lost = await asyncio.to_thread(self._lost, [lease_name(each) for each in runs])
-        for place in runs.values():
-            assert place.run is not None
-            if why := self._why_lost(place.run, lost):
-                await self._give_up(place.run, why)
+        ids = [run.id for run in self._runs.values()]
+        chosen = FlowRunFilter(id=FlowRunFilterId(any_=ids))
+        found = {run.id: run async for run in self._read(chosen)} if ids else {}
+        for number, run in self._runs.items():
+            gone = FlowRun(id=run.id, flow_id=self._deployment.flow_id, name="deleted")
+            self._runs[number] = found.get(run.id, gone)
+        lost = await asyncio.to_thread(self._find_lost, [lease_name(each) for each in ids])
+        for run in self._runs.values():
+            if why := self._why_lost(run, lost):
+                run.state = Crashed(message=f"{why}: {_GONE}")
+                change = self._client.set_flow_run_state
+                await patiently(change, run.id, run.state, force=True)
 
-    def _lost(self, leases: list[str]) -> set[str]:
+    def _find_lost(self, leases: list[str]) -> set[str]:
         """Return the leases that have expired, or whose holder has died on this machine."""
         holders = self._journal.holders(leases)
         expire_dead(self._journal, holders)
@@ -297,26 +308,20 @@ class Shards:
             return f"It took no lease for {limits.heartbeat_silence_s:.0f} seconds"
         return None
 
-    async def _give_up(self, run: FlowRun, why: str) -> None:
-        """Mark a flow run as Crashed if its process is gone."""
-        run.state = Crashed(message=f"{why}: {_GONE}")
-        change = self._client.set_flow_run_state
-        await patiently(change, run.id, run.state, force=True)
-
-    def _may_follow(self, place: _Place, run: FlowRun) -> bool:
+    def _may_follow(self, shard: _Shard, run: FlowRun) -> bool:
         """Return True if another flow run may take the place of an ended one."""
         state = run.state
         if state is None or state.is_crashed():
-            place.crashes += 1
-            if place.crashes < CRASHES:
+            shard.crashes += 1
+            if shard.crashes < CRASHES:
                 say(f"{run.name} crashed: its cells continue in other shards")
                 return True
             self.why_none = ("infrastructure", f"infrastructure: {CRASHES} shards crashed")
         elif state.name == REFUSED:
-            place.refusals += 1
+            shard.refusals += 1
             self.why_none = ("misplaced", f"refused: {state.message}")
             say(f"{run.name} was {self.why_none[1]}")
-            return place.refusals < REFUSALS
+            return shard.refusals < REFUSALS
         elif state.is_failed():
             self.why_none = ("infrastructure", f"infrastructure: {run.name}: {state.message}")
             say(f"{run.name} failed: {state.message}")
@@ -325,34 +330,30 @@ class Shards:
     async def _cancel_active(self, why: str) -> None:
         """Cancel the flow runs that have not ended."""
         await self._look()
-        for place in self._places:
-            if place.run is not None and not _has_ended(place.run):
-                await self._cancel(place.run, why)
+        for run in self._runs.values():
+            if not _has_ended(run):
+                await self._cancel(run, why)
 
     async def _cancel(self, run: FlowRun, why: str) -> None:
         """Cancel a flow run. One that no worker has begun is Cancelled at once."""
         state: State[None] = Cancelled(message=why) if _is_waiting(run) else Cancelling(message=why)
         await patiently(self._client.set_flow_run_state, run.id, state)
 
-    async def _until_ended(self) -> None:
-        while self._is_active:
+    async def _wait_until_ended(self) -> None:
+        while self._runs:
             await self._look()
-            for place in self._places:
-                if place.run is not None and _has_ended(place.run):
-                    place.run = None
-            if self._is_active:
+            self._runs = {each: run for each, run in self._runs.items() if not _has_ended(run)}
+            if self._runs:
                 await asyncio.sleep(timings().fanout_poll_s)
 
     def _hint(self) -> None:
         """Print a hint, once, if no worker takes any shard for a while."""
-        runs = [place.run for place in self._places if place.run is not None]
-        if not runs or not all(map(_is_waiting, runs)):
+        if not self._runs or not all(map(_is_waiting, self._runs.values())):
             self._waits_since = None
-        elif self._waits_since is None:
-            self._waits_since = time.monotonic()
-        elif time.monotonic() - self._waits_since > _HINT_S and not self._has_hinted:
-            self._has_hinted = True
-            say(
+            return
+        self._waits_since = self._waits_since or time.monotonic()
+        if time.monotonic() - self._waits_since > _HINT_S:
+            say_once(
                 "no worker has picked up any cells: start one with `prefect worker start --pool "
                 f"{POOL} --work-queue {CELLS_QUEUE}`"
             )

@@ -197,7 +197,7 @@ def _adopt_orphans() -> None:
 
 def _shards() -> list[psutil.Process]:
     below = psutil.Process().children(recursive=True)
-    return [each for each in below if "forkserver" in " ".join(_command(each))]
+    return [each for each in below if "spawn_main" in " ".join(_command(each))]
 
 
 def _command(process: psutil.Process) -> list[str]:

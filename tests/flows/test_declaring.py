@@ -116,7 +116,6 @@ CHANGES: dict[str, Any] = {
     "evaluation_timeout_s": 7,
     "budgets": {"experiment": {"usd": 5}},
     "execution": "distributed",
-    "isolation": "process",
     "rate_limits": {"openai": {"requests_per_minute": 10}},
     "network": True,
     "resources": {"memory_gb": 8},

@@ -138,8 +138,6 @@ WITHOUT_MODEL = [{"name": "mini", "agent": "mini"}]
             "environment",
             "distributed workers need",
         ),
-        ({"isolation": "flow_run"}, "execution", "isolation: flow_run needs"),
-        ({"isolation": "flow_run", "execution": "local"}, "execution", "isolation: flow_run needs"),
         ({"arms": WITHOUT_MODEL}, "model", "arm 'mini' needs a model"),
         ({"arms": WITHOUT_MODEL, "model": None}, "model", "arm 'mini' needs a model"),
         (
@@ -167,7 +165,7 @@ def test_a_rule_over_several_fields_is_part_of_the_schema(
     "changes",
     [
         {},
-        {"execution": "distributed", "environment": "host", "isolation": "flow_run"},
+        {"execution": "distributed", "environment": "host"},
         {"arms": WITHOUT_MODEL, "model": "openai/gpt-5"},
         {"arms": [{"name": "gold", "agent": "gold"}], "family": [], "primary": None},
     ],

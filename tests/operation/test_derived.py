@@ -77,15 +77,12 @@ def ends(server: PrefectServer, name: str) -> dict[str, datetime]:
     return {each.attempt.attempt_id: each.last_step_at for each in progress if each.last_step_at}
 
 
-@pytest.mark.parametrize("isolation", ["none", "process"])
 @pytest.mark.usefixtures("workers")
-def test_workers_derive_as_one_process_does(
-    server: PrefectServer, model: api.OpenAIServer, isolation: str
-) -> None:
+def test_workers_derive_as_one_process_does(server: PrefectServer, model: api.OpenAIServer) -> None:
     """Rows are equal, each answer is bought once, and no cell begins before its base has ended."""
     declared = {"arms": arms(model.url), "select": {"sample": 1}, "repeats": REPEATS}
-    apart, alone = f"derived-{isolation}", f"derived-alone-{isolation}"
-    expect(server, begin(server, name=apart, isolation=isolation, **declared))
+    apart, alone = "derived", "derived-alone"
+    expect(server, begin(server, name=apart, **declared))
     asked = len(model.requests)
     by_workers = rows(server, apart)
     expect(server, begin(server, name=alone, execution="local", **declared))

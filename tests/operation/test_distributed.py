@@ -4,8 +4,8 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
@@ -22,11 +22,12 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelled, Completed, Failed, Pending, Running
 
 from flows.experiments import declaration
+from flows.experiments.cell_state import End
+from flows.experiments.cells import Cell
 from flows.experiments.plan import prepare
 from flows.server import slots
-from flows.server.order import Order
 from flows.server.settings import CELLS
-from flows.server.shards import Shards, lease_name
+from flows.server.shards import FlowRunShards, Order, lease_name
 from flows.shard import shard
 from flows.storage import journals
 from flows.storage.lake import Lake
@@ -54,11 +55,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 CRASH = r"""
 p=$$
-until tr '\0' ' ' < /proc/$p/cmdline | grep -qE 'prefect|forkserver'
+until tr '\0' ' ' < /proc/$p/cmdline | grep -qE 'prefect|spawn_main'
 do p=$(cut -d' ' -f4 /proc/$p/stat); done
 kill -9 $p
 """
-"""A command that kills the process of its shard or of its cell."""
+"""A command that kills the process of its shard."""
 
 
 @contextmanager
@@ -340,44 +341,53 @@ def is_running_and_none_is_pending(states: list[str]) -> bool:
 @pytest.mark.sampled(9)
 @pytest.mark.usefixtures("workers")
 def test_a_cell_that_always_crashes_ends_as_infrastructure(server: PrefectServer) -> None:
-    """A cell whose processes always die is recorded as infrastructure.
-
-    It ends a shard once, and then only its own processes. Other cells are not affected.
-    """
+    """A cell whose processes die twice ends as infrastructure. Other cells are not affected."""
     model = {"provider": "scripted", "replies": [{"command": CRASH}]}
     arms = [{"name": "deadly", "agent": "mini", "model": model}, {"name": "null", "agent": "null"}]
     running = begin(server, name="deadly", arms=arms, select={"sample": 1}, concurrency=1)
     expect(server, running, 3)
     ended = Counter(states(server, "deadly"))
-    assert ended == {"CRASHED": 1, "COMPLETED": 1}
+    assert ended == {"CRASHED": 2, "COMPLETED": 1}
     printed = server.printed(running)
-    assert printed.count("infrastructure: its process died with exit code -9") == 1
+    assert printed.count("infrastructure: its process died twice") == 1
     assert "1 of 2 cells ended as infrastructure" in printed
     assert resolved(server, "deadly") == {"deadly": 0, "null": 0}
     assert done(server, "deadly") == 1
 
 
+@asynccontextmanager
 async def opened(
-    server: PrefectServer, client: PrefectClient, name: str, lake: Path, **changes: Any
-) -> Shards:
-    """The shards of an experiment of one shard, in a lake."""
+    server: PrefectServer, name: str, lake: Path, **changes: Any
+) -> AsyncIterator[tuple[PrefectClient, FlowRunShards]]:
+    """The shards of an experiment of one shard, in a lake. Their flow runs are deleted again."""
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        async with get_client() as client:
+            yield client, await shards_of(client, name, lake, **changes)
+            for run in await client.read_flow_runs(flow_run_filter=tagged(name)):
+                await client.delete_flow_run(run.id)
+
+
+async def shards_of(client: PrefectClient, name: str, lake: Path, **changes: Any) -> FlowRunShards:
     experiment = declaration.parse(declared(name=name, **changes), "test")
     plan = await prepare(experiment, str(lake))
     order = Order(plan, None, journals.home(plan.lake), grade=True)
-    return await Shards.open(order, journals.open_journal(plan.lake), client)
+    return await FlowRunShards.open(order, journals.open_journal(plan.lake), client)
 
 
-async def begin_four(shards: Shards) -> None:
-    """Begin shards for four cells."""
+async def start_four(shards: FlowRunShards) -> None:
+    """Start shards for four cells."""
     shards.queue.add(["a", "b", "c", "d"])
-    await shards.begin(4)
+    await shards.start(4, never)
 
 
-def only(shards: Shards) -> UUID:
+async def never(cell: Cell, end: End, result: str) -> None:
+    """Fail: shards elsewhere end their cells in the queue."""
+    raise AssertionError(cell)
+
+
+def only(shards: FlowRunShards) -> UUID:
     """The flow run of the first shard."""
-    run = shards._places[0].run
-    assert run is not None
-    return run.id
+    return shards._runs[1].id
 
 
 async def test_equal_cells_of_another_lake_have_their_own_shards(
@@ -388,8 +398,8 @@ async def test_equal_cells_of_another_lake_have_their_own_shards(
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
             for user in ("one", "other", "other"):
-                shards = await opened(server, client, "equal", tmp_path / user)
-                await begin_four(shards)
+                shards = await shards_of(client, "equal", tmp_path / user)
+                await start_four(shards)
                 begun.append(only(shards))
                 queues.append(shards.queue.run)
             for run in await client.read_flow_runs(flow_run_filter=tagged("equal")):
@@ -408,29 +418,23 @@ async def test_a_flow_run_that_stays_pending_is_replaced(
     """A flow run that stays pending is marked as crashed and replaced. If it begins after all, it
     takes no cells."""
     set_timings(pending_s=1e-6)
-    with temporary_settings({PREFECT_API_URL: server.url}):
-        async with get_client() as client:
-            shards = await opened(server, client, "pending", tmp_path)
-            await begin_four(shards)
-            first = only(shards)
-            await shards.tend()
-            assert only(shards) == first
-            await client.set_flow_run_state(first, Pending(), force=True)
-            await shards.tend()
-            assert (await client.read_flow_run(first)).state.is_crashed()
-            second = only(shards)
-            assert second != first
-            late = await client.read_flow_run(first)
-            given = {**late.parameters, "home": None}
-            ended = await run_flow_async(
-                shard, flow_run=late, parameters=given, return_type="state"
-            )
-            assert (ended.is_cancelled(), shards.queue.left()) == (True, 4)
-            again = await opened(server, client, "pending", tmp_path)
-            await begin_four(again)
-            assert only(again) == second
-            for run in await client.read_flow_runs(flow_run_filter=tagged("pending")):
-                await client.delete_flow_run(run.id)
+    async with opened(server, "pending", tmp_path) as (client, shards):
+        await start_four(shards)
+        first = only(shards)
+        await shards.watch()
+        assert only(shards) == first
+        await client.set_flow_run_state(first, Pending(), force=True)
+        await shards.watch()
+        assert (await client.read_flow_run(first)).state.is_crashed()
+        second = only(shards)
+        assert second != first
+        late = await client.read_flow_run(first)
+        given = {**late.parameters, "home": None}
+        ended = await run_flow_async(shard, flow_run=late, parameters=given, return_type="state")
+        assert (ended.is_cancelled(), shards.queue.left()) == (True, 4)
+        again = await shards_of(client, "pending", tmp_path)
+        await start_four(again)
+        assert only(again) == second
 
 
 async def test_a_shard_that_does_not_end_is_cancelled(
@@ -439,42 +443,34 @@ async def test_a_shard_that_does_not_end_is_cancelled(
     """All cells are done. If the process of a flow run has died, nothing else would end it: the
     server may have lost its first heartbeat."""
     set_timings(stop_grace_s=0.1)
-    with temporary_settings({PREFECT_API_URL: server.url}):
-        async with get_client() as client:
-            shards = await opened(server, client, "endless", tmp_path)
-            await begin_four(shards)
-            first = only(shards)
-            await client.set_flow_run_state(first, Running(), force=True)
-            await shards.tend()
-            await shards.let_end()
-            assert (await client.read_flow_run(first)).state.is_cancelling()
-            for run in await client.read_flow_runs(flow_run_filter=tagged("endless")):
-                await client.delete_flow_run(run.id)
+    async with opened(server, "endless", tmp_path) as (client, shards):
+        await start_four(shards)
+        first = only(shards)
+        await client.set_flow_run_state(first, Running(), force=True)
+        await shards.watch()
+        await shards.stop(cancel=False)
+        assert (await client.read_flow_run(first)).state.is_cancelling()
 
 
 async def test_a_shard_whose_lease_expired_is_replaced(
     server: PrefectServer, tmp_path: Path
 ) -> None:
     """A running shard is replaced when its lease has expired, and not while it is held."""
-    with temporary_settings({PREFECT_API_URL: server.url}):
-        async with get_client() as client:
-            shards = await opened(server, client, "silent", tmp_path)
-            await begin_four(shards)
-            first, journal = only(shards), journals.open_journal(Lake.existing(tmp_path))
-            await client.set_flow_run_state(first, Running(), force=True)
-            name = lease_name(first)
-            journal.offer(name)
-            journal.acquire(name, "elsewhere/1-1", 300)
-            await shards.tend()
-            assert only(shards) == first
-            journal.expire(name, "elsewhere/1-1")
-            await shards.tend()
-            assert only(shards) != first
-            state = (await client.read_flow_run(first)).state
-            assert state.is_crashed()
-            assert "no longer renews its lease" in str(state.message)
-            for run in await client.read_flow_runs(flow_run_filter=tagged("silent")):
-                await client.delete_flow_run(run.id)
+    async with opened(server, "silent", tmp_path) as (client, shards):
+        await start_four(shards)
+        first, journal = only(shards), journals.open_journal(Lake.existing(tmp_path))
+        await client.set_flow_run_state(first, Running(), force=True)
+        name = lease_name(first)
+        journal.offer(name)
+        journal.acquire(name, "elsewhere/1-1", 300)
+        await shards.watch()
+        assert only(shards) == first
+        journal.expire(name, "elsewhere/1-1")
+        await shards.watch()
+        assert only(shards) != first
+        state = (await client.read_flow_run(first)).state
+        assert state.is_crashed()
+        assert "no longer renews its lease" in str(state.message)
 
 
 async def test_a_shard_without_cells_gives_its_slot_back(
@@ -482,74 +478,63 @@ async def test_a_shard_without_cells_gives_its_slot_back(
 ) -> None:
     """A shard that ends because others have all cells is replaced only when one is free again."""
     changes = {"concurrency": 8, "repeats": 2}
-    with temporary_settings({PREFECT_API_URL: server.url}):
-        async with get_client() as client:
-            shards = await opened(server, client, "idle", tmp_path, **changes)
-            journal = journals.open_journal(Lake.existing(tmp_path))
-            await begin_four(shards)
-            busy, *idle = [place.run for place in shards._places if place.run]
-            name = lease_name(busy.id)
-            journal.offer(name)
-            journal.acquire(name, "elsewhere/1-1", 300)
-            while shards.queue.take(name):
-                pass
-            await client.set_flow_run_state(busy.id, Running(), force=True)
-            for run in idle:
-                await client.set_flow_run_state(run.id, Completed(), force=True)
-            await shards.tend()
-            assert [place.run and place.run.id for place in shards._places] == [
-                busy.id,
-                *[None for _ in idle],
-            ]
-            assert idle
-            shards.queue.give_back("c", name)
-            await shards.tend()
-            begun = [place.run for place in shards._places[1:] if place.run]
-            assert len(begun) == 1
-            await shards.tend()
-            assert [place.run for place in shards._places[1:] if place.run] == begun
-            await client.set_flow_run_state(begun[0].id, Completed(), force=True)
-            await client.set_flow_run_state(busy.id, Completed(), force=True)
-            for cell in "abcd":
-                shards.queue.end(cell, name, "done", "resolved")
-            shards.queue.take(name)
-            shards.queue.end("c", name, "done", "resolved")
-            await shards.tend()
-            assert not shards.at_work
-            for run in await client.read_flow_runs(flow_run_filter=tagged("idle")):
-                await client.delete_flow_run(run.id)
+    async with opened(server, "idle", tmp_path, **changes) as (client, shards):
+        journal = journals.open_journal(Lake.existing(tmp_path))
+        await start_four(shards)
+        busy, *idle = shards._runs.values()
+        name = lease_name(busy.id)
+        journal.offer(name)
+        journal.acquire(name, "elsewhere/1-1", 300)
+        while shards.queue.take(name):
+            pass
+        await client.set_flow_run_state(busy.id, Running(), force=True)
+        for run in idle:
+            await client.set_flow_run_state(run.id, Completed(), force=True)
+        await shards.watch()
+        assert [run.id for run in shards._runs.values()] == [busy.id]
+        assert idle
+        shards.queue.give_back("c", name)
+        await shards.watch()
+        begun = list(shards._runs.values())[1:]
+        assert len(begun) == 1
+        await shards.watch()
+        assert list(shards._runs.values())[1:] == begun
+        await client.set_flow_run_state(begun[0].id, Completed(), force=True)
+        await client.set_flow_run_state(busy.id, Completed(), force=True)
+        for cell in "abcd":
+            shards.queue.end(cell, name, "done", "resolved")
+        shards.queue.take(name)
+        shards.queue.end("c", name, "done", "resolved")
+        await shards.watch()
+        assert not shards.is_at_work
 
 
 async def test_a_shard_that_is_about_to_take_a_cell_is_not_helped(
     server: PrefectServer, tmp_path: Path
 ) -> None:
     """A flow run of one cell has its lease before its cell, which no other flow run gets then."""
-    changes = {"execution": "distributed", "isolation": "flow_run", "concurrency": 2}
-    with temporary_settings({PREFECT_API_URL: server.url}):
-        async with get_client() as client:
-            shards = await opened(server, client, "about", tmp_path, **changes)
-            journal = journals.open_journal(Lake.existing(tmp_path))
-            shards.queue.add(["a", "b"])
-            await shards.begin(2)
-            ended, begun = [place.run for place in shards._places if place.run]
-            for run in (ended, begun):
-                journal.offer(lease_name(run.id))
-                journal.acquire(lease_name(run.id), "elsewhere/1-1", 300)
-                await client.set_flow_run_state(run.id, Running(), force=True)
-            shards.queue.take(lease_name(ended.id))
-            await shards.tend()
-            shards.queue.end("a", lease_name(ended.id), "done", "resolved")
-            await client.set_flow_run_state(ended.id, Completed(), force=True)
-            await shards.tend()
-            assert [place.run and place.run.id for place in shards._places] == [None, begun.id]
-            shards.queue.take(lease_name(begun.id))
-            await shards.tend()
-            assert shards._places[0].run is None
-            shards.queue.give_back("b", lease_name(begun.id))
-            await shards.tend()
-            assert shards._places[0].run is not None
-            for run in await client.read_flow_runs(flow_run_filter=tagged("about")):
-                await client.delete_flow_run(run.id)
+    changes = {"execution": "distributed", "concurrency": 2}
+    async with opened(server, "about", tmp_path, **changes) as (client, shards):
+        journal = journals.open_journal(Lake.existing(tmp_path))
+        shards.queue.add(["a", "b"])
+        await shards.start(2, never)
+        ended, begun = shards._runs.values()
+        for run in (ended, begun):
+            journal.offer(lease_name(run.id))
+            journal.acquire(lease_name(run.id), "elsewhere/1-1", 300)
+            await client.set_flow_run_state(run.id, Running(), force=True)
+        shards.queue.take(lease_name(ended.id))
+        await shards.watch()
+        shards.queue.end("a", lease_name(ended.id), "done", "resolved")
+        await client.set_flow_run_state(ended.id, Completed(), force=True)
+        await shards.watch()
+        assert {number: run.id for number, run in shards._runs.items()} == {2: begun.id}
+        shards.queue.take(lease_name(begun.id))
+        await shards.watch()
+        assert 1 not in shards._runs
+        shards.queue.give_back("b", lease_name(begun.id))
+        await shards.watch()
+        assert 1 in shards._runs
 
 
 async def test_a_shard_that_never_took_its_lease_is_replaced(
@@ -557,17 +542,13 @@ async def test_a_shard_that_never_took_its_lease_is_replaced(
 ) -> None:
     """A shard whose process died before it acquired a lease is replaced."""
     set_timings(heartbeat_silence_s=1e-6)
-    with temporary_settings({PREFECT_API_URL: server.url}):
-        async with get_client() as client:
-            shards = await opened(server, client, "mute", tmp_path)
-            await begin_four(shards)
-            first = only(shards)
-            await client.set_flow_run_state(first, Running(), force=True)
-            await shards.tend()
-            assert only(shards) != first
-            assert (await client.read_flow_run(first)).state.is_crashed()
-            for run in await client.read_flow_runs(flow_run_filter=tagged("mute")):
-                await client.delete_flow_run(run.id)
+    async with opened(server, "mute", tmp_path) as (client, shards):
+        await start_four(shards)
+        first = only(shards)
+        await client.set_flow_run_state(first, Running(), force=True)
+        await shards.watch()
+        assert only(shards) != first
+        assert (await client.read_flow_run(first)).state.is_crashed()
 
 
 @pytest.mark.parametrize(
@@ -586,12 +567,12 @@ async def test_a_shard_that_ended_otherwise_is_not_replaced(
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
             shards = await opened(server, client, name, tmp_path)
-            await begin_four(shards)
+            await start_four(shards)
             runs = await client.read_flow_runs(flow_run_filter=tagged(name))
             for run in runs:
                 await client.set_flow_run_state(run.id, state, force=True)
-            await shards.tend()
-            assert not shards.at_work
+            await shards.watch()
+            assert not shards.is_at_work
             assert shards.why_none[0] == end
             assert why in shards.why_none[1]
             assert len(await client.read_flow_runs(flow_run_filter=tagged(name))) == len(runs)

@@ -85,21 +85,16 @@ def test_a_cell_runs_in_a_container(server: PrefectServer, docker_client: Any) -
     assert docker_client.containers.list(all=True, filters=of_it) == []
 
 
-@pytest.mark.parametrize(("isolation", "containers"), [("none", 1), ("flow_run", 2)])
-def test_the_cells_of_a_benchmark_run_in_containers(
-    server: PrefectServer, isolation: str, containers: int
-) -> None:
-    """They share that of a shard, or each has its own."""
-    name = f"in-{containers}"
+def test_the_cells_of_a_benchmark_run_in_containers(server: PrefectServer) -> None:
+    """They share the container of a shard."""
     changes = {
-        "name": name,
+        "name": "contained-too",
         "environment": "docker",
-        "isolation": isolation,
         "select": {"ids": [load("bundled")[0].instance_id]},
         "arms": [{"name": "gold", "agent": "gold"}, {"name": "null", "agent": "null"}],
         "concurrency": 2,
     }
     with server.worker():
         expect(server, begin(server, **changes))
-    assert states(server, name) == ["COMPLETED"] * containers
-    assert resolved(server, name) == {"gold": 1, "null": 0}
+    assert states(server, "contained-too") == ["COMPLETED"]
+    assert resolved(server, "contained-too") == {"gold": 1, "null": 0}

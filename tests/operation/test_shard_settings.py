@@ -4,9 +4,7 @@ from collections import Counter
 
 import pytest
 
-from flows.storage.journals import open_journal
-from flows.storage.lake import Lake
-from tests.operation.running import begin, expect, report, resolved, shards, states
+from tests.operation.running import begin, expect, report, resolved, shards
 from tests.operation.storms import arms
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
@@ -30,14 +28,3 @@ def test_a_budget_holds_over_all_shards(
     expect(server, begin(server, **chosen, budgets={"experiment": {"calls": 900}}))
     assert resolved(server, "bounded") == {"skill-1.0": 6}
     assert set(simulation.calls.values()) == {1}
-
-
-@pytest.mark.usefixtures("workers")
-def test_each_cell_of_a_shard_may_have_a_process(server: PrefectServer) -> None:
-    """With `isolation: process`, each cell is solved by a process of its own below its shard."""
-    arms = [{"name": "gold", "agent": "gold"}, {"name": "null", "agent": "null"}]
-    expect(server, begin(server, name="forked", arms=arms, isolation="process"))
-    assert resolved(server, "forked") == {"gold": 2, "null": 0}
-    assert set(states(server, "forked")) == {"COMPLETED"}
-    journal = open_journal(Lake.existing(server.folder / "lake"))
-    assert len({each.worker for each in journal.progress("forked")}) == 4

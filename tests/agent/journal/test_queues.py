@@ -38,7 +38,7 @@ def names(queue: Queue, holder: str, start: int = 0) -> list[str]:
 
 def test_each_piece_is_taken_once_from_an_offset_on(queue: Queue) -> None:
     """A worker continues at the beginning, and takes nothing that another holds."""
-    assert queue.take("one") == Taken("w0", was_lost=False)
+    assert queue.take("one") == Taken("w0")
     assert names(queue, "other", 3) == ["w3", "w4", "w5", "w1", "w2"]
     assert queue.take("one") is None
     assert queue.left() == 6
@@ -72,7 +72,7 @@ def test_work_that_is_given_back_is_free(queue: Queue) -> None:
     queue.give_back("w4", "other")
     assert queue.take("other") is None
     queue.give_back("w4", "one")
-    assert queue.take("other") == Taken("w4", was_lost=False)
+    assert queue.take("other") == Taken("w4")
     queue.give_back_all("one")
     assert names(queue, "other") == [name for name in NAMES if name != "w4"]
 
@@ -101,7 +101,7 @@ def test_work_of_a_dead_worker_is_free_when_its_lease_has_expired(
     queue.take("one")
     assert queue.holders() == {"one": "one/1-1"}
     journal.expire("one", "one/1-1")
-    assert queue.take("other") == Taken("w0", was_lost=True)
+    assert queue.take("other") == Taken("w0", losses=1)
     queue.end("w0", "one", "budget", "stopped")
     queue.give_back("w0", "one")
     assert queue.left() == 6
@@ -110,6 +110,19 @@ def test_work_of_a_dead_worker_is_free_when_its_lease_has_expired(
     queue.end("w0", "other", "budget", "stopped")
     [ended] = queue.ended()
     assert ended == Ended("w0", "done", "resolved", ended.at)
+
+
+def test_work_that_was_lost_is_left_to_others(journal: Journal, queue: Queue) -> None:
+    """Each death of a holder counts. Work that is given back keeps its count."""
+    for losses, name in enumerate(["one", "other"]):
+        assert queue.take(name) == Taken("w0", losses)
+        journal.expire(name, f"{name}/1-1")
+    holder(journal, "third")
+    assert queue.take("third", fresh=True) == Taken("w1")
+    assert queue.take("third") == Taken("w0", losses=2)
+    queue.give_back("w0", "third")
+    assert queue.take("third", fresh=True) == Taken("w2")
+    assert queue.take("third") == Taken("w0", losses=2)
 
 
 def test_work_of_a_silent_worker_is_claimable_before_it_is_free(

@@ -1,5 +1,6 @@
 """Experiment files: accepted content, and error messages."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -237,3 +238,12 @@ def test_the_models_of_roles_are_declared_with_the_arms() -> None:
         "b": ("openai/anything, planner: simulated/skill-1", True),
         "gold": ("none", False),
     }
+
+
+def test_isolation_is_retired() -> None:
+    """The error says what to write. Flow runs and records of earlier releases continue."""
+    with pytest.raises(UsageError, match="isolation is retired, .*: remove the key"):
+        parse(isolation="process")
+    assert parse(isolation="none") == parse()
+    recorded = {**parse().model_dump(mode="json"), "isolation": "flow_run"}
+    assert declaration.from_record(json.dumps(recorded)) == parse()

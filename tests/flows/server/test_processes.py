@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -18,8 +17,7 @@ from agent.errors import Interrupted, LeaseHeld
 from agent.workspaces import ownership
 from flows.display.terminal import say
 from flows.experiments.stop import Stop
-from flows.server.processes import ProcessDied, begin_server, in_process
-from tests.operation.running import below
+from flows.server.processes import ProcessDied, run_below
 from tests.waiting import until
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
@@ -29,7 +27,7 @@ Do = Callable[..., Coroutine[Any, Any, Any]]
 
 @flow
 async def parent(do: Do, arguments: tuple[object, ...], stop: Stop) -> Any:
-    return await in_process(do, *arguments, stop=stop)
+    return await run_below(do, *arguments, stop=stop)
 
 
 async def run(do: Do, *arguments: object, stop: Stop | None = None) -> Any:
@@ -42,25 +40,6 @@ async def whereabouts(variable: str, *, stop: Stop) -> tuple[int, str | None, st
     context = FlowRunContext.get()
     run = context.flow_run if context is not None else None
     return os.getpid(), str(run and run.name), os.environ.get(variable)
-
-
-async def origin(*, stop: Stop) -> int:
-    """The process that this one was forked from."""
-    return os.getppid()
-
-
-async def origins(*, stop: Stop) -> tuple[int, int, int]:
-    """The processes that this one and two others, in it and later, were forked from."""
-    first = await in_process(origin, stop=stop)
-    begin_server(origin, with_litellm=False)
-    return os.getppid(), first, await in_process(origin, stop=stop)
-
-
-async def alone(*, stop: Stop) -> tuple[int, int]:
-    """The process that this one was forked from, and that of another one after its end."""
-    server = os.getppid()
-    os.kill(server, signal.SIGKILL)
-    return server, await in_process(origin, stop=stop)
 
 
 async def unread(*, stop: Stop) -> str:
@@ -112,44 +91,6 @@ async def asked_to_stop(do: Do, began: Path) -> Any:
     await until(began.is_file)
     stop.requested = True
     return await running
-
-
-async def test_a_server_that_is_started_ahead_is_used() -> None:
-    """A process is forked from it."""
-    await asyncio.to_thread(begin_server, origin, with_litellm=False)
-    begun = below(os.getpid())
-    assert await run(origin) in begun
-
-
-async def test_a_process_forks_from_the_server_of_its_parent() -> None:
-    """Another server would take seconds of processor time and the memory of all modules."""
-    assert len(set(await run(origins))) == 1
-
-
-async def test_a_process_starts_another_server_if_that_of_its_parent_has_died() -> None:
-    """The parent does the same for the next process."""
-    dead, new = await run(alone)
-    assert new != dead
-    assert await run(origin) not in {dead, new}
-
-
-def test_a_path_that_is_too_long_for_sockets_is_refused(tmp_path: Path) -> None:
-    """The error says what to set. The system's own names no path and no remedy."""
-    folder = tmp_path / ("long" * 20)
-    folder.mkdir()
-    begin = (
-        "from flows.server.processes import begin_server\n"
-        "from tests.flows.server.test_processes import origin\n"
-        "begin_server(origin, with_litellm=False)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", begin],
-        env={**os.environ, "TMPDIR": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert f"{folder} would be too long: set TMPDIR to a path of at most 70 bytes" in done.stderr
 
 
 async def test_the_result_is_that_of_another_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
+from flows.experiments.shares import cell_name
 from sqlalchemy import create_engine
 from typer.testing import CliRunner
 
@@ -18,7 +19,6 @@ from agent.journal import Journal
 from flows.cli.app import app
 from flows.display.errors import Mismatch, UsageError
 from flows.experiments.plan import prepare
-from flows.experiments.shares import cell_name
 from flows.shard import shard
 from flows.solve import solve
 from flows.storage import bindings, journals

@@ -11,10 +11,10 @@ from agent.journal.holding import worker
 from agent.workspaces import ownership
 from eval.instances import load
 from flows.display.errors import UsageError
-from flows.experiments import cells, shares
+from flows.experiments import cell_queue, cells
+from flows.experiments.cell_queue import CellQueue, ShardPart, Share, open_queue
 from flows.experiments.cells import Cell, Place
-from flows.experiments.shares import Listed, Queued, ShardPart, Share, cell_name, opened
-from flows.experiments.stop import Stop
+from flows.experiments.keys import attempt_id_of
 from tests.flows.conftest import trial
 
 RUN = "run"
@@ -34,44 +34,16 @@ def planned() -> list[Cell]:
 @pytest.fixture
 def filled(journal: Journal, planned: list[Cell]) -> list[Cell]:
     """The same cells, in the queue of a run."""
-    journal.queue(RUN).add([cell_name(cell) for cell in planned])
+    journal.queue(RUN).add([attempt_id_of(cell) for cell in planned])
     return planned
 
 
-async def taken(source: Queued) -> list[Share]:
+async def take_all(source: CellQueue) -> list[Share]:
     """Take all that a shard can take."""
     found = []
     while share := await source.take():
         found.append(share)
     return found
-
-
-async def test_a_list_is_taken_in_order(planned: list[Cell]) -> None:
-    """A list has nothing to wait for, and it reports the end of a cell."""
-    told = []
-
-    async def on_end(cell: Cell, end: str, result: str) -> None:
-        told.append((cell, end, result))
-
-    source = Listed(planned[:2], on_end)
-    assert [await source.take() for _ in range(3)] == [Share(planned[0]), Share(planned[1]), None]
-    assert not await source.wait()
-    await source.end(planned[0], "done", "resolved")
-    assert told == [(planned[0], "done", "resolved")]
-
-
-async def test_a_list_drops_groups_that_nobody_has_begun(planned: list[Cell]) -> None:
-    """The cells of the other instance go on."""
-
-    async def on_end(cell: Cell, end: str, result: str) -> None: ...
-
-    source = Listed(planned, on_end)
-    first = await source.take()
-    groups = [planned[:4], planned[4:]]
-    assert first == Share(planned[0])
-    assert source.withdraw(groups) == 4
-    assert [await source.take() for _ in range(4)] == [*map(Share, planned[1:4]), None]
-    assert source.withdraw(groups) == 0
 
 
 async def test_each_shard_begins_at_its_offset_and_steals(
@@ -80,13 +52,13 @@ async def test_each_shard_begins_at_its_offset_and_steals(
     """A share names the cells in between that others took: they need no image here."""
     first, second = ShardPart(RUN, 0, 2), ShardPart(RUN, 1, 2)
     async with (
-        opened(journal, first, "a", filled, Stop()) as one,
-        opened(journal, second, "b", filled, Stop()) as other,
+        open_queue(journal, first, "a", filled) as one,
+        open_queue(journal, second, "b", filled) as other,
     ):
         assert other.cells == [*filled[4:], *filled[:4]]
         assert await one.take() == Share(filled[0])
         assert await one.take() == Share(filled[1])
-        shares = await taken(other)
+        shares = await take_all(other)
         assert [share.cell for share in shares] == [*filled[4:], *filled[2:4]]
         passed = {share.cell.label: share.passed for share in shares if share.passed}
         assert passed == {filled[2].label: (filled[0], filled[1])}
@@ -97,12 +69,12 @@ async def test_the_offset_is_among_the_cells_that_are_left(
     journal: Journal, filled: list[Cell]
 ) -> None:
     """A replaced shard begins among open cells."""
-    async with opened(journal, ShardPart(RUN, 0, 1), "a", filled, Stop()) as one:
+    async with open_queue(journal, ShardPart(RUN, 0, 1), "a", filled) as one:
         for _ in range(4):
             share = await one.take()
             assert share is not None
             await one.end(share.cell, "done", "resolved")
-    async with opened(journal, ShardPart(RUN, 1, 2), "b", filled, Stop()) as other:
+    async with open_queue(journal, ShardPart(RUN, 1, 2), "b", filled) as other:
         assert other.cells == [*filled[6:], *filled[4:6]]
         assert await other.take() == Share(filled[6])
 
@@ -111,14 +83,13 @@ async def test_cells_that_have_not_ended_are_free_for_others(
     journal: Journal, filled: list[Cell]
 ) -> None:
     """A cell that is given back is free at once, and so are the cells of a shard that ends."""
-    async with opened(journal, ShardPart(RUN, 0, 1), "b", filled, Stop()) as other:
-        async with opened(journal, ShardPart(RUN, 0, 1), "a", filled, Stop()) as one:
-            assert len(await taken(one)) == 8
-            await one.give_back(filled[5])
-            assert await taken(other) == [Share(filled[5], tuple(filled[:5]))]
-        again = await taken(other)
+    async with open_queue(journal, ShardPart(RUN, 0, 1), "b", filled) as other:
+        async with open_queue(journal, ShardPart(RUN, 0, 1), "a", filled) as one:
+            assert len(await take_all(one)) == 8
+            await one.end(filled[5], "interrupted", "")
+            assert await take_all(other) == [Share(filled[5], tuple(filled[:5]))]
+        again = await take_all(other)
         assert [share.cell for share in again] == [*filled[:5], *filled[6:]]
-        assert not any(share.was_lost for share in again)
 
 
 async def test_the_cells_of_a_dead_process_are_taken_over(
@@ -128,10 +99,10 @@ async def test_the_cells_of_a_dead_process_are_taken_over(
     journal.offer("dead")
     journal.acquire("dead", f"{ownership.owner()}/1-1", 300)
     assert journal.queue(RUN).take("dead") is not None
-    async with opened(journal, ShardPart(RUN, 0, 1), "a", filled, Stop()) as one:
-        assert len(await taken(one)) == 7
+    async with open_queue(journal, ShardPart(RUN, 0, 1), "a", filled) as one:
+        assert len(await take_all(one)) == 7
         assert await one.wait()
-        assert await one.take() == Share(filled[0], was_lost=True)
+        assert await one.take() == Share(filled[0])
     assert journal.lapsed(["dead", "a"]) == {"dead"}
 
 
@@ -140,20 +111,20 @@ async def test_a_shard_waits_as_long_as_it_has_cells(
 ) -> None:
     """It may take cells of others that are freed meanwhile. The end of its own ends the wait at
     once, and after the last one it leaves the cells of living shards to them."""
-    monkeypatch.setattr(shares, "POLL_S", 0.05)
+    monkeypatch.setattr(cell_queue, "POLL_S", 0.05)
     hold_one(journal, 300)
-    async with opened(journal, ShardPart(RUN, 0, 1), "a", filled, Stop()) as one:
-        held = await taken(one)
-        for share in held[2:]:
+    async with open_queue(journal, ShardPart(RUN, 0, 1), "a", filled) as one:
+        shares = await take_all(one)
+        for share in shares[2:]:
             await one.end(share.cell, "done", "resolved")
         assert await one.wait()
-        await one.give_back(held[1].cell)
-        assert await taken(one) == [Share(held[1].cell)]
-        await one.end(held[1].cell, "done", "resolved")
-        monkeypatch.setattr(shares, "POLL_S", 300.0)
+        await one.end(shares[1].cell, "interrupted", "")
+        assert await take_all(one) == [Share(shares[1].cell)]
+        await one.end(shares[1].cell, "done", "resolved")
+        monkeypatch.setattr(cell_queue, "POLL_S", 300.0)
         waiting = asyncio.create_task(one.wait())
         await asyncio.sleep(0)
-        await one.end(held[0].cell, "done", "resolved")
+        await one.end(shares[0].cell, "done", "resolved")
         async with asyncio.timeout(30):
             await waiting
         assert await one.take() is None
@@ -165,16 +136,14 @@ async def test_a_shard_without_cells_waits_for_those_of_a_silent_one(
     journal: Journal, filled: list[Cell], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lease that was not renewed in time will expire soon, and then its cells are free."""
-    monkeypatch.setattr(shares, "POLL_S", 0.05)
+    monkeypatch.setattr(cell_queue, "POLL_S", 0.05)
     hold_one(journal, 10)
-    async with opened(journal, ShardPart(RUN, 0, 1), "a", filled, Stop()) as one:
-        for share in await taken(one):
+    async with open_queue(journal, ShardPart(RUN, 0, 1), "a", filled) as one:
+        for share in await take_all(one):
             await one.end(share.cell, "done", "resolved")
-        assert not one.expects_lost
         assert await one.wait()
-        assert one.expects_lost
         journal.expire("elsewhere", "elsewhere/1-1")
-        assert await one.take() == Share(filled[0], was_lost=True)
+        assert await one.take() == Share(filled[0])
 
 
 def hold_one(journal: Journal, ttl_s: float) -> None:
@@ -184,11 +153,26 @@ def hold_one(journal: Journal, ttl_s: float) -> None:
     assert journal.queue(RUN).take("elsewhere") is not None
 
 
-async def test_a_shard_of_one_cell_takes_one(journal: Journal, filled: list[Cell]) -> None:
-    """It waits for no other."""
-    async with opened(journal, ShardPart(RUN, 0, 1, most=1), "a", filled, Stop()) as one:
-        assert len(await taken(one)) == 1
-        assert not await one.wait()
+async def test_a_cell_whose_process_died_twice_ends_as_infrastructure(
+    journal: Journal, filled: list[Cell]
+) -> None:
+    """A shard has one lost cell at a time, so that cells that were taken with it are not blamed."""
+    queue = journal.queue(RUN)
+    for holder in ("first", "second"):
+        journal.offer(holder)
+        journal.acquire(holder, f"{ownership.owner()}/1-1", 300)
+        assert queue.take(holder) is not None
+        assert queue.take(holder, fresh=True) is not None
+        journal.expire(holder, f"{ownership.owner()}/1-1")
+    async with open_queue(journal, ShardPart(RUN), "a", filled) as one:
+        shares = await take_all(one)
+        assert [share.cell for share in shares] == [filled[1], *filled[3:]]
+        await one.end(filled[1], "done", "resolved")
+        assert await take_all(one) == [Share(filled[2])]
+    [dead, _] = sorted(queue.ended(), key=lambda ended: ended.name != attempt_id_of(filled[0]))
+    why = "infrastructure: its process died twice"
+    assert dead.name == attempt_id_of(filled[0])
+    assert (dead.ended_as, dead.result) == ("infrastructure", why)
 
 
 async def test_a_shard_is_one_process(journal: Journal, filled: list[Cell]) -> None:
@@ -196,7 +180,7 @@ async def test_a_shard_is_one_process(journal: Journal, filled: list[Cell]) -> N
     journal.offer("a")
     journal.acquire("a", "elsewhere/1-1", 300)
     with pytest.raises(LeaseHeld):
-        async with opened(journal, ShardPart(RUN, 0, 1), "a", filled, Stop()):
+        async with open_queue(journal, ShardPart(RUN, 0, 1), "a", filled):
             pass
     assert worker() not in journal.holders(["a"]).values()
 
@@ -204,5 +188,5 @@ async def test_a_shard_is_one_process(journal: Journal, filled: list[Cell]) -> N
 async def test_another_dataset_is_refused(journal: Journal, filled: list[Cell]) -> None:
     """A worker without the row of a cell runs no other cell instead."""
     with pytest.raises(UsageError, match="this worker's dataset lacks the cell of attempt"):
-        async with opened(journal, ShardPart(RUN, 0, 1), "a", filled[1:], Stop()):
+        async with open_queue(journal, ShardPart(RUN, 0, 1), "a", filled[1:]):
             pass
