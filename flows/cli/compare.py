@@ -120,24 +120,26 @@ def export(
 ) -> None:
     """Write each arm's all_preds.jsonl in the format of `swebench eval`, or another format."""
     from flows.display.terminal import show
-    from flows.formats import exports
-
-    if atif or inspect:
-        from flows.formats import export
-
-        for path in export.trajectories(name, atif, lake) if atif else ():
-            show(f"{path}")
-        if inspect:
-            show(f"{inspect}: {export.inspect_log(name, inspect, lake)} samples")
-        return
+    from flows.formats import exports, swebench
+    from flows.storage.lake import Lake
 
     if duckdb:
         for relation, rows in exports.relations(name, duckdb, lake):
             show(f"{relation}: {rows} rows")
         show(f"duckdb {duckdb}")
+    for path in exports.trajectories(name, atif, lake) if atif else ():
+        show(f"{path}")
+    if inspect:
+        show(f"{inspect}: {exports.inspect_log(name, inspect, lake)} samples")
+    if duckdb or atif or inspect:
         return
+
+    store = Lake.existing(lake)
+    folder = output or exports.find_folder(store, name)
     if trajectories:
-        for path, count in exports.trajectories(name, output, repeat, lake):
+        from flows.formats import mini
+
+        for path, count in mini.write_recordings(name, folder, repeat, store):
             show(f"{path}: {count} calls")
-    for path, count in exports.predictions(name, output, repeat, lake):
+    for path, count in swebench.write_predictions(name, folder, repeat, store):
         show(f"{path}: {count} predictions")

@@ -16,7 +16,6 @@ from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
     from flows.formats.imported_arms import Summary
-    from flows.formats.mini import ImportedRun
     from reports.analysis.history import History
     from reports.steps import StepView
     from reports.types import ArmSummary, Report
@@ -136,28 +135,8 @@ def debugged(experiment: str, arm: str, lake: Lake) -> None:
         out().print(f"durabench trace {unit}", markup=False)
 
 
-def imported(runs: "list[ImportedRun]", name: str) -> None:
-    """Print the imported attempts with their calls and costs, and list calls without a cost."""
-    table = Table("instance", "calls", "without a cost", "cost")
-    for run in runs:
-        table.add_row(
-            run.instance_id, str(run.model_calls), str(run.unpriced_calls), _usd(run.cost_usd)
-        )
-    out().print(table)
-    unpriced = {run.instance_id: run.unpriced_calls for run in runs if run.unpriced_calls}
-    calls = sum(run.model_calls for run in runs)
-    costs = [run.cost_usd for run in runs if run.cost_usd is not None]
-    out().print(
-        f"{len(runs)} attempts, {calls} calls, {_usd(sum(costs) if costs else None)}; "
-        f"{sum(unpriced.values())} calls came without a cost"
-        + (f": {', '.join(f'{i} ({n})' for i, n in unpriced.items())}" if unpriced else ""),
-        markup=False,
-    )
-    out().print(f"durabench report {name}", markup=False)
-
-
 def imported_arms(arms: "list[Summary]", name: str) -> None:
-    """Print the arms of imported verdicts, one row each."""
+    """Print the arms of imported attempts, one row each, and calls without a cost."""
     table = Table("arm", "stands for", "resolved", "without a result", "cost")
     for arm in arms:
         known = f" ({arm.found - arm.unpriced} of {arm.found})" if arm.unpriced else ""
@@ -169,6 +148,15 @@ def imported_arms(arms: "list[Summary]", name: str) -> None:
             _usd(arm.cost_usd) + (known if arm.cost_usd is not None else ""),
         )
     out().print(table)
+    for arm in arms:
+        if arm.calls is not None:
+            unpriced = [f"{i} ({n})" for i, n in arm.calls_without_cost.items()]
+            out().print(
+                f"{arm.arm}: {arm.found} attempts, {arm.calls} calls, {_usd(arm.cost_usd)}; "
+                f"{sum(arm.calls_without_cost.values())} calls came without a cost"
+                + (f": {', '.join(unpriced)}" if unpriced else ""),
+                markup=False,
+            )
     out().print(f"durabench report {name}", markup=False)
 
 

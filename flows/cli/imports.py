@@ -1,184 +1,188 @@
 """Import results from other systems."""
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.cli.options import DatasetOption, LakeOption, SplitOption
+
+if TYPE_CHECKING:
+    from flows.formats.attempts import ReadFiles
 
 import_app = typer.Typer(
     name="import", help="Import results from other systems.", no_args_is_help=True
 )
 
 NameOption = Annotated[str, typer.Option(help="what the results are filed under")]
-PrimaryOption = Annotated[
-    str | None,
-    typer.Option(help="the primary comparison, as BASELINE:CANDIDATE", metavar="PAIR"),
-]
-MarginOption = Annotated[
-    float | None,
-    typer.Option(help="largest loss at which its candidate is not worse: 0.05 is five points"),
-]
-CompareOption = Annotated[
-    list[str] | None,
-    typer.Option(help="another declared comparison; may be repeated", metavar="PAIR"),
+ArmOption = Annotated[
+    str | None, typer.Option(help="name of the arm; default agent and model, as the files say")
 ]
 
 
-@import_app.command("mini")
+def _declare(
+    name: NameOption,
+    primary: Annotated[
+        str | None,
+        typer.Option(help="the primary comparison, as BASELINE:CANDIDATE", metavar="PAIR"),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(help="largest loss at which its candidate is not worse: 0.05 is five points"),
+    ] = None,
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(help="another declared comparison; may be repeated", metavar="PAIR"),
+    ] = None,
+    lake: LakeOption = None,
+) -> dict[str, Any]:
+    """Return where an import goes. Every command has these options."""
+    from flows.formats import imported_arms
+
+    declared = imported_arms.read_comparisons(primary, margin, compare or [])
+    return {"experiment": name, "lake_path": lake, "comparisons": declared}
+
+
+_SHARED = inspect.signature(_declare).parameters
+
+
+def _add_command(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a command of a function that imports files to where the shared options say."""
+
+    def add(own: Callable[..., Any]) -> Callable[..., Any]:
+        def command(**given: Any) -> None:
+            from flows.cli import console
+
+            shared = {name: given.pop(name) for name in _SHARED}
+            console.imported_arms(own(_declare(**shared), **given), shared["name"])
+
+        parameters = list(inspect.signature(own).parameters.values())[1:]
+        every = [*parameters, *_SHARED.values()]
+        every.sort(key=lambda each: each.default is not each.empty)
+        command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+        command.__doc__ = own.__doc__
+        import_app.command(kind)(command)
+        return own
+
+    return add
+
+
+def _file(files: "ReadFiles", arm: str | None, to: dict[str, Any]) -> Any:
+    from flows.formats import filing
+
+    return filing.file(files, arm=arm, **to)
+
+
+@_add_command("mini")
 def import_mini(
+    to: dict[str, Any],
     folder: Annotated[Path, typer.Argument(help="folder with *.traj.json, at any depth")],
     dataset: DatasetOption,
-    name: NameOption,
-    arm: Annotated[str, typer.Option(help="name of the arm")] = "mini",
     split: SplitOption = "test",
-    primary: PrimaryOption = None,
-    margin: MarginOption = None,
-    compare: CompareOption = None,
-    lake: LakeOption = None,
-) -> None:
+    arm: Annotated[str, typer.Option(help="name of the arm")] = "mini",
+) -> Any:
     """Import mini-swe-agent trajectories: predictions, calls with tokens and cost, commands."""
-    from flows.cli import console
-    from flows.formats import comparisons, mini
+    from flows.formats import imported_arms, mini
     from flows.formats.predictions import PredictionSource
 
-    source = PredictionSource(name, dataset, split)
-    declared = comparisons.given(primary, margin, compare or [])
-    console.imported(mini.import_mini(folder, source, arm, lake, declared), name)
+    imported_arms.check_name(arm, "an arm")
+    return _file(mini.read(folder, PredictionSource(to["experiment"], dataset, split)), arm, to)
 
 
-@import_app.command("table")
+@_add_command("table")
 def import_table(
+    to: dict[str, Any],
     file: Annotated[
         Path,
         typer.Argument(help="one row per arm and instance: .parquet, .csv, .tsv, .json, .jsonl"),
     ],
-    name: NameOption,
     column: Annotated[
         list[str] | None,
         typer.Option(help="name of a column, as instance=ID; may be repeated", metavar="KIND=NAME"),
     ] = None,
-    primary: PrimaryOption = None,
-    margin: MarginOption = None,
-    compare: CompareOption = None,
-    lake: LakeOption = None,
-) -> None:
+) -> Any:
     """Import a table of published results, one row per attempt.
 
     A cell without a row or without a verdict counts as not resolved. Columns of tokens have the
     names input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens.
     Importing the same file again, after a correction, replaces the earlier import.
     """
-    from flows.cli import console
-    from flows.formats import cells, comparisons, tables
+    from flows.formats import cells, tables
 
-    declared = comparisons.given(primary, margin, compare or [])
-    columns = cells.read_columns(column or [])
-    console.imported_arms(tables.import_table(file, name, columns, lake, declared), name)
+    return tables.import_table(file, columns=cells.read_columns(column or []), **to)
 
 
-@import_app.command("swebench")
+@_add_command("swebench")
 def import_swebench(
+    to: dict[str, Any],
     report: Annotated[
         Path, typer.Argument(help="run report in JSON, or a folder with report.json files")
     ],
-    name: NameOption,
     predictions: Annotated[
         Path | None, typer.Option(help="all_preds.jsonl or preds.json, or a folder that holds it")
     ] = None,
     arm: Annotated[
         str | None, typer.Option(help="name of the arm; default model_name_or_path")
     ] = None,
-    primary: PrimaryOption = None,
-    margin: MarginOption = None,
-    compare: CompareOption = None,
-    lake: LakeOption = None,
-) -> None:
+) -> Any:
     """Import a submission graded by swebench, beside others with the same --name."""
-    from flows.cli import console
-    from flows.formats import comparisons, swebench
+    from flows.formats import swebench
 
-    declared = comparisons.given(primary, margin, compare or [])
-    done = swebench.import_swebench(report, predictions, name, arm, lake, declared)
-    console.imported_arms([done], name)
+    return _file(swebench.read(report, predictions, arm), arm, to)
 
 
-ArmOption = Annotated[
-    str | None, typer.Option(help="name of the arm; default agent and model, as the files say")
-]
-
-
-@import_app.command("atif")
+@_add_command("atif")
 def import_atif(
+    to: dict[str, Any],
     paths: Annotated[
         list[Path], typer.Argument(help="trajectories, or folders with them at any depth")
     ],
-    name: NameOption,
     arm: ArmOption = None,
-    primary: PrimaryOption = None,
-    margin: MarginOption = None,
-    compare: CompareOption = None,
-    lake: LakeOption = None,
-) -> None:
+) -> Any:
     """Import ATIF trajectories: calls with tokens and cost, tools, subagents.
 
     The format has neither instances nor verdicts. The instance is named by the free fields of a
     file, or by its name. Several trajectories of an arm at an instance are repeats.
     """
-    from flows.cli import console
-    from flows.formats import atif, comparisons
+    from flows.formats import atif
 
-    declared = comparisons.given(primary, margin, compare or [])
-    console.imported_arms(atif.import_atif(paths, name, arm, lake, declared), name)
+    return _file(atif.read(paths), arm, to)
 
 
-@import_app.command("harbor")
+@_add_command("harbor")
 def import_harbor(
+    to: dict[str, Any],
     folders: Annotated[list[Path], typer.Argument(help="job folders, or folders of jobs")],
-    name: NameOption,
     arm: ArmOption = None,
     reward: Annotated[
         str | None, typer.Option(help="the reward that decides, where a task has several")
     ] = None,
-    primary: PrimaryOption = None,
-    margin: MarginOption = None,
-    compare: CompareOption = None,
-    lake: LakeOption = None,
-) -> None:
+) -> Any:
     """Import jobs of Harbor: rewards, costs, tokens and the trajectories of the agents.
 
     A trial with a reward of 1 is resolved. Several trials of an arm at a task are repeats.
     """
-    from flows.cli import console
-    from flows.formats import comparisons, harbor
+    from flows.formats import harbor
 
-    declared = comparisons.given(primary, margin, compare or [])
-    done = harbor.import_harbor(folders, name, arm, reward, lake, declared)
-    console.imported_arms(done, name)
+    return _file(harbor.read(folders, reward), arm, to)
 
 
-@import_app.command("inspect")
+@_add_command("inspect")
 def import_inspect(
+    to: dict[str, Any],
     logs: Annotated[list[Path], typer.Argument(help=".eval or .json logs, or folders of logs")],
-    name: NameOption,
     arm: ArmOption = None,
     scorer: Annotated[
         str | None, typer.Option(help="the score that decides, where a sample has several")
     ] = None,
-    primary: PrimaryOption = None,
-    margin: MarginOption = None,
-    compare: CompareOption = None,
-    lake: LakeOption = None,
-) -> None:
+) -> Any:
     """Import logs of Inspect: scores, model calls with tokens and cost, tools.
 
     A sample with a score of 1 or C is resolved, and epochs are repeats. The package inspect-ai has
     to be installed.
     """
-    from flows.cli import console
-    from flows.formats import comparisons, inspect_logs
+    from flows.formats import inspect_logs
 
-    declared = comparisons.given(primary, margin, compare or [])
-    done = inspect_logs.import_inspect(logs, name, arm, scorer, lake, declared)
-    console.imported_arms(done, name)
+    return _file(inspect_logs.read(logs, scorer), arm, to)

@@ -1,14 +1,19 @@
-"""Results of other systems, and attempts of a lake as other programs read them.
+"""Attempts of other systems for the lake, and attempts of a lake for other programs.
 
-predictions     patches to be graded
-mini            trajectories of mini-swe-agent
-swebench        reports of swebench's runner
-tables          published tables, which sheets reads and cells parses
-atif            ATIF trajectories, found and put together by atif_files; atif_export writes them
-inspect_logs    logs of Inspect, whose events inspect_events reads; inspect_export writes them
-harbor          job folders of Harbor
-traces          attempts with their steps, which filing writes to the lake
-filed           attempts of a lake with their rows, whose steps talk reads as conversations
+A format reads files as `ReadFiles`, whose attempts have their steps in ATIF, and `filing` writes
+these to the lake. `filed` returns attempts of a lake in the same form, and a format writes them.
+
+attempts        the model of an attempt: facts, and steps of ATIF
+steps, talk     steps of ATIF as rows of the lake, and back from any dialect of requests
+filing, filed   attempts to the lake, and from it
 imported_arms   arms side by side under one name
-exports         predictions, recordings and relations as files
+lake_rows       the columns that all imports share
+atif            trajectories in the Agent Trajectory Interchange Format
+mini            trajectories of mini-swe-agent
+harbor          job folders of Harbor
+inspect_logs    logs of Inspect, with inspect_events; inspect_export and inspect_samples write them
+swebench        reports and predictions files of swebench
+predictions     predictions files that are graded here
+tables          published tables, which sheets reads with DuckDB and cells parses
+exports         what `durabench export` writes
 """

@@ -1,107 +1,162 @@
-"""Import trajectories in the Agent Trajectory Interchange Format, ATIF-v1.0 to ATIF-v1.8."""
+"""Trajectories in the Agent Trajectory Interchange Format, read in the versions 1.0 to 1.8.
 
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+A trajectory may be continued in another file, and a subagent may have a file of its own. Such files
+are parts of the attempt that refers to them.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from atif import ContentPart, FinalMetrics, Metrics, ObservationResult, Step, ToolCall, Trajectory
+from atif import Agent, FinalMetrics, Step, SubagentTrajectoryRef, Trajectory
+from pydantic import ValidationError
 
 from flows.display.errors import UsageError
-from flows.formats import atif_files, facts, filing, lake_rows, traces
-from flows.formats.atif_files import Recording, TrajectoryPart
-from flows.formats.comparisons import Comparisons
-from flows.formats.filing import ImportRequest
-from flows.formats.imported_arms import Summary
-from flows.formats.traces import Harness, Trace, TracedCall, TracedStep
+from flows.formats import attempts, lake_rows, steps
+from flows.formats.attempts import ExchangedAttempt, ReadFiles, first_problem, read_content
+from flows.formats.steps import inside
+from flows.storage.lake import Row, write_whole
 
-_EXTRA_TOKENS = {
-    "cache_write_tokens": ("cache_write_tokens", "cache_creation_input_tokens"),
-    "reasoning_tokens": ("reasoning_tokens", "reasoning_output_tokens"),
-}
-"""Names of further counts that agents write beside those of the format, by column."""
+WRITTEN = "ATIF-v1.7"
+"""The first version with subagents in the same file and steps without a model call."""
+
+_VERSION = re.compile(r"ATIF-v1\.[0-8]")
+_MARK = re.compile(rb'"schema_version"\s*:\s*"ATIF-v')
+"""Text that every trajectory contains, and none that is quoted in another file."""
 
 _NAMES_OF_INSTANCES = ("instance_id", "task_id", "task_name")
 """Free fields that name the instance, the first one that is there."""
 
 _ENDINGS = (".json", ".atif", ".traj", ".trajectory")
 
-DETAIL = "ATIF trajectory"
-"""Detail of an attempt: the format does not say how it ended."""
 
-
-def import_atif(
-    paths: Sequence[Path],
-    experiment: str,
-    arm: str | None,
-    lake_path: str | None,
-    comparisons: Comparisons | None = None,
-) -> list[Summary]:
-    """Import trajectories. Return their arms.
+def read(paths: Sequence[Path]) -> ReadFiles:
+    """Read trajectories.
 
     A file says nothing about its instance in a field of the format: the name is taken from the free
     fields, or else from the file. The format has no verdict and no patch either; only trajectories
     that `durabench export` wrote have them.
 
     Raises:
-        UsageError: a file or a comparison cannot be used; nothing was written.
+        UsageError: a file cannot be used.
     """
-    found = [trace(recording) for recording in atif_files.find(paths)]
-    origin = ImportRequest(
-        experiment, ", ".join(dict.fromkeys(path.resolve().name for path in paths)), arm
+    names = dict.fromkeys(path.resolve().name for path in paths)
+    return ReadFiles([read_recording(one) for one in find(paths)], ", ".join(names))
+
+
+def write(attempt: ExchangedAttempt, path: Path) -> None:
+    """Write an attempt as a trajectory. A scope is a subagent."""
+    facts = attempt.facts
+    agent = Agent(name=facts.agent, version=attempt.version or "unknown", model_name=attempt.model)
+    ids: Row = {"schema_version": WRITTEN, "session_id": attempt.digest}
+    main, *scopes = attempt.lines.items() or [("", [])]
+    nothing = Step(step_id=1, source="system", message=f"No steps: {facts.outcome}")
+    trajectory = Trajectory(
+        **ids,
+        trajectory_id=attempt.digest,
+        agent=agent,
+        steps=list(main[1]) or [nothing],  # the format demands one
+        final_metrics=FinalMetrics(
+            total_prompt_tokens=facts.input_tokens,
+            total_completion_tokens=facts.output_tokens,
+            total_cached_tokens=facts.cache_read_tokens,
+            total_cost_usd=facts.cost_usd,
+        ),
+        extra=attempts.to_extra(facts),
+        subagent_trajectories=[
+            Trajectory(**ids, trajectory_id=scope, agent=agent, steps=list(own))
+            for scope, own in scopes
+        ]
+        or None,
     )
-    return filing.file(found, origin, lake_path, comparisons)
+    content = trajectory.model_dump_json(exclude_none=True, indent=1)
+    write_whole(path, content.encode(errors="backslashreplace"))
 
 
-def trace(recording: Recording) -> Trace:
+@dataclass(frozen=True)
+class TrajectoryPart:
+    """One trajectory of an attempt."""
+
+    scope: str
+    """The path of the subagent that it is of; empty for the attempt's main line."""
+    trajectory: Trajectory
+    repeats_others: bool
+    """True if its copied steps are in another part, as they are after a summary."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The trajectories of one attempt."""
+
+    path: Path
+    parts: Sequence[TrajectoryPart]
+    """The main line first, in order, and then the subagents."""
+    digest: str
+    """SHA-256 of the file of the main line."""
+
+    @property
+    def first(self) -> Trajectory:
+        """The beginning of the main line."""
+        return self.parts[0].trajectory
+
+    @property
+    def last(self) -> Trajectory:
+        """The last part of the main line, which has the totals of the attempt."""
+        return [part.trajectory for part in self.parts if not part.scope][-1]
+
+
+def read_recording(recording: Recording) -> ExchangedAttempt:
     """Return the attempt of a recording.
 
     Raises:
         UsageError: a figure or a fact in it cannot be used.
     """
-    first = recording.first
+    first, source = recording.first, str(recording.path)
+    total = recording.last.final_metrics or FinalMetrics()
+    model = first.agent.model_name or ""
+    lines: dict[str, list[Step]] = {}
+    for part in recording.parts:
+        lines.setdefault(part.scope, []).extend(_own_steps(part, model))
     try:
-        own = facts.of_extra(first.extra)
-        steps = [step for part in recording.parts for step in _steps(part, first)]
-        calls = [step.call for step in steps if step.call]
-        total = recording.last.final_metrics or FinalMetrics()
-        usage = traces.usage_of(
-            calls,
+        own = attempts.of_extra(first.extra)
+        usage = attempts.sum_usage(
+            steps.calls(lines, model),
             {
-                "input_tokens": traces.count(total.total_prompt_tokens, "total_prompt_tokens"),
-                "cache_read_tokens": traces.count(total.total_cached_tokens, "total_cached_tokens"),
-                "output_tokens": traces.count(
+                "input_tokens": attempts.count(total.total_prompt_tokens, "total_prompt_tokens"),
+                "cache_read_tokens": attempts.count(
+                    total.total_cached_tokens, "total_cached_tokens"
+                ),
+                "output_tokens": attempts.count(
                     total.total_completion_tokens, "total_completion_tokens"
                 ),
             },
-            traces.amount(total.total_cost_usd, "total_cost_usd"),
+            attempts.amount(total.total_cost_usd, "total_cost_usd"),
         )
     except ValueError as error:
-        raise UsageError(f"{recording.path}: {error}") from None
+        raise UsageError(f"{source}: {error}") from None
     if own:
-        return traces.told(own, steps, str(recording.path), recording.digest)
+        return ExchangedAttempt(own, source, recording.digest, lines)
     instance_id = _instance(recording)
-    times = [step.started_at for step in steps if step.started_at]
-    return Trace(
-        source=str(recording.path),
-        harness=_harness(first),
+    models = dict.fromkeys(step.model_name for step in first.steps if step.model_name)
+    answers = (step for line in lines.values() for step in line if step.source == "agent")
+    times = (steps.moment(step.timestamp) for step in answers)
+    started_at = min(filter(None, times), default=None)
+    facts = attempts.describe(
+        source,
+        usage,
+        agent=first.agent.name,
+        model=model or ", ".join(models) or "unknown",
         instance_id=instance_id,
         repo=lake_rows.repository(instance_id),
         outcome="submitted",
-        detail=DETAIL,
-        steps=steps,
-        usage=usage,
-        digest=recording.digest,
-        order=(min(times).isoformat() if times else "",),
-        started_at=min(times) if times else None,
+        detail="ATIF trajectory",
+        started_at=started_at,
     )
-
-
-def _harness(trajectory: Trajectory) -> Harness:
-    agent = trajectory.agent
-    models = dict.fromkeys(step.model_name for step in trajectory.steps if step.model_name)
-    version = "" if agent.version == "unknown" else agent.version
-    return Harness(agent.name, version, agent.model_name or ", ".join(models))
+    version = "" if first.agent.version == "unknown" else first.agent.version
+    order = (started_at.isoformat() if started_at else "",)
+    return ExchangedAttempt(facts, source, recording.digest, lines, version, order)
 
 
 def _instance(recording: Recording) -> str:
@@ -117,140 +172,150 @@ def _instance(recording: Recording) -> str:
     return path.parent.name if name == "trajectory" else name
 
 
-def _steps(part: TrajectoryPart, first: Trajectory) -> Iterator[TracedStep]:
-    """Yield the steps of a trajectory. Messages belong to the model call that follows them."""
-    model = part.trajectory.agent.model_name or first.agent.model_name or ""
-    steps = _own(part)
-    is_measured = any(step.metrics for step in steps)
-    waiting: list[dict[str, Any]] = []
-    for step in steps:
-        if step.source != "agent":
-            waiting.append({"role": step.source, "content": _plain(step.message)})
-            yield from _results(part.scope, step)
+def _own_steps(part: TrajectoryPart, usual: str) -> Iterator[Step]:
+    """Yield the steps of a part without those that are copied from another part.
+
+    Copied calls with figures are of this attempt: those of a fork are credited to it. Steps name
+    the model of their part if it is not the usual one.
+    """
+    copied = [step for step in part.trajectory.steps if step.is_copied_context]
+    leaves_out = part.repeats_others and not any(step.metrics for step in copied)
+    model = part.trajectory.agent.model_name or usual or "unknown"
+    for step in part.trajectory.steps:
+        if leaves_out and step.is_copied_context:
             continue
-        if step.llm_call_count != 0:
-            yield TracedStep(
-                part.scope,
-                "model",
-                {"messages": waiting} if waiting else {},
-                _answer(step),
-                started_at=_moment(step),
-                call=_call(step, model, is_measured),
-            )
-            waiting = []
-        yield from _results(part.scope, step)
+        is_other = step.source == "agent" and step.model_name is None and model != usual
+        yield step.model_copy(update={"model_name": model}) if is_other else step
 
 
-def _own(part: TrajectoryPart) -> list[Step]:
-    """Return the steps of a part without those that are copied from another part.
+def find(paths: Iterable[Path]) -> list[Recording]:
+    """Return the attempts in files and folders, in the order of their paths.
 
-    Copied calls with figures are of this attempt: those of a fork are credited to it.
+    Other files of a folder are passed over.
+
+    Raises:
+        UsageError: a file cannot be read or is no valid trajectory, or a folder has none.
     """
-    steps = part.trajectory.steps
-    copied = [step for step in steps if step.is_copied_context]
-    if not part.repeats_others or any(step.metrics for step in copied):
-        return steps
-    return [step for step in steps if not step.is_copied_context]
-
-
-def _call(step: Step, model: str, is_measured: bool) -> TracedCall | None:
-    """Return the model call of a step; None if another step has its figures.
-
-    Several steps may be of one call: without a count of their own, those without figures are no
-    calls where others have figures. A copied step was paid for where it was copied from.
-    """
-    metrics = step.metrics or Metrics()
-    if step.metrics is None and (
-        step.is_copied_context or (is_measured and step.llm_call_count is None)
-    ):
-        return None
-    extra = metrics.extra or {}
-    where = f"step {step.step_id}"
-    return TracedCall(
-        model=step.model_name or model,
-        tokens=_tokens(metrics, extra, where),
-        cost_usd=traces.amount(metrics.cost_usd, f"{where}: cost_usd"),
-        role=_text(extra.get("role")) or "",
-        finish_reason=_text(extra.get("finish_reason")),
-        latency_s=_number(extra.get("latency_s")),
-        retries=retries if isinstance(retries := extra.get("retries"), int) else 0,
-        count=1 if step.llm_call_count is None else step.llm_call_count,
-    )
-
-
-def _tokens(metrics: Metrics, extra: dict[str, Any], where: str) -> dict[str, int | None]:
-    stated: dict[str, Any] = {
-        "input_tokens": metrics.prompt_tokens,
-        "cache_read_tokens": metrics.cached_tokens,
-        "output_tokens": metrics.completion_tokens,
-    }
-    for column, names in _EXTRA_TOKENS.items():
-        stated[column] = next((extra[name] for name in names if extra.get(name) is not None), None)
-    return {name: traces.count(stated[name], f"{where}: {name}") for name in traces.TOKENS}
-
-
-def _answer(step: Step) -> dict[str, Any]:
-    """Return the message of an agent in the OpenAI form."""
-    message: dict[str, Any] = {"role": "assistant", "content": _plain(step.message)}
-    if step.reasoning_content is not None:
-        message["reasoning_content"] = step.reasoning_content
-    if step.tool_calls:
-        message["tool_calls"] = [_asked(call) for call in step.tool_calls]
-    return message
-
-
-def _asked(call: ToolCall) -> dict[str, Any]:
-    arguments = traces.json_text(call.arguments)
-    function = {"name": call.function_name, "arguments": arguments}
-    return {"id": call.tool_call_id, "type": "function", "function": function}
-
-
-def _results(scope: str, step: Step) -> Iterator[TracedStep]:
-    """Yield the results of a step, each as the use of the tool that was called."""
-    calls = {call.tool_call_id: call for call in step.tool_calls or ()}
-    for result in step.observation.results if step.observation else ():
-        call = calls.get(result.source_call_id or "")
-        if call is None and result.content is None:
-            continue  # a mere reference to a subagent
-        extra = result.extra or {}
-        yield traces.used(
-            scope,
-            call.function_name if call else "observation",
-            call.arguments if call else {},
-            _content(result, scope),
-            exit_code=code if isinstance(code := extra.get("exit_code"), int) else None,
-            duration_s=_number(extra.get("duration_s")),
+    read: dict[Path, bytes] = {}
+    for path in paths:
+        chosen = _trajectories(path) if path.is_dir() else {path: read_content(path)}
+        if not chosen:
+            raise UsageError(f"there is no ATIF trajectory in {path}")
+        read |= {each.resolve(): content for each, content in chosen.items()}
+    trajectories = {path: parse(path, content) for path, content in read.items()}
+    parts = {part for path, one in trajectories.items() for part in _referred(path, one)}
+    alone = [path for path in trajectories if path not in parts]
+    if not alone:
+        raise UsageError(f"{min(trajectories)} and the other trajectories refer to each other")
+    return [
+        Recording(
+            path,
+            list(_gathered(path, trajectories[path])),
+            hashlib.sha256(read[path]).hexdigest(),
         )
+        for path in alone
+    ]
 
 
-def _content(result: ObservationResult, scope: str) -> Any:
-    """Return what a tool returned. A result of subagents names their scopes."""
-    content = _plain(result.content)
-    refs = result.subagent_trajectory_ref or ()
-    names = [ref.trajectory_id or Path(ref.trajectory_path or "").stem for ref in refs]
-    if not names:
-        return content
-    return {"content": content, "subagents": [atif_files.inside(scope, name) for name in names]}
+def parse(path: Path, content: bytes) -> Trajectory:
+    """Return the trajectory in the content of a file.
+
+    Raises:
+        UsageError: it is none, or its version is unknown.
+    """
+    try:
+        trajectory = Trajectory.model_validate_json(content)
+        _check(trajectory)
+    except ValidationError as error:
+        raise UsageError(f"{path}: not an ATIF trajectory ({first_problem(error)})") from None
+    except ValueError as error:
+        raise UsageError(f"{path}: not an ATIF trajectory ({error})") from None
+    return trajectory
 
 
-def _plain(content: str | list[ContentPart] | None) -> Any:
-    if isinstance(content, list):
-        return [part.model_dump(mode="json", exclude_none=True) for part in content]
-    return content
+def _check(trajectory: Trajectory) -> None:
+    """Check what the format demands and the package does not check.
+
+    Raises:
+        ValueError: the version is unknown, there is no step, or a result has no call.
+    """
+    if not _VERSION.fullmatch(trajectory.schema_version):
+        raise ValueError(
+            f"schema_version is {trajectory.schema_version!r}; known: ATIF-v1.0 to ATIF-v1.8"
+        )
+    if not trajectory.steps:
+        raise ValueError("steps: it has none")
+    for step in trajectory.steps:
+        asked = {call.tool_call_id for call in step.tool_calls or ()}
+        for result in step.observation.results if step.observation else ():
+            if result.source_call_id is not None and result.source_call_id not in asked:
+                raise ValueError(
+                    f"step {step.step_id}: a result is of the call {result.source_call_id!r}, "
+                    "which the step does not have"
+                )
+    for subagent in trajectory.subagent_trajectories or ():
+        _check(subagent)
 
 
-def _moment(step: Step) -> datetime | None:
-    """Return the time of a step. One without a zone is taken as UTC."""
-    if step.timestamp is None:
+def _trajectories(folder: Path) -> dict[Path, bytes]:
+    files = (
+        (path, read_content(path)) for path in sorted(folder.rglob("*.json")) if path.is_file()
+    )
+    return {path: content for path, content in files if _MARK.search(content)}
+
+
+def _referred(path: Path, trajectory: Trajectory) -> Iterator[Path]:
+    """Yield the files that a trajectory refers to."""
+    if beside := _beside(path, trajectory.continued_trajectory_ref):
+        yield beside
+    for ref in _refs(trajectory.steps):
+        if beside := _beside(path, ref.trajectory_path):
+            yield beside
+    for subagent in trajectory.subagent_trajectories or ():
+        yield from _referred(path, subagent)
+
+
+def _refs(steps: Iterable[Step]) -> Iterator[SubagentTrajectoryRef]:
+    for step in steps:
+        for result in step.observation.results if step.observation else ():
+            yield from result.subagent_trajectory_ref or ()
+
+
+def _beside(path: Path, name: str | None) -> Path | None:
+    """Return the file that a trajectory refers to; None if it is not there."""
+    if not name or "://" in name or "\0" in name:
         return None
-    moment = datetime.fromisoformat(step.timestamp.replace("Z", "+00:00"))
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    found = (path.parent / name).resolve()
+    return found if found != path and found.is_file() else None
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+def _gathered(path: Path, trajectory: Trajectory) -> Iterator[TrajectoryPart]:
+    """Yield the parts of an attempt: its main line, segment by segment, and then its subagents."""
+    line, seen = [(path, trajectory)], {path}
+    while beside := _beside(line[-1][0], line[-1][1].continued_trajectory_ref):
+        if beside in seen:
+            raise UsageError(f"{path}: its continuations refer to each other")
+        seen.add(beside)
+        line.append((beside, parse(beside, read_content(beside))))
+    yield from (TrajectoryPart("", each, number > 0) for number, (_, each) in enumerate(line))
+    for at, segment in line:
+        yield from _subagents(at, segment, "", seen)
 
 
-def _number(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value < float("inf") else None
+def _subagents(
+    path: Path, trajectory: Trajectory, scope: str, seen: set[Path]
+) -> Iterator[TrajectoryPart]:
+    """Yield the subagents of a trajectory, each with those of its own."""
+    for subagent in trajectory.subagent_trajectories or ():
+        inner = inside(scope, subagent.trajectory_id or subagent.agent.name)
+        yield TrajectoryPart(inner, subagent, True)
+        yield from _subagents(path, subagent, inner, seen)
+    for ref in _refs(trajectory.steps):
+        beside = _beside(path, ref.trajectory_path)
+        if beside is None or beside in seen:
+            continue
+        seen.add(beside)
+        inner = inside(scope, ref.trajectory_id or beside.stem)
+        subagent = parse(beside, read_content(beside))
+        yield TrajectoryPart(inner, subagent, True)
+        yield from _subagents(beside, subagent, inner, seen)

@@ -1,70 +1,16 @@
 """Attempts of a lake, with all their rows."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 from agent.journal import Journal
 from flows.display.errors import UsageError
-from flows.formats.facts import AttemptFacts
+from flows.formats import talk
+from flows.formats.attempts import AttemptFacts, ExchangedAttempt
 from flows.storage.files import copy_exactly, make_readable
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
-
-_NO_MODEL = ("none", "unknown")
-
-
-@dataclass(frozen=True)
-class FiledAttempt:
-    """One attempt."""
-
-    experiment: str
-    arm: str
-    row: Row
-    """The row of `attempts`."""
-    steps: Sequence[Row]
-    calls: Mapping[tuple[str, int], Row]
-    """The rows of `llm_calls` by scope and number."""
-    patch: str | None
-    """None if the lake has no patch of it."""
-    verdict: str | None
-    reason: str
-    copied: Collection[tuple[str, int]] = field(default=frozenset())
-    """Scopes and numbers of the steps that a fork copied, if the journal is at hand."""
-
-    @property
-    def versions(self) -> dict[str, str]:
-        """Package name to version."""
-        found: dict[str, str] = json.loads(self.row["versions"])
-        return found
-
-    @property
-    def version(self) -> str:
-        """The release of the agent, or `unknown`."""
-        known = self.versions
-        stated = self.row.get("agent_version") or known.get(self.row["agent"])
-        return stated or known.get("durabench", "unknown")
-
-    @property
-    def model(self) -> str | None:
-        """The model; None if there is none or it is unknown."""
-        return None if self.row["model"] in _NO_MODEL else str(self.row["model"])
-
-    @property
-    def facts(self) -> AttemptFacts:
-        """Facts that other formats have no field for."""
-        own = {name: self.row[name] for name in AttemptFacts.model_fields if name in self.row}
-        return AttemptFacts.model_validate(
-            {
-                **own,
-                "arm": self.arm,
-                "versions": self.versions,
-                "patch": None if self.patch is None else make_readable(self.patch),
-                "patch_json": None if self.patch is None else copy_exactly(self.patch),
-                "verdict": self.verdict,
-                "reason": self.reason,
-            }
-        )
 
 
 @dataclass(frozen=True)
@@ -99,7 +45,7 @@ def rates(lake: Lake, experiment: str) -> dict[str, ResolvedRate]:
     return {arm: ResolvedRate(resolved, planned) for arm, resolved, planned in rows}
 
 
-def of_experiment(lake: Lake, experiment: str) -> Iterator[FiledAttempt]:
+def of_experiment(lake: Lake, experiment: str) -> Iterator[ExchangedAttempt]:
     """Yield the attempts of an experiment that count in reports, by arm, instance and repeat.
 
     Raises:
@@ -108,7 +54,7 @@ def of_experiment(lake: Lake, experiment: str) -> Iterator[FiledAttempt]:
     yield from _attempts(lake, experiment, "semi join marts.counted_attempts using (attempt_id)")
 
 
-def of_prefix(lake: Lake, prefix: str) -> FiledAttempt:
+def of_prefix(lake: Lake, prefix: str) -> ExchangedAttempt:
     """Return the attempt whose id begins with `prefix`.
 
     Raises:
@@ -124,7 +70,7 @@ def of_prefix(lake: Lake, prefix: str) -> FiledAttempt:
     raise UsageError(f"there is no experiment and no finished attempt {prefix!r} {hint}")
 
 
-def _attempts(lake: Lake, experiment: str, chosen: str, *of: str) -> Iterator[FiledAttempt]:
+def _attempts(lake: Lake, experiment: str, chosen: str, *of: str) -> Iterator[ExchangedAttempt]:
     """Yield the attempts that a clause of SQL selects."""
     from reports.relations import open_marts  # DuckDB takes a tenth of a second to import
 
@@ -149,18 +95,37 @@ def _attempts(lake: Lake, experiment: str, chosen: str, *of: str) -> Iterator[Fi
     for arm, attempt_id in places:
         verdict, reason = graded.get(attempt_id, (None, ""))
         row = rows[attempt_id]
-        where = (experiment, arm, attempt_id)
-        yield FiledAttempt(
+        facts = _facts(arm, row, patches.get(attempt_id), verdict, reason)
+        release = row.get("agent_version") or facts.versions.get(facts.agent)
+        found = ExchangedAttempt(
+            facts,
             experiment,
-            arm,
-            row,
-            steps=lake.read("steps", *where),
-            calls={(call["scope"], call["seq"]): call for call in lake.read("llm_calls", *where)},
-            patch=patches.get(attempt_id),
-            verdict=verdict,
-            reason=reason,
-            copied=_copied(journal, forks, row) if journal else frozenset(),
+            attempt_id,
+            version=release or facts.versions.get("durabench", ""),
         )
+        where = (experiment, arm, attempt_id)
+        lines = talk.lines(
+            lake.read("steps", *where),
+            lake.read("llm_calls", *where),
+            found.model,
+            _copied(journal, forks, row) if journal else frozenset(),
+        )
+        yield replace(found, lines=lines)
+
+
+def _facts(arm: str, row: Row, patch: str | None, verdict: str | None, reason: str) -> AttemptFacts:
+    own = {name: row[name] for name in AttemptFacts.model_fields if name in row}
+    return AttemptFacts.model_validate(
+        {
+            **own,
+            "arm": arm,
+            "versions": json.loads(row["versions"]),
+            "patch": None if patch is None else make_readable(patch),
+            "patch_json": None if patch is None else copy_exactly(patch),
+            "verdict": verdict,
+            "reason": reason,
+        }
+    )
 
 
 def _patches(lake: Lake, experiment: str) -> dict[str, str]:
@@ -172,11 +137,3 @@ def _copied(journal: Journal, forks: Collection[str], row: Row) -> Collection[tu
     if row["attempt_id"] not in forks:
         return frozenset()
     return {(step.scope, step.seq) for step in journal.steps(row["attempt_id"]) if step.copied}
-
-
-def by_scope(attempt: FiledAttempt) -> dict[str, list[Row]]:
-    """Return the steps of each scope by name. The main line is first, even without a step."""
-    found: dict[str, list[Row]] = {"": []}
-    for row in attempt.steps:
-        found.setdefault(row["scope"], []).append(row)
-    return dict(sorted(found.items()))

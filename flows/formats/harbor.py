@@ -1,76 +1,56 @@
-"""Import job folders of Harbor: rewards, costs, tokens, and the trajectories of the agents."""
+"""Job folders of Harbor: rewards, costs, tokens, and the trajectories of the agents."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
+from atif import Step
 from pydantic import AfterValidator, AllowInfNan, BaseModel, Field, ValidationError
 
 from eval.types import EvaluationOutcome
 from flows.display.errors import UsageError
-from flows.experiments import records
-from flows.formats import atif, atif_files, filing, imported_arms, lake_rows, traces
-from flows.formats.comparisons import Comparisons
-from flows.formats.facts import Amount, Count, first_problem
-from flows.formats.filing import ImportRequest
-from flows.formats.imported_arms import Summary
-from flows.formats.traces import AttemptUsage, Harness, Trace, TracedStep
+from flows.formats import atif, attempts, imported_arms, lake_rows, steps
+from flows.formats.attempts import (
+    Amount,
+    Count,
+    ExchangedAttempt,
+    ReadFiles,
+    first_problem,
+    read_content,
+)
+from flows.storage.lake import Row
 
 CONTROLS = {"oracle": "gold", "nop": "null"}
 """Harbor's agents that call no model, and the arms of ours that do the same."""
 
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _OUT_OF_TIME = frozenset({"AgentTimeoutError"})
-_GAVE_UP = frozenset(
-    {
-        "AgentSafetyRefusalError",
-        "ContentPolicyViolationError",
-        "ContextLengthExceededError",
-        "ContextWindowExceededError",
-        "OutputLengthExceededError",
-        "OutputTokenExceededError",
-    }
+_GAVE_UP = _names(
+    """
+    AgentSafetyRefusalError ContentPolicyViolationError ContextLengthExceededError
+    ContextWindowExceededError OutputLengthExceededError OutputTokenExceededError
+    """
 )
-_OF_VERIFIER = frozenset(
-    {
-        "RewardFileEmptyError",
-        "RewardFileNotFoundError",
-        "VerifierOutputParseError",
-        "VerifierTimeoutError",
-    }
+_OF_VERIFIER = _names(
+    """
+    RewardFileEmptyError RewardFileNotFoundError VerifierOutputParseError VerifierTimeoutError
+    """
 )
-_INFRASTRUCTURE = frozenset(
-    {
-        "APIConnectionError",
-        "APIError",
-        "AddTestsDirError",
-        "AgentAuthenticationError",
-        "AgentSetupTimeoutError",
-        "ApiConnectionClosedError",
-        "ApiError",
-        "ApiInternalServerError",
-        "ApiOverloadedError",
-        "ApiRateLimitError",
-        "ApiResponseStalledError",
-        "ApiUsageLimitError",
-        "AuthenticationError",
-        "DownloadVerifierDirError",
-        "EnvironmentStartTimeoutError",
-        "HealthcheckError",
-        "InternalServerError",
-        "MemoryLimitExceededError",
-        "ModelNotFoundError",
-        "NetworkConnectionError",
-        "NotFoundError",
-        "PermissionDeniedError",
-        "RateLimitError",
-        "SandboxBuildFailedError",
-        "SandboxLikelyOutOfMemoryError",
-        "ServiceUnavailableError",
-        "Timeout",
-        "UnknownApiError",
-    }
+_INFRASTRUCTURE = _names(
+    """
+    APIConnectionError APIError AddTestsDirError AgentAuthenticationError
+    AgentSetupTimeoutError ApiConnectionClosedError ApiError ApiInternalServerError
+    ApiOverloadedError ApiRateLimitError ApiResponseStalledError ApiUsageLimitError
+    AuthenticationError DownloadVerifierDirError EnvironmentStartTimeoutError HealthcheckError
+    InternalServerError MemoryLimitExceededError ModelNotFoundError NetworkConnectionError
+    NotFoundError PermissionDeniedError RateLimitError SandboxBuildFailedError
+    SandboxLikelyOutOfMemoryError ServiceUnavailableError Timeout UnknownApiError
+    """
 )
 """Failures of the sandbox, of Harbor or of a provider. Harbor counts no reward after them."""
 
@@ -150,33 +130,24 @@ class _Trial(_Phase):
         return next(filter(None, raised), None)
 
 
-def import_harbor(
-    folders: Sequence[Path],
-    experiment: str,
-    arm: str | None,
-    reward: str | None,
-    lake_path: str | None,
-    comparisons: Comparisons | None = None,
-) -> list[Summary]:
-    """Import the trials of jobs. Return their arms: an agent with its model.
+def read(folders: Sequence[Path], reward: str | None) -> ReadFiles:
+    """Read the trials of jobs. Their arms are an agent with its model.
 
     `reward` names the reward that decides, where a verifier gives several. 1 is resolved, and any
     smaller reward is not.
 
     Raises:
-        UsageError: a folder, a file or a comparison cannot be used; nothing was written.
+        UsageError: a folder or a file cannot be used.
     """
     trials = {path: trial for folder in folders for path, trial in _trials(folder)}
     names = _instances(trial.task_name for trial in trials.values())
-    found = [_trace(path, trial, names, reward) for path, trial in trials.items()]
+    found = [_attempt(path, trial, names, reward) for path, trial in trials.items()]
     datasets = dict.fromkeys(trial.source for trial in trials.values() if trial.source)
-    partial = sum(0 < value < 1 for value in _decisive(trials.values(), reward))
+    partial = sum(0 < (_reward(trial, reward) or 0) < 1 for trial in trials.values())
     if partial:
         imported_arms.tell(f"{partial} rewards are between 0 and 1, and count as not resolved.")
-    shown = ", ".join(datasets) or ", ".join(
-        dict.fromkeys(folder.resolve().name for folder in folders)
-    )
-    return filing.file(found, ImportRequest(experiment, shown, arm), lake_path, comparisons)
+    shown = datasets or dict.fromkeys(folder.resolve().name for folder in folders)
+    return ReadFiles(found, ", ".join(shown))
 
 
 def _trials(folder: Path) -> Iterator[tuple[Path, _Trial]]:
@@ -186,11 +157,11 @@ def _trials(folder: Path) -> Iterator[tuple[Path, _Trial]]:
     without, found = 0, False
     for config in sorted(folder.rglob("config.json")):
         result = config.with_name("result.json")
-        if b'"trial_name"' not in _read(config):
+        if b'"trial_name"' not in read_content(config):
             continue  # of the job
         if result.is_file():
             found = True
-            yield result.parent, _parsed(result, _read(result))
+            yield result.parent, _parsed(result, read_content(result))
         else:
             without += 1
     if not found:
@@ -199,13 +170,6 @@ def _trials(folder: Path) -> Iterator[tuple[Path, _Trial]]:
         imported_arms.tell(
             f"{folder}: {without} trials have no result.json, and count as never run."
         )
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _parsed(path: Path, content: bytes) -> _Trial:
@@ -225,38 +189,34 @@ def _instances(tasks: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _trace(folder: Path, trial: _Trial, instances: dict[str, str], reward: str | None) -> Trace:
-    failure = trial.failure
+def _attempt(
+    folder: Path, trial: _Trial, instances: dict[str, str], reward: str | None
+) -> ExchangedAttempt:
+    failure, info = trial.failure, trial.agent_info
     kind = failure.exception_type if failure else ""
-    value = _reward(trial, reward)
-    outcome, verdict = _ending(kind, value)
-    steps = list(_steps(folder, trial))
-    instance_id = instances[trial.task_name]
-    return Trace(
-        source=str(folder / "result.json"),
-        harness=_harness(trial),
+    outcome, verdict = _ending(kind, _reward(trial, reward))
+    model = info.model_info
+    name = "/".join(filter(None, [model.provider, model.name])) if model else ""
+    name = "none" if info.name in CONTROLS else name or "unknown"
+    lines = _lines(folder, trial)
+    source, instance_id = str(folder / "result.json"), instances[trial.task_name]
+    facts = attempts.describe(
+        source,
+        _usage(trial, steps.calls(lines, name)),
+        agent=CONTROLS.get(info.name, info.name),
+        model=name,
         instance_id=instance_id,
         repo=lake_rows.repository(instance_id),
         outcome=outcome,
         detail=f"{kind}: {failure.exception_message}" if failure else f"trial {trial.trial_name}",
-        steps=steps,
-        usage=_usage(trial, steps),
-        digest=trial.id,
-        order=(trial.started_at.isoformat() if trial.started_at else "", trial.trial_name),
         started_at=trial.started_at,
         duration_s=_duration(trial),
         verdict=verdict,
         reason=kind if verdict == "infrastructure" else "",
     )
-
-
-def _harness(trial: _Trial) -> Harness:
-    info = trial.agent_info
-    model = info.model_info
-    name = "/".join(filter(None, [model.provider, model.name])) if model else ""
     version = "" if info.version == "unknown" else info.version
-    agent = CONTROLS.get(info.name, info.name)
-    return Harness(agent, version, "none" if info.name in CONTROLS else name)
+    order = (trial.started_at.isoformat() if trial.started_at else "", trial.trial_name)
+    return ExchangedAttempt(facts, source, trial.id, lines, version, order)
 
 
 def _ending(kind: str, value: float | None) -> tuple[str, EvaluationOutcome | None]:
@@ -275,10 +235,6 @@ def _ending(kind: str, value: float | None) -> tuple[str, EvaluationOutcome | No
     if kind in _GAVE_UP or (kind and verdict):
         return "gave_up", verdict
     return ("infrastructure", None) if kind else ("submitted", verdict)
-
-
-def _decisive(trials: Iterable[_Trial], reward: str | None) -> Iterator[float]:
-    return (value for trial in trials if (value := _reward(trial, reward)) is not None)
 
 
 def _reward(trial: _Trial, name: str | None) -> float | None:
@@ -313,44 +269,40 @@ def _duration(trial: _Trial) -> float | None:
     return total
 
 
-def _usage(trial: _Trial, steps: Sequence[TracedStep]) -> AttemptUsage:
+def _usage(trial: _Trial, calls: Sequence[tuple[Row, int]]) -> Row:
     """Return the totals of a trial. A figure is unknown if it is unknown for one of its steps."""
     if trial.agent_info.name in CONTROLS:
-        return AttemptUsage(0, 0, dict.fromkeys(traces.TOKENS, 0), 0.0)
+        return dict.fromkeys(("model_calls", "unpriced_calls", *attempts.TOKENS, "cost_usd"), 0)
     contexts = [phase.agent_result or _Context() for phase in trial.phases]
-    stated: dict[str, Any] = {
-        name: None
-        if None in (counts := [getattr(each, field) for each in contexts])
-        else sum(counts)
-        for name, field in {
-            "input_tokens": "n_input_tokens",
-            "cache_read_tokens": "n_cache_tokens",
-            "output_tokens": "n_output_tokens",
-            "cost_usd": "cost_usd",
-        }.items()
+    names = {"input": "input", "cache_read": "cache", "output": "output"}
+    tokens = {
+        f"{name}_tokens": attempts.total(getattr(each, f"n_{field}_tokens") for each in contexts)
+        for name, field in names.items()
     }
-    cost_usd = stated.pop("cost_usd")
-    calls = [step.call for step in steps if step.call]
+    costs = [each.cost_usd for each in contexts]
+    cost_usd = None if None in costs else sum(cost or 0.0 for cost in costs)
     if calls:
-        return traces.usage_of(calls, stated, cost_usd)
-    return AttemptUsage(tokens={**records.UNKNOWN_TOKENS, **stated}, cost_usd=cost_usd or None)
+        return attempts.sum_usage(calls, tokens, cost_usd)
+    return {**tokens, "cost_usd": cost_usd or None}
 
 
-def _steps(folder: Path, trial: _Trial) -> Iterator[TracedStep]:
-    """Yield the steps that the trajectories of a trial have. A broken one is passed over."""
+def _lines(folder: Path, trial: _Trial) -> dict[str, Sequence[Step]]:
+    """Return the steps that the trajectories of a trial have. A broken one is passed over."""
     named = {"": folder / "agent"} | {
         step.step_name: folder / "steps" / step.step_name / "agent"
         for step in trial.step_results or ()
     }
+    lines: dict[str, Sequence[Step]] = {}
     for scope, agent in named.items():
         path = agent / "trajectory.json"
         if not path.is_file():
             continue
         try:
-            [recording] = atif_files.find([path])
-            steps = atif.trace(recording).steps
+            [recording] = atif.find([path])
+            found = atif.read_recording(recording).lines
         except UsageError as error:
             imported_arms.tell(f"{error}; the trial is imported without its calls.")
             continue
-        for step in steps:
-            yield replace(step, scope=atif_files.inside(scope, step.scope) if step.scope else scope)
+        for inner, own in found.items():
+            lines[steps.inside(scope, inner) if inner else scope] = own
+    return lines

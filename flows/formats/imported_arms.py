@@ -8,7 +8,7 @@ import re
 import tempfile
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,9 +19,6 @@ from flows.display.errors import UsageError
 from flows.display.terminal import warn
 from flows.experiments import records
 from flows.experiments.arms import NAME
-from flows.formats import comparisons as declared_comparisons
-from flows.formats import lake_rows
-from flows.formats.comparisons import Comparisons
 from flows.storage.lake import Lake, Row
 from reports.columns import TABLES
 
@@ -40,6 +37,25 @@ LONGEST_NAME = 120
 
 IMPORTED = "-imported"
 """Suffix of the unit of an imported verdict."""
+
+
+_NOTHING: Row = {
+    "primary_baseline": None,
+    "primary_candidate": None,
+    "primary_margin": None,
+    "family": [],
+}
+"""These columns if nothing is declared."""
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """Declared comparisons. Each is text of the form BASELINE:CANDIDATE."""
+
+    primary: str
+    margin: float | None = None
+    """Largest loss at which the primary candidate still counts as not worse, as a share."""
+    family: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,6 +98,10 @@ class Summary:
     """Number of results with unknown cost, in an arm where others have one."""
     label: str = field(default="", compare=False)
     """Name of the arm in the import."""
+    calls: int | None = field(default=None, compare=False)
+    """Number of model calls; None if it is unknown for an attempt."""
+    calls_without_cost: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """Instance id to number of calls, of attempts with such calls."""
 
 
 def arm_name(label: str) -> str:
@@ -141,6 +161,23 @@ def check_name(name: str, what: str = "results") -> None:
             f"{name[:40]!r}… cannot name {what}: it has {len(name)} characters, and "
             f"{LONGEST_NAME + 10} are the most"
         )
+
+
+def read_comparisons(
+    primary: str | None, margin: float | None, family: Sequence[str]
+) -> Comparisons | None:
+    """Return the comparisons of the command line; None if there is none.
+
+    Raises:
+        UsageError: a margin or a family has no primary comparison, or the margin is no share.
+    """
+    if primary is None:
+        if margin is not None or family:
+            raise UsageError("a margin and a family need --primary BASELINE:CANDIDATE")
+        return None
+    if margin is not None and not 0 < margin < 1:
+        raise UsageError(f"--margin {margin:g} is no share: 0.05 is five percentage points")
+    return Comparisons(primary, margin, tuple(family))
 
 
 def tell(text: str) -> None:
@@ -211,10 +248,47 @@ def _plan(
 ) -> Row:
     """Return the columns of `experiments` that declare comparisons."""
     if comparisons:
-        return declared_comparisons.columns(comparisons, [(arm.name, arm.label) for arm in arms])
+        return _compared(comparisons, [(arm.name, arm.label) for arm in arms])
     latest = _latest(lake, experiment)
-    nothing = declared_comparisons.NONE
+    nothing = _NOTHING
     return {name: latest[0][name] for name in nothing} if latest else nothing
+
+
+def _compared(comparisons: Comparisons, names: Iterable[tuple[str, str | None]]) -> Row:
+    """Return the columns of `experiments` that declare comparisons of arms.
+
+    `names` has the name of each arm and its label, and a comparison may use either.
+
+    Raises:
+        UsageError: a comparison is not of two of these arms, or is declared twice.
+    """
+    known = {label: name for name, label in names if label}
+    known |= {name: name for name in known.values()}
+    pairs = [_pair(text, known) for text in (comparisons.primary, *comparisons.family)]
+    if len({frozenset(pair) for pair in pairs}) < len(pairs):
+        raise UsageError("a comparison is declared twice: name each pair of arms once")
+    (baseline, candidate), *family = pairs
+    return {
+        "primary_baseline": baseline,
+        "primary_candidate": candidate,
+        "primary_margin": comparisons.margin,
+        "family": [{"baseline": first, "candidate": second} for first, second in family],
+    }
+
+
+def _pair(text: str, known: dict[str, str]) -> tuple[str, str]:
+    """Return the names of two arms. A label may contain a colon itself."""
+    parts = text.split(":")
+    for cut in range(1, len(parts)):
+        baseline, candidate = (
+            known.get(":".join(half).strip()) for half in (parts[:cut], parts[cut:])
+        )
+        if baseline and candidate and baseline != candidate:
+            return baseline, candidate
+    raise UsageError(
+        f"{text!r} names no two different arms: write BASELINE:CANDIDATE, of "
+        f"{', '.join(sorted(set(known.values())))}"
+    )
 
 
 def _write_declaration(lake: Lake, experiment: str, arms: Sequence[ImportedArm], plan: Row) -> int:
@@ -319,32 +393,3 @@ def prediction_id(experiment: str, arm: str, instance_id: str, patch: str | None
     """Return the attempt id for a patch."""
     sha256 = None if patch is None else records.patch_sha256(patch)
     return canonical_digest([experiment, arm, instance_id, sha256])[:32]
-
-
-def file_prediction(
-    lake: Lake,
-    experiment: str,
-    arm: str,
-    instance_id: str,
-    repo: str,
-    patch: str | None,
-    *,
-    detail: str,
-) -> str:
-    """Record a patch whose attempt or content is unknown. Return the attempt id.
-
-    Recording the same patch again changes nothing.
-    """
-    where = (experiment, arm)
-    attempt_id = prediction_id(experiment, arm, instance_id, patch)
-    cell = {"attempt_id": attempt_id, "instance_id": instance_id, "repeat": 0}
-    if patch is not None:
-        lake.write("predictions", *where, attempt_id, [records.patch_row(cell, arm, patch)])
-    filed = lake.read("attempts", *where, attempt_id)
-    started_at = filed[0]["started_at"] if filed else datetime.now(UTC)
-    row = lake_rows.bare_attempt_row(
-        cell, repo, model="unknown", detail=detail, started_at=started_at
-    )
-    if filed != [row]:
-        lake.write("attempts", *where, attempt_id, [row])
-    return attempt_id

@@ -1,14 +1,16 @@
-"""The events of a sample of Inspect as steps. Values of Inspect's own types are not typed here."""
+"""The events of a sample of Inspect as steps of ATIF.
 
-import json
+Values of Inspect's own types are not typed here.
+"""
+
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from flows.formats import traces
-from flows.formats.atif_files import inside
-from flows.formats.traces import TracedCall, TracedStep
+from atif import Metrics, ObservationResult, Step, SubagentTrajectoryRef, ToolCall
+
+from flows.formats import attempts, steps, talk
 
 _SCORING = frozenset({"scorer", "scorers"})
 """Types of spans whose model calls are not the agent's."""
@@ -26,39 +28,6 @@ class _Span:
 _OUTSIDE = _Span("", of_agent=False, of_scoring=False)
 
 
-def steps(events: Iterable[Any]) -> Iterator[TracedStep]:
-    """Yield the answered model calls and the uses of tools. Scorers are left out."""
-    listed = list(events)
-    spans = _spans(listed)
-    heard: dict[str, _Heard] = {}
-    for event in listed:
-        span = spans.get(event.span_id, _OUTSIDE)
-        if span.of_scoring or event.pending:
-            continue
-        if event.event == "model" and event.error is None:
-            conversation = heard.setdefault(span.scope, _Heard())
-            yield _answer(span.scope, event, conversation.new(event.input))
-        elif event.event == "tool":
-            yield _use(span.scope, event, spans)
-
-
-@dataclass
-class _Heard:
-    """The messages that the model of one scope has been sent."""
-
-    known: set[str] = field(default_factory=set)
-
-    def new(self, messages: Iterable[Any]) -> list[dict[str, Any]]:
-        """Return the new messages of a request, without answers and results of tools."""
-        found = []
-        for message in messages:
-            key = message.id or message.model_dump_json()
-            if key not in self.known and message.role in ("system", "user"):
-                found.append({"role": message.role, "content": plain(message.content)})
-            self.known.add(key)
-        return found
-
-
 def _spans(events: Iterable[Any]) -> dict[str, _Span]:
     """Return the spans by id. An agent inside an agent is a scope of its own."""
     spans: dict[str, _Span] = {}
@@ -70,7 +39,7 @@ def _spans(events: Iterable[Any]) -> dict[str, _Span]:
         is_agent = event.type == "agent"
         scope = outer.scope
         if is_agent and outer.of_agent:
-            scope = inside(scope, event.name)
+            scope = steps.inside(scope, event.name)
             counts[scope] += 1
             scope = scope if counts[scope] == 1 else f"{scope}-{counts[scope]}"
         spans[event.id] = _Span(
@@ -81,33 +50,75 @@ def _spans(events: Iterable[Any]) -> dict[str, _Span]:
     return spans
 
 
-def _answer(scope: str, event: Any, messages: list[dict[str, Any]]) -> TracedStep:
-    output = event.output
-    usage = output.usage
-    call = TracedCall(
-        model=event.model,
-        tokens=tokens(usage),
-        cost_usd=traces.amount(usage and usage.total_cost, "total_cost"),
-        role=event.role or "",
-        finish_reason=output.stop_reason if output.choices else None,
-        latency_s=event.working_time,
-        retries=event.retries or 0,
-    )
-    return TracedStep(
-        scope,
-        "model",
-        {"messages": messages} if messages else {},
-        _message(output.message if output.choices else None),
-        started_at=event.timestamp,
-        duration_s=event.working_time,
-        call=call,
+def read_lines(events: Iterable[Any]) -> dict[str, list[Step]]:
+    """Return the answered model calls and the uses of tools by scope. Scorers are left out."""
+    listed = list(events)
+    spans = _spans(listed)
+    lines: dict[str, list[Step]] = {"": []}
+    known: dict[str, set[str]] = {}
+    for event in listed:
+        span = spans.get(event.span_id, _OUTSIDE)
+        if span.of_scoring or event.pending:
+            continue
+        line = lines.setdefault(span.scope, [])
+        if event.event == "model" and event.error is None:
+            for message in _new(event.input, known.setdefault(span.scope, set())):
+                text = _content(message.content)
+                line.append(Step(step_id=len(line) + 1, source=message.role, message=text))
+            line.append(_answer(len(line) + 1, event))
+        elif event.event == "tool":
+            _use(line, event, spans)
+    return lines
+
+
+def _new(messages: Iterable[Any], known: set[str]) -> Iterator[Any]:
+    """Yield the new messages of a request, without answers and results of tools."""
+    for message in messages:
+        key = message.id or message.model_dump_json()
+        if key not in known and message.role in ("system", "user"):
+            yield message
+        known.add(key)
+
+
+def _answer(number: int, event: Any) -> Step:
+    output, message = event.output, event.output.message if event.output.choices else None
+    parts = message.content if message and isinstance(message.content, list) else []
+    thoughts = [part.reasoning for part in parts if part.type == "reasoning" and part.reasoning]
+    used = tokens(output.usage)
+    more = {
+        **{name: used[name] for name in ("cache_write_tokens", "reasoning_tokens")},
+        "role": event.role,
+        "finish_reason": output.stop_reason if message else None,
+        "latency_s": event.working_time,
+        "retries": event.retries,
+    }
+    return Step(
+        step_id=number,
+        timestamp=event.timestamp.isoformat(),
+        source="agent",
+        model_name=event.model,
+        message=message.text if message else "",
+        reasoning_content="\n\n".join(thoughts) or None,
+        tool_calls=[
+            ToolCall(tool_call_id=call.id, function_name=call.function, arguments=call.arguments)
+            for call in (message and message.tool_calls) or ()
+        ]
+        or None,
+        metrics=Metrics(
+            prompt_tokens=used["input_tokens"],
+            cached_tokens=used["cache_read_tokens"],
+            completion_tokens=used["output_tokens"],
+            cost_usd=output.usage and output.usage.total_cost,
+            extra={name: value for name, value in more.items() if value is not None},
+        ),
+        llm_call_count=1,
     )
 
 
 def tokens(usage: Any) -> dict[str, int | None]:
     """Return the tokens of a call by column. Inspect counts cached input apart from the rest."""
     if usage is None:
-        return dict.fromkeys(traces.TOKENS)
+        return dict.fromkeys(attempts.TOKENS)
     read, written = usage.input_tokens_cache_read, usage.input_tokens_cache_write
     found = {
         "input_tokens": usage.input_tokens + (read or 0) + (written or 0),
@@ -116,54 +127,57 @@ def tokens(usage: Any) -> dict[str, int | None]:
         "output_tokens": usage.output_tokens,
         "reasoning_tokens": usage.reasoning_tokens,
     }
-    return {name: traces.count(number, name) for name, number in found.items()}
+    return {name: attempts.count(number, name) for name, number in found.items()}
 
 
-def _message(message: Any) -> dict[str, Any]:
-    """Return the answer of a model in the OpenAI form."""
-    if message is None:
-        return {"role": "assistant", "content": ""}
-    answer: dict[str, Any] = {"role": "assistant", "content": message.text}
-    parts = message.content if isinstance(message.content, list) else []
-    thoughts = [part.reasoning for part in parts if part.type == "reasoning" and part.reasoning]
-    if thoughts:
-        answer["reasoning_content"] = "\n\n".join(thoughts)
-    if message.tool_calls:
-        answer["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.function, "arguments": traces.json_text(call.arguments)},
-            }
-            for call in message.tool_calls
-        ]
-    return answer
-
-
-def _use(scope: str, event: Any, spans: Mapping[str, _Span]) -> TracedStep:
-    content = plain(event.result)
+def _use(line: list[Step], event: Any, spans: Mapping[str, _Span]) -> None:
+    """Add the use of a tool to the step that asked for it, or on its own."""
+    content = _content(event.result)
+    refs = None
     if event.error is not None:
         content = f"{event.error.type}: {event.error.message}"
     elif event.agent_span_id in spans:
-        content = {"content": content, "subagents": [spans[event.agent_span_id].scope]}
-    return traces.used(
-        scope,
-        event.function,
-        event.arguments,
-        content,
-        started_at=event.timestamp,
-        duration_s=event.working_time,
+        refs = [SubagentTrajectoryRef(trajectory_id=spans[event.agent_span_id].scope)]
+    stated = event.metadata or {}
+    figures = {name: stated[name] for name in ("exit_code", "timed_out") if name in stated}
+    step = next((one for one in reversed(line) if _is_waiting(one, event.id)), None)
+    if step is None:
+        call = ToolCall(
+            tool_call_id=event.id, function_name=event.function, arguments=event.arguments
+        )
+        step = Step(
+            step_id=len(line) + 1,
+            timestamp=event.timestamp.isoformat(),
+            source="agent",
+            message="",
+            tool_calls=[call],
+            llm_call_count=0,
+        )
+        line.append(step)
+    result = ObservationResult(
+        source_call_id=event.id,
+        content=content,
+        subagent_trajectory_ref=refs,
+        extra={
+            **figures,
+            "duration_s": event.working_time,
+            "started_at": event.timestamp.isoformat(),
+        },
     )
+    talk.observe(step, result)
 
 
-def plain(content: Any) -> Any:
-    """Return content as text, or as JSON if it has other parts than text."""
+def _is_waiting(step: Step, call_id: str) -> bool:
+    return any(call.tool_call_id == call_id for call in talk.find_waiting(step))
+
+
+def _content(content: Any) -> Any:
+    """Return content as text, or as parts if it has others than text."""
     if isinstance(content, str):
         return content
-    if isinstance(content, list):
-        dumped = [part.model_dump(mode="json", exclude_none=True) for part in content]
-        texts = [part["text"] for part in dumped if part.get("type") == "text"]
-        return "\n".join(texts) if len(texts) == len(dumped) else dumped
-    if hasattr(content, "model_dump"):
-        return plain([content])
-    return json.dumps(content)
+    parts = content if isinstance(content, list) else [content]
+    if not all(hasattr(part, "model_dump") for part in parts):
+        return talk.plain(content)
+    dumped = [part.model_dump(mode="json", exclude_none=True) for part in parts]
+    is_text = all(part.get("type") == "text" for part in dumped)
+    return talk.plain(dumped) if is_text else talk.read_content(dumped)

@@ -19,30 +19,25 @@ from inspect_ai.log import (
     EvalStats,
 )
 
-from flows.formats import facts, inspect_samples
-from flows.formats.filed import FiledAttempt, ResolvedRate
+from flows.formats import inspect_samples
+from flows.formats.attempts import KEY, ExchangedAttempt
+from flows.formats.filed import ResolvedRate
 from flows.formats.inspect_samples import SCORER
 
 
 def log(
-    experiment: str, attempts: Sequence[FiledAttempt], rates: Mapping[str, ResolvedRate]
+    experiment: str, attempts: Sequence[ExchangedAttempt], rates: Mapping[str, ResolvedRate]
 ) -> Any:
     """Return attempts as a log.
 
     A sample is an instance, and with several arms `INSTANCE@ARM`. Rates are those of the report:
     over all planned cells.
     """
-    arms = list(dict.fromkeys(attempt.arm for attempt in attempts))
-    ids = {
-        (one.arm, one.row["instance_id"]): one.row["instance_id"]
-        if len(arms) == 1
-        else f"{one.row['instance_id']}@{one.arm}"
-        for one in attempts
-    }
-    samples = [
-        inspect_samples.sample(one, ids[one.arm, one.row["instance_id"]]) for one in attempts
-    ]
-    starts = [one.row["started_at"] for one in attempts if one.row["started_at"]]
+    every = [attempt.facts for attempt in attempts]
+    arms = list(dict.fromkeys(str(one.arm) for one in every))
+    ids = [one.instance_id if len(arms) == 1 else f"{one.instance_id}@{one.arm}" for one in every]
+    samples = list(map(inspect_samples.sample, attempts, ids))
+    starts = [one.started_at for one in every if one.started_at]
     created = min(starts, default=datetime.now(UTC)).isoformat()
     models = dict.fromkeys(one.model for one in attempts if one.model)
     return EvalLog(
@@ -50,18 +45,18 @@ def log(
         eval=EvalSpec(
             created=created,
             task=experiment,
-            task_id=experiment if rates else attempts[0].row["attempt_id"],
+            task_id=experiment if rates else attempts[0].digest,
             run_id=experiment,
             eval_id=experiment,
             dataset=EvalDataset(
                 name=experiment,
-                samples=len(set(ids.values())),
-                sample_ids=sorted(set(ids.values())),
+                samples=len(set(ids)),
+                sample_ids=sorted(set(ids)),
             ),
             model=", ".join(models) or "none/none",
-            config=EvalConfig(epochs=1 + max(one.row["repeat"] for one in attempts)),
+            config=EvalConfig(epochs=1 + max(one.repeat or 0 for one in every)),
             packages={"durabench": version("durabench")},
-            metadata={facts.KEY: {"experiment": experiment}},
+            metadata={KEY: {"experiment": experiment}},
         ),
         plan=EvalPlan(name=experiment, steps=[EvalPlanStep(solver=arm) for arm in arms]),
         results=_results(attempts, rates),
@@ -70,10 +65,11 @@ def log(
     )
 
 
-def _results(attempts: Sequence[FiledAttempt], rates: Mapping[str, ResolvedRate]) -> Any:
+def _results(attempts: Sequence[ExchangedAttempt], rates: Mapping[str, ResolvedRate]) -> Any:
     scored: dict[str, int] = defaultdict(int)
     for attempt in attempts:
-        scored[attempt.arm] += attempt.verdict not in (None, "infrastructure")
+        facts = attempt.facts
+        scored[str(facts.arm)] += facts.verdict not in (None, "infrastructure")
     return EvalResults(
         total_samples=sum(rate.planned for rate in rates.values()),
         completed_samples=len(attempts),

@@ -1,4 +1,7 @@
-"""Import logs of Inspect, `.eval` and `.json`, as its own package reads them."""
+"""Logs of Inspect, `.eval` and `.json`, as its own package reads them.
+
+Values of its own types are not typed here.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,12 +12,9 @@ from typing import Any, NamedTuple
 
 from eval.types import EvaluationOutcome
 from flows.display.errors import UsageError
-from flows.formats import facts, filing, imported_arms, inspect_events, lake_rows, traces
-from flows.formats.comparisons import Comparisons
-from flows.formats.filing import ImportRequest
-from flows.formats.imported_arms import Summary
-from flows.formats.inspect_package import inspect_log
-from flows.formats.traces import AttemptUsage, Harness, Trace, TracedStep
+from flows.formats import attempts, imported_arms, inspect_events, lake_rows, steps
+from flows.formats.attempts import ExchangedAttempt, ReadFiles
+from flows.storage.lake import Row
 
 _LIMITS = {
     "time": "out_of_time",
@@ -31,6 +31,22 @@ _WORDS = {"c": 1.0, "i": 0.0, "p": 0.5, "n": 0.0, "yes": 1.0, "no": 0.0, "true":
 """The scores that Inspect writes as text, in lower case."""
 
 
+def load_package() -> ModuleType:
+    """Return Inspect's module that reads and writes logs. The package is an extra.
+
+    Raises:
+        UsageError: the package is not installed.
+    """
+    try:
+        import inspect_ai.log
+    except ImportError:
+        raise UsageError(
+            "logs of Inspect need the package inspect-ai: pip install 'durabench[inspect]'"
+        ) from None
+    module: ModuleType = inspect_ai.log
+    return module
+
+
 class _Read(NamedTuple):
     """One sample and its log."""
 
@@ -39,33 +55,24 @@ class _Read(NamedTuple):
     sample: Any
 
 
-def import_inspect(
-    paths: Sequence[Path],
-    experiment: str,
-    arm: str | None,
-    scorer: str | None,
-    lake_path: str | None,
-    comparisons: Comparisons | None = None,
-) -> list[Summary]:
-    """Import the samples of logs. Return their arms: a solver with its model.
+def read(paths: Sequence[Path], scorer: str | None) -> ReadFiles:
+    """Read the samples of logs.
 
     Epochs are repeats. Of a task that was retried, the sample of the latest log counts. `scorer`
     names the score that decides, where a sample has several. 1 or C is resolved, and any smaller
     score is not.
 
     Raises:
-        UsageError: the package is missing, or a file, a score or a comparison cannot be used;
-            nothing was written.
+        UsageError: the package is missing, or a file or a score cannot be used.
     """
-    module = inspect_log()
+    module = load_package()
     logs = {path: _log(module, path) for path in _files(module, paths)}
-    read = _latest(logs)
-    found = [_trace(one, scorer) for one in read]
-    if partial := sum(0 < (_value(one, scorer) or 0) < 1 for one in read):
+    found = _latest(logs)
+    read_samples = [_attempt(one, scorer) for one in found]
+    if partial := sum(0 < (_value(one, scorer) or 0) < 1 for one in found):
         imported_arms.tell(f"{partial} scores are between 0 and 1, and count as not resolved.")
     names = dict.fromkeys(log.eval.dataset.name or log.eval.task for log in logs.values())
-    origin = ImportRequest(experiment, ", ".join(names), arm, _planned(logs))
-    return filing.file(found, origin, lake_path, comparisons)
+    return ReadFiles(read_samples, ", ".join(names), _planned(logs))
 
 
 def _files(module: ModuleType, paths: Sequence[Path]) -> Iterator[Path]:
@@ -109,38 +116,37 @@ def _planned(logs: Mapping[Path, Any]) -> list[str]:
     return [
         str(each)
         for log in logs.values()
-        if facts.KEY not in (log.eval.metadata or {})
+        if attempts.KEY not in (log.eval.metadata or {})
         for each in log.eval.dataset.sample_ids or ()
     ]
 
 
-def _trace(read: _Read, scorer: str | None) -> Trace:
+def _attempt(read: _Read, scorer: str | None) -> ExchangedAttempt:
     log, sample = read.log, read.sample
     source = f"{read.path}, sample {sample.id}, epoch {sample.epoch}"
+    model = "none" if log.eval.model == "none/none" else log.eval.model
+    digest = sample.uuid or f"{log.eval.run_id}/{sample.id}/{sample.epoch}"
     try:
-        own = facts.of_extra(sample.metadata)
-        steps = list(inspect_events.steps(sample.events))
-        usage = _usage(sample, steps)
+        own = attempts.of_extra(sample.metadata)
+        lines = inspect_events.read_lines(sample.events)
+        usage = _usage(sample, steps.calls(lines, model))
     except ValueError as error:
         raise UsageError(f"{source}: {error}") from None
-    digest = sample.uuid or f"{log.eval.run_id}/{sample.id}/{sample.epoch}"
     if own:
-        return traces.told(own, steps, source, digest)
-    value = _value(read, scorer)
-    outcome, verdict, detail = _ending(sample, value)
+        return ExchangedAttempt(own, source, digest, lines)
+    outcome, verdict, detail = _ending(sample, _value(read, scorer))
     metadata = sample.metadata or {}
     repo, difficulty = metadata.get("repo"), metadata.get("difficulty")
-    return Trace(
-        source=source,
-        harness=_harness(log),
+    plan = [step.solver for step in log.plan.steps]
+    facts = attempts.describe(
+        source,
+        usage,
+        agent=log.eval.solver or (plan[-1] if plan else log.eval.task),
+        model=model,
         instance_id=str(sample.id),
         repo=repo if isinstance(repo, str) and repo else lake_rows.repository(str(sample.id)),
         outcome=outcome,
         detail=detail,
-        steps=steps,
-        usage=usage,
-        digest=digest,
-        order=(log.eval.created, f"{sample.epoch:06}"),
         difficulty=difficulty if isinstance(difficulty, str) else None,
         started_at=datetime.fromisoformat(sample.started_at) if sample.started_at else None,
         duration_s=sample.total_time,
@@ -148,14 +154,8 @@ def _trace(read: _Read, scorer: str | None) -> Trace:
         verdict=verdict,
         versions=log.eval.packages,
     )
-
-
-def _harness(log: Any) -> Harness:
-    """Return the solver that was named, or else the last one of the plan, or else the task."""
-    plan = [step.solver for step in log.plan.steps]
-    agent = log.eval.solver or (plan[-1] if plan else log.eval.task)
-    model = "none" if log.eval.model == "none/none" else log.eval.model
-    return Harness(agent, "", model)
+    order = (log.eval.created, f"{sample.epoch:06}")
+    return ExchangedAttempt(facts, source, digest, lines, order=order)
 
 
 def _ending(sample: Any, value: float | None) -> tuple[str, EvaluationOutcome | None, str]:
@@ -227,18 +227,18 @@ def _patch(read: _Read, scorer: str | None) -> str | None:
     return patch if isinstance(patch, str) else None
 
 
-def _usage(sample: Any, steps: Sequence[TracedStep]) -> AttemptUsage:
+def _usage(sample: Any, calls: Sequence[tuple[Row, int]]) -> Row:
     """Return the usage of a sample: the sum of the agent's calls, without those of scorers.
 
     A log without events has only the sums of all calls.
     """
-    calls = [step.call for step in steps if step.call]
-    if calls or not sample.model_usage:
-        known = bool(calls or sample.events)
-        return traces.usage_of(calls, {}, None) if known else AttemptUsage()
+    if calls or sample.events:
+        return attempts.sum_usage(calls, {}, None)
     each = [inspect_events.tokens(usage) for usage in sample.model_usage.values()]
+    if not each:
+        return {}
     costs = [usage.total_cost for usage in sample.model_usage.values()]
-    return AttemptUsage(
-        tokens={name: traces.total(one[name] for one in each) for name in traces.TOKENS},
-        cost_usd=None if None in costs else traces.amount(sum(costs), "total_cost"),
-    )
+    return {
+        **{name: attempts.total(one[name] for one in each) for name in attempts.TOKENS},
+        "cost_usd": None if None in costs else attempts.amount(sum(costs), "total_cost"),
+    }

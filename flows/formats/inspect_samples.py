@@ -1,10 +1,11 @@
 """Attempts as samples of Inspect. A scope of an attempt is a span of an agent inside another."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from atif import ContentPart, Step
 from inspect_ai.event import InfoEvent, ModelEvent, SpanBeginEvent, SpanEndEvent, ToolEvent
 from inspect_ai.log import EvalError, EvalSample
 from inspect_ai.model import (
@@ -22,9 +23,9 @@ from inspect_ai.model import (
 from inspect_ai.scorer import Score
 from inspect_ai.tool import ToolCall
 
-from flows.formats import facts, talk
-from flows.formats.filed import FiledAttempt, by_scope
-from flows.formats.talk import Cut, Done, RecordedToolUse, Replied, Told, Turn
+from flows.formats import steps
+from flows.formats.attempts import KEY, AttemptFacts, ExchangedAttempt, to_extra
+from flows.formats.talk import CUT_OFF, plain
 from flows.storage.lake import Row
 
 SCORER = "resolved"
@@ -45,59 +46,59 @@ _STOPS = {
 """Inspect's reasons by those of providers. All others are unknown."""
 
 
-def sample(attempt: FiledAttempt, sample_id: str) -> Any:
+def sample(attempt: ExchangedAttempt, sample_id: str) -> Any:
     """Return an attempt as a sample."""
-    row = attempt.row
-    begun = row["started_at"] or datetime.fromtimestamp(0, UTC)
-    scopes = {
-        scope: _Scope(scope, talk.turns(rows, attempt.calls), begun)
-        for scope, rows in by_scope(attempt).items()
-    }
+    facts = attempt.facts
+    begun = facts.started_at or datetime.fromtimestamp(0, UTC)
+    scopes = {scope: _Scope(scope, own, facts.model, begun) for scope, own in attempt.lines.items()}
     main = scopes[""]
-    ended = row["duration_s"] is not None and row["started_at"] is not None
+    ended = None
+    if facts.duration_s is not None and facts.started_at is not None:
+        ended = (begun + timedelta(seconds=facts.duration_s)).isoformat()
     return EvalSample(
         id=sample_id,
-        epoch=row["repeat"] + 1,
-        input=main.task or row["instance_id"],
+        epoch=(facts.repeat or 0) + 1,
+        input=main.task or facts.instance_id,
         target="",
         messages=main.messages,
         output=main.output,
-        scores=_scores(attempt),
-        metadata={facts.KEY: attempt.facts.model_dump(mode="json", exclude_none=True)},
-        events=list(_events(attempt.arm, scopes)),
+        scores=_scores(facts),
+        metadata=to_extra(facts),
+        events=list(_events(str(facts.arm), scopes)),
         model_usage=_model_usage(attempt),
-        started_at=row["started_at"].isoformat() if row["started_at"] else None,
-        completed_at=(begun + timedelta(seconds=row["duration_s"])).isoformat() if ended else None,
-        total_time=row["duration_s"],
-        uuid=row["attempt_id"],
-        error=_error(row) if row["outcome"] in _LOST else None,
+        started_at=facts.started_at.isoformat() if facts.started_at else None,
+        completed_at=ended,
+        total_time=facts.duration_s,
+        uuid=attempt.digest,
+        error=_error(facts) if facts.outcome in _LOST else None,
     )
 
 
-def _error(row: Row) -> Any:
-    message = f"{row['outcome']}: {row['detail']}"
+def _error(facts: AttemptFacts) -> Any:
+    message = f"{facts.outcome}: {facts.detail}"
     return EvalError(message=message, traceback="", traceback_ansi="")
 
 
-def _scores(attempt: FiledAttempt) -> dict[str, Any] | None:
+def _scores(facts: AttemptFacts) -> dict[str, Any] | None:
     """Return the verdict as a score; None without one, or if infrastructure ended the grading."""
-    if attempt.verdict in (None, "infrastructure"):
+    if facts.verdict in (None, "infrastructure"):
         return None
-    value = "C" if attempt.verdict == "resolved" else "I"
-    explanation = attempt.reason or attempt.verdict
+    value = "C" if facts.verdict == "resolved" else "I"
+    explanation = facts.reason or facts.verdict
     return {
-        SCORER: Score(value=value, explanation=explanation, metadata={"outcome": attempt.verdict})
+        SCORER: Score(value=value, explanation=explanation, metadata={"outcome": facts.verdict})
     }
 
 
-def _model_usage(attempt: FiledAttempt) -> dict[str, Any]:
+def _model_usage(attempt: ExchangedAttempt) -> dict[str, Any]:
     """Return the sums of the calls of each model, or the totals of an attempt without calls."""
     found: dict[str, Any] = {}
-    for call in attempt.calls.values():
+    calls = steps.calls(attempt.lines, attempt.facts.model)
+    for call, _ in calls:
         if usage := _usage(call):
             model = call["model"]
             found[model] = found[model] + usage if model in found else usage
-    if not attempt.calls and (total := _usage(attempt.row)) and total.total_tokens:
+    if not calls and (total := _usage(attempt.facts.model_dump())) and total.total_tokens:
         found[attempt.model or "unknown"] = total
     return found
 
@@ -129,15 +130,15 @@ class _Event:
 class _Scope:
     """One conversation, as messages and events."""
 
-    def __init__(self, name: str, turns: Sequence[Turn], begun: datetime) -> None:
-        self._name, self._begun = name, begun
+    def __init__(self, name: str, line: Sequence[Step], model: str, begun: datetime) -> None:
+        self._name, self._model, self._begun = name, model, begun
         self.messages: list[Any] = []
         self.output: Any = ModelOutput()
         self.events: list[_Event] = []
         at = begun
-        for turn in turns:
-            at = talk.moment(turn) or at
-            self._add(turn, at)
+        for step in line:
+            at = steps.moment(step.timestamp) or at
+            self._add(step, at)
 
     @property
     def task(self) -> str:
@@ -145,31 +146,34 @@ class _Scope:
         said = (each.text for each in self.messages if isinstance(each, ChatMessageUser))
         return next(said, "")
 
-    def _add(self, turn: Turn, at: datetime) -> None:
-        match turn:
-            case Told(role, content, done):
-                kind = ChatMessageSystem if role == "system" else ChatMessageUser
-                self.messages.append(kind(content=talk.plain(content)))
-                self._use(done, at)
-            case Replied():
-                self._answer(turn, at)
-                self._use(turn.done, at)
-            case Done():
-                self._use([turn], at)
-            case Cut(_, text):
-                data = {"cut_off": text}
-                self._event(InfoEvent, at, source=facts.KEY, data=data)
+    def _add(self, step: Step, at: datetime) -> None:
+        cut_off = (step.extra or {}).get(CUT_OFF)
+        if cut_off is not None:
+            self._event(InfoEvent, at, source=KEY, data={CUT_OFF: cut_off})
+        elif step.source == "agent":
+            if step.llm_call_count != 0:
+                self._answer(step, at)
+        else:
+            kind = ChatMessageSystem if step.source == "system" else ChatMessageUser
+            self.messages.append(kind(content=_text(step.message)))
+        self._use(step, at)
 
     def _event(self, kind: Any, at: datetime, **fields: Any) -> None:
         start = max((at - self._begun).total_seconds(), 0.0)
         event = kind(timestamp=at, working_start=start, span_id=_span(self._name), **fields)
         self.events.append(_Event(at, event))
 
-    def _answer(self, answer: Replied, at: datetime) -> None:
-        call = answer.call
+    def _answer(self, step: Step, at: datetime) -> None:
+        call = steps.call_row(step, self._model) if step.metrics else None
         message = ChatMessageAssistant(
-            content=_content(answer),
-            tool_calls=[_tool_call(asked) for asked in answer.asked] or None,
+            content=_content(step),
+            tool_calls=[
+                ToolCall(
+                    id=each.tool_call_id, function=each.function_name, arguments=each.arguments
+                )
+                for each in step.tool_calls or ()
+            ]
+            or None,
             model=call["model"] if call else None,
             source="generate",
         )
@@ -197,39 +201,46 @@ class _Scope:
             )
         self.messages.append(message)
 
-    def _use(self, done: Iterable[Done], at: datetime) -> None:
-        for number, each in enumerate(done):
-            row: Mapping[str, Any] = each.row or {}
-            content = talk.plain(each.content)
-            call_id = each.call_id or f"work-{row.get('seq', number)}"
-            began = row.get("started_at") or at
-            told = {name: row[name] for name in ("exit_code", "timed_out") if row.get(name)}
+    def _use(self, step: Step, at: datetime) -> None:
+        """Add the results of a step. Only those that a model asked for are messages."""
+        asked = {call.tool_call_id: call for call in step.tool_calls or ()}
+        for result in step.observation.results if step.observation else ():
+            call, extra = asked.get(result.source_call_id or ""), result.extra or {}
+            if call is None and result.content is None:
+                continue  # a mere reference to a subagent
+            content = _text(result.content)
+            began = steps.moment(extra.get("started_at")) or at
+            name = call.function_name if call else steps.OBSERVATION
+            refs = result.subagent_trajectory_ref
             self._event(
                 ToolEvent,
                 began,
-                id=call_id,
-                function=each.name,
-                arguments=dict(each.arguments),
+                id=result.source_call_id or f"work-{len(self.events)}",
+                function=name,
+                arguments=call.arguments if call else {},
                 result=content,
-                completed=_completed(began, row.get("duration_s")),
-                working_time=row.get("duration_s"),
-                agent_span_id=_span(each.subagents[0]) if each.subagents else None,
-                metadata=told or None,
+                completed=_completed(began, extra.get("duration_s")),
+                working_time=extra.get("duration_s"),
+                agent_span_id=_span(str(refs[0].trajectory_id)) if refs else None,
+                metadata={k: extra[k] for k in ("exit_code", "timed_out") if k in extra} or None,
             )
-            if each.call_id is not None:
-                message = ChatMessageTool(content=content, tool_call_id=call_id, function=each.name)
-                self.messages.append(message)
+            if call and step.llm_call_count != 0:
+                self.messages.append(
+                    ChatMessageTool(content=content, tool_call_id=call.tool_call_id, function=name)
+                )
 
 
-def _content(answer: Replied) -> Any:
-    text = talk.plain(answer.content)
-    if answer.reasoning is None:
+def _content(step: Step) -> Any:
+    text = _text(step.message)
+    if step.reasoning_content is None:
         return text
-    return [ContentReasoning(reasoning=answer.reasoning), ContentText(text=text)]
+    return [ContentReasoning(reasoning=step.reasoning_content), ContentText(text=text)]
 
 
-def _tool_call(asked: RecordedToolUse) -> Any:
-    return ToolCall(id=asked.id, function=asked.name, arguments=dict(asked.arguments))
+def _text(content: str | list[ContentPart] | None) -> str:
+    if isinstance(content, list):
+        return plain([part.model_dump(mode="json", exclude_none=True) for part in content])
+    return content or ""
 
 
 def _completed(at: datetime, seconds: float | None) -> datetime | None:
@@ -252,7 +263,7 @@ def _events(arm: str, scopes: Mapping[str, _Scope]) -> Iterator[Any]:
         ]
         if not times:
             continue
-        outer = talk.outside(name, scopes) if name else ""
+        outer = steps.outside(name, scopes) if name else ""
         shown = name.removeprefix(f"{outer}/") if name else arm
         span = {"id": _span(name), "span_id": _span(name)}
         begin = SpanBeginEvent(

@@ -1,24 +1,31 @@
-"""Import mini-swe-agent trajectories: patches, calls with tokens and costs, commands."""
+"""Trajectories of mini-swe-agent: patches, calls with tokens and costs, commands.
+
+What is written is the model side of attempts, which `provider: recorded` replays.
+"""
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
-from agent.models import trajectory
-from agent.models.trajectory import Trajectory
+from atif import Metrics, ObservationResult, Step, ToolCall
+
+from agent.journal import Journal
+from agent.models import recorded, trajectory
+from agent.models.protocol import ModelReply
+from agent.models.recorded import ScopedEnd, ScopedReply
+from agent.models.trajectory import RecordedCall, RecordedCommand, Trajectory
+from agent.session.steps import CutOff, from_record
 from eval import instances
 from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.display.errors import UsageError
 from flows.experiments import records
-from flows.experiments.records import NO_PROGRAM
-from flows.formats import imported_arms, lake_rows
-from flows.formats.comparisons import Comparisons
-from flows.formats.imported_arms import ImportedArm
+from flows.formats import attempts, steps, talk
+from flows.formats.attempts import ExchangedAttempt, ReadFiles
 from flows.formats.predictions import PredictionSource, instances_of
 from flows.storage.files import make_readable
-from flows.storage.lake import Lake, Row
+from flows.storage.journals import existing_journal, journal_url
+from flows.storage.lake import Lake, write_whole
 
 _STATUS = {
     "Submitted": "submitted",
@@ -28,168 +35,149 @@ _STATUS = {
 """mini-swe-agent's exit statuses. All others count as gave up."""
 
 
-@dataclass(frozen=True)
-class ImportedRun:
-    """One imported trajectory."""
-
-    instance_id: str
-    model_calls: int
-    unpriced_calls: int
-    """Number of calls without a cost: their price is unknown, not zero."""
-    cost_usd: float | None
-    """Total of the known costs; None if no call has one."""
-
-
-def import_mini(
-    folder: Path,
-    source: PredictionSource,
-    arm: str,
-    lake_path: str | None,
-    comparisons: Comparisons | None = None,
-) -> list[ImportedRun]:
-    """Import mini-swe-agent trajectories: predictions, every call and every command.
-
-    The arm is placed beside those already imported under the name.
+def read(folder: Path, source: PredictionSource) -> ReadFiles:
+    """Read the trajectories of a folder, on instances of a dataset.
 
     Raises:
-        InvalidSpec, DatasetError, UsageError: a file, an id or a comparison cannot be used; nothing
-            was written.
+        InvalidSpec, DatasetError, UsageError: a file or an id cannot be used.
     """
     paths = sorted(folder.rglob("*.traj.json"))
     if not paths:
         raise UsageError(f"there is no *.traj.json in {folder}")
-    runs = [trajectory.load(path) for path in paths]
-    chosen = instances_of([run.instance_id for run in runs], source)
-    imported_arms.check_name(source.experiment)
-    imported_arms.check_name(arm, "an arm")
-    lake = Lake.open(lake_path)
-    model = ", ".join(sorted({run.model for run in runs}))
-    attempts = [_attempt_id(source, arm, run) for run in runs]
-    with imported_arms.alone(lake, source.experiment):
-        imported_arms.declare(
-            lake,
-            source.experiment,
-            [
-                ImportedArm(
-                    arm,
-                    agent="mini",
-                    model=model,
-                    environment="imported",
-                    dataset=source.dataset,
-                    dataset_digest=instances.dataset_digest(chosen.values()),
-                    instance_ids=tuple(chosen),
-                    label=arm,
-                    units=frozenset(attempts),
-                )
-            ],
-            comparisons=comparisons,
-        )
-        return [
-            _file_trajectory(lake, source, arm, chosen[run.instance_id], run, attempt_id)
-            for run, attempt_id in zip(runs, attempts, strict=True)
-        ]
+    runs = {path: trajectory.load(path) for path in paths}
+    chosen = instances_of([run.instance_id for run in runs.values()], source)
+    return ReadFiles(
+        [_attempt(path, run, chosen[run.instance_id]) for path, run in runs.items()],
+        source.dataset,
+        dataset_digest=instances.dataset_digest(chosen.values()),
+    )
 
 
-def _attempt_id(source: PredictionSource, arm: str, run: Trajectory) -> str:
-    messages = [call.message for call in run.calls]
-    content = [source.experiment, arm, run.instance_id, messages, run.submission]
-    return canonical_digest(content)[:32]
+def _attempt(path: Path, run: Trajectory, instance: Instance) -> ExchangedAttempt:
+    lines = {"": list(_steps(run))}
+    try:
+        usage = attempts.sum_usage(steps.calls(lines, run.model), {}, run.instance_cost_usd)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from None
+    facts = attempts.describe(
+        str(path),
+        usage | {"unpriced_calls": run.unpriced_calls},
+        agent="mini",
+        model=run.model,
+        instance_id=run.instance_id,
+        repo=instance.repo,
+        outcome=_STATUS.get(run.exit_status, "gave_up"),
+        detail=run.exit_status,
+        started_at=run.calls[0].created_at if run.calls else None,
+        patch=run.submission,
+        versions={"mini-swe-agent": run.mini_version},
+    )
+    digest = canonical_digest([[call.message for call in run.calls], run.submission])
+    return ExchangedAttempt(facts, str(path), digest, lines)
 
 
-def _file_trajectory(
-    lake: Lake,
-    source: PredictionSource,
-    arm: str,
-    instance: Instance,
-    run: Trajectory,
-    attempt_id: str,
-) -> ImportedRun:
-    where = (source.experiment, arm)
-    cell = {"attempt_id": attempt_id, "instance_id": run.instance_id, "repeat": 0}
-    patch = run.submission
-    lake.write("llm_calls", *where, attempt_id, _calls(cell, run))
-    lake.write("steps", *where, attempt_id, _steps(cell, run))
-    lake.write("predictions", *where, attempt_id, [records.patch_row(cell, arm, patch)])
-    row = {
-        **lake_rows.attempt_columns(
-            cell, instance.repo, agent="mini", model=run.model, provider="litellm"
+def _steps(run: Trajectory) -> Iterator[Step]:
+    """Yield each call with the results of its commands."""
+    for number, call in enumerate(run.calls):
+        step = _answer(number + 1, call)
+        for command in run.commands:
+            if command.call_seq == number:
+                _observe(step, command)
+        yield step
+
+
+def _answer(number: int, call: RecordedCall) -> Step:
+    message = json.loads(make_readable(json.dumps(call.message, ensure_ascii=False)))
+    tokens = records.tokens(call.usage) if call.has_tokens else records.UNKNOWN_TOKENS
+    return Step(
+        step_id=number,
+        timestamp=call.created_at.isoformat() if call.created_at else None,
+        source="agent",
+        **talk.read_answer(message),
+        metrics=Metrics(
+            prompt_tokens=tokens["input_tokens"],
+            cached_tokens=tokens["cache_read_tokens"],
+            completion_tokens=tokens["output_tokens"],
+            cost_usd=call.usage.cost_usd,
+            extra={
+                "cache_write_tokens": tokens["cache_write_tokens"],
+                "reasoning_tokens": tokens["reasoning_tokens"],
+                "cost_source": call.cost_source,
+                "finish_reason": call.finish_reason,
+            },
         ),
-        "outcome": _STATUS.get(run.exit_status, "gave_up"),
-        "detail": run.exit_status,
-        **records.NO_REPORT,
-        **NO_PROGRAM,
-        "started_at": run.calls[0].created_at if run.calls else None,
-        **records.usage_totals([call.usage for call in run.calls]),
-        **({} if run.has_all_tokens else records.UNKNOWN_TOKENS),
-        "cost_usd": run.known_cost_usd,
-        "billed_usd": None,
-        "versions": json.dumps({"mini-swe-agent": run.mini_version}),
-    }
-    lake.write("attempts", *where, attempt_id, [row])
-    return ImportedRun(run.instance_id, len(run.calls), run.unpriced_calls, run.known_cost_usd)
+        llm_call_count=1,
+    )
 
 
-def _calls(cell: Row, run: Trajectory) -> Iterable[Row]:
-    for seq, call in zip(_call_steps(run), run.calls, strict=True):
-        yield {
-            **cell,
-            "scope": "",
-            "seq": seq,
-            "role": "",
-            "model": run.model,
-            **(records.tokens(call.usage) if call.has_tokens else records.UNKNOWN_TOKENS),
-            "cost_usd": call.usage.cost_usd,
-            "cost_source": call.cost_source,
-            "finish_reason": call.finish_reason,
-            "latency_s": None,
-            "retries": 0,
-            "started_at": call.created_at,
-        }
+def _observe(step: Step, command: RecordedCommand) -> None:
+    """Add the result of a command. A model that writes its commands as text calls no tool."""
+    text = make_readable(command.command)
+    waiting = talk.find_waiting(step)
+    asked = (
+        each for each in waiting if steps.command_of(each.function_name, each.arguments) == text
+    )
+    call = next(asked, None)
+    if call is None:
+        known = step.tool_calls or []
+        call = ToolCall(
+            tool_call_id=f"command-{len(known)}", function_name="bash", arguments={"command": text}
+        )
+        step.tool_calls = [*known, call]
+    result = ObservationResult(
+        source_call_id=call.tool_call_id,
+        content=None if command.output is None else make_readable(command.output),
+        extra=None if command.returncode is None else {"exit_code": command.returncode},
+    )
+    talk.observe(step, result)
 
 
-def _steps(cell: Row, run: Trajectory) -> Iterable[Row]:
-    """Return each call followed by its commands, numbered consecutively."""
-    unknown = {
-        "scope": "",
-        "exit_code": None,
-        "output_bytes": None,
-        "timed_out": False,
-        "started_at": None,
-        "duration_s": None,
-    }
-    for seq, call in zip(_call_steps(run), run.calls, strict=True):
-        message = make_readable(json.dumps(call.message, ensure_ascii=False))
-        yield {**cell, **unknown, "seq": seq, "kind": "model", **_request({}), "result": message}
-    seqs = _command_steps(run)
-    for seq, command in zip(seqs, run.commands, strict=True):
-        output = command.output or ""
-        yield {
-            **cell,
-            **unknown,
-            "seq": seq,
-            "kind": "command",
-            **_request({"command": command.command}),
-            "result": records.output_json(output),
-            "exit_code": command.returncode,
-            "output_bytes": len(output.encode("utf-8", "replace")),
-        }
+def write_recordings(
+    experiment: str, folder: Path, repeat: int, lake: Lake
+) -> Iterator[tuple[Path, int]]:
+    """Write `<folder>/<arm>/<instance>.traj.json`, the model side of every ended attempt.
+
+    `provider: recorded` replays such a folder. Yield paths and call counts.
+
+    Raises:
+        UsageError: the lake's journal has no attempt of the experiment, or one of them was pruned.
+    """
+    journal_url(lake)  # raises if no journal is configured
+    journal = existing_journal(lake)
+    attempts = journal.find("") if journal else []
+    chosen = [a for a in attempts if (a.experiment, a.repeat) == (experiment, repeat)]
+    if journal is None or not chosen:
+        raise UsageError(f"the journal has no attempt of {experiment!r} in repeat {repeat}")
+    if pruned := [a.attempt_id for a in chosen if journal.pruned_at(a.attempt_id) is not None]:
+        raise UsageError(
+            f"the steps of {len(pruned)} of {len(chosen)} attempts were pruned, such as of "
+            f"{pruned[0]}: they cannot be exported"
+        )
+    for attempt in chosen:
+        if journal.outcome(attempt.attempt_id) is None:
+            continue
+        replies, ends = _recording(journal, attempt.attempt_id)
+        path = folder / attempt.arm / f"{attempt.instance_id}.traj.json"
+        recording = recorded.to_json(
+            replies,
+            ends,
+            instance_id=attempt.instance_id,
+            model=replies[0].reply.model if replies else "none",
+            native_tools=any("tool_calls" in each.reply.message for each in replies),
+        )
+        write_whole(path, recording.encode(errors="backslashreplace"))
+        yield path, len(replies)
 
 
-def _call_steps(run: Trajectory) -> list[int]:
-    """Return the step number of each call: the number of earlier calls and their commands."""
-    return [
-        index + sum(command.call_seq < index for command in run.commands)
-        for index in range(len(run.calls))
-    ]
-
-
-def _command_steps(run: Trajectory) -> list[int]:
-    """Return the step number of each command: earlier commands, and calls up to its own."""
-    return [index + command.call_seq + 1 for index, command in enumerate(run.commands)]
-
-
-def _request(request: Row) -> Row:
-    return {
-        "request": json.dumps(request, ensure_ascii=False),
-        "request_digest": canonical_digest(request),
-    }
+def _recording(journal: Journal, attempt_id: str) -> tuple[list[ScopedReply], list[ScopedEnd]]:
+    """Return the model replies of an attempt, and the points where it was cut off."""
+    ended = [step for step in journal.steps(attempt_id) if step.result is not None]
+    replies, ends = [], []
+    for step in map(from_record, sorted(ended, key=lambda step: step.ordinal)):
+        match step.result:
+            case ModelReply():
+                role = step.request.get("role", "")
+                replies.append(ScopedReply(step.scope, role, step.result))
+            case CutOff(text, "time" | "too_long" as why):
+                ends.append(ScopedEnd(step.scope, why, text))
+    return replies, ends

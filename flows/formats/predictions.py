@@ -5,6 +5,7 @@ and still show their origin.
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from agent.workspaces.protocol import Environment
@@ -12,10 +13,10 @@ from eval import instances, predictions
 from eval.selection import Selection
 from eval.types import Instance, Prediction
 from flows.display.errors import UsageError
-from flows.experiments import plan, workspaces
+from flows.experiments import plan, records, workspaces
 from flows.experiments.cells import Place, Submission
 from flows.experiments.resources import Resources, refuse_excess
-from flows.formats import imported_arms
+from flows.formats import imported_arms, lake_rows
 from flows.formats.imported_arms import ImportedArm
 from flows.storage.lake import Lake
 
@@ -53,7 +54,7 @@ async def submissions(
             instance = chosen[prediction.instance_id]
             arm = arms[prediction.model_name_or_path]
             patch = prediction.model_patch
-            attempt_id = imported_arms.file_prediction(
+            attempt_id = _file_prediction(
                 lake,
                 source.experiment,
                 arm,
@@ -137,3 +138,32 @@ def instances_of(ids: list[str], source: PredictionSource) -> dict[str, Instance
     """
     wanted = Selection(ids=sorted(set(ids)))
     return {i.instance_id: i for i in plan.select(source.dataset, source.split, wanted)}
+
+
+def _file_prediction(
+    lake: Lake,
+    experiment: str,
+    arm: str,
+    instance_id: str,
+    repo: str,
+    patch: str | None,
+    *,
+    detail: str,
+) -> str:
+    """Record a patch whose attempt or content is unknown. Return the attempt id.
+
+    Recording the same patch again changes nothing.
+    """
+    where = (experiment, arm)
+    attempt_id = imported_arms.prediction_id(experiment, arm, instance_id, patch)
+    cell = {"attempt_id": attempt_id, "instance_id": instance_id, "repeat": 0}
+    if patch is not None:
+        lake.write("predictions", *where, attempt_id, [records.patch_row(cell, arm, patch)])
+    filed = lake.read("attempts", *where, attempt_id)
+    started_at = filed[0]["started_at"] if filed else datetime.now(UTC)
+    row = lake_rows.bare_attempt_row(
+        cell, repo, model="unknown", detail=detail, started_at=started_at
+    )
+    if filed != [row]:
+        lake.write("attempts", *where, attempt_id, [row])
+    return attempt_id

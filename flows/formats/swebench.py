@@ -1,19 +1,17 @@
-"""Import a published submission from the reports of swebench's runner."""
+"""Submissions graded by swebench: its reports are read, and its predictions files are written."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from eval import predictions
-from eval.digests import canonical_digest
 from eval.types import EvaluationOutcome, Prediction
 from flows.display.errors import UsageError
-from flows.experiments import records
-from flows.formats import imported_arms, lake_rows
-from flows.formats.comparisons import Comparisons
-from flows.formats.imported_arms import ImportedArm, Summary
+from flows.formats import attempts, lake_rows
+from flows.formats.attempts import ExchangedAttempt, ReadFiles, read_content
+from flows.storage.files import restore
 from flows.storage.lake import Lake
 
 PREDICTIONS = "all_preds.jsonl"
@@ -47,118 +45,46 @@ class Reported:
     """Verdict on patches that the report does not name; None if it is unknown."""
 
 
-@dataclass(frozen=True)
-class _Prediction:
-    """One prediction to record."""
-
-    attempt_id: str
-    patch: str | None
-    """None if unknown."""
-    verdict: ImportedVerdict | None
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        """Units of work recorded for the prediction."""
-        given = (f"{self.attempt_id}{imported_arms.IMPORTED}",) if self.verdict else ()
-        return (self.attempt_id, *given)
-
-
-def import_swebench(
-    report: Path,
-    predictions_path: Path | None,
-    experiment: str,
-    arm: str | None,
-    lake_path: str | None,
-    comparisons: Comparisons | None = None,
-) -> Summary:
-    """Import a submission as an arm beside those already imported under the name.
+def read(report: Path, predictions_path: Path | None, arm: str | None) -> ReadFiles:
+    """Read a submission. `arm` names it; None takes the model of its predictions.
 
     `report` is the JSON of a run, the `results.json` of a leaderboard submission, or a folder with
     a `report.json` per instance. An instance without a prediction was never run.
 
     Raises:
         UsageError, PredictionsError: a file cannot be used, or the files belong to different
-            submissions; nothing was written.
+            submissions.
     """
     reported = _read_folder(report) if report.is_dir() else _read_file(report)
     if predictions_path is None and (report / PREDICTIONS).is_file():
         predictions_path = report / PREDICTIONS
     given = predictions.read(predictions_path) if predictions_path else None
     patches = reported.patches | {p.instance_id: p.model_patch for p in given or []}
-    submitted = _submitted(report, reported, given)
     label = arm or _label(report, given)
-    imported_arms.check_name(experiment)
-    lake = Lake.open(lake_path)
-    with imported_arms.alone(lake, experiment):
-        name = imported_arms.arm_names([label], imported_arms.declared(lake, experiment))[label]
-        found = {
-            instance_id: _Prediction(
-                imported_arms.prediction_id(
-                    experiment, name, instance_id, patch := patches.get(instance_id)
-                ),
-                patch,
-                reported.verdicts.get(instance_id, reported.rest if patch else None),
-            )
-            for instance_id in submitted
-        }
-        planned = _declare(lake, experiment, name, label, report, reported, found, comparisons)
-        for instance_id, prediction in found.items():
-            _file(lake, experiment, name, reported.form, instance_id, prediction)
-    resolved = sum(verdict.outcome == "resolved" for verdict in reported.verdicts.values())
-    return Summary(
-        name, planned, found=len(submitted), resolved=resolved, cost_usd=None, label=label
-    )
-
-
-def _declare(
-    lake: Lake,
-    experiment: str,
-    name: str,
-    label: str,
-    report: Path,
-    reported: Reported,
-    found: Mapping[str, _Prediction],
-    comparisons: Comparisons | None,
-) -> int:
-    ids = tuple(sorted({*reported.planned, *found}))
-    arm = ImportedArm(
-        name,
-        agent="imported",
-        model="unknown",
-        environment="imported",
-        dataset=report.name,
-        dataset_digest=canonical_digest(ids),
-        instance_ids=ids,
-        label=label,
-        units=frozenset(unit for prediction in found.values() for unit in prediction.units),
-    )
-    return imported_arms.declare(lake, experiment, [arm], comparisons=comparisons)
-
-
-def _file(
-    lake: Lake,
-    experiment: str,
-    arm: str,
-    form: str,
-    instance_id: str,
-    prediction: _Prediction,
-) -> None:
-    patch, verdict = prediction.patch, prediction.verdict
-    repo = lake_rows.repository(instance_id)
-    attempt_id = imported_arms.file_prediction(
-        lake, experiment, arm, instance_id, repo, patch, detail=form
-    )
-    if verdict is None:
-        return
-    row = lake_rows.evaluation_row(
-        {"attempt_id": attempt_id, "instance_id": instance_id, "repeat": 0},
-        verdict.outcome,
-        harness_version=form,
-        reason=verdict.reason,
-        patch_sha256=records.patch_sha256(patch) if patch is not None else "",
-        tests=verdict.tests,
-    )
-    lake.write("evaluations", experiment, arm, f"{attempt_id}{imported_arms.IMPORTED}", [row])
+    found = []
+    for instance_id in dict.fromkeys(_submitted(report, reported, given)):
+        patch = patches.get(instance_id)
+        rest = reported.rest if patch else None
+        verdict = reported.verdicts.get(instance_id, rest)
+        facts = attempts.describe(
+            str(report),
+            {},
+            arm=label,
+            agent="imported",
+            model="unknown",
+            instance_id=instance_id,
+            repo=lake_rows.repository(instance_id),
+            outcome="submitted",
+            detail=reported.form,
+            patch=patch,
+            verdict=verdict and verdict.outcome,
+            reason=verdict.reason if verdict else "",
+        )
+        tests = verdict.tests if verdict else {}
+        found.append(
+            ExchangedAttempt(facts, str(report), None, tests=tests, graded_by=reported.form)
+        )
+    return ReadFiles(found, report.name, reported.planned)
 
 
 def _submitted(report: Path, reported: Reported, given: list[Prediction] | None) -> list[str]:
@@ -208,7 +134,7 @@ def _run_report(content: dict[str, Any]) -> Reported:
     """Parse the JSON that swebench writes at the end of a run."""
 
     def ids(kind: str) -> list[str]:
-        return list(content.get(f"{kind}_ids", ()))
+        return _names(content.get(f"{kind}_ids", []))
 
     reasons = content.get("failure_reasons", {})
     verdicts = {i: ImportedVerdict("unresolved") for i in ids("unresolved")}
@@ -237,12 +163,13 @@ def _error(reason: str) -> ImportedVerdict:
 
 def _results(content: dict[str, Any]) -> Reported:
     """Parse the `results.json` of the public leaderboard: resolved and missing instances."""
-    verdicts = {i: ImportedVerdict("unresolved", "no log") for i in content.get("no_logs", ())}
-    verdicts |= {i: ImportedVerdict("resolved") for i in content["resolved"]}
+    no_logs = _names(content.get("no_logs", []))
+    verdicts = {i: ImportedVerdict("unresolved", "no log") for i in no_logs}
+    verdicts |= {i: ImportedVerdict("resolved") for i in _names(content["resolved"])}
     return Reported(
         form="leaderboard results",
         verdicts=verdicts,
-        planned=sorted({*verdicts, *content.get("no_generation", ())}),
+        planned=sorted({*verdicts, *_names(content.get("no_generation", []))}),
         submitted=None,
         rest=ImportedVerdict("unresolved"),
     )
@@ -286,10 +213,55 @@ def _verdict(path: Path) -> ImportedVerdict:
         raise UsageError(f"{path} is no report of swebench on {path.parent.name}") from None
 
 
+def _names(value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise UsageError(f"a report of swebench has {value!r:.100} where ids of instances are")
+    return value
+
+
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
+        return json.loads(read_content(path))
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}") from None
+
+
+def write_predictions(
+    experiment: str, folder: Path, repeat: int, lake: Lake
+) -> Iterator[tuple[Path, int]]:
+    """Write `<folder>/<arm>/all_preds.jsonl` for every arm. Yield paths and row counts.
+
+    The exported attempt is the one that counts in reports. Cells without a prediction are left out,
+    as the official harness requires.
+
+    Raises:
+        ReportError: the experiment does not exist.
+        UsageError: the experiment has no prediction for that repeat.
+    """
+    from reports.relations import open_marts  # DuckDB takes a tenth of a second to import
+
+    with lake.reading():
+        connection = open_marts(lake.root, experiment)
+    rows = connection.execute(
+        """
+        select arm, instance_id, model_name_or_path, model_patch, model_patch_json
+        from predictions
+        semi join marts.counted_attempts using (attempt_id)
+        where repeat = ?
+        order by arm, instance_id
+        """,
+        [repeat],
+    ).fetchall()
+    connection.close()
+    if not rows:
+        raise UsageError(f"experiment {experiment!r} has no prediction of repeat {repeat}")
+    for arm in sorted({row[0] for row in rows}):
+        own = [
+            Prediction(instance_id, model, restore(patch, copy))
+            for of, instance_id, model, patch, copy in rows
+            if of == arm
+        ]
+        path = folder / arm / "all_preds.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        predictions.write_jsonl(path, own)
+        yield path, len(own)

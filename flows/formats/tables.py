@@ -15,8 +15,7 @@ from eval.digests import canonical_digest
 from flows.display.errors import UsageError
 from flows.formats import cells, imported_arms, lake_rows
 from flows.formats.cells import AMOUNTS, KINDS, NAMES, REQUIRED, UNGRADED, Ending
-from flows.formats.comparisons import Comparisons
-from flows.formats.imported_arms import ImportedArm, Summary
+from flows.formats.imported_arms import Comparisons, ImportedArm, Summary
 from flows.formats.sheets import Sheet, open_sheet
 from flows.storage.lake import Lake, Row
 

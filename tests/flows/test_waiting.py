@@ -11,7 +11,7 @@ from agent.journal import Attempt, InboxMessage, Journal
 from flows.benchmark import benchmark
 from flows.display.errors import IncompleteRun
 from flows.experiments.declaration import Experiment
-from flows.formats import export
+from flows.formats import exports
 from flows.jobs.chats import mailbox
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
@@ -74,7 +74,7 @@ async def test_a_cell_that_waits_is_resumed_by_its_answer(
     assert "made.txt" in patches["asks"]
     with pytest.raises(MessageRefused, match="has ended: fork it"):
         send(lake_path, "say", "wait")
-    exported = export.trajectories("trial", tmp_path / "atif", lake_path)
+    exported = exports.trajectories("trial", tmp_path / "atif", lake_path)
     assert any("fine by me" in path.read_text() for path in exported)
 
 

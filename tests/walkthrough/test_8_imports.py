@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from eval import instances
-from flows.formats import export
-from flows.formats.atif import import_atif
+from flows.formats import atif, exports, filing
 from flows.formats.tables import import_table
 from flows.storage import report_files
 from flows.storage.lake import Lake
@@ -59,10 +58,10 @@ def test_a_trajectory_of_another_harness_goes_in_and_out(tmp_path: Path) -> None
     }
     (tmp_path / "a__b-1.json").write_text(json.dumps(content))
     lake = Lake.existing(tmp_path / "lake")
-    import_atif([tmp_path / "a__b-1.json"], "theirs", None, str(lake.root))
+    filing.file(atif.read([tmp_path / "a__b-1.json"]), "theirs", None, str(lake.root))
     [arm] = report_files.read(lake, "theirs").arms
     assert (arm.name, arm.cost.usd, arm.tokens.total) == ("theirs-large", 0.5, 10)
-    [path] = export.trajectories("theirs", tmp_path / "out", str(lake.root))
+    [path] = exports.trajectories("theirs", tmp_path / "out", str(lake.root))
     [again] = json.loads(path.read_text())["steps"]
     assert (again["source"], again["message"]) == ("agent", "done")
     assert metrics.items() <= again["metrics"].items()

@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.display.errors import UsageError
-from flows.formats import comparisons
-from flows.formats.atif import import_atif
+from flows.formats import atif, filing, imported_arms
 from flows.formats.imported_arms import Summary
 from flows.storage import report_files
 from flows.storage.lake import Lake, Row
@@ -25,7 +24,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def put(lake: Lake, *paths: Path, arm: str | None = None) -> list[Summary]:
-    return import_atif(paths, "x", arm, str(lake.root))
+    return filing.file(atif.read(paths), "x", arm, str(lake.root))
 
 
 def only(lake: Lake, table: str = "attempts") -> Row:
@@ -203,7 +202,7 @@ def changed(step: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
         ),
         (changed({"metrics": {"prompt_tokens": -1}}), "step 2: input_tokens is -1"),
         (changed(final_metrics={"total_cost_usd": float("nan")}), "total_cost_usd is nan"),
-        (changed(extra={"durabench": {}}), "durabench.arm: Field required"),
+        (changed(extra={"durabench": {}}), "durabench.agent: Field required"),
         (trajectory(), "steps: it has none"),
         (
             changed({"observation": {"results": [{"source_call_id": "c9", "content": ""}]}}),
@@ -251,8 +250,8 @@ def test_arms_are_replaced_and_compared(tmp_path: Path, lake: Lake) -> None:
     second = write(tmp_path / "j.json", trajectory(asked("b"), asked("c")))
     put(lake, first, arm="one")
     put(lake, first, arm="two")
-    declared = comparisons.given("one:two", 0.05, [])
-    import_atif([second], "x", "two", str(lake.root), declared)
+    declared = imported_arms.read_comparisons("one:two", 0.05, [])
+    filing.file(atif.read([second]), "x", "two", str(lake.root), declared)
     attempts = {row["instance_id"]: row["model_calls"] for row in lake.rows("attempts", "x")}
     assert attempts == {"i": 1, "j": 2}
     report = report_files.read(lake, "x")

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.display.errors import UsageError
-from flows.formats import export
-from flows.formats.atif import import_atif
+from flows.formats import atif, exports, filing
 from flows.storage.lake import Lake, Row
 from reports.columns import TABLES
 from tests.flows.formats.trajectories import HARBOR_JOB, asked, ran, said, trajectory, write
@@ -26,11 +25,11 @@ OWN = {"attempt_id", "request_digest"}
 
 
 def put(lake: Lake, *paths: Path) -> None:
-    import_atif(paths, "x", None, str(lake.root))
+    filing.file(atif.read(paths), "x", None, str(lake.root))
 
 
 def out(lake: Lake, folder: Path, name: str = "x") -> list[Path]:
-    return list(export.trajectories(name, folder, str(lake.root)))
+    return list(exports.trajectories(name, folder, str(lake.root)))
 
 
 def known(lake: Lake) -> dict[str, list[str]]:

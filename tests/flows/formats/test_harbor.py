@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.display.errors import UsageError
-from flows.formats.harbor import import_harbor
+from flows.formats import filing, harbor
 from flows.formats.imported_arms import Summary
 from flows.storage import report_files
 from flows.storage.lake import Lake
@@ -31,7 +31,7 @@ def job(tmp_path: Path) -> Path:
 
 
 def put(lake: Lake, folder: Path, reward: str | None = None) -> list[Summary]:
-    return import_harbor([folder], "x", None, reward, str(lake.root))
+    return filing.file(harbor.read([folder], reward), "x", None, str(lake.root))
 
 
 def change(folder: Path, **fields: Any) -> None:

@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.display.errors import UsageError
-from flows.formats import imported_arms
-from flows.formats.imported_arms import ImportedArm
-from flows.formats.swebench import import_swebench
+from flows.formats import filing, imported_arms, swebench
+from flows.formats.imported_arms import ImportedArm, Summary
 from flows.formats.tables import import_table
 from flows.storage import report_files
 from flows.storage.lake import Lake, Row
@@ -43,6 +42,13 @@ def read(lake: Path) -> Report:
 def counts(report: Report) -> dict[str, tuple[int, int, int]]:
     """Return the numbers of resolved, started and planned instances by arm."""
     return {arm.name: (arm.resolved, arm.started, arm.planned) for arm in report.arms}
+
+
+def put_submission(
+    report: Path, predictions: Path | None, name: str, arm: str | None, lake: str
+) -> Summary:
+    [summary] = filing.file(swebench.read(report, predictions, arm), name, arm, lake)
+    return summary
 
 
 @pytest.fixture
@@ -80,7 +86,7 @@ def test_arms_of_other_files_and_commands_stay(
     put(table(tmp_path / "two" / "t.csv", "c,x-3,1,,"), lake)
     run = tmp_path / "run.json"
     run.write_text(json.dumps({"resolved_ids": ["x-4"], "submitted_ids": ["x-4"]}))
-    import_swebench(run, None, "x", "theirs", str(lake))
+    put_submission(run, None, "x", "theirs", str(lake))
     put(table(tmp_path / "one" / "t.csv", "a,x-1,1,,"), lake)
     assert "no longer an arm: b" in capsys.readouterr().err
     report = read(lake)
@@ -104,7 +110,7 @@ def test_a_corrected_submission_takes_the_place_of_the_first(tmp_path: Path, lak
             for i, p in patches.items()
         ]
         preds.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        import_swebench(run, preds, "x", None, str(lake))
+        put_submission(run, preds, "x", None, str(lake))
 
     put_run(["x-1", "x-2"], {"x-1": "one", "x-2": "two", "typo": "three"})
     put_run(["x-1"], {"x-1": "other", "x-2": "two"})

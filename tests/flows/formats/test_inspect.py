@@ -15,8 +15,8 @@ from inspect_ai.scorer import Score
 
 from flows.cli.app import app
 from flows.display.errors import UsageError
+from flows.formats import filing, inspect_logs
 from flows.formats.imported_arms import Summary
-from flows.formats.inspect_logs import import_inspect
 from flows.storage import report_files
 from flows.storage.lake import Lake, Row
 from tests.flows.formats import inspect_tasks
@@ -37,7 +37,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def put(lake: Lake, *paths: Path, scorer: str | None = None) -> list[Summary]:
-    return import_inspect(paths, "x", None, scorer, str(lake.root))
+    return filing.file(inspect_logs.read(paths, scorer), "x", None, str(lake.root))
 
 
 def attempts(lake: Lake) -> list[Row]:

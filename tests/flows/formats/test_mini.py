@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.display.errors import UsageError
-from flows.formats import comparisons, exports, mini
-from flows.formats.imported_arms import arm_name
+from flows.formats import filing, imported_arms, mini, swebench
+from flows.formats.imported_arms import Comparisons, Summary, arm_name
 from flows.formats.predictions import PredictionSource
 from flows.storage import report_files
 from flows.storage.lake import Lake
@@ -34,19 +34,31 @@ def info(path: Path) -> dict[str, Any]:
     return content
 
 
+def put(
+    folder: Path,
+    source: PredictionSource,
+    arm: str,
+    lake: str,
+    comparisons: Comparisons | None = None,
+) -> Summary:
+    files = mini.read(folder, source)
+    [summary] = filing.file(files, source.experiment, arm, lake, comparisons)
+    return summary
+
+
 def test_an_import_keeps_every_figure(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
     """Cost, calls and patch of each instance are those of its trajectory."""
     lake = str(tmp_path / "lake")
-    imported = mini.import_mini(trajectories, source, "mini", lake)
+    imported = put(trajectories, source, "mini", lake)
     store = Lake.existing(lake)
     attempts = {
         row["instance_id"]: row
         for unit in store.units("attempts", "*")
         for row in store.find("attempts", unit)
     }
-    assert len(imported) == len(attempts) == 13
+    assert imported.found == len(attempts) == 13
     for instance_id, attempt in attempts.items():
         own = info(trajectories / f"{instance_id}.traj.json")
         assert attempt["cost_usd"] == own["model_stats"]["instance_cost"]
@@ -62,7 +74,7 @@ def test_every_step_is_numbered_once(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
     """Model calls and the commands that they request share one sequence without gaps."""
-    mini.import_mini(trajectories, source, "mini", str(tmp_path))
+    put(trajectories, source, "mini", str(tmp_path))
     store = Lake.existing(str(tmp_path))
     for unit in store.units("attempts", "*"):
         steps = sorted(store.find("steps", unit), key=lambda step: step["seq"])
@@ -77,10 +89,10 @@ def test_the_report_works_on_an_import(
 ) -> None:
     """A report on an import passes every audit, and its cost is the sum of the trajectories'
     costs."""
-    imported = mini.import_mini(trajectories, source, "mini", str(tmp_path))
+    imported = put(trajectories, source, "mini", str(tmp_path))
     built = report_files.read(Lake.existing(str(tmp_path)), "gemini")
     assert built.audits == ()
-    assert built.arm("mini").cost.usd == pytest.approx(sum(run.cost_usd for run in imported))
+    assert built.arm("mini").cost.usd == pytest.approx(imported.cost_usd)
 
 
 def test_calls_without_a_cost_are_counted_and_named(
@@ -118,8 +130,8 @@ def test_figures_that_a_trajectory_lacks_are_unknown(
     content["info"]["model_stats"]["instance_cost"] = 0.0
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / f"{name}.traj.json").write_text(json.dumps(content))
-    [run] = mini.import_mini(tmp_path / "runs", source, "mini", str(tmp_path / "lake"))
-    assert (run.cost_usd, run.unpriced_calls) == (None, len(replies))
+    run = put(tmp_path / "runs", source, "mini", str(tmp_path / "lake"))
+    assert (run.cost_usd, run.calls_without_cost) == (None, {name: len(replies)})
     report = report_files.read(Lake.existing(str(tmp_path / "lake")), "gemini")
     [arm] = report.arms
     assert report.audits == ()
@@ -139,20 +151,22 @@ def test_another_folder_takes_the_place_of_an_arm(
         folder.mkdir()
         for path in sorted(trajectories.glob("*.traj.json"))[paths]:
             (folder / path.name).write_bytes(path.read_bytes())
-        mini.import_mini(folder, source, "mini", lake)
+        put(folder, source, "mini", lake)
     report = report_files.read(Lake.existing(lake), "gemini")
     assert (report.arm("mini").planned, report.arm("mini").started, report.audits) == (2, 2, ())
-    with pytest.raises(UsageError, match="'A/B' cannot name an arm"):
-        mini.import_mini(folders[0], source, "A/B", lake)
+    argv = ["--dataset", source.dataset, "--name", "x", "--lake", lake, "--arm", "A/B"]
+    done = CliRunner().invoke(app, ["import", "mini", str(folders[0]), *argv])
+    assert done.exit_code == 2
+    assert "'A/B' cannot name an arm" in done.stderr
 
 
 def test_importing_again_adds_nothing(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
     """Importing the same files again adds no attempt."""
-    mini.import_mini(trajectories, source, "mini", str(tmp_path))
+    put(trajectories, source, "mini", str(tmp_path))
     before = sorted(tmp_path.rglob("*.parquet"))
-    mini.import_mini(trajectories, source, "mini", str(tmp_path))
+    put(trajectories, source, "mini", str(tmp_path))
     assert sorted(tmp_path.rglob("*.parquet")) == before
 
 
@@ -165,9 +179,9 @@ def test_two_folders_under_one_name_are_two_arms(
         for folder in folders[: 1 if number < 8 else 2]:
             folder.mkdir(exist_ok=True)
             (folder / path.name).write_bytes(path.read_bytes())
-    mini.import_mini(folders[0], source, "first", str(tmp_path / "lake"))
-    declared = comparisons.given("first:second", 0.1, [])
-    mini.import_mini(folders[1], source, "second", str(tmp_path / "lake"), declared)
+    put(folders[0], source, "first", str(tmp_path / "lake"))
+    declared = imported_arms.read_comparisons("first:second", 0.1, [])
+    put(folders[1], source, "second", str(tmp_path / "lake"), declared)
     built = report_files.read(Lake.existing(str(tmp_path / "lake")), "gemini")
     assert built.audits == ()
     assert [(arm.name, arm.planned, arm.started) for arm in built.arms] == [
@@ -182,9 +196,9 @@ def test_a_comparison_with_a_missing_arm_is_refused(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
     """A comparison with an arm that was never imported is refused, and nothing is written."""
-    declared = comparisons.given("absent:mini", None, [])
+    declared = imported_arms.read_comparisons("absent:mini", None, [])
     with pytest.raises(UsageError, match="names no two different arms"):
-        mini.import_mini(trajectories, source, "mini", str(tmp_path / "lake"), declared)
+        put(trajectories, source, "mini", str(tmp_path / "lake"), declared)
     assert not list(tmp_path.rglob("*.parquet"))
 
 
@@ -195,13 +209,13 @@ def test_an_export_is_the_official_format(
     refused."""
     from swebench.harness.utils import get_predictions_from_file
 
-    mini.import_mini(trajectories, source, "mini", str(tmp_path))
-    [(path, count)] = exports.predictions("gemini", None, 0, str(tmp_path))
+    put(trajectories, source, "mini", str(tmp_path))
+    [(path, count)] = swebench.write_predictions("gemini", tmp_path / "out", 0, Lake(tmp_path))
     read = get_predictions_from_file(str(path), source.dataset, "test")
     assert count == len(read) == 13
     assert set(read[0]) == {"instance_id", "model_name_or_path", "model_patch"}
     with pytest.raises(UsageError, match="no prediction of repeat 7"):
-        list(exports.predictions("gemini", None, 7, str(tmp_path)))
+        list(swebench.write_predictions("gemini", tmp_path / "out", 7, Lake(tmp_path)))
 
 
 def test_arm_names_fit_into_paths() -> None:

@@ -12,8 +12,7 @@ from atif import Trajectory
 
 from flows.experiments import forking
 from flows.experiments.declaration import Experiment
-from flows.formats import export
-from flows.formats.atif import import_atif
+from flows.formats import atif, exports, filing
 from flows.solve import solve
 from flows.storage.lake import Lake, Row
 from tests.agent.arms.command.programs import tiny
@@ -101,10 +100,10 @@ def check_same(one: Lake, other: Lake) -> None:
 async def test_an_export_as_trajectories_keeps_every_figure(lake: Lake, tmp_path: Path) -> None:
     """Every arm's attempt is a valid trajectory. Importing them gives the same calls, costs,
     patches and verdicts; scopes are subagents that the main line refers to."""
-    paths = list(export.trajectories("trial", tmp_path / "out", str(lake.root)))
+    paths = list(exports.trajectories("trial", tmp_path / "out", str(lake.root)))
     assert len(paths) == 5
     again = Lake(tmp_path / "again")
-    import_atif([tmp_path / "out"], "trial", None, str(again.root))
+    filing.file(atif.read([tmp_path / "out"]), "trial", None, str(again.root))
     check_same(lake, again)
     [whole] = [
         Trajectory.model_validate_json(p.read_bytes()) for p in paths if "durable" in p.parts
@@ -130,7 +129,7 @@ def _referred(trajectory: Trajectory) -> list[str | None]:
 
 async def test_the_tools_of_a_program_have_their_results(lake: Lake, tmp_path: Path) -> None:
     """Each command that a program's model asked for has its output beside it, in every dialect."""
-    for path in export.trajectories("trial", tmp_path, str(lake.root)):
+    for path in exports.trajectories("trial", tmp_path, str(lake.root)):
         if path.parts[-2] not in ("messages", "responses"):
             continue
         whole = json.loads(path.read_text())
@@ -147,12 +146,12 @@ async def test_an_export_as_a_log_of_inspect_keeps_every_figure(lake: Lake, tmp_
     pytest.importorskip("inspect_ai", reason="needs the package inspect-ai")
     from inspect_ai.analysis import evals_df, samples_df
 
-    from flows.formats.inspect_logs import import_inspect
+    from flows.formats import inspect_logs
 
     log = tmp_path / "trial.eval"
-    assert export.inspect_log("trial", log, str(lake.root)) == 5
+    assert exports.inspect_log("trial", log, str(lake.root)) == 5
     again = Lake(tmp_path / "again")
-    import_inspect([log], "trial", None, None, str(again.root))
+    filing.file(inspect_logs.read([log], None), "trial", None, str(again.root))
     check_same(lake, again)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Inspect uses what pandas deprecates
@@ -172,7 +171,7 @@ async def test_the_copied_steps_of_a_fork_are_copied_context(lake: Lake, tmp_pat
     [parent] = lake.units("attempts", "*", "trial", "mini")
     made = await asyncio.to_thread(forking.fork, forking.check(parent, "4", str(lake.root)))
     await solve(made.experiment, made.instance_id, made.arm, lake=str(lake.root))
-    [path] = export.trajectories(made.experiment.name, tmp_path / "out", str(lake.root))
+    [path] = exports.trajectories(made.experiment.name, tmp_path / "out", str(lake.root))
     whole = Trajectory.model_validate_json(path.read_bytes())
     [child] = lake.units("attempts", "*", made.experiment.name)
     calls = [step for step in whole.steps if step.llm_call_count == 1]

@@ -14,8 +14,8 @@ from eval.predictions import write_jsonl
 from eval.types import Instance, Prediction
 from flows.cli.app import app
 from flows.display.errors import UsageError
+from flows.formats import filing, swebench
 from flows.formats.imported_arms import Summary
-from flows.formats.swebench import import_swebench
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from reports.types import Report
@@ -102,6 +102,13 @@ def log_of(instance: Instance, passing: Iterable[str]) -> str:
     return f">>>>> Start Test Output\n{lines}>>>>> End Test Output\n"
 
 
+def put_submission(
+    report: Path, predictions: Path | None, name: str, arm: str | None, lake: str
+) -> Summary:
+    [summary] = filing.file(swebench.read(report, predictions, arm), name, arm, lake)
+    return summary
+
+
 @pytest.fixture
 def first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Published:
     return publish(tmp_path / "first", "Somebody/Model-1", ENDINGS, monkeypatch)
@@ -129,7 +136,7 @@ def states(report: Report, arm: str) -> dict[str, int]:
 def test_a_run_report_is_imported(first: Published, lake: str) -> None:
     """An imported run report plans every instance of the dataset, and each ending has its state and
     reason."""
-    summary = import_swebench(first.report, first.predictions, "x", None, lake)
+    summary = put_submission(first.report, first.predictions, "x", None, lake)
     assert summary == Summary("somebody-model-1", 8, found=7, resolved=2, cost_usd=None)
     report = read(lake)
     assert (report.audits, states(report, "somebody-model-1")) == ((), STATES)
@@ -142,7 +149,7 @@ def test_a_run_report_is_imported(first: Published, lake: str) -> None:
 def test_the_folder_of_a_run_is_imported(first: Published, lake: str) -> None:
     """An imported run folder includes the tests behind each verdict, and the patches if no
     predictions are given."""
-    import_swebench(first.logs, first.predictions, "x", None, lake)
+    put_submission(first.logs, first.predictions, "x", None, lake)
     found = states(read(lake), "somebody-model-1")
     # The folder contains neither the dataset nor the reason why a run ended early.
     assert found == {"resolved": 2, "unresolved": 3, "infrastructure": 1, "no_patch": 1}
@@ -156,7 +163,7 @@ def test_the_folder_of_a_run_is_imported(first: Published, lake: str) -> None:
     assert row["fail_to_pass_failure"] == list(instance.fail_to_pass)
     assert row["pass_to_pass_success"] == list(instance.pass_to_pass)
 
-    import_swebench(first.logs, None, "y", "alone", lake)
+    put_submission(first.logs, None, "y", "alone", lake)
     assert states(read(lake, "y"), "alone") == {"resolved": 2, "unresolved": 3, "infrastructure": 1}
     patches = {
         row["model_patch"]
@@ -195,10 +202,10 @@ def test_leaderboard_results_need_the_predictions(first: Published, lake: str) -
     path = first.report.with_name("results.json")
     content = {"no_generation": [ids[5]], "no_logs": [ids[4]], "resolved": [ids[0]]}
     path.write_text(json.dumps(content))
-    import_swebench(path, first.predictions, "x", None, lake)
+    put_submission(path, first.predictions, "x", None, lake)
     assert states(read(lake), "somebody-model-1") == {"resolved": 1, "unresolved": 5, "no_patch": 1}
     with pytest.raises(UsageError, match="does not name every prediction"):
-        import_swebench(path, None, "x", "a", lake)
+        put_submission(path, None, "x", "a", lake)
 
 
 def test_files_that_do_not_belong_together_are_refused(
@@ -218,7 +225,7 @@ def test_files_that_do_not_belong_together_are_refused(
     ]
     for report, given, message in cases:
         with pytest.raises(UsageError, match=message):
-            import_swebench(report, given, "x", None, lake)
+            put_submission(report, given, "x", None, lake)
     assert not Path(lake).exists()
 
 
@@ -234,4 +241,4 @@ def test_a_report_of_another_form_is_refused(first: Published, lake: str) -> Non
     content: dict[str, Any] = {"other": {}}
     path.write_text(json.dumps(content))
     with pytest.raises(UsageError, match="is no report of swebench on"):
-        import_swebench(first.logs, None, "x", None, lake)
+        put_submission(first.logs, None, "x", None, lake)

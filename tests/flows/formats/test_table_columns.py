@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.formats.comparisons import Comparisons
+from flows.formats.imported_arms import Comparisons
 from flows.formats.tables import import_table
 from flows.storage import report_files
 from flows.storage.lake import Lake

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from agent.errors import InfrastructureError, JournalError
 from flows.cli.app import app
 from flows.display.errors import UsageError
-from flows.formats import exports
+from flows.formats import exports, swebench
 from flows.operation import checkup
 from flows.report import SERVED
 from flows.server.artifacts import artifact_key
@@ -391,7 +391,9 @@ def test_exports_of_a_store_are_written_locally(
     rows(tmp_path / "rows")
     store.upload(tmp_path / "rows", url)
     monkeypatch.chdir(tmp_path)
-    assert list(exports.predictions("trial", None, 0, url)) == [
+    lake = Lake.existing(url)
+    folder = exports.find_folder(lake, "trial")
+    assert list(swebench.write_predictions("trial", folder, 0, lake)) == [
         (Path("exports/trial/a/all_preds.jsonl"), 1),
         (Path("exports/trial/b/all_preds.jsonl"), 2),
     ]

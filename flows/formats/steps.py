@@ -1,0 +1,239 @@
+"""Steps of ATIF as rows of the tables `steps` and `llm_calls`."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+from atif import ContentPart, Metrics, ObservationResult, Step, ToolCall
+
+from agent.models.protocol import CostSource
+from eval.digests import canonical_digest
+from flows.experiments import records
+from flows.formats import attempts
+from flows.storage.files import make_readable
+from flows.storage.lake import Row
+
+OBSERVATION = "observation"
+"""Name of a result that is of no tool."""
+
+_EXTRA_TOKENS = {
+    "cache_write_tokens": ("cache_write_tokens", "cache_creation_input_tokens"),
+    "reasoning_tokens": ("reasoning_tokens", "reasoning_output_tokens"),
+}
+"""Names of further counts that agents write beside those of the format, by column."""
+
+_SHELLS = frozenset(
+    {
+        "bash",
+        "bash_command",
+        "exec_command",
+        "execute_bash",
+        "execute_command",
+        "local_shell",
+        "run_command",
+        "run_shell_command",
+        "run_terminal_cmd",
+        "shell",
+        "terminal",
+    }
+)
+"""Names of tools that run a command, in lower case."""
+
+_COMMANDS = ("command", "cmd", "keystrokes")
+"""Names of the argument that holds the command."""
+
+
+def command_of(name: str, arguments: Mapping[str, Any]) -> str | None:
+    """Return the command that a tool runs; None if it runs none."""
+    if name.lower() not in _SHELLS:
+        return None
+    given = next((arguments[each] for each in _COMMANDS if each in arguments), None)
+    if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
+        return str(given[-1]) if given[1:2] in (["-c"], ["-lc"]) else " ".join(given)
+    return given if isinstance(given, str) else None
+
+
+class _Place(NamedTuple):
+    """What a row is made of."""
+
+    step: Step
+    kind: Literal["model", "command", "action"]
+    request: Row
+    content: Any
+    """An assistant message, the output of a command, or what an action returned."""
+    figures: Mapping[str, Any]
+    """Free fields of a result, or of the metrics of a call."""
+    started_at: datetime | None
+
+
+def rows(lines: Mapping[str, Sequence[Step]], cell: Row) -> Iterator[Row]:
+    """Yield the rows of `steps`. Messages belong to the model call that follows them."""
+    for scope, steps in lines.items():
+        for seq, place in enumerate(_places(scope, steps)):
+            is_command = place.kind == "command"
+            output = str(place.content or "")
+            exit_code = place.figures.get("exit_code")
+            yield {
+                **cell,
+                "scope": scope,
+                "seq": seq,
+                "kind": place.kind,
+                "request": make_readable(json.dumps(place.request, ensure_ascii=False)),
+                "request_digest": canonical_digest(place.request),
+                "result": records.output_json(output)
+                if is_command
+                else records.content_json(place.content),
+                "exit_code": exit_code if isinstance(exit_code, int) else None,
+                "output_bytes": len(output.encode("utf-8", "replace")) if is_command else None,
+                "timed_out": place.figures.get("timed_out") is True,
+                "started_at": place.started_at,
+                "duration_s": _number(place.figures.get("duration_s")),
+            }
+
+
+def calls(lines: Mapping[str, Sequence[Step]], model: str) -> list[tuple[Row, int]]:
+    """Return the rows of `llm_calls` without their cell, each with the number of calls it counts.
+
+    Several steps may be of one call: without a count of their own, those without figures are no
+    calls where others have figures. A copied step was paid for where it was copied from.
+
+    Raises:
+        ValueError: a figure cannot be used.
+    """
+    found = []
+    for scope, steps in lines.items():
+        is_measured = any(step.metrics for step in steps)
+        for seq, (step, kind, *_) in enumerate(_places(scope, steps)):
+            is_silent = step.is_copied_context or (is_measured and step.llm_call_count is None)
+            if kind == "model" and not (step.metrics is None and is_silent):
+                number = 1 if step.llm_call_count is None else step.llm_call_count
+                found.append(({"scope": scope, "seq": seq, **call_row(step, model)}, number))
+    return found
+
+
+def call_row(step: Step, model: str) -> Row:
+    """Return the columns of a call that a step states. `model` is the usual one.
+
+    Raises:
+        ValueError: a figure cannot be used.
+    """
+    metrics = step.metrics or Metrics()
+    extra, where = metrics.extra or {}, f"step {step.step_id}"
+    stated: dict[str, Any] = {
+        "input_tokens": metrics.prompt_tokens,
+        "cache_read_tokens": metrics.cached_tokens,
+        "output_tokens": metrics.completion_tokens,
+    }
+    for column, names in _EXTRA_TOKENS.items():
+        stated[column] = next((extra[name] for name in names if extra.get(name) is not None), None)
+    source = extra.get("cost_source")
+    if source not in get_args(CostSource):
+        source = "unknown" if metrics.cost_usd is None else "recorded"
+    return {
+        "role": _text(extra.get("role")) or "",
+        "model": step.model_name or model,
+        **{name: attempts.count(stated[name], f"{where}: {name}") for name in attempts.TOKENS},
+        "cost_usd": attempts.amount(metrics.cost_usd, f"{where}: cost_usd"),
+        "cost_source": source,
+        "finish_reason": _text(extra.get("finish_reason")),
+        "latency_s": _number(extra.get("latency_s")),
+        "retries": retries if isinstance(retries := extra.get("retries"), int) else 0,
+        "started_at": moment(step.timestamp),
+    }
+
+
+def _places(scope: str, steps: Iterable[Step]) -> Iterator[_Place]:
+    """Yield the model calls and the uses of tools of one scope."""
+    waiting: list[dict[str, Any]] = []
+    for step in steps:
+        if step.source != "agent":
+            waiting.append({"role": step.source, "content": _plain(step.message)})
+        elif step.llm_call_count != 0:
+            request = {"messages": waiting} if waiting else {}
+            waiting = []
+            extra = (step.metrics and step.metrics.extra) or {}
+            figures = {"duration_s": extra.get("latency_s")}
+            at = moment(step.timestamp)
+            yield _Place(step, "model", request, _answer(step), figures, at)
+        yield from _uses(scope, step)
+
+
+def _answer(step: Step) -> dict[str, Any]:
+    """Return the message of an agent in the OpenAI form."""
+    message: dict[str, Any] = {"role": "assistant", "content": _plain(step.message)}
+    if step.reasoning_content is not None:
+        message["reasoning_content"] = step.reasoning_content
+    if step.tool_calls:
+        message["tool_calls"] = [_asked(call) for call in step.tool_calls]
+    return message
+
+
+def _asked(call: ToolCall) -> dict[str, Any]:
+    arguments = json.dumps(call.arguments, ensure_ascii=False)  # as models write them
+    function = {"name": call.function_name, "arguments": arguments}
+    return {"id": call.tool_call_id, "type": "function", "function": function}
+
+
+def _uses(scope: str, step: Step) -> Iterator[_Place]:
+    """Yield the results of a step, each as the use of the tool that was called."""
+    known = {call.tool_call_id: call for call in step.tool_calls or ()}
+    for result in step.observation.results if step.observation else ():
+        call = known.get(result.source_call_id or "")
+        if call is None and result.content is None:
+            continue  # a mere reference to a subagent
+        name, arguments = (call.function_name, call.arguments) if call else (OBSERVATION, {})
+        content, figures = _content(result, scope), result.extra or {}
+        at = figures.get("started_at")
+        place = (content, figures, moment(at) if isinstance(at, str) else None)
+        command = command_of(name, arguments)
+        if command is not None and isinstance(content, str | None):
+            yield _Place(step, "command", {"command": command}, *place)
+        else:
+            yield _Place(step, "action", {"action": name, "arguments": dict(arguments)}, *place)
+
+
+def _content(result: ObservationResult, scope: str) -> Any:
+    """Return what a tool returned. A result of subagents names their scopes."""
+    content = _plain(result.content)
+    refs = result.subagent_trajectory_ref or ()
+    names = [ref.trajectory_id or Path(ref.trajectory_path or "").stem for ref in refs]
+    if not names:
+        return content
+    return {"content": content, "subagents": [inside(scope, name) for name in names]}
+
+
+def inside(scope: str, name: str) -> str:
+    """Return the scope of a subagent of a scope. Its name may be its whole path."""
+    is_whole = not scope or name.startswith(f"{scope}/")
+    return name if is_whole else f"{scope}/{name}"
+
+
+def outside(scope: str, scopes: Iterable[str]) -> str:
+    """Return the innermost of the scopes that contain a scope."""
+    return max((one for one in scopes if scope.startswith(f"{one}/")), key=len, default="")
+
+
+def moment(text: str | None) -> datetime | None:
+    """Return a time; None for none, and for a text that is no time. UTC is the default zone."""
+    try:
+        found = datetime.fromisoformat((text or "").replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _plain(content: str | list[ContentPart] | None) -> Any:
+    if isinstance(content, list):
+        return [part.model_dump(mode="json", exclude_none=True) for part in content]
+    return content
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < float("inf") else None
