@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agent.index.chains import ANYTHING, CALL, LITERAL, Chain
 from agent.index.files import SourceFiles
+from agent.index.languages import ANYTHING, CALL, LITERAL, Chain
 from agent.index.modules import Modules, family_of
 from agent.index.syntax import Import, join
 

@@ -1,8 +1,12 @@
-"""The text files of a repository, read from a workspace with two commands.
+"""The text files of a repository, and the indexes of the last few that were asked about.
 
-The first lists the files that git tracks or would track, with their sizes and stamps. The second
-fetches, as one archive, those that are wanted and not already known. A second reading after an edit
-therefore fetches only the changed files.
+Two commands in a workspace read the files. The first lists those that git tracks or would track,
+with their sizes and stamps. The second fetches, as one archive, the files that are wanted and not
+already known. A second reading after an edit therefore fetches only the changed files.
+
+Attempts at one task start from the same files, and most steps of an attempt change few of them or
+none. So a repository is read and indexed once in a process, as long as it is among the last few
+that were used.
 """
 
 import asyncio
@@ -10,11 +14,13 @@ import base64
 import io
 import re
 import tarfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
 
 from agent.errors import WorkspaceError
+from agent.index.symbols import SymbolIndex
 from agent.workspaces import Workspace
 
 SkipReason = Literal["binary", "too large", "beyond the total", "unreadable"]
@@ -210,3 +216,67 @@ async def _run(workspace: Workspace, command: str, *, keep_bytes: int) -> bytes:
             retryable=done.timed_out,
         )
     return base64.b64decode(done.output.rpartition(_MARK)[2])
+
+
+T = TypeVar("T")
+
+_MOST = 3
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """One state of a repository with its symbols."""
+
+    sources: Sources
+    symbols: SymbolIndex
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The files by their paths."""
+        return self.sources.texts
+
+
+_recent: list[Indexed] = []
+"""The latest first. Replaced as a whole, so that readers need no lock."""
+
+_one_at_a_time = threading.Lock()
+_one_question = threading.Lock()
+
+
+async def query(workspace: Workspace, question: Callable[[Indexed], T]) -> T:
+    """Return what a function returns for the index of a work tree.
+
+    It is called in a thread, because it may have many files parsed, and one call at a time.
+
+    Raises:
+        WorkspaceError: the files cannot be listed, or the shell is gone.
+    """
+    return await asyncio.to_thread(_answer, await read_index(workspace), question)
+
+
+def _answer(indexed: Indexed, question: Callable[[Indexed], T]) -> T:
+    with _one_question:
+        return question(indexed)
+
+
+async def read_index(workspace: Workspace) -> Indexed:
+    """Return the index of a work tree.
+
+    Raises:
+        WorkspaceError: the files cannot be listed, or the shell is gone.
+    """
+    known = [indexed.sources for indexed in _recent]
+    sources = await read_sources(workspace, known=known)
+    return await asyncio.to_thread(_indexed, sources)
+
+
+def _indexed(sources: Sources) -> Indexed:
+    global _recent
+    with _one_at_a_time:
+        # Unchanged texts are the same objects, so this compares only references.
+        same = next((each for each in _recent if each.texts == sources.texts), None)
+        latest = (
+            replace(same, sources=sources) if same else Indexed(sources, SymbolIndex(sources.texts))
+        )
+        _recent = [latest, *(each for each in _recent if each is not same)][:_MOST]
+    return latest

@@ -2,18 +2,69 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain as concatenated
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
-from agent.index.chains import ANYTHING, CALL, LITERAL, Chain
-from agent.index.definitions import Definition, Key, Use
-from agent.index.files import SourceFiles
+from agent.index.files import ChainReference, SourceFiles
+from agent.index.languages import ANYTHING, CALL, LITERAL, Chain
 from agent.index.modules import Modules, family_of
 from agent.index.resolution import FOREIGN, Entity, Found, Resolver
-from agent.index.syntax import DefinitionSyntax, Import
-from agent.index.uses import ChainReference
+from agent.index.syntax import DefinitionSyntax, Import, Kind
 from agent.testfiles import TestFiles
+
+
+class Definition(NamedTuple):
+    """A module, class, function, method, or variable of a module or class."""
+
+    path: str
+    module: str
+    """Dotted name by which it is most likely imported."""
+    # The fields of `DefinitionSyntax`
+    qualified: str
+    kind: Kind
+    start: int
+    line: int
+    end: int
+    signature: str
+    doc: str
+
+    @property
+    def name(self) -> str:
+        return self.full_name.rpartition(".")[2]
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.module}.{self.qualified}" if self.qualified else self.module
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A location at which a definition is called or otherwise used.
+
+    Other uses are passing it on, decorating with it, deriving from it, or reading it as a property.
+    """
+
+    path: str
+    line: int
+    text: str
+    """The evaluated expression, such as `self.reader.load`; `…` replaces a subexpression."""
+    inside: Definition
+    """The innermost definition around the use, at least the module."""
+    targets: tuple[Definition, ...]
+    """The used definition; for a possible use, every definition that it could be."""
+    is_certain: bool
+    """True if imports, scopes and types determine the target.
+
+    Otherwise only the name agrees, or a subclass overrides the determined target.
+    """
+    is_call: bool
+
+
+Key = tuple[str, str]
+"""The path of a definition and its qualified name, which overloads share."""
 
 _CONSTRUCTORS = ("__init__", "__new__", "__post_init__", "constructor")
 _MOST = 200
@@ -97,11 +148,12 @@ class SymbolIndex:
             for hits, is_certain in [self._hits(path, reference, targets)]
             if hits
         )
-        return sorted(dict.fromkeys(uses), key=self._certain_first)
+        tests = self._files.tests
 
-    def _certain_first(self, use: Use) -> tuple[bool, bool, str, int, str]:
-        of_tests = use.path in self._files.tests
-        return not use.is_certain, of_tests, use.path, use.line, use.text
+        def order(use: Use) -> tuple[bool, bool, str, int, str]:
+            return not use.is_certain, use.path in tests, use.path, use.line, use.text
+
+        return sorted(dict.fromkeys(uses), key=order)
 
     def callees(self, symbol: str) -> list[Use]:
         """Return the repository's definitions that a symbol uses, in the order of the code.
@@ -192,7 +244,7 @@ class SymbolIndex:
             return [target for target in targets if self._may_be(target, path, reference)], False
         if not isinstance(found, Entity):
             return [], False
-        key = _key_of(found)
+        key = _key(found)
         exact = [
             target
             for target in targets
@@ -209,7 +261,7 @@ class SymbolIndex:
         if not isinstance(found, Entity):
             return [], False
         executed = _USABLE if reference.is_call else ("function", "method")
-        targets = self._with_key(_key_of(found))
+        targets = self._with_key(*_key(found))
         return [target for target in targets if target.kind in executed], True
 
     def _may_be(self, target: Definition, path: str, reference: ChainReference) -> bool:
@@ -228,8 +280,8 @@ class SymbolIndex:
         owner, _, name = qualified.rpartition(".")
         if target.kind != "method" or target.name != name:
             return False
-        above = self._resolver.ancestors(Entity(target.path, _owner(target)))
-        return (path, owner) in map(_key_of, above)
+        above = self._resolver.ancestors(Entity(target.path, target.qualified.rpartition(".")[0]))
+        return (path, owner) in map(_key, above)
 
     # From names to references
 
@@ -284,8 +336,7 @@ class SymbolIndex:
             found.setdefault(name.rpartition(".")[2], []).append(path)
         return found
 
-    def _with_key(self, key: Key) -> list[Definition]:
-        path, qualified = key
+    def _with_key(self, path: str, qualified: str) -> list[Definition]:
         found = self._files.find(path, qualified) if path in self._files.texts else []
         return [self._define(path, each) for each in found[:_MOST]]
 
@@ -294,7 +345,7 @@ class SymbolIndex:
         found: Found = Entity(*_key(owner)) if owner.kind in ("module", "class") else None
         for name in names:
             found = self._resolver.member(found, name)
-        return self._with_key(_key_of(found)) if isinstance(found, Entity) else []
+        return self._with_key(*_key(found)) if isinstance(found, Entity) else []
 
     def _define(self, path: str, found: DefinitionSyntax) -> Definition:
         return Definition(path, self._names[path], *found)
@@ -302,7 +353,7 @@ class SymbolIndex:
     def _use(
         self, path: str, reference: ChainReference, targets: Sequence[Definition], is_certain: bool
     ) -> Use:
-        (inside, *_) = self._with_key((path, reference.scope)) or self.defined_in(path)
+        (inside, *_) = self._with_key(path, reference.scope) or self.defined_in(path)
         return Use(
             path=path,
             line=reference.line,
@@ -314,21 +365,13 @@ class SymbolIndex:
         )
 
 
-def _key(definition: Definition) -> Key:
-    return definition.path, definition.qualified
-
-
-def _key_of(entity: Entity) -> Key:
-    return entity.path, entity.qualified
-
-
-def _owner(definition: Definition) -> str:
-    return definition.qualified.rpartition(".")[0]
+def _key(found: Definition | Entity) -> Key:
+    return found.path, found.qualified
 
 
 def _constructed(definition: Definition) -> Key | None:
     """Return the class of a constructor. Calls of the class are calls of the constructor."""
-    owner = _owner(definition)
+    owner = definition.qualified.rpartition(".")[0]
     named = (*_CONSTRUCTORS, owner.rpartition(".")[2])
     is_constructor = definition.kind == "method" and definition.name in named
     return (definition.path, owner) if is_constructor else None

@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple
 
 from tree_sitter import Node
 
-from agent.index.chains import Chain, read_chain
-from agent.index.languages import Match, Tree, find_matches, load_language, parse
+from agent.index.languages import Chain, Match, Tree, find_matches, load_language, parse, read_chain
 
 Kind = Literal["module", "class", "function", "method", "variable"]
 

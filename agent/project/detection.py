@@ -7,9 +7,8 @@ from typing import Literal
 from agent.project.files import Files
 from agent.project.node import node
 from agent.project.others import go, make, rust
-from agent.project.parts import Parts
 from agent.project.python import python
-from agent.project.suites import Suite
+from agent.project.suites import Parts, Suite
 
 Kind = Literal["python", "node", "go", "rust", "make"]
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent.project.files import Files
-from agent.project.parts import Parts
-from agent.project.suites import REPORT, Format, Suite
+from agent.project.suites import REPORT, Format, Parts, Suite
 
 _LOCKS = {
     "pnpm-lock.yaml": ("pnpm", "pnpm install --frozen-lockfile"),

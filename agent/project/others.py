@@ -3,8 +3,7 @@
 import re
 
 from agent.project.files import Files
-from agent.project.parts import Parts
-from agent.project.suites import Suite
+from agent.project.suites import Parts, Suite
 from agent.testfiles import BY_CONVENTION
 
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from agent.project.files import Files
-from agent.project.parts import Parts
-from agent.project.suites import Suite
+from agent.project.suites import Parts, Suite
 from agent.testfiles import read_test_files
 
 _MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "tox.ini", "manage.py")

@@ -1,4 +1,4 @@
-"""The tests of a project: a command, and the format of its results."""
+"""The tests of a project, as a command with the format of its results, and its other commands."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -59,3 +59,17 @@ def custom(command: str) -> Suite:
     suite = Suite(_NAMED, command, "observed")
     is_known = suite.observed.adapter != "summary" and "python3" not in command
     return suite if is_known else replace(suite, results="exit code")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Commands of a project, and the files that led to them."""
+
+    install: str | None
+    """Installs dependencies, with network."""
+    build: str | None
+    tests: Suite | None
+    lint: tuple[str, ...]
+    why: list[str]
+    suffixes: tuple[str, ...]
+    """Suffixes of source files of this kind."""

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from agent.index.definitions import Definition, Use
-from agent.index.shared import query
-from agent.index.sources import lines
+from agent.index.sources import lines, query
+from agent.index.symbols import Definition, Use
 from agent.tools.confinement import confined, confined_file
 from agent.tools.editing import decode
 from agent.tools.tool import LINES, Arguments, Refused, Tool, ToolResult, ToolSettings
