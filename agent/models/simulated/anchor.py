@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from agent.models.damage import PROSE, damage
 from agent.models.patches import FilePatch, Hunk, parse
-from agent.models.simulated.conversation import Action, RoleRequest
+from agent.models.simulated.conversation import Action, RoleRequest, answer
 from agent.models.simulated.reference import Draws, Facts, Reference
 from agent.models.spec import SimulatedSpec
 
@@ -66,14 +66,12 @@ class AnchorDraft:
     """True if correct work passes it every time."""
 
 
-def write(
-    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
-) -> list[Action]:
+def write(asked: RoleRequest) -> list[Action]:
     """Return the script of the role."""
-    facts = conversation.facts
-    path = (facts.get("brief") or {}).get("anchor_path") or place(reference, facts)
+    facts = asked.facts
+    path = (facts.get("brief") or {}).get("anchor_path") or place(asked.reference, facts)
     regression_tests = (facts.get("brief") or {}).get("regression_tests") or []
-    anchor = authored(reference, path, draws, spec, f"anchor/{conversation.scope}")
+    anchor = authored(asked.reference, path, asked.draws, asked.spec, f"anchor/{asked.scope}")
     if anchor is None:
         reason = "The change leaves no trace in any file's text."
         return [_claim(reason, path, regression_tests, reproduced=False)]
@@ -219,13 +217,10 @@ def _new_blob(file: FilePatch) -> str:
 
 
 def _claim(reason: str, path: str, regression_tests: list[str], *, reproduced: bool) -> Action:
-    return Action(
+    return answer(
         "That is the anchor test." if reproduced else "A test cannot show this.",
-        "answer",
-        {
-            "reason": reason,
-            "path": path,
-            "regression_tests": regression_tests,
-            "reproduced": reproduced,
-        },
+        reason=reason,
+        path=path,
+        regression_tests=regression_tests,
+        reproduced=reproduced,
     )

@@ -13,8 +13,10 @@ from typing import Any
 
 from agent.errors import ModelError
 from agent.models.chat import tool_call
+from agent.models.patches import FilePatch
 from agent.models.protocol import Message, ModelRequest
-from agent.models.simulated.reference import Draws, Facts
+from agent.models.simulated.reference import Drawn, Draws, Facts, Reference, drawn
+from agent.models.spec import SimulatedSpec
 
 _NAME = re.compile(r'^\{.*?"name": "(\w+)"', re.MULTILINE)
 _TEXT_CALL = re.compile(r"```json\n(.*?)\n```", re.DOTALL)
@@ -56,13 +58,38 @@ class RoleRequest:
     """The results of the calls of each usable reply so far, as one text."""
     native: bool
     """True if tools are called natively, False for the text protocol."""
-    tools: frozenset[str] = frozenset()
+    tools: frozenset[str]
     """Names of the tools that are offered."""
-    told: str = ""
+    told: str
     """The system message."""
+    reference: Reference
+    draws: Draws
+    spec: SimulatedSpec
+
+    def change(self, files: list[FilePatch], place: str = "") -> Drawn:
+        """Return a change of some files, as `drawn` does."""
+        return drawn(self.reference, files, self.draws, self.spec, place)
+
+    def in_replies(self, actions: Iterable[Action], draw: str) -> list[Reply]:
+        """Return one reply for each action, or for several looks in a row."""
+        chance = self.spec.parallel_calls if self.native else 0.0
+        replies: list[Reply] = []
+        for number, action in enumerate(actions):
+            joins = replies and {action.tool, replies[-1][-1].tool} <= _LOOKS
+            if joins and self.draws.hits(chance, f"{draw}/parallel/{number}"):
+                replies[-1] = [*replies[-1], action]
+            else:
+                replies.append([action])
+        return replies
+
+    def next_of(self, replies: Sequence[Reply]) -> Reply:
+        """Return the next reply of a script. The last one is repeated."""
+        return replies[min(len(self.results), len(replies) - 1)]
 
 
-def read(request: ModelRequest) -> RoleRequest:
+def read(
+    request: ModelRequest, reference: Reference, draws: Draws, spec: SimulatedSpec
+) -> RoleRequest:
     """Parse a request.
 
     Raises:
@@ -74,12 +101,19 @@ def read(request: ModelRequest) -> RoleRequest:
             "and the simulated model reads nothing else",
             retryable=False,
         )
-    facts = dict(request.facts)
-    results, native = tuple(_results(request.messages)), bool(request.tools)
     told = _text(request.messages[0].get("content")) if request.messages else ""
-    tools = frozenset(_offered(request, told))
     return RoleRequest(
-        request.role, request.scope, request.number, facts, results, native, tools, told
+        role=request.role,
+        scope=request.scope,
+        number=request.number,
+        facts=dict(request.facts),
+        results=tuple(_results(request.messages)),
+        native=bool(request.tools),
+        tools=frozenset(_offered(request, told)),
+        told=told,
+        reference=reference,
+        draws=draws,
+        spec=spec,
     )
 
 
@@ -95,18 +129,6 @@ def _results(messages: Sequence[Message]) -> Iterator[str]:
         if message["role"] == "assistant" and _is_usable(message):
             after = takewhile(lambda each: each["role"] != "assistant", messages[at + 1 :])
             yield "\n".join(_text(each.get("content")) for each in after)
-
-
-def grouped(actions: Iterable[Action], draws: Draws, chance: float, draw: str) -> list[Reply]:
-    """Return one reply for each action, or for several looks in a row with the given chance."""
-    replies: list[Reply] = []
-    for number, action in enumerate(actions):
-        joins = replies and {action.tool, replies[-1][-1].tool} <= _LOOKS
-        if joins and draws.hits(chance, f"{draw}/parallel/{number}"):
-            replies[-1] = [*replies[-1], action]
-        else:
-            replies.append([action])
-    return replies
 
 
 def reply(conversation: RoleRequest, actions: Reply) -> Message:

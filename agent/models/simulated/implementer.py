@@ -9,8 +9,7 @@ from collections.abc import Iterable
 
 from agent.models.patches import FilePatch, render, undoing
 from agent.models.simulated.conversation import Action, RoleRequest
-from agent.models.simulated.reference import Draws, Reference, drawn
-from agent.models.spec import SimulatedSpec
+from agent.models.simulated.reference import Draws
 
 # Probabilities that an implementer claims high confidence. A correct one does so more often, but a
 # wrong one often enough that confidence orders candidates better than chance and proves nothing.
@@ -35,29 +34,29 @@ def pytest_runtest_makereport(item, call):
 _EMPTY_TEST = "def test_it_works():\n    assert True\n"
 
 
-def write(
-    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
-) -> list[Action]:
+def write(asked: RoleRequest) -> list[Action]:
     """Return the script of the role."""
-    facts = conversation.facts
+    facts = asked.facts
     step = facts.get("step") or {}
-    files = reference.touching(step.get("targets") or [])
-    draw = f"step/{conversation.scope}/{','.join(file.name for file in files)}"
+    files = asked.reference.touching(step.get("targets") or [])
+    draw = f"step/{asked.scope}/{','.join(file.name for file in files)}"
     anchor = (facts.get("anchor") or {}).get("path")
     tests = _unique([anchor, *(step.get("tests") or []), *(facts.get("regression_tests") or [])])
-    if draws.hits(spec.cheating, f"{draw}/cheating"):
-        edit = cheat(_unique(tests or facts.get("test_files") or []), draws, draw)
+    if asked.draws.hits(asked.spec.cheating, f"{draw}/cheating"):
+        edit = cheat(_unique(tests or facts.get("test_files") or []), asked.draws, draw)
         return [edit, *run(tests), _report("Everything passes now.", "high")]
     is_first = facts.get("candidate") == 0 and not facts.get("last_step")
-    place = "" if is_first else f"step/{conversation.scope}"
-    change = drawn(reference, files, draws, spec, place)
+    place = "" if is_first else f"step/{asked.scope}"
+    change = asked.change(files, place)
     names = ", ".join(file.name for file in files)
     return [
         *reads(files),
-        *_undo(reference, conversation, files),
+        *_undo(asked, files),
         Action("I know what to change.", "apply_patch", {"patch": change.patch}),
         *run(tests),
-        _report(f"Changed {names} as the step says.", confidence(draws, draw, right=change.right)),
+        _report(
+            f"Changed {names} as the step says.", confidence(asked.draws, draw, right=change.right)
+        ),
     ]
 
 
@@ -78,11 +77,13 @@ def _lines(file: FilePatch) -> dict[str, int]:
     return {"start": start, "end": start + _LINES_READ}
 
 
-def _undo(reference: Reference, conversation: RoleRequest, files: list[FilePatch]) -> list[Action]:
+def _undo(asked: RoleRequest, files: list[FilePatch]) -> list[Action]:
     """Return the actions that revert an earlier try at the same files, and unrelated changes."""
-    changed = reference.changed(conversation.facts)
+    changed = asked.reference.changed(asked.facts)
     paths = {path for file in files for path in file.paths}
-    earlier = [file for file in changed if paths & set(file.paths)] + reference.strays(changed)
+    earlier = [file for file in changed if paths & set(file.paths)] + asked.reference.strays(
+        changed
+    )
     if not earlier:
         return []
     patch = render(undoing(file) for file in earlier)

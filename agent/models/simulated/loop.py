@@ -9,8 +9,8 @@ import re
 
 from agent.models.patches import FilePatch
 from agent.models.simulated import implementer
-from agent.models.simulated.conversation import Action, Reply, RoleRequest, answer, grouped
-from agent.models.simulated.reference import Draws, Reference, drawn, item, undoing_command
+from agent.models.simulated.conversation import Action, Reply, RoleRequest, answer
+from agent.models.simulated.reference import Reference, item, undoing_command
 from agent.models.spec import SimulatedSpec
 from agent.testfiles import BY_CONVENTION
 
@@ -41,57 +41,52 @@ await apply_patch(patch={patch!r})
 """
 
 
-def is_agent(conversation: RoleRequest) -> bool:
+def is_agent(asked: RoleRequest) -> bool:
     """Return True if an agent on the loop, or one of its subagents, asks."""
-    return conversation.facts.keys() - _OF_A_PLAN == _FACTS
+    return asked.facts.keys() - _OF_A_PLAN == _FACTS
 
 
-def next_reply(
-    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
-) -> Reply:
+def next_reply(asked: RoleRequest) -> Reply:
     """Return the next reply of the agent or of a subagent."""
-    if conversation.role != ROLE:
-        replies = _subagent(reference)
-    elif conversation.scope == _PLANNING:
-        replies = [*_reads(reference), _plan(reference)]
+    if asked.role != ROLE:
+        replies = _subagent(asked.reference)
+    elif asked.scope == _PLANNING:
+        replies = [*_reads(asked.reference), _plan(asked.reference)]
     else:
-        looks = [*_looks(reference, conversation, draws, spec), *_cell(reference, conversation)]
-        tests = _tests(reference, conversation.results[: len(looks)])
-        replies = [*looks, *_work(reference, conversation, draws, spec, tests), _report_done()]
-    return replies[min(len(conversation.results), len(replies) - 1)]
+        looks = [*_looks(asked), *_cell(asked)]
+        tests = _tests(asked.reference, asked.results[: len(looks)])
+        replies = [*looks, *_work(asked, tests), [_report("The work is done.")]]
+    return asked.next_of(replies)
 
 
-def _looks(
-    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
-) -> list[Reply]:
+def _looks(asked: RoleRequest) -> list[Reply]:
     """Return the replies that look at the repository."""
-    reads = implementer.reads(reference.files)
+    reads = implementer.reads(asked.reference.files)
     paths = [action.arguments["path"] for action in reads]
-    has_shell = "run_command" in conversation.tools
-    if "run_ptc" in conversation.tools:
+    has_shell = "run_command" in asked.tools
+    if "run_ptc" in asked.tools:
         listing = f"run_command(command={_LIST_TESTS!r})" if has_shell else ""
-        code = _LOOKING.format(listing=listing, paths=paths * (1 + spec.exploration))
+        code = _LOOKING.format(listing=listing, paths=paths * (1 + asked.spec.exploration))
         return [[Action("I look at all of it at once.", "run_ptc", {"code": code})]]
-    if "spawn" in conversation.tools and (kind := _reader(conversation)):
+    if "spawn" in asked.tools and (kind := _reader(asked)):
         spawned = [_spawn(kind, path) for path in paths[:_MOST_LOOKERS]]
-        reads = spawned if conversation.native else spawned[:1]
+        reads = spawned if asked.native else spawned[:1]
         return [*_listing(has_shell=has_shell), *([reads] if reads else [])]
-    looks = [*reads, *(reads * spec.exploration)[: spec.exploration]]
-    chance = spec.parallel_calls if conversation.native else 0.0
-    return [*_listing(has_shell=has_shell), *grouped(looks, draws, chance, ROLE)]
+    looks = [*reads, *(reads * asked.spec.exploration)[: asked.spec.exploration]]
+    return [*_listing(has_shell=has_shell), *asked.in_replies(looks, ROLE)]
 
 
-def _cell(reference: Reference, conversation: RoleRequest) -> list[Reply]:
+def _cell(asked: RoleRequest) -> list[Reply]:
     """Return an experiment on a file that will be changed, for an agent with a notebook."""
-    paths = [file.old_path for file in reference.files if file.old_path]
-    if "cell_run" not in conversation.tools or not paths:
+    paths = [file.old_path for file in asked.reference.files if file.old_path]
+    if "cell_run" not in asked.tools or not paths:
         return []
     code = f"lines = open({paths[0]!r}).read().splitlines()\nlen(lines)"
     return [[Action("I note what is there now.", "cell_run", {"code": code})]]
 
 
-def _replay(conversation: RoleRequest) -> list[Reply]:
-    if "cell_replay" not in conversation.tools:
+def _replay(asked: RoleRequest) -> list[Reply]:
+    if "cell_replay" not in asked.tools:
         return []
     return [[Action("Does my experiment see the change?", "cell_replay", {})]]
 
@@ -101,9 +96,9 @@ def _listing(*, has_shell: bool) -> list[Reply]:
     return [[Action("Where are the tests?", "run_command", asked)]] if has_shell else []
 
 
-def _reader(conversation: RoleRequest) -> str:
+def _reader(asked: RoleRequest) -> str:
     """Return a kind of subagent that only reads, as the prompt names it, or ''."""
-    found = re.search(r"^- (\S+): reads only", conversation.told, re.MULTILINE)
+    found = re.search(r"^- (\S+): reads only", asked.told, re.MULTILINE)
     return found[1] if found else ""
 
 
@@ -121,27 +116,21 @@ def _tests(reference: Reference, results: tuple[str, ...]) -> list[str]:
     )
 
 
-def _work(
-    reference: Reference,
-    conversation: RoleRequest,
-    draws: Draws,
-    spec: SimulatedSpec,
-    tests: list[str],
-) -> list[Reply]:
+def _work(asked: RoleRequest, tests: list[str]) -> list[Reply]:
     """Return the replies that change the code and run its tests."""
-    patch = drawn(reference, reference.files, draws, spec).patch
-    runs = tests if "run_tests" in conversation.tools else []
-    if "run_ptc" in conversation.tools:
+    patch = asked.change(asked.reference.files).patch
+    runs = tests if "run_tests" in asked.tools else []
+    if "run_ptc" in asked.tools:
         testing = f"(await run_tests(paths={runs!r}))['failed']" if runs else ""
         code = _CHANGING.format(patch=patch, testing=testing)
         return [[Action("I change it and run its tests.", "run_ptc", {"code": code})]]
     change = Action("I know what to change.", "apply_patch", {"patch": patch})
     tested = [[action] for action in implementer.run(runs)]
-    return [[change], *_replay(conversation), *tested]
+    return [[change], *_replay(asked), *tested]
 
 
 def _subagent(reference: Reference) -> list[Reply]:
-    return [*_reads(reference), _report_done()]
+    return [*_reads(reference), [_report("The work is done.")]]
 
 
 def _reads(reference: Reference) -> list[Reply]:
@@ -150,49 +139,34 @@ def _reads(reference: Reference) -> list[Reply]:
 
 def _plan(reference: Reference) -> Reply:
     names = [file.name for file in reference.files]
-    arguments = {
-        "cause": f"The cause is in {names[0] if names else 'no file'}.",
-        "steps": [f"Change {name}." for name in names] or ["Change nothing."],
-        "check": "The tests that the task implies pass.",
-    }
-    return [Action("I know what to do.", "answer", arguments)]
-
-
-def _report_done() -> Reply:
-    arguments = {"summary": "The code does what the task says.", "status": "done"}
-    return [Action("The work is done.", "answer", arguments)]
+    plan = answer(
+        "I know what to do.",
+        cause=f"The cause is in {names[0] if names else 'no file'}.",
+        steps=[f"Change {name}." for name in names] or ["Change nothing."],
+        check="The tests that the task implies pass.",
+    )
+    return [plan]
 
 
 _MOST_SUBTASKS = 6
 
 
-def is_stage(conversation: RoleRequest) -> bool:
+def is_stage(asked: RoleRequest) -> bool:
     """Return True if a stage asks. No other role has a fact of this name."""
-    return conversation.facts.get("stage") == conversation.role
+    return asked.facts.get("stage") == asked.role
 
 
-def next_stage_reply(
-    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
-) -> Reply:
-    """Return the next reply of a stage."""
-    chance = spec.parallel_calls if conversation.native else 0.0
-    actions = _script(reference, conversation, draws, spec)
-    replies = grouped(actions, draws, chance, f"{conversation.role}/{conversation.scope}")
-    return replies[min(len(conversation.results), len(replies) - 1)]
-
-
-def _script(
-    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
-) -> list[Action]:
-    match conversation.role:
+def write_stage(asked: RoleRequest) -> list[Action]:
+    """Return the script of a stage."""
+    match asked.role:
         case "explore":
-            return [*_stage_looks(reference, spec), _findings(reference)]
+            return [*_stage_looks(asked.reference, asked.spec), _findings(asked.reference)]
         case "plan":
-            return [_stage_plan(reference)]
+            return [_stage_plan(asked.reference)]
         case "build":
-            return _build(reference, conversation, draws, spec)
+            return _build(asked)
         case _:
-            return _repair(reference, conversation, draws, spec)
+            return _repair(asked)
 
 
 def _stage_looks(reference: Reference, spec: SimulatedSpec) -> list[Action]:
@@ -225,16 +199,14 @@ def _parts(reference: Reference) -> list[list[FilePatch]]:
     return [*parts[: _MOST_SUBTASKS - 1], *([rest] if rest else [])]
 
 
-def _build(
-    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
-) -> list[Action]:
-    subtask = conversation.facts.get("subtask") or {}
-    files = reference.named_in(str(subtask.get("title"))) or reference.files
+def _build(asked: RoleRequest) -> list[Action]:
+    subtask = asked.facts.get("subtask") or {}
+    files = asked.reference.named_in(str(subtask.get("title"))) or asked.reference.files
     names = ",".join(file.name for file in files)
     draw = f"build/{names}"
-    if draws.hits(spec.cheating, f"{draw}/cheating"):
-        return [implementer.cheat([], draws, draw), _report()]
-    patch = drawn(reference, files, draws, spec).patch
+    if asked.draws.hits(asked.spec.cheating, f"{draw}/cheating"):
+        return [implementer.cheat([], asked.draws, draw), _report()]
+    patch = asked.change(files).patch
     return [
         *implementer.reads(files),
         Action("I know what to change.", "apply_patch", {"patch": patch}),
@@ -242,16 +214,14 @@ def _build(
     ]
 
 
-def _repair(
-    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
-) -> list[Action]:
+def _repair(asked: RoleRequest) -> list[Action]:
     """Take the whole change back, and try all of it again."""
-    undo = undoing_command(str(conversation.facts.get("diff") or ""))
+    undo = undoing_command(str(asked.facts.get("diff") or ""))
     takes_back = Action("That was wrong: I take it back.", "run_command", {"command": undo})
-    patch = drawn(reference, reference.files, draws, spec, conversation.scope).patch
+    patch = asked.change(asked.reference.files, asked.scope).patch
     change = Action("I know what to change.", "apply_patch", {"patch": patch})
     return [*([takes_back] if undo else []), change, _report()]
 
 
-def _report() -> Action:
-    return answer("It is done.", summary="The code does what the task says.", status="done")
+def _report(thought: str = "It is done.") -> Action:
+    return answer(thought, summary="The code does what the task says.", status="done")

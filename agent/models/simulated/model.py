@@ -105,8 +105,8 @@ class SimulatedModel:
         return {"role": "assistant", "content": "The repository is repaired."}
 
     def _in_a_role(self, request: ModelRequest) -> Message:
-        talk = conversation.read(request)
-        actions = roles.next_reply(talk, self._reference, self._draws, self._spec)
+        talk = conversation.read(request, self._reference, self._draws, self._spec)
+        actions = roles.next_reply(talk)
         draw = f"malformed/{talk.role}/{talk.scope}/{talk.number}"
         if self._draws.hits(self._spec.malformed, draw):
             broken = self._draws.hits(1 / 2, f"{draw}/broken")

@@ -11,9 +11,8 @@ from typing import Any
 from agent.errors import ModelError
 from agent.models.patches import FilePatch
 from agent.models.simulated import anchor, implementer, loop, solver
-from agent.models.simulated.conversation import Action, Reply, RoleRequest, answer, grouped
+from agent.models.simulated.conversation import Action, Reply, RoleRequest, answer
 from agent.models.simulated.reference import Draws, Facts, Reference, item, unlike
-from agent.models.spec import SimulatedSpec
 
 _FEATURE = re.compile(
     r"\b(feature|support|add|allow|implement|miss|would be nice)\b", re.IGNORECASE
@@ -22,50 +21,43 @@ _FEATURE = re.compile(
 _LINES_AROUND = 10
 
 
-def next_reply(
-    conversation: RoleRequest, reference: Reference, draws: Draws, spec: SimulatedSpec
-) -> Reply:
+def next_reply(asked: RoleRequest) -> Reply:
     """Return the next reply of the role in a conversation.
 
     Raises:
         ModelError: the role is unknown.
     """
-    if conversation.role == "solver":
-        return solver.next_reply(reference, conversation, draws, spec)
-    if loop.is_stage(conversation):
-        return loop.next_stage_reply(reference, conversation, draws, spec)
-    if loop.is_agent(conversation):
-        return loop.next_reply(reference, conversation, draws, spec)
-    actions = _script(conversation, reference, draws, spec)
-    chance = spec.parallel_calls if conversation.native else 0.0
-    replies = grouped(actions, draws, chance, f"{conversation.role}/{conversation.scope}")
-    return replies[min(len(conversation.results), len(replies) - 1)]
+    if asked.role == "solver":
+        return solver.next_reply(asked)
+    if loop.is_agent(asked):
+        return loop.next_reply(asked)
+    actions = loop.write_stage(asked) if loop.is_stage(asked) else _script(asked)
+    replies = asked.in_replies(actions, f"{asked.role}/{asked.scope}")
+    return asked.next_of(replies)
 
 
-def _script(
-    conversation: RoleRequest, reference: Reference, draws: Draws, spec: SimulatedSpec
-) -> list[Action]:
+def _script(asked: RoleRequest) -> list[Action]:
     """Return all actions of a role that does not depend on the results of its calls."""
-    facts = conversation.facts
-    match conversation.role:
+    facts = asked.facts
+    match asked.role:
         case "contract":
-            return [answer("The task is clear.", **_contract(_statement(reference, facts)))]
+            return [answer("The task is clear.", **_contract(_statement(asked.reference, facts)))]
         case "gatherer":
-            return _gather(reference)
+            return _gather(asked.reference)
         case "brief":
-            return [_brief(reference, facts, draws)]
+            return [_brief(asked.reference, facts, asked.draws)]
         case "anchor":
-            return anchor.write(reference, conversation, draws, spec)
+            return anchor.write(asked)
         case "planner":
-            return plan_next(reference, conversation, draws)
+            return plan_next(asked)
         case "implementer":
-            return implementer.write(reference, conversation, draws, spec)
+            return implementer.write(asked)
         case "scout":
-            return _scout(reference, facts)
+            return _scout(asked.reference, facts)
         case "adjudicator":
-            return adjudicate(reference, conversation, draws, spec)
+            return adjudicate(asked)
         case "step_reviewer" | "final_reviewer":
-            return review(reference, conversation, draws, spec)
+            return review(asked)
         case role:
             raise ModelError(f"the simulated model knows no role {role!r}", retryable=False)
 
@@ -147,16 +139,16 @@ _CURIOSITY = 0.3
 _FAILED = ("revise", "replan", "blocked")
 
 
-def plan_next(reference: Reference, conversation: RoleRequest, draws: Draws) -> list[Action]:
+def plan_next(asked: RoleRequest) -> list[Action]:
     """Return the script of one turn: a look at the code if none was given, then the answer."""
-    facts = conversation.facts
-    items = _items(reference, facts)
-    files, rest = _next(reference, facts, items)
+    facts = asked.facts
+    items = _items(asked.reference, facts)
+    files, rest = _next(asked.reference, facts, items)
     if not files:
         return [_turn("Nothing is left to be done.", backlog=[], done=True)]
     names = ", ".join(file.name for file in files)
-    draw = f"planner/{conversation.scope}/{conversation.number}/curiosity"
-    if not facts.get("context") and draws.hits(_CURIOSITY, draw):
+    draw = f"planner/{asked.scope}/{asked.number}/curiosity"
+    if not facts.get("context") and asked.draws.hits(_CURIOSITY, draw):
         question = f"What does {names} look like, and who uses it?"
         return [_turn("I want to see more.", backlog=items, context_needed=[question])]
     turn = _turn(
@@ -168,7 +160,7 @@ def plan_next(reference: Reference, conversation: RoleRequest, draws: Draws) -> 
             "targets": [path for file in files for path in file.paths],
             "tests": facts.get("regression_tests") or [],
         },
-        backlog=[line for line in rest if not _is_about(reference, line, files)],
+        backlog=[line for line in rest if not _is_about(asked.reference, line, files)],
     )
     known = files[0].old_path
     if facts.get("context") or known is None:
@@ -234,43 +226,39 @@ def _turn(
     )
 
 
-def review(
-    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
-) -> list[Action]:
+def review(asked: RoleRequest) -> list[Action]:
     """Return the script of a reviewer, which is one answer."""
-    files = _judged(reference, conversation)
-    faults = _faults(reference, conversation, files)
-    draw = f"{conversation.role}/{conversation.scope}/{conversation.number}"
-    accuracy = spec.reviewer_accuracy
-    if faults and spec.reviewer_catches is not None:
-        accuracy = spec.reviewer_catches
-    if draws.hits(accuracy, f"{draw}/accuracy"):
+    files = _judged(asked)
+    faults = _faults(asked, files)
+    draw = f"{asked.role}/{asked.scope}/{asked.number}"
+    accuracy = asked.spec.reviewer_accuracy
+    if faults and asked.spec.reviewer_catches is not None:
+        accuracy = asked.spec.reviewer_catches
+    if asked.draws.hits(accuracy, f"{draw}/accuracy"):
         issues = faults
     elif faults:
         issues = []
     else:
-        issues = [_issue(draws.rng(f"{draw}/issue").choice(files).name)]
-    if draws.hits(spec.asks_for_tests, f"{draw}/tests"):
+        issues = [_issue(asked.draws.rng(f"{draw}/issue").choice(files).name)]
+    if asked.draws.hits(asked.spec.asks_for_tests, f"{draw}/tests"):
         issues.append("No test was added to the change.")
     return [_review(issues)]
 
 
-def adjudicate(
-    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
-) -> list[Action]:
+def adjudicate(asked: RoleRequest) -> list[Action]:
     """Return the script of the adjudicator: the true cause of a failing test, or another one."""
-    facts = conversation.facts
+    facts = asked.facts
     failing = facts.get("failing_existing_tests") or []
-    changed = reference.changed(facts)
-    is_wrong = unlike(changed, reference.files) or reference.strays(changed)
+    changed = asked.reference.changed(facts)
+    is_wrong = unlike(changed, asked.reference.files) or asked.reference.strays(changed)
     causes = ["code"]
     causes += ["existing_test"] if failing else []
     causes += ["new_test"] if _new_test_fails(facts) else []
     truth = "code" if is_wrong else causes[-1]
     others = [cause for cause in causes if cause != truth]
-    draw = f"{conversation.role}/{conversation.scope}/{conversation.number}"
-    if others and not draws.hits(spec.adjudicator_accuracy, f"{draw}/accuracy"):
-        truth = draws.rng(f"{draw}/cause").choice(others)
+    draw = f"{asked.role}/{asked.scope}/{asked.number}"
+    if others and not asked.draws.hits(asked.spec.adjudicator_accuracy, f"{draw}/accuracy"):
+        truth = asked.draws.rng(f"{draw}/cause").choice(others)
     ruling = answer(
         "I have compared the change, the tests and the task.",
         reasons=["I have held the task's text against the evidence."],
@@ -286,18 +274,21 @@ def _new_test_fails(facts: Facts) -> bool:
     return path is not None and any(path in line for line in lines)
 
 
-def _judged(reference: Reference, conversation: RoleRequest) -> list[FilePatch]:
+def _judged(asked: RoleRequest) -> list[FilePatch]:
     """Return the files of the patch that have to be correct by now."""
-    if conversation.role == "final_reviewer":
-        return reference.files
-    return reference.touching((conversation.facts.get("step") or {}).get("targets") or [])
+    if asked.role == "final_reviewer":
+        return asked.reference.files
+    return asked.reference.touching((asked.facts.get("step") or {}).get("targets") or [])
 
 
-def _faults(reference: Reference, conversation: RoleRequest, files: list[FilePatch]) -> list[str]:
-    changed = reference.changed(conversation.facts)
+def _faults(asked: RoleRequest, files: list[FilePatch]) -> list[str]:
+    changed = asked.reference.changed(asked.facts)
     return [
         *(_issue(path) for path in unlike(changed, files)),
-        *(f"{file.name} has nothing to do with the task" for file in reference.strays(changed)),
+        *(
+            f"{file.name} has nothing to do with the task"
+            for file in asked.reference.strays(changed)
+        ),
     ]
 
 

@@ -9,9 +9,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
 from agent.models.simulated import anchor, implementer
-from agent.models.simulated.conversation import Action, Reply, RoleRequest, grouped
-from agent.models.simulated.reference import Drawn, Draws, Reference, drawn, undoing_command
-from agent.models.spec import SimulatedSpec
+from agent.models.simulated.conversation import Action, Reply, RoleRequest
+from agent.models.simulated.reference import Drawn, undoing_command
 from agent.testfiles import BY_CONVENTION
 
 _LIST_TESTS = "git ls-files -- '*test*.py' | head -n 200"
@@ -33,13 +32,11 @@ Play = Generator[Reply, str, None]
 """Yields replies, and receives the results of each."""
 
 
-def next_reply(
-    reference: Reference, conversation: RoleRequest, draws: Draws, spec: SimulatedSpec
-) -> Reply:
+def next_reply(asked: RoleRequest) -> Reply:
     """Return the next reply of a conversation."""
-    play = _Solver(reference, conversation, draws, spec).play()
+    play = _Solver(asked).play()
     reply = next(play)
-    for result in conversation.results:
+    for result in asked.results:
         reply = play.send(result)
     return reply
 
@@ -62,10 +59,7 @@ class _Failures:
 
 @dataclass
 class _Solver:
-    reference: Reference
-    conversation: RoleRequest
-    draws: Draws
-    spec: SimulatedSpec
+    asked: RoleRequest
     path: str = ""
     """The place of the new test."""
     test: anchor.AnchorDraft | None = None
@@ -77,19 +71,21 @@ class _Solver:
 
     @property
     def draw(self) -> str:
-        return f"solver/{self.conversation.scope}"
+        return f"solver/{self.asked.scope}"
 
     def play(self) -> Play:
         listing = yield [Action("Where are the tests?", "run_command", {"command": _LIST_TESTS})]
         tests = [line for line in listing.splitlines() if BY_CONVENTION.collects(line)]
-        self.related = self.reference.related(tests)
+        self.related = self.asked.reference.related(tests)
         yield from self._look()
         yield from self._write_test(tests)
-        if self.draws.hits(self.spec.cheating, f"{self.draw}/cheating"):
-            yield [implementer.cheat([*self.related, *tests], self.draws, self.draw)]
+        if self.asked.draws.hits(self.asked.spec.cheating, f"{self.draw}/cheating"):
+            yield [implementer.cheat([*self.related, *tests], self.asked.draws, self.draw)]
         else:
             yield from self._change()
-        if self.related and self.draws.hits(self.spec.conflict_claims, f"{self.draw}/conflict"):
+        if self.related and self.asked.draws.hits(
+            self.asked.spec.conflict_claims, f"{self.draw}/conflict"
+        ):
             self.conflicting.append(self.related[0])
         yield from self._test_and_repair()
         while True:
@@ -100,28 +96,29 @@ class _Solver:
 
     def _look(self) -> Play:
         """Look at the repository as mini-swe-agent does, and at the files to change."""
-        files = self.reference.files
-        rng = self.draws.rng(f"{self.draw}/exploration")
+        files = self.asked.reference.files
+        rng = self.asked.draws.rng(f"{self.draw}/exploration")
         looks = [
             Action(thought, "run_command", {"command": command})
-            for thought, command in implementer.exploration(files, rng, self.spec.exploration)
+            for thought, command in implementer.exploration(files, rng, self.asked.spec.exploration)
         ]
-        chance = self.spec.parallel_calls if self.conversation.native else 0.0
         reads = implementer.reads(files)
-        if "run_ptc" in self.conversation.tools:
+        if "run_ptc" in self.asked.tools:
             yield [_program([*looks, *reads])]
             return
-        for reply in grouped([*looks, *reads], self.draws, chance, self.draw):  # noqa: UP028
+        for reply in self.asked.in_replies([*looks, *reads], self.draw):  # noqa: UP028
             yield reply  # a list could not receive the results
 
     def _write_test(self, tests: Sequence[str]) -> Play:
         """Write the new test and see it fail. The test of an earlier approach is kept."""
-        earlier = self.conversation.facts.get("earlier_test")
-        self.path = anchor.beside(self.reference, tests)
-        made = anchor.authored(self.reference, self.path, self.draws, self.spec, self.draw)
+        earlier = self.asked.facts.get("earlier_test")
+        self.path = anchor.beside(self.asked.reference, tests)
+        made = anchor.authored(
+            self.asked.reference, self.path, self.asked.draws, self.asked.spec, self.draw
+        )
         if earlier and made:
             self.path, content = earlier["path"], earlier["content"]
-            right = anchor.is_right(content, self.path, self.reference)
+            right = anchor.is_right(content, self.path, self.asked.reference)
             made = anchor.AnchorDraft(made.check, content, right)
         yield from self._adopt(made)
         if made is not None:
@@ -137,8 +134,8 @@ class _Solver:
         """Apply a drawn change, after undoing the one before. If both are equal, only look."""
         place = f"{self.draw}/{self.changes}" if self.changes or self._is_retry else ""
         self.changes += 1
-        before, files = self.change, self.reference.files
-        self.change = drawn(self.reference, files, self.draws, self.spec, place)
+        before, files = self.change, self.asked.reference.files
+        self.change = self.asked.change(files, place)
         if before == self.change:
             looks = implementer.reads(files) or [_look_again()]
             yield looks[:1]
@@ -151,7 +148,7 @@ class _Solver:
 
     @property
     def _is_retry(self) -> bool:
-        return self.conversation.facts.get("plan") is not None
+        return self.asked.facts.get("plan") is not None
 
     def _test_and_repair(self) -> Play:
         """Run the tests, and repair what is red, but not for ever."""
@@ -173,7 +170,9 @@ class _Solver:
         if not (failures.anchor or failures.existing or failures.change):
             return
         is_wrong = self.change is None or not self.change.right
-        insight = self.draws.hits(self.spec.insight, f"{self.draw}/insight/{self.repairs}")
+        insight = self.asked.draws.hits(
+            self.asked.spec.insight, f"{self.draw}/insight/{self.repairs}"
+        )
         if is_wrong == insight or self.change is None:
             yield from self._change()
             return
@@ -185,13 +184,13 @@ class _Solver:
         """Return a test that the present change passes, be it right or wrong."""
         assert self.change is not None
         if not self.change.right:
-            check = anchor.agreeing_with(self.change.patch, self.reference)
+            check = anchor.agreeing_with(self.change.patch, self.asked.reference)
             return self._asserting(check, right=False)
         return self._asserting(self._check, right=True)
 
     @property
     def _check(self) -> anchor.Check | None:
-        return anchor.chosen(self.reference, self.draws)
+        return anchor.chosen(self.asked.reference, self.asked.draws)
 
     def _asserting(self, check: anchor.Check | None, *, right: bool) -> anchor.AnchorDraft | None:
         return anchor.AnchorDraft(check, anchor.source(check, self.path), right) if check else None
@@ -215,14 +214,14 @@ class _Solver:
         right = self.change is not None and self.change.right
         because = "" if self.test else "The change leaves no trace in any file's text."
         arguments = {
-            "summary": f"Changed {', '.join(file.name for file in self.reference.files)}.",
+            "summary": f"Changed {', '.join(file.name for file in self.asked.reference.files)}.",
             "test": self.path if self.test else "",
             "no_test_because": because,
             "related_tests": self.related,
             "conflicting_tests": list(dict.fromkeys(self.conflicting)),
             "status": "done",
             "confidence": implementer.confidence(
-                self.draws, f"{self.draw}/{self.repairs}", right=right
+                self.asked.draws, f"{self.draw}/{self.repairs}", right=right
             ),
         }
         return Action("The work is done.", "answer", arguments)
