@@ -22,12 +22,10 @@ from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.session.steps import Step, from_record
 from agent.types import Outcome
-from flows.cells.images.preflight import PreflightGate
-from flows.cells.verdicts import grade_submission
 from flows.display.terminal import say
 from flows.experiments import endings, records, workspaces
 from flows.experiments.ancestry import alone_in_folder, origin_of, reuse_of
-from flows.experiments.cell_state import CellStates, is_solved, submission
+from flows.experiments.cell_state import is_solved
 from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_id_of, attempt_key, is_cached, origins
 from flows.experiments.stop import Stop
@@ -312,31 +310,6 @@ def _check_answered(journal: Journal, attempt_id: str) -> None:
     wait = journal.inbox(attempt_id).wait()
     if wait is not None and not wait.is_answered:
         raise Waiting.for_a(wait.wanted)
-
-
-async def check_image(cell: Cell, gate: PreflightGate, states: CellStates, *, grade: bool) -> None:
-    """Check the local image of a cell with work to do, if the experiment asks for it.
-
-    Raises:
-        PreflightFailed: the image failed the preflight.
-    """
-    here = cell.place.image_digest
-    if cell.experiment.preflight and states.cell_at(cell, here, grade=grade) is None:
-        await gate.check(cell)
-
-
-async def solve_and_grade(cell: Cell, lake: Lake, *, stop: Stop) -> str:
-    """Solve and grade a cell. Return the outcome of the grading.
-
-    Raises:
-        InfrastructureError, BudgetExhausted, Interrupted: a later run resumes from there.
-        LeaseHeld: another run is working on the cell.
-        Waiting: a person has not answered yet.
-    """
-    attempt_id = await solve_only(cell, lake, stop=stop)
-    stop.check()
-    there = submission(cell, attempt_id, lake)
-    return (await grade_submission(there, lake, twice=cell.experiment.audit)).outcome
 
 
 async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:

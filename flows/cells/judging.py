@@ -25,7 +25,7 @@ from eval.types import Evaluation, EvaluationOutcome
 from flows.display.errors import UsageError
 from flows.experiments import records, resources, workspaces
 from flows.experiments.cells import Submission
-from flows.experiments.keys import audit_key, is_cached, result_name, verdict_key
+from flows.experiments.keys import is_cached, result_name
 from flows.server.logs import run_log, verdict_line
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
@@ -137,7 +137,7 @@ async def _turn(
     Raises:
         LeaseHeld: another program is grading it.
     """
-    key = verdict_key(submission)
+    key = submission.verdict_key
     async with _TURNS.setdefault(key, asyncio.Lock()):
         known = await asyncio.to_thread(_known, submission, lake, twice=twice)
         journal = None if known else await asyncio.to_thread(_journal, lake)
@@ -153,10 +153,10 @@ async def _turn(
 
 def _known(submission: Submission, lake: Lake, *, twice: bool) -> list[str] | None:
     """Return experiment, arm and unit of the recorded verdict on the same patch, or None."""
-    is_graded = is_cached("evaluation", verdict_key(submission), lake)
-    if not is_graded or (twice and not is_cached("audit", audit_key(submission), lake)):
+    is_graded = is_cached("evaluation", submission.verdict_key, lake)
+    if not is_graded or (twice and not is_cached("audit", submission.audit_key, lake)):
         return None
-    where = lake.result(result_name("evaluation", verdict_key(submission)))
+    where = lake.result(result_name("evaluation", submission.verdict_key))
     is_there = isinstance(where, list) and lake.has("evaluations", *where)
     return where if is_there else None
 
@@ -190,7 +190,7 @@ async def _in_fresh_workspace(
 ) -> tuple[Evaluation, Audit]:
     instance, patch = submission.instance, submission.patch
     is_reference_resolved = await asyncio.to_thread(_is_reference_resolved, submission, lake)
-    unit = f"{purpose}-{submission.attempt_id[:12]}-{verdict_key(submission)[:12]}"
+    unit = f"{purpose}-{submission.attempt_id[:12]}-{submission.verdict_key[:12]}"
     async with workspaces.workspace(instance, submission.place, unit) as workspace:
         evaluation = await grading.grade(
             instance,
@@ -217,7 +217,7 @@ def _where(submission: Submission) -> tuple[str, str, str]:
 
     The unit contains the verdict key, because an upgrade may add a second verdict beside the first.
     """
-    unit = f"{submission.attempt_id}-{verdict_key(submission)[:12]}"
+    unit = f"{submission.attempt_id}-{submission.verdict_key[:12]}"
     return submission.experiment, submission.arm, unit
 
 

@@ -13,11 +13,12 @@ from prefect.exceptions import Pause
 
 from agent.errors import BudgetExhausted, Interrupted, JournalError, Waiting, one_line
 from agent.journal import Journal
-from flows.cells.attempts import check_image, solve_and_grade, solve_only
+from flows.cells.attempts import solve_only
 from flows.cells.images.preflight import PreflightFailed, PreflightGate
 from flows.cells.images.schedule import Placing, scheduled
+from flows.cells.verdicts import grade_submission
 from flows.experiments.cell_queue import CellQueue, OnEnd, ShardPart, open_queue
-from flows.experiments.cell_state import CellStates, End
+from flows.experiments.cell_state import CellStates, End, submission
 from flows.experiments.cells import Cell
 from flows.experiments.decisions import Monitor
 from flows.experiments.declaration import Experiment
@@ -195,7 +196,7 @@ class _Loop:
     async def _run(self, cell: Cell, slot: Slot) -> None:
         """Run one cell. It records its own failures, and they do not affect other cells."""
         try:
-            end, result = await self._solve(cell, slot)
+            end, result = await self._finish(cell, slot)
         finally:
             slot.give()
         self.outcomes[end if end != "done" else result if self._how.grade else "solved"] += 1
@@ -204,12 +205,12 @@ class _Loop:
         if self._on_end is not None and end != "interrupted":
             await self._on_end(cell, end, result)
 
-    async def _solve(self, cell: Cell, slot: Slot) -> tuple[End, str]:
-        """Solve and grade a cell. Return how it ended."""
+    async def _finish(self, cell: Cell, slot: Slot) -> tuple[End, str]:
+        """Give a cell its image, and solve and grade it. Return how it ended."""
         try:
             self._stop.check()
             async with self._placing(cell) as placed:
-                do = partial(self._solve_now, placed)
+                do = partial(self._grade, placed)
                 return "done", await in_turn(do, cell.label, self._states.lake, self._stop, slot)
         except Interrupted as error:
             return "interrupted", str(error)
@@ -226,8 +227,17 @@ class _Loop:
         except Exception as error:
             return "infrastructure", f"infrastructure: {one_line(error)}"
 
-    async def _solve_now(self, cell: Cell) -> str:
+    async def _grade(self, cell: Cell) -> str:
+        """Solve a cell and grade the patch. Return the outcome, or the attempt id if not graded."""
+        lake, grade = self._states.lake, self._how.grade
         async with self._limit():
-            await check_image(cell, self._gate, self._states, grade=self._how.grade)
-            do = solve_and_grade if self._how.grade else solve_only
-            return await do(cell, self._states.lake, stop=self._stop)
+            if cell.experiment.preflight:
+                image = cell.place.image_digest
+                if self._states.cell_at(cell, image, grade=grade) is None:
+                    await self._gate.check(cell)
+            attempt_id = await solve_only(cell, lake, stop=self._stop)
+            if not grade:
+                return attempt_id
+            self._stop.check()
+            patch = submission(cell, attempt_id, lake)
+            return (await grade_submission(patch, lake, twice=cell.experiment.audit)).outcome

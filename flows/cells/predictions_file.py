@@ -17,7 +17,7 @@ from flows.display.progress import TerminalProgress
 from flows.experiments.cell_state import CellStates
 from flows.experiments.cells import Submission
 from flows.experiments.declaration import Images
-from flows.experiments.keys import audit_key, result_name, verdict_key
+from flows.experiments.keys import result_name
 from flows.experiments.resources import Resources
 from flows.experiments.stop import Stop
 from flows.formats import predictions as predictions_files
@@ -124,12 +124,12 @@ async def grade_without_prefect(submission: Submission, lake: Lake, *, twice: bo
 
 
 async def _first(submission: Submission, lake: Lake, refresh: bool) -> list[str]:
-    name = result_name("evaluation", verdict_key(submission))
+    name = result_name("evaluation", submission.verdict_key)
     return await _result(name, partial(judging.evaluate, submission, lake), lake, refresh)
 
 
 async def _second(submission: Submission, where: list[str], lake: Lake, refresh: bool) -> object:
-    name = result_name("audit", audit_key(submission))
+    name = result_name("audit", submission.audit_key)
     return await _result(name, partial(judging.grade_again, submission, where, lake), lake, refresh)
 
 

@@ -7,12 +7,11 @@ from eval.audit import AuditedVerdict
 from flows.cells import judging
 from flows.cells.judging import Verdict
 from flows.experiments.cells import Submission
-from flows.experiments.keys import audit_key, verdict_key
 from flows.server.caching import kept, result_of
 from flows.storage.lake import Lake
 
 
-@kept("evaluation", "{submission.label}", lambda parameters: verdict_key(parameters["submission"]))
+@kept("evaluation", "{submission.label}", lambda parameters: parameters["submission"].verdict_key)
 async def evaluate(submission: Submission, lake: Lake) -> State[list[str]]:
     """Grade a submission. Return experiment, arm and unit of the row, in a state with the verdict.
 
@@ -23,7 +22,7 @@ async def evaluate(submission: Submission, lake: Lake) -> State[list[str]]:
     return Completed(message=line, data=where)
 
 
-@kept("audit", "{submission.label}, again", lambda parameters: audit_key(parameters["submission"]))
+@kept("audit", "{submission.label}, again", lambda parameters: parameters["submission"].audit_key)
 async def grade_again(
     submission: Submission, where: list[str], lake: Lake
 ) -> State[AuditedVerdict | None]:

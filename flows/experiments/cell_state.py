@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from flows.experiments.cells import Cell, Place, Submission
-from flows.experiments.keys import attempt_id_of, attempt_key, audit_key, is_cached, verdict_key
+from flows.experiments.keys import attempt_id_of, attempt_key, is_cached
 from flows.storage.lake import Lake, Row
 
 End = Literal[
@@ -142,8 +142,8 @@ class CellStates:
         graded_on = {row["image_digest"] for row in rows}
         for digest in graded_on if here is None else graded_on & {here}:
             at = patch.at(replace(patch.place, image_digest=digest))
-            is_graded = is_cached("evaluation", verdict_key(at), self.lake)
-            if is_graded and (not twice or is_cached("audit", audit_key(at), self.lake)):
+            is_graded = is_cached("evaluation", at.verdict_key, self.lake)
+            if is_graded and (not twice or is_cached("audit", at.audit_key, self.lake)):
                 return Finished(at.place, _latest(rows))
         return None
 

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from agent.types import Task
 from agent.workspaces import ResourceLimits
 from agent.workspaces.protocol import Environment
+from eval import audit
 from eval.digests import canonical_digest
+from eval.grading import grading_key
 from eval.types import Instance
+from flows.experiments import resources
 from flows.experiments.arms import ArmSpec
 from flows.experiments.declaration import Experiment
 from flows.experiments.resources import Resources
@@ -122,6 +126,28 @@ class Submission:
     def at(self, place: Place) -> "Submission":
         """Return the same patch with another place."""
         return replace(self, place=place)
+
+    @cached_property
+    def verdict_key(self) -> str:
+        """Key of the grading: exactly the inputs that determine a verdict in `eval.grading`.
+
+        The author of the patch is left out: attempts with the same patch share a verdict, across
+        all experiments of the lake.
+        """
+        place = self.place
+        return grading_key(
+            self.instance,
+            place.image_digest or "",
+            self.patch,
+            self.timeout_s,
+            f"{place.environment} with network" if place.network else place.environment,
+            resources.in_key(place.limits(self.instance)),
+        )
+
+    @cached_property
+    def audit_key(self) -> str:
+        """Key of a second grading: the key of the first, plus the rules of the audit."""
+        return canonical_digest({"first": self.verdict_key, "audit": audit.PROCEDURE})
 
     @property
     def label(self) -> str:

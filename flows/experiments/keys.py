@@ -14,12 +14,10 @@ from agent.arms.durable.options import DurableOptions, FullProfile, LeanProfile,
 from agent.arms.options import ArmOptions, MiniOptions, MiniRetryOptions
 from agent.models.spec import LiteLLMSpec, RecordedSpec, ScriptedSpec, SimulatedSpec
 from agent.session.reuse import Origins, fingerprint
-from eval import audit
 from eval.digests import canonical_digest
-from eval.grading import grading_key
 from flows.experiments import resources
 from flows.experiments.arms import ArmSpec
-from flows.experiments.cells import Cell, Submission
+from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.storage.lake import Lake
 
@@ -320,28 +318,6 @@ def _in_key(value: Any, written: Any, as_in_0_1: bool) -> Any:
     if isinstance(value, dict):
         return {name: _in_key(each, written[name], as_in_0_1) for name, each in value.items()}
     return written
-
-
-def verdict_key(submission: Submission) -> str:
-    """Return the key of a grading: exactly the inputs that determine a verdict in `eval.grading`.
-
-    The author of the patch is left out: attempts with the same patch share a verdict, across all
-    experiments of the lake.
-    """
-    place = submission.place
-    return grading_key(
-        submission.instance,
-        place.image_digest or "",
-        submission.patch,
-        submission.timeout_s,
-        f"{place.environment} with network" if place.network else place.environment,
-        resources.in_key(place.limits(submission.instance)),
-    )
-
-
-def audit_key(submission: Submission) -> str:
-    """Return the key of a second grading: the key of the first, plus the rules of the audit."""
-    return canonical_digest({"first": verdict_key(submission), "audit": audit.PROCEDURE})
 
 
 def is_cached(name: str, key: str, lake: Lake) -> bool:

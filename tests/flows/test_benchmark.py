@@ -89,13 +89,13 @@ async def test_a_finished_cell_is_not_begun_again(
     others together take one line.
     """
     lake, begun = await finished.copy(trial(), lake_path), []
-    real = loop.solve_and_grade
+    real = loop.solve_only
 
     async def counted(cell: Cell, lake: Lake, *, stop: Stop) -> str:
         begun.append(cell.label)
         return await real(cell, lake, stop=stop)
 
-    monkeypatch.setattr(loop, "solve_and_grade", counted)
+    monkeypatch.setattr(loop, "solve_only", counted)
     capsys.readouterr()  # the shared experiment may have run just now
     await benchmark(trial(), lake_path)
     assert begun == []

@@ -12,7 +12,7 @@ from eval import instances
 from flows.experiments import declaration
 from flows.experiments.cell_state import CellStates, submission
 from flows.experiments.cells import Cell, Place, plan
-from flows.experiments.keys import attempt_key, result_name, verdict_key
+from flows.experiments.keys import attempt_key, result_name
 from flows.storage.lake import Lake
 from tests.reports.lake_fixture import LakeBuilder
 
@@ -50,7 +50,7 @@ def grade(cell: Cell, lake: Lake, image: str = "sha256:1") -> None:
     """Write what a grading on an image leaves in the lake."""
     attempt_id = attempt_key(cell)[:32]
     patch = submission(cell, attempt_id, lake)
-    key = verdict_key(patch.at(replace(cell.place, image_digest=image)))
+    key = patch.at(replace(cell.place, image_digest=image)).verdict_key
     LakeBuilder(Path(lake.root)).evaluate(
         cell.arm.name,
         cell.instance.instance_id,

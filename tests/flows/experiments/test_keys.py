@@ -24,7 +24,6 @@ from flows.experiments.keys import (
     attempt_key,
     in_key,
     model_origins,
-    verdict_key,
 )
 from flows.experiments.resources import Resources
 
@@ -209,9 +208,9 @@ def test_the_default_resources_are_in_no_key() -> None:
     """Verdicts of earlier releases stay, whether the default is declared or not."""
     declared = Resources(memory_gb=4, cpus=2, pids=1024, disk_gb=20)
     at = replace(HERE, resources=declared)
-    assert verdict_key(SUBMISSION.at(at)) == verdict_key(SUBMISSION)
+    assert SUBMISSION.at(at).verdict_key == SUBMISSION.verdict_key
     asked = replace(SUBMISSION, instance=replace(INSTANCE, demand=Demand(memory_gb=16)), place=at)
-    assert verdict_key(asked) == verdict_key(SUBMISSION)
+    assert asked.verdict_key == SUBMISSION.verdict_key
 
 
 SUBMISSION = Submission("trial", "a", INSTANCE, 0, "attempt", "patch", HERE, 60.0)
@@ -232,7 +231,7 @@ SUBMISSION = Submission("trial", "a", INSTANCE, 0, "attempt", "patch", HERE, 60.
 )
 def test_the_key_of_a_verdict_changes_with_what_defines_it(changes: dict[str, Any]) -> None:
     """Another patch, image, environment, network, timeout or row is graded again."""
-    assert verdict_key(replace(SUBMISSION, **changes)) != verdict_key(SUBMISSION)
+    assert replace(SUBMISSION, **changes).verdict_key != SUBMISSION.verdict_key
 
 
 @pytest.mark.parametrize(
@@ -240,4 +239,4 @@ def test_the_key_of_a_verdict_changes_with_what_defines_it(changes: dict[str, An
 )
 def test_the_key_of_a_verdict_ignores_the_author_of_the_patch(changes: dict[str, Any]) -> None:
     """The same patch has the same verdict in every experiment, arm, repeat and attempt."""
-    assert verdict_key(replace(SUBMISSION, **changes)) == verdict_key(SUBMISSION)
+    assert replace(SUBMISSION, **changes).verdict_key == SUBMISSION.verdict_key

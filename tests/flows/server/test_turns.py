@@ -12,7 +12,6 @@ from agent.journal.holding import held
 from eval import instances
 from flows.cells.verdicts import grade_submission
 from flows.experiments.cells import Place, Submission
-from flows.experiments.keys import verdict_key
 from flows.experiments.stop import Stop
 from flows.server.turns import Slot, in_turn
 from flows.storage.journals import VARIABLE, open_journal
@@ -132,7 +131,7 @@ async def test_one_program_grades_a_patch_at_a_time(lake: Lake) -> None:
     instance = instances.load("bundled")[0]
     place = Place("host", "sha256:1")
     submission = Submission("trial", "a", instance, 0, "attempt", "", place, 60.0)
-    journal, name = open_journal(lake), f"verdict-{verdict_key(submission)}"
+    journal, name = open_journal(lake), f"verdict-{submission.verdict_key}"
     journal.offer(name)
     journal.acquire(name, "elsewhere/1-1", 300)
     with pytest.raises(LeaseHeld) as caught:
