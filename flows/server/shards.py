@@ -35,8 +35,7 @@ from flows.server.retry import patiently
 from flows.server.settings import BENCHMARKS_QUEUE, CELLS_QUEUE, POOL
 from flows.storage.journals import Home
 
-_HINT_S = 45.0
-"""Tell the operator how to start a worker after this long without any."""
+_HINT_S = 45.0  # without any worker
 
 DEPLOYMENT = "solve/shard"
 

@@ -564,18 +564,16 @@ async def test_a_shard_that_ended_otherwise_is_not_replaced(
 ) -> None:
     """A shard that failed or was cancelled by an operator is not replaced."""
     name = f"otherwise-{end}"
-    with temporary_settings({PREFECT_API_URL: server.url}):
-        async with get_client() as client:
-            shards = await opened(server, client, name, tmp_path)
-            await start_four(shards)
-            runs = await client.read_flow_runs(flow_run_filter=tagged(name))
-            for run in runs:
-                await client.set_flow_run_state(run.id, state, force=True)
-            await shards.watch()
-            assert not shards.is_at_work
-            assert shards.why_none[0] == end
-            assert why in shards.why_none[1]
-            assert len(await client.read_flow_runs(flow_run_filter=tagged(name))) == len(runs)
+    async with opened(server, name, tmp_path) as (client, shards):
+        await start_four(shards)
+        runs = await client.read_flow_runs(flow_run_filter=tagged(name))
+        for run in runs:
+            await client.set_flow_run_state(run.id, state, force=True)
+        await shards.watch()
+        assert not shards.is_at_work
+        assert shards.why_none[0] == end
+        assert why in shards.why_none[1]
+        assert len(await client.read_flow_runs(flow_run_filter=tagged(name))) == len(runs)
 
 
 @pytest.mark.sampled(3)

@@ -11,13 +11,13 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from flows.experiments.shares import cell_name
 from sqlalchemy import create_engine
 from typer.testing import CliRunner
 
 from agent.journal import Journal
 from flows.cli.app import app
 from flows.display.errors import Mismatch, UsageError
+from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import prepare
 from flows.shard import shard
 from flows.solve import solve
@@ -336,7 +336,7 @@ class TestOrderedShards:
         declared = trial(arms=GOLD, select={"sample": 1}, primary=None)
         lake = enter(ordered)
         plan = await prepare(declared, ordered.lake)
-        journals.open_journal(lake).queue(RUN).add([cell_name(cell) for cell in plan.cells])
+        journals.open_journal(lake).queue(RUN).add([attempt_id_of(cell) for cell in plan.cells])
         await shard(declared, RUN, lake=ordered.lake, home=home, grade=False)
         assert len(Lake.existing(ordered.lake).units("attempts", "*")) == 1
 
