@@ -50,17 +50,35 @@ def debug(
     full: FullOption = False,
 ) -> None:
     """Solve and grade one instance afresh, printing a line for every step."""
+    from agent.arms import ARMS
     from flows.cli import running
+    from flows.experiments import declaration, plan
+    from flows.experiments.resources import Resources
 
     if experiment is not None:
         _refuse(context)
-        declared = running.one_cell(
-            experiment, instance, arm, model, api_base, environment, resources
+        declared = running.overridden(
+            declaration.load(experiment),
+            model=model,
+            api_base=api_base,
+            environment=environment,
+            resources=resources,
         )
+        declared = plan.only(declared, arm, instance).model_copy(update={"name": "debug"})
     else:
-        declared = running.one_instance(
-            instance, arm, dataset, split, model, api_base, skill, environment, resources
-        )
+        simulated = {"provider": "simulated", "skill": skill}
+        spec = running.litellm_spec(model, api_base) if model else simulated
+        needs_model = arm in ARMS and ARMS[arm].needs_model
+        content = {
+            "name": "debug",
+            "dataset": dataset,
+            "split": split,
+            "select": {"ids": [instance]},
+            "environment": environment or "auto",
+            "resources": Resources.parse(resources).model_dump(),
+            "arms": [{"name": arm, "agent": arm, "model": spec if needs_model else None}],
+        }
+        declared = declaration.parse(content, "command line")
     running.debug(declared, instance, arm, lake, full=full)
 
 

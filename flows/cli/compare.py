@@ -73,22 +73,46 @@ def grade(
     lake: LakeOption = None,
 ) -> None:
     """Grade a predictions file from any agent and report on it, with an audit of every verdict."""
-    from flows.cli import running
+    import asyncio
 
-    running.grade(
-        predictions,
-        name,
-        dataset,
-        split,
-        environment,
-        timeout_s,
-        concurrency,
-        network,
-        lake,
-        audit,
-        keep_gb,
-        resources,
-    )
+    from flows.cli import console, running
+    from flows.experiments.resources import Resources
+    from flows.formats import predictions as predictions_files
+    from flows.server.api import has_server, prefect_api, settle
+    from flows.storage import report_files
+    from flows.storage.lake import Lake
+
+    source = predictions_files.PredictionSource(name, dataset, split)
+    limits = Resources.parse(resources)
+    asyncio.run(predictions_files.check(predictions, source, environment or "auto", lake, limits))
+    store = Lake.existing(lake)
+    how = (environment or "auto", timeout_s, concurrency, network)
+    if has_server():
+        with prefect_api():
+            from flows.grade import grade as flow
+
+            running.run_flow(
+                lambda: flow(predictions, name, dataset, split, *how, lake, audit, keep_gb, limits)
+            )
+    else:
+        from flows.cells.predictions_file import (
+            Grading,
+            grade_file,
+            grade_without_prefect,
+            shown_here,
+        )
+
+        settings = Grading(*how, audit, keep_gb, limits)
+        settle()
+        running.run_here(
+            lambda: grade_file(
+                predictions, source, settings, lake, grade_without_prefect, shown_here
+            )
+        )
+    built = report_files.read(store, name)
+    report_files.write(store, built)
+    console.report(store, built)
+    console.print_suspects(built)
 
 
 def export(

@@ -1,5 +1,8 @@
 """Check, build, pull, test and remove the images of instances."""
 
+import asyncio
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,9 +17,13 @@ from flows.cli.options import (
     SliceOption,
     SplitOption,
 )
+from flows.display.errors import IncompleteRun, UsageError
+from flows.display.terminal import show
 
 if TYPE_CHECKING:
-    from eval.selection import Selection
+    from eval.types import Instance
+
+PULLS_AT_ONCE = 2
 
 images_app = typer.Typer(
     name="images",
@@ -34,9 +41,14 @@ def images_check(
     slice_: SliceOption = "",
 ) -> None:
     """List missing images and how to get them. Exit code 1 if any is missing."""
-    from flows.cells.images import commands
+    from eval import images
 
-    if not commands.check(dataset, split, _selection(ids, regex, slice_)):
+    statuses = images.check(_select(dataset, split, ids, regex, slice_), dataset)
+    missing = [status for status in statuses if not status.present]
+    for status in missing:
+        show(f"missing  {status.instance_id}  {status.how}")
+    show(f"{len(statuses) - len(missing)} of {len(statuses)} images are available locally")
+    if missing:
         raise typer.Exit(EXIT_GATE)
 
 
@@ -50,9 +62,22 @@ def images_build(
     lake: LakeOption = None,
 ) -> None:
     """Build the missing images of a task repo."""
-    from flows.cells.images import commands
+    from eval import images, instances
+    from flows.storage.images import ImageCache
+    from flows.storage.lake import Lake
 
-    commands.build(dataset, split, _selection(ids, regex, slice_), lake)
+    repo = instances.task_repo(dataset)
+    if repo is None:
+        raise UsageError(f"{dataset} is no task repo: its images are pulled, not built")
+    chosen = _select(dataset, split, ids, regex, slice_)
+    cache = ImageCache.of(Lake.open(lake))
+    actions: Counter[str] = Counter()
+    for image in images.build(chosen, repo):
+        if image.action == "built":
+            cache.built(image.image)
+        actions[image.action] += 1
+        show(f"{image.action:<8} {image.instance_id}  {image.duration_s:.1f} s")
+    show(f"{actions['built']} built, {actions['current']} were current")
 
 
 @images_app.command("pull")
@@ -65,15 +90,42 @@ def images_pull(
     lake: LakeOption = None,
 ) -> None:
     """Pull the missing images of a dataset. A run does this automatically."""
-    from flows.cells.images import commands
+    from eval import instances
+    from eval.errors import ImageError
+    from flows.storage.images import ImageCache
+    from flows.storage.lake import Lake
 
-    commands.pull(dataset, split, _selection(ids, regex, slice_), lake)
+    if instances.task_repo(dataset) is not None:
+        raise UsageError(
+            f"{dataset} is a task repo: `durabench images build --dataset {dataset}` builds its "
+            "images"
+        )
+    chosen = _select(dataset, split, ids, regex, slice_)
+    cache, failed = ImageCache.of(Lake.open(lake)), 0
+    with ThreadPoolExecutor(PULLS_AT_ONCE) as pool:
+        pulls = [pool.submit(cache.fetch, instance, dataset) for instance in chosen]
+        try:
+            for count, done in enumerate(as_completed(pulls), 1):
+                try:
+                    result = str(done.result())
+                except ImageError as error:
+                    failed += 1
+                    result = str(error)
+                show(f"[{count}/{len(pulls)}] {result}")
+        finally:
+            cache.store.stop()
+            pool.shutdown(cancel_futures=True)
+    if failed:
+        raise IncompleteRun(f"{failed} of {len(pulls)} images could not be pulled")
 
 
-def _selection(ids: list[str] | None, regex: str, slice_: str) -> "Selection":
+def _select(
+    dataset: str, split: str, ids: list[str] | None, regex: str, slice_: str
+) -> "list[Instance]":
     from eval.selection import Selection
+    from flows.experiments import plan
 
-    return Selection(ids=ids or [], regex=regex, slice=slice_)
+    return plan.select(dataset, split, Selection(ids=ids or [], regex=regex, slice=slice_))
 
 
 @images_app.command("prune")
@@ -90,9 +142,18 @@ def images_prune(
 
     Images in use, and images that were already available before, are never removed.
     """
-    from flows.cells.images import commands
+    from flows.storage.images import GB, ImageCache
+    from flows.storage.lake import Lake
 
-    commands.prune(keep_gb, lake, dry_run=dry_run)
+    cache = ImageCache.of(Lake.existing(lake), keep_gb)
+    removed = cache.make_room(dry_run=dry_run).removed
+    for row in removed:
+        verb = "would remove" if dry_run else "removed"
+        show(f"{verb}  {row['image']}  needed last {row['last_needed_at']:%Y-%m-%d %H:%M}")
+    if dry_run:
+        show(f"{len(removed)} images would be removed; --remove removes them")
+    else:
+        show(f"{len(removed)} images removed, {cache.cached_bytes() / GB:.2f} GB are kept")
 
 
 @images_app.command("preflight")
@@ -115,8 +176,10 @@ def images_preflight(
 
     Earlier results are read from the lake. Exit code 1 if any image fails.
     """
-    from flows.cells.images import commands
+    from flows.cells.images.preflight import Checked, check_all, line
     from flows.experiments import declaration as experiments
+    from flows.experiments import plan, workspaces
+    from flows.storage.lake import Lake
 
     content = {
         "name": "preflight",
@@ -129,5 +192,22 @@ def images_preflight(
     declared = (
         experiments.load(experiment) if experiment else experiments.parse(content, "command line")
     )
-    if not commands.preflight(declared, lake, concurrency):
+    store = Lake.open(lake)
+
+    async def check_each() -> list[Checked]:
+        chosen = plan.load(declared)
+        await workspaces.decide("docker", chosen)
+        done: list[Checked] = []
+        async for checked in check_all(chosen, declared, store, concurrency):
+            done.append(checked)
+            show(f"[{len(done)}/{len(chosen)}] {line(checked)}")
+        return done
+
+    done = asyncio.run(check_each())
+    unknown = [checked for checked in done if not checked.is_known]
+    failed = [checked for checked in done if checked.reasons and checked.is_known]
+    show(f"{len(done) - len(failed) - len(unknown)} of {len(done)} images pass")
+    if unknown:
+        raise IncompleteRun(f"{len(unknown)} of {len(done)} images could not be checked")
+    if failed:
         raise typer.Exit(EXIT_GATE)

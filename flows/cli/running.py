@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent.arms import ARMS
 from agent.errors import InfrastructureError, Interrupted, one_line
 from agent.models import http
 from agent.session.steps import Step
@@ -20,9 +19,7 @@ from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.forking import Fork
 from flows.experiments.resources import Resources
-from flows.formats import predictions as predictions_files
-from flows.server.api import has_server, prefect_api, settle, wait_until_ready
-from flows.storage import report_files
+from flows.server.api import prefect_api, settle, wait_until_ready
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 
@@ -84,53 +81,6 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
         raise failure
 
 
-def one_instance(
-    instance: str,
-    arm: str,
-    dataset: str,
-    split: str,
-    model: str | None,
-    api_base: str | None,
-    skill: float,
-    environment: str | None,
-    resources: str | None,
-) -> Experiment:
-    """Return an experiment with one instance and an arm with the default options."""
-    needs_model = arm in ARMS and ARMS[arm].needs_model
-    simulated = {"provider": "simulated", "skill": skill}
-    spec = litellm_spec(model, api_base) if model else simulated
-    content = {
-        "name": "debug",
-        "dataset": dataset,
-        "split": split,
-        "select": {"ids": [instance]},
-        "environment": environment or "auto",
-        "resources": Resources.parse(resources).model_dump(),
-        "arms": [{"name": arm, "agent": arm, "model": spec if needs_model else None}],
-    }
-    return experiments.parse(content, "command line")
-
-
-def one_cell(
-    path: Path,
-    instance: str,
-    arm: str,
-    model: str | None,
-    api_base: str | None,
-    environment: str | None,
-    resources: str | None,
-) -> Experiment:
-    """Return an experiment with one cell of those that a file declares."""
-    declared = overridden(
-        experiments.load(path),
-        model=model,
-        api_base=api_base,
-        environment=environment,
-        resources=resources,
-    )
-    return plan.only(declared, arm, instance).model_copy(update={"name": "debug"})
-
-
 def debug(
     declared: Experiment,
     instance: str,
@@ -150,54 +100,6 @@ def debug(
         outcome = run_flow(lambda: solve(declared, instance, arm, lake=lake))
     show(f"\n{arm} on {instance}: {outcome}")
     console.debugged(declared.name, arm, Lake.existing(lake))
-
-
-def grade(
-    predictions: Path,
-    name: str,
-    dataset: str,
-    split: str,
-    environment: Literal["auto", "docker", "host"] | None,
-    timeout_s: float,
-    concurrency: int,
-    network: bool,
-    lake: str | None,
-    audit: bool,
-    keep_gb: float | None,
-    resources: str | None,
-) -> None:
-    """Grade a predictions file, then show the report and the suspect verdicts."""
-    source = predictions_files.PredictionSource(name, dataset, split)
-    limits = Resources.parse(resources)
-    asyncio.run(predictions_files.check(predictions, source, environment or "auto", lake, limits))
-    store = Lake.existing(lake)
-    how = (environment or "auto", timeout_s, concurrency, network)
-    if has_server():
-        with prefect_api():
-            from flows.grade import grade as flow
-
-            run_flow(
-                lambda: flow(predictions, name, dataset, split, *how, lake, audit, keep_gb, limits)
-            )
-    else:
-        from flows.cells.predictions_file import (
-            Grading,
-            grade_file,
-            grade_without_prefect,
-            shown_here,
-        )
-
-        settings = Grading(*how, audit, keep_gb, limits)
-        settle()
-        run_here(
-            lambda: grade_file(
-                predictions, source, settings, lake, grade_without_prefect, shown_here
-            )
-        )
-    built = report_files.read(store, name)
-    report_files.write(store, built)
-    console.report(store, built)
-    console.print_suspects(built)
 
 
 def run_flow(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False) -> T:

@@ -2,5 +2,4 @@
 
 schedule   pulls and builds images ahead of their cells
 preflight  checks that images can be trusted
-commands   the output of `durabench images`
 """

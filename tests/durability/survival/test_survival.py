@@ -10,7 +10,8 @@ import pytest
 
 from agent.models.protocol import ModelReply
 from agent.session.steps import from_record
-from flows.cells.images import commands
+from eval import instances
+from flows.storage.images import ImageCache
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.durability.survival.faults import FAULTS, Survived, instance, survive
@@ -32,7 +33,8 @@ async def test_a_fault_in_a_container_leaves_none(
     name: str, tmp_path: Path, docker_client: Any
 ) -> None:
     """The same holds in Docker, also if the worker of the container is killed."""
-    await asyncio.to_thread(commands.provide, instance(), "docker", str(tmp_path))
+    images = ImageCache.of(Lake.open(tmp_path))
+    await asyncio.to_thread(images.fetch, instance(), instances.BUNDLED)
     check(await survive(name, str(tmp_path), "docker"))
     [attempt] = open_journal(Lake.existing(tmp_path)).find("")
     wanted = {"label": f"durabench.attempt={attempt.attempt_id}"}
