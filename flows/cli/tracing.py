@@ -22,7 +22,7 @@ from flows.experiments.diagnosis import Subject, diagnose, label
 from flows.experiments.forking import declared, recorded_attempt
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
-from flows.storage.steps import filed
+from flows.storage.report_files import filed
 from reports.format import UNKNOWN, plural, usd_of_calls
 from reports.steps import StepView
 

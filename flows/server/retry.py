@@ -1,4 +1,4 @@
-"""Retry while the Prefect server is unreachable, so that a restart does not fail paid work.
+"""Requests to the Prefect server, repeated while it is unreachable: a restart fails no paid work.
 
 Retry also what fails because another program has created the same object at the same moment.
 """
@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
 
 import httpx
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
-from prefect.exceptions import ObjectAlreadyExists
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
@@ -71,3 +73,11 @@ def _is_away(error: BaseException | None) -> bool:
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR
     return isinstance(error, httpx.TransportError)
+
+
+async def find_deployment(client: PrefectClient, name: str) -> DeploymentResponse | None:
+    """Return the deployment of a name such as `job/job`, or None if the server has none."""
+    try:
+        return await client.read_deployment_by_name(name)
+    except ObjectNotFound:
+        return None

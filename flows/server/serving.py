@@ -22,7 +22,7 @@ import flows
 from agent.errors import InfrastructureError
 from flows.display.errors import UsageError
 from flows.display.terminal import say
-from flows.server.deployments import find_deployment
+from flows.server.retry import find_deployment
 from flows.server.setup import SetupRequest, reach_server, set_up
 
 FILE = "prefect.yaml"

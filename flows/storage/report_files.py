@@ -1,14 +1,15 @@
-"""Build an experiment's report and write it beside the data, without Prefect."""
+"""The report of an experiment, built and written beside the data, and rows of steps to show."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from flows.storage.lake import Lake, remove, write_whole
+from flows.storage.lake import Lake, Row, remove, write_whole
+from reports.steps import StepView, of_row
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -193,3 +194,15 @@ def page_path(
 def history_path(lake: Lake, series: str) -> "Path | UPath":
     """Return the location of the history of a series."""
     return lake.root / "reports" / series / "history.html"
+
+
+def filed(lake: Lake, attempt_id: str) -> Iterator[StepView]:
+    """Yield the steps of an attempt for display, in the order in which they began."""
+    calls = {(call["scope"], call["seq"]): call for call in lake.find("llm_calls", attempt_id)}
+    for row in sorted(lake.find("steps", attempt_id), key=_order):
+        yield of_row(row, calls.get((row["scope"], row["seq"])))
+
+
+def _order(row: Row) -> tuple[datetime, str, int]:
+    """Sort key: the order in which steps began. Imported steps have no times."""
+    return row["started_at"] or datetime.min.replace(tzinfo=UTC), row["scope"], row["seq"]

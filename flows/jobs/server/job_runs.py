@@ -22,7 +22,7 @@ from prefect.states import Cancelling
 
 from agent.errors import InfrastructureError
 from flows.jobs.request import Request
-from flows.server.deployments import find_deployment
+from flows.server.retry import find_deployment
 
 FLOW = "job"
 DEPLOYMENT = "job/job"

@@ -13,7 +13,7 @@ from agent.errors import InfrastructureError
 from flows.jobs.pipelines.definition import Pipeline
 from flows.jobs.server import job_runs
 from flows.jobs.server.pipelines import FLOW
-from flows.server.deployments import find_deployment
+from flows.server.retry import find_deployment
 
 _NAME = re.compile(r".+ ([0-9a-f]{6,32})")
 """Names that runs give to their flow runs when they begin: the pipeline and the run."""

@@ -22,7 +22,7 @@ from prefect.client.schemas.schedules import CronSchedule
 
 from flows.display.errors import UsageError
 from flows.jobs.pipelines.definition import Pipeline, parse
-from flows.server.deployments import find_deployment
+from flows.server.retry import find_deployment
 from flows.server.settings import JOB_TAG
 from flows.server.setup import reach_server
 

@@ -13,7 +13,7 @@ from flows.jobs import rows
 from flows.jobs.pipelines import runs
 from flows.jobs.request import Request
 from flows.jobs.server import job_runs, pipeline_runs
-from flows.server.deployments import find_deployment
+from flows.server.retry import find_deployment
 from flows.storage.job_names import job_of
 from flows.storage.lake import Lake
 

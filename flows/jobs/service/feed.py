@@ -23,7 +23,7 @@ from flows.jobs.service.problems import Problem
 from flows.storage.job_names import experiment_of
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
-from flows.storage.steps import filed
+from flows.storage.report_files import filed
 from reports.steps import StepView
 
 _STEPS_S = 0.2
