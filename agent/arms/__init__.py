@@ -14,6 +14,7 @@
 """
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Literal
 
 from agent.arms.command.recipe import CommandOptions
@@ -26,7 +27,6 @@ from agent.arms.options import (
     PythonOptions,
     StagedOptions,
 )
-from agent.arms.python import load
 from agent.session.session import Session
 from agent.types import Outcome, Task
 
@@ -54,7 +54,8 @@ class Arm:
 
     async def solve(self, task: Task, session: Session, options: Any) -> Outcome:
         """Solve a task through a session, with the options of the agent."""
-        outcome: Outcome = await load(self.function)(task, session, options)
+        module, _, name = self.function.partition(":")
+        outcome: Outcome = await getattr(import_module(module), name)(task, session, options)
         return outcome
 
 

@@ -33,7 +33,7 @@ def load(name: str) -> Callable[[Task, Session, PythonOptions], Awaitable[Any]]:
         InvalidSpec: there is no such function.
     """
     path = name
-    for announced in entry_points(group=GROUP, name=name) if ":" not in name else ():
+    for announced in entry_points(group=GROUP, name=name):
         path = announced.value
     module, _, attribute = path.partition(":")
     try:
