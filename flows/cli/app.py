@@ -38,7 +38,7 @@ GROUPS: Mapping[str, Sequence[Callable[..., None] | typer.Typer | str]] = {
     "Operate": (
         operate.setup,
         operate.serve_flows,
-        "serve:serve",
+        "job:serve",
         operate.prune,
         images.images_app,
         agents.agents_app,

@@ -6,8 +6,7 @@ What the author of an issue, an arm or a test wrote is quoted, so that it stays 
 import json
 from typing import Any
 
-from flows.jobs.automation import find_automation
-from flows.jobs.changes import changed_files
+from flows.jobs.changes import changed_files, find_automation
 from flows.jobs.verification import Verdict
 from flows.storage.lake import Row
 from reports.quoting import quote_block, quote_code, quote_text

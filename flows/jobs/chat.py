@@ -18,11 +18,9 @@ from flows.experiments.cell_state import CellStates
 from flows.experiments.cells import Cell
 from flows.experiments.stop import Stop
 from flows.jobs import rows
-from flows.jobs.chats import opening
-from flows.jobs.chats.mailbox import Mailbox
-from flows.jobs.chats.opening import Opened
-from flows.jobs.chats.talk import Talk
-from flows.jobs.placing import placed
+from flows.jobs.mailbox import Mailbox
+from flows.jobs.preparing import open_place
+from flows.jobs.talk import Opened, Talk, begin_chat, open_cell
 from flows.server.given import name_run
 from flows.server.logs import run_log
 from flows.server.stopping import graceful_stop
@@ -56,7 +54,7 @@ async def chat(
     store = Lake.open(lake)
     mailbox = Mailbox.of(store, await _attempt(attempt, talk, store))
     await name_run(f"chat {mailbox.attempt_id[:12]}")
-    opened = await opening.opened(mailbox.attempt, store)
+    opened = await open_cell(mailbox.attempt, store)
     async with graceful_stop() as stop, swept(store), _at_its_place(opened, store, stop) as cell:
         on_stop.get()(stop)
         try:
@@ -81,7 +79,7 @@ async def _attempt(attempt: str | None, talk: Talk | None, lake: Lake) -> str:
     run = context.flow_run if context else None
     if run is not None and run.deployment_id is not None and "id" not in talk.model_fields_set:
         talk = talk.model_copy(update={"id": run.id.hex[:10]})  # the same in a retry of the run
-    return await opening.begun(talk, lake)
+    return await begin_chat(talk, lake)
 
 
 @asynccontextmanager
@@ -89,7 +87,7 @@ async def _at_its_place(opened: Opened, lake: Lake, stop: Stop) -> AsyncIterator
     """Yield the cell with its image, which is kept during the block."""
     cell = opened.cell
     if opened.job is not None:
-        async with placed(opened.job, lake) as place:
+        async with open_place(opened.job, lake) as place:
             yield cell.at(place)
         return
     experiment, states = cell.experiment, CellStates(lake)

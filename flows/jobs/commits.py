@@ -1,33 +1,20 @@
-"""The commit of a patch, made in the mirror of a repository, and its push.
+"""Commits of patches, made in the mirror of a repository.
 
-The commit depends only on the job, so that a job that was interrupted makes the same one again.
+A commit depends only on its job, so that a job or a run that was interrupted makes the same ones
+again.
 """
 
-import re
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent.errors import InfrastructureError
 from eval import git
 from eval.errors import RepositoryError
-from eval.repositories import OWN_REFS, RepositorySource, is_refused
-from flows.display.errors import UsageError
-from flows.jobs.request import TOKEN, access_to
+from eval.repositories import OWN_REFS
 from flows.storage.lake import Row
 from reports.quoting import quote_title
 
 _AUTHOR, _EMAIL = "Durabench", "jobs@durabench.invalid"
-_PROTECTED = re.compile(r"protected branch|GH006|GH013|pre-receive hook declined", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Target:
-    """The branch that a job pushes to."""
-
-    source: RepositorySource
-    branch: str
-    parent: str | None
-    """The commit of the branch before the push; None if there is no such branch yet."""
 
 
 def commit(mirror: Path, row: Row) -> str:
@@ -71,64 +58,35 @@ def commit_on(mirror: Path, parent: str, row: Row) -> str:
     return git.git(mirror, "commit-tree", tree, "-p", parent, given=message)
 
 
-def push(mirror: Path, commit: str, target: Target) -> None:
-    """Push a commit to the branch of a job, unless it is there.
+class Conflict(Exception):
+    """The patches of steps do not fit together. The step that needs both fails."""
+
+
+def combine(mirror: Path, base: str, steps: Sequence[Row], name: str) -> str:
+    """Commit the patches of steps on a base commit, in order. Return the last commit.
+
+    `steps` are rows of jobs, each after those that it builds on. The commit is kept under the name.
 
     Raises:
-        UsageError: the branch has other commits, is protected, or the token may not push.
-        InfrastructureError: the repository cannot be reached.
+        Conflict: two steps change the same lines.
     """
-    address, ref = target.source.address, f"refs/heads/{target.branch}"
-    allowed = access_to(target.source).given(address)
-    try:
-        there = git.talk(mirror, "ls-remote", "--", address, ref, given=allowed).partition("\t")[0]
-        if there == commit:
-            return
-        if there != (target.parent or ""):
-            raise UsageError(
-                f"the branch {target.branch} has other commits ({there[:12] or 'it was removed'}), "
-                "and they are left as they are: rename or remove it, and run the job again"
-            )
-        git.talk(
-            mirror, "push", "--quiet", f"--force-with-lease={ref}:{there}", "--", address,
-            f"{commit}:{ref}", given=allowed,
-        )  # fmt: skip
-    except RepositoryError as error:
-        raise _explained(str(error)[-400:], target) from None
-
-
-def head_of(source: RepositorySource, mirror: Path, branch: str) -> str:
-    """Return the commit of a branch in the repository now, or '' if there is none.
-
-    Raises:
-        InfrastructureError: the repository cannot be reached.
-    """
-    allowed = access_to(source).given(source.address)
-    try:
-        found = git.talk(
-            mirror, "ls-remote", "--", source.address, f"refs/heads/{branch}", given=allowed
-        )
-    except RepositoryError as error:
-        raise InfrastructureError(f"{source.address} cannot be reached: {error}") from None
-    return found.partition("\t")[0]
+    head = base
+    for number, row in enumerate(steps):
+        if row["base_commit"] == head:
+            head = commit(mirror, row)
+            continue
+        try:
+            head = commit_on(mirror, head, row)
+        except RepositoryError as error:
+            others = ", ".join(str(each["step"]) for each in steps[:number])
+            raise Conflict(
+                f"the patch of step {row['step']} does not fit together with that of {others}: "
+                f"{error}"
+            ) from None
+    git.git(mirror, "update-ref", f"{OWN_REFS}/{name}", head)
+    return head
 
 
 def _message(row: Row) -> str:
     made = f"Made by arm {row['arm']} of job {row['job_id']} of Durabench."
     return f"{quote_title(row['title'])}\n\n{made}\n"
-
-
-def _explained(said: str, target: Target) -> Exception:
-    if _PROTECTED.search(said):
-        return UsageError(
-            f"{target.source.address} protects the branch {target.branch} or refuses the commit: "
-            f"allow branches durabench/* ({said})"
-        )
-    if is_refused(said):
-        return UsageError(
-            f"{target.source.address} does not let this user push: set {TOKEN} to a token that may "
-            f"write to it, or use ssh ({said})"
-        )
-    return InfrastructureError(
-        f"the push to {target.source.address} failed: {said}; run again to continue"
-    )

@@ -26,17 +26,13 @@ from flows.experiments.models import refuse_unusable_models
 from flows.experiments.plan import declare
 from flows.experiments.records import patch_sha256
 from flows.experiments.stop import Stop
-from flows.jobs import body, choosing, commits, publishing, rows, verification
-from flows.jobs.automation import tell_automation
-from flows.jobs.chats.asking import asking, in_a_line
-from flows.jobs.choosing import CandidatePatch
-from flows.jobs.placing import placed
-from flows.jobs.preparing import Prepared, prepare
-from flows.jobs.request import Request
-from flows.jobs.server import approving
-from flows.jobs.server.forge_tokens import forge_token
-from flows.jobs.server.job_runs import name_of
-from flows.jobs.verification import After, Checks, Judged
+from flows.jobs import approving, body, commits, publishing, rows, verification
+from flows.jobs.changes import tell_automation
+from flows.jobs.flow_runs import name_job
+from flows.jobs.mailbox import in_a_line, read_asks
+from flows.jobs.preparing import Prepared, open_place, prepare
+from flows.jobs.request import Request, forge_token
+from flows.jobs.verification import After, CandidatePatch, Checks, Judged
 from flows.server.artifacts import artifact_key
 from flows.server.caching import kept, result_of
 from flows.server.given import check_beginnings, name_run
@@ -66,7 +62,7 @@ def _key(parameters: dict[str, Any]) -> str:
 async def verified_base(instance: Instance, place: Place, checks: Checks) -> State[dict[str, Any]]:
     """Run the tests at the base commit. Return their results, in a state."""
     found = await verification.before(instance, place, checks)
-    return _tested(found["tests"], found)
+    return _show_tests(found["tests"], found)
 
 
 @kept("verification", "verify a patch of {instance.repo}", _key)
@@ -75,10 +71,10 @@ async def verified_patch(
 ) -> State[dict[str, Any]]:
     """Run the tests with a patch. Return their results, in a state."""
     found = await verification.after(instance, place, checks, patch)
-    return _tested(found["state"]["tests"] if found["state"] else None, found)
+    return _show_tests(found["state"]["tests"] if found["state"] else None, found)
 
 
-def _tested(tests: dict[str, Any] | None, found: dict[str, Any]) -> State[dict[str, Any]]:
+def _show_tests(tests: dict[str, Any] | None, found: dict[str, Any]) -> State[dict[str, Any]]:
     if tests is None:
         return Completed(message="the patch does not apply", data=found)
     failed = len(tests["failed"]) + len(tests["errors"])
@@ -87,7 +83,7 @@ def _tested(tests: dict[str, Any] | None, found: dict[str, Any]) -> State[dict[s
 
 
 @flow(name="job")
-async def job(request: Request, lake: str | None = None, *, approved: bool = False) -> str:
+async def job(request: Request, lake: str | None = None) -> str:
     """Solve a task in a repository, verify the patch and publish it. Return the job's id.
 
     The same request again continues the job: finished work is kept, and nothing is bought twice.
@@ -97,7 +93,6 @@ async def job(request: Request, lake: str | None = None, *, approved: bool = Fal
             token: a worker takes that from its own environment.
         lake: Location of the results, a folder as the worker sees it or s3://…; by default the
             worker's DURABENCH_LAKE.
-        approved: Publish a patch that waits for approval.
 
     Raises:
         DatasetError, UsageError: the repository, its forge or the request has to be changed.
@@ -106,16 +101,16 @@ async def job(request: Request, lake: str | None = None, *, approved: bool = Fal
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
     check_beginnings()
-    request = _identified(request)
+    request = _identify(request)
     store = Lake.open(lake)
-    await name_run(name_of(request.job_id))
+    await name_run(name_job(request.job_id))
     async with forge_token(request):
-        row = await _row_of(request, store, approved=approved)
-    await show(row, store)
-    return Completed(message=summary(row), data=request.job_id)  # type: ignore[return-value]  # Prefect unwraps it
+        row = await _reach_end(request, store)
+    await publish_report(row, store)
+    return Completed(message=summarize(row), data=request.job_id)  # type: ignore[return-value]  # Prefect unwraps it
 
 
-async def _row_of(request: Request, store: Lake, *, approved: bool) -> Row:
+async def _reach_end(request: Request, store: Lake) -> Row:
     """Return the last row of a job. Nothing is done for one that has ended as requested."""
     prepared = await asyncio.to_thread(prepare, request, store)
     row = prepared.row
@@ -124,10 +119,10 @@ async def _row_of(request: Request, store: Lake, *, approved: bool) -> Row:
     row = await asyncio.to_thread(
         partial(rows.update, store, row, state="running", flow_run_id=flow_run_id())
     )
-    return await _carried_out(prepared, row, store, approved=approved)
+    return await _carry_out(prepared, row, store)
 
 
-def _identified(request: Request) -> Request:
+def _identify(request: Request) -> Request:
     """Return the request with its id.
 
     Each run of a deployment whose request has no id is a job of its own.
@@ -150,26 +145,26 @@ def is_published(row: Row, request: Request) -> bool:
     return bool(row["state"] == "done" and row[made[request.publish]])
 
 
-async def _carried_out(prepared: Prepared, row: Row, store: Lake, *, approved: bool) -> Row:
+async def _carry_out(prepared: Prepared, row: Row, store: Lake) -> Row:
     """Solve, verify and publish. Return the last row of the job, which is written in any case."""
     async with graceful_stop() as stop, swept(store):
-        row = await solved(prepared, row, store, stop)
+        row = await solve_job(prepared, row, store, stop)
     if row["state"] in ("waiting", "cancelled"):
         return row
-    if prepared.request.approve and not approved:
-        row = await decided_on(row, store)
+    if prepared.request.approve:
+        row = await await_approval(row, store)
         if row["state"] != "running":
             return row
-    return await asyncio.to_thread(published, prepared, row, store)
+    return await asyncio.to_thread(publish_job, prepared, row, store)
 
 
-async def decided_on(row: Row, store: Lake) -> Row:
+async def await_approval(row: Row, store: Lake) -> Row:
     """Return the row of a job that needs approval: running again, cancelled, or waiting."""
     row = rows.update(store, row, state="waiting", detail="the patch waits for approval")
     question = f"**{quote_text(row['title'])}**\n\n{row['verdict']}: {quote_text(row['reason'])}"
     if warned := tell_automation(row["patch"]):
         question += f"\n\n**The patch {quote_text(warned)}**"
-    decision = await approving.decided("publish", question)
+    decision = await approving.decide(store, [row], question)
     if decision is None:
         return row
     if not decision:
@@ -177,22 +172,22 @@ async def decided_on(row: Row, store: Lake) -> Row:
     return rows.update(store, row, state="running", detail="")
 
 
-async def solved(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Row:
+async def solve_job(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Row:
     """Solve and verify a job. Return its row with the best patch, or waiting for a person.
 
     Raises:
         GateFailed, IncompleteRun, Interrupted, UsageError: as in `job`. The row says why.
     """
     try:
-        async with placed(prepared, store) as place:
-            candidates = await _candidates(prepared, place, store, stop)
-            row = _chosen(prepared, row, candidates, store)
+        async with open_place(prepared, store) as place:
+            candidates = await _solve_all(prepared, place, store, stop)
+            row = _choose(prepared, row, candidates, store)
             stop.check()
     except Waiting as error:
         stored = await asyncio.to_thread(rows.read, store, row["job_id"])
         if stored is not None and stored["state"] == "cancelled":
             return stored
-        asks = await asyncio.to_thread(asking, store, row["job_id"])
+        asks = await asyncio.to_thread(read_asks, store, row["job_id"])
         return rows.update(store, row, state="waiting", detail=in_a_line(asks) or str(error))
     except Exception as error:
         ended = {"state": "failed"} if isinstance(error, GateFailed) else {}
@@ -201,7 +196,7 @@ async def solved(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Row:
     return row
 
 
-def published(prepared: Prepared, row: Row, store: Lake) -> Row:
+def publish_job(prepared: Prepared, row: Row, store: Lake) -> Row:
     """Commit and publish the patch in the row of a job. Return its last row.
 
     Raises:
@@ -221,7 +216,7 @@ def published(prepared: Prepared, row: Row, store: Lake) -> Row:
     return rows.update(store, row, state="done", detail="")
 
 
-async def _candidates(
+async def _solve_all(
     prepared: Prepared, place: Place, store: Lake, stop: Stop
 ) -> list[CandidatePatch]:
     """Return the patches of all arms, verified.
@@ -238,10 +233,10 @@ async def _candidates(
     cells = await asyncio.to_thread(resume_attempts, planned, store)
     await asyncio.to_thread(refuse_unusable_models, experiment, cells, store, with_keys=True)
     if prepared.checks is not None and not prepared.follows:  # before anything is bought
-        await _base(prepared, place, store)
-    works: list[Awaitable[Any]] = [_candidate(prepared, cell, store, stop) for cell in cells]
+        await _verify_base(prepared, place, store)
+    works: list[Awaitable[Any]] = [_solve_one(prepared, cell, store, stop) for cell in cells]
     if prepared.checks is not None and prepared.follows:  # earlier steps have shown that it works
-        works.append(_base(prepared, place, store))
+        works.append(_verify_base(prepared, place, store))
     ended = await asyncio.gather(*works, return_exceptions=True)
     failed = [each for each in ended if isinstance(each, BaseException)]
     others = [each for each in failed if not isinstance(each, BudgetExhausted)]
@@ -252,7 +247,7 @@ async def _candidates(
     return [each for each in ended if isinstance(each, CandidatePatch)]
 
 
-async def _base(prepared: Prepared, place: Place, store: Lake) -> verification.VerifiedState:
+async def _verify_base(prepared: Prepared, place: Place, store: Lake) -> verification.VerifiedState:
     assert prepared.checks is not None
     key = _key({"instance": prepared.instance, "place": place, "checks": prepared.checks})
     async with _AT_BASE.setdefault(key, asyncio.Lock()):
@@ -260,7 +255,7 @@ async def _base(prepared: Prepared, place: Place, store: Lake) -> verification.V
     return verification.VerifiedState.of(found)
 
 
-async def _candidate(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) -> CandidatePatch:
+async def _solve_one(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) -> CandidatePatch:
     """Return the patch of one arm with its verdict."""
     solve = partial(solve_only, cell, store, stop=stop)
     attempt_id = await in_turn(solve, cell.label, store, stop)
@@ -279,21 +274,21 @@ async def judge(prepared: Prepared, place: Place, store: Lake, patch: str) -> Ju
     """Run the tests with a patch. Return the verdict on it."""
     if prepared.checks is None or not patch.strip():
         return verification.unjudged()
-    base = await _base(prepared, place, store)
+    base = await _verify_base(prepared, place, store)
     content = await result_of(
         verified_patch, store, prepared.instance, place, prepared.checks, patch
     )
     return verification.judged(base, After.of(content))
 
 
-def _chosen(prepared: Prepared, row: Row, candidates: list[CandidatePatch], store: Lake) -> Row:
+def _choose(prepared: Prepared, row: Row, candidates: list[CandidatePatch], store: Lake) -> Row:
     """Write the best patch into the row of the job. Return the new row.
 
     Raises:
         GateFailed: there is no patch, or the best one breaks tests.
     """
-    best = choosing.best(candidates)
-    row = rows.update(store, row, **totals([each.attempt for each in candidates]))
+    best = verification.choose_best(candidates)
+    row = rows.update(store, row, **sum_totals([each.attempt for each in candidates]))
     if best is None:
         details = "; ".join(f"{each.arm}: {each.attempt['outcome']}" for each in candidates)
         raise GateFailed(f"no arm left a patch ({details})")
@@ -315,7 +310,7 @@ def _chosen(prepared: Prepared, row: Row, candidates: list[CandidatePatch], stor
     return row
 
 
-def totals(attempts: list[Row]) -> Row:
+def sum_totals(attempts: list[Row]) -> Row:
     """Return the sums over attempts or jobs; None if a summand is unknown, also in part."""
     names = ("cost_usd", "billed_usd", "input_tokens", "output_tokens")
     columns = {name: [attempt[name] for attempt in attempts] for name in names}
@@ -324,7 +319,7 @@ def totals(attempts: list[Row]) -> Row:
     return {name: None if None in column else sum(column) for name, column in columns.items()}
 
 
-async def show(row: Row, store: Lake) -> None:
+async def publish_report(row: Row, store: Lake) -> None:
     """Publish the report of a job as artifacts of the flow run."""
     if row["patch"] is None:
         return
@@ -346,7 +341,7 @@ async def show(row: Row, store: Lake) -> None:
         )
 
 
-def summary(row: Row) -> str:
+def summarize(row: Row) -> str:
     if row["verdict"] is None:
         return f"{row['state']} · {row['detail']}"
     where = row["pull_request"] or row["branch"] or "patch"

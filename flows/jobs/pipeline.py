@@ -1,41 +1,44 @@
-"""The flow of a pipeline: steps that are jobs on one repository, and one result of all of them."""
+"""The flow of a pipeline: its steps are jobs on one repository, and have one result together.
+
+Each step is a task. Prefect draws which one waits for which, with their states.
+"""
 
 import asyncio
 import json
 import uuid
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from prefect import flow
-from prefect.context import FlowRunContext
-from prefect.states import Completed
+from prefect import allow_failure, flow, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext, TagsContext
+from prefect.states import Completed, Failed
+from prefect.transactions import CommitMode, atransaction
+from prefect.utilities.annotations import quote
 
 from agent.errors import Interrupted
 from eval import git
 from flows.display.errors import GateFailed, IncompleteRun
 from flows.experiments.cells import Place
 from flows.experiments.stop import Stop
-from flows.jobs import commits, rows
+from flows.jobs import approving, commits, rows, runs
+from flows.jobs.commits import Conflict
+from flows.jobs.definition import MissingOutput, Pipeline, PipelineStep, fill
+from flows.jobs.flow_runs import name_pipeline_run
 from flows.jobs.job import (
-    decided_on,
+    await_approval,
     flow_run_id,
     is_published,
     judge,
-    published,
-    show,
-    solved,
-    summary,
-    totals,
+    publish_job,
+    publish_report,
+    solve_job,
+    sum_totals,
+    summarize,
 )
-from flows.jobs.pipelines import combining, runs, templates
-from flows.jobs.pipelines.combining import Conflict
-from flows.jobs.pipelines.definition import Pipeline, PipelineStep
-from flows.jobs.pipelines.templates import MissingOutput
-from flows.jobs.placing import placed
-from flows.jobs.preparing import Prepared, prepare
-from flows.jobs.server import approving
-from flows.jobs.server.forge_tokens import forge_token
-from flows.jobs.server.pipeline_runs import name_of
+from flows.jobs.preparing import Prepared, open_place, prepare
+from flows.jobs.request import forge_token
 from flows.jobs.verification import NO_EVIDENCE
 from flows.server.given import check_beginnings, name_run
 from flows.server.logs import run_log
@@ -48,14 +51,7 @@ StepState = Literal["done", "failed", "waiting", "skipped"]
 
 
 @flow(name="pipeline")
-async def pipeline(
-    definition: Pipeline,
-    lake: str | None = None,
-    *,
-    run: str | None = None,
-    approved_steps: list[str] | None = None,
-    approved: bool = False,
-) -> str:
+async def pipeline(definition: Pipeline, lake: str | None = None, *, run: str | None = None) -> str:
     """Run the steps of a pipeline, and publish what they changed as one. Return the run's id.
 
     Each flow run is a run of its own. With the id of an earlier one, that is continued: finished
@@ -65,8 +61,6 @@ async def pipeline(
         definition: The repository, the arms and the steps. It holds no token.
         lake: Location of the results, as for a job.
         run: Id of the run to continue; by default a new one.
-        approved_steps: Names of waiting steps whose patches are approved.
-        approved: Publish a result that waits for approval.
 
     Raises:
         DatasetError, UsageError: the repository, its forge or the definition has to be changed.
@@ -76,7 +70,7 @@ async def pipeline(
     """
     check_beginnings()
     store, run = Lake.open(lake), run or _new_id()
-    await name_run(name_of(definition.name, run))
+    await name_run(name_pipeline_run(definition.name, run))
     async with forge_token(definition):
         request = runs.request_of_run(definition, run)
         prepared = await asyncio.to_thread(
@@ -84,10 +78,17 @@ async def pipeline(
         )
         row = prepared.row
         if not is_published(row, prepared.request):
-            work = _Run(definition, prepared, store, set(approved_steps or ()))
-            row = await _carried_out(work, row, approved=approved)
-    await show(row, store)
-    return Completed(message=summary(row), data=run)  # type: ignore[return-value]  # Prefect unwraps it
+            row = await _carry_out(_Run(definition, prepared, store), row)
+    await publish_report(row, store)
+    return Completed(message=summarize(row), data=run)  # type: ignore[return-value]  # Prefect unwraps it
+
+
+@task(name="step", task_run_name="{step.name}", cache_policy=NO_CACHE)
+async def run_step(work: "_Run", step: PipelineStep, stop: Stop) -> State[Any]:
+    """Carry out a step, and note its state in the run."""
+    # Whatever it verified is kept at once, and not only when the step has ended.
+    async with atransaction(commit_mode=CommitMode.EAGER):
+        return await work.try_step(step, stop)
 
 
 def _new_id() -> str:
@@ -97,27 +98,27 @@ def _new_id() -> str:
     return (flow_run.id if flow_run else uuid.uuid4()).hex[:10]
 
 
-async def _carried_out(work: "_Run", row: Row, *, approved: bool) -> Row:
+async def _carry_out(work: "_Run", row: Row) -> Row:
     """Run all steps, judge the whole and publish it. Return the last row of the run."""
-    store, row = work.store, await _made(work, row)
+    store, row = work.store, await _make(work, row)
     while waiting := work.names("waiting"):
         if work.asking:
             return row
-        decision = await approving.decided("-".join(["steps", *waiting]), row["detail"])
+        patches = [work.rows[name] for name in waiting]
+        decision = await approving.decide(store, patches, row["detail"])
         if decision is None:
             return row
         if not decision:
             return rows.update(store, row, state="cancelled", detail="a step was not approved")
-        work.approved |= {*waiting}
-        row = await _made(work, row)
-    if work.prepared.request.approve and not approved:
-        row = await decided_on(row, store)
+        row = await _make(work, row)
+    if work.prepared.request.approve:
+        row = await await_approval(row, store)
         if row["state"] != "running":
             return row
-    return await asyncio.to_thread(published, work.prepared, row, store)
+    return await asyncio.to_thread(publish_job, work.prepared, row, store)
 
 
-async def _made(work: "_Run", row: Row) -> Row:
+async def _make(work: "_Run", row: Row) -> Row:
     """Run the steps and judge the whole. Return the row of the run: waiting, or with the result.
 
     Raises:
@@ -127,21 +128,21 @@ async def _made(work: "_Run", row: Row) -> Row:
     begun = {"state": "running", "detail": "", "flow_run_id": flow_run_id()}
     row = await asyncio.to_thread(rows.update, store, row, **begun)
     try:
-        async with graceful_stop() as stop, swept(store), placed(prepared, store) as place:
-            await work.all_steps(stop)
+        async with graceful_stop() as stop, swept(store), open_place(prepared, store) as place:
+            await work.run_steps(stop)
             stop.check()
-            row = work.noted(row)
+            row = work.note(row)
             work.check()
             if waiting := work.names("waiting"):
                 return rows.update(store, row, state="waiting", detail=work.why_it_waits(waiting))
-            return await _whole(work, row, place)
+            return await _judge_whole(work, row, place)
     except Exception as error:
         ended = {"state": "failed"} if isinstance(error, GateFailed) else {}
         rows.update(store, row, detail=str(error), **ended)
         raise
 
 
-async def _whole(work: "_Run", row: Row, place: Place) -> Row:
+async def _judge_whole(work: "_Run", row: Row, place: Place) -> Row:
     """Combine the patches of all steps, and judge the result. Return the row of the run.
 
     Raises:
@@ -152,18 +153,17 @@ async def _whole(work: "_Run", row: Row, place: Place) -> Row:
         raise GateFailed("no step left a patch")
     base, mirror = row["base_commit"], work.prepared.mirror
     try:
-        head = await asyncio.to_thread(combining.combined, mirror, base, steps, row["job_id"])
+        head = await asyncio.to_thread(commits.combine, mirror, base, steps, row["job_id"])
     except Conflict as error:
         raise GateFailed(str(error)) from None
     patch = await asyncio.to_thread(git.diff, mirror, base, head)
     judged = await judge(work.prepared, place, work.store, patch)
-    evidence = json.loads(row["verification"]) | judged.evidence
     row = rows.update(
         work.store,
         row,
         verdict=judged.verdict,
         reason=judged.reason,
-        verification=json.dumps(evidence),
+        verification=json.dumps(json.loads(row["verification"]) | judged.evidence),
         arm=", ".join(dict.fromkeys(step["arm"] for step in steps)),
         attempt_id=steps[-1]["attempt_id"],
         patch=patch,
@@ -183,62 +183,60 @@ class _Run:
     definition: Pipeline
     prepared: Prepared
     store: Lake
-    approved: set[str]
     states: dict[str, StepState] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
     """Why a step failed."""
     errors: list[Exception] = field(default_factory=list)
     """Errors that are no failures of steps, such as broken infrastructure."""
-    is_stopped: bool = False
-    """True if no further step may begin."""
     asking: set[str] = field(default_factory=set)
     """Steps with an attempt that waits for a person. A message to it continues the run."""
 
-    @property
-    def id(self) -> str:
-        return str(self.prepared.request.job_id)
-
-    async def all_steps(self, stop: Stop) -> None:
+    async def run_steps(self, stop: Stop) -> None:
         """Run every step as soon as those that it depends on have ended."""
-        tasks: dict[str, asyncio.Task[None]] = {}
+        ends: dict[str, asyncio.Task[State[Any] | None]] = {}
         async with asyncio.TaskGroup() as group:
             for step in self.definition.ordered:
-                before = [tasks[name] for name in step.depends_on]
-                tasks[step.name] = group.create_task(self._after(before, step, stop))
+                before = [ends[name] for name in step.depends_on]
+                ends[step.name] = group.create_task(self._run_after(before, step, stop))
 
-    async def _after(
-        self, before: list["asyncio.Task[None]"], step: PipelineStep, stop: Stop
-    ) -> None:
-        for task in before:
-            await task
+    async def _run_after(
+        self, before: list["asyncio.Task[State[Any] | None]"], step: PipelineStep, stop: Stop
+    ) -> State[Any] | None:
+        """Run a step after others. Return its state in Prefect, or None if it was skipped."""
+        states = [allow_failure(await each) for each in before]
         held = any(self.states[name] in ("waiting", "skipped") for name in step.depends_on)
-        if held or self.is_stopped or stop.requested:
+        if held or self.stops or stop.requested:
             self.states[step.name] = "skipped"
-            return
+            return None
+        # As for the tasks of cells: Prefect asks the server for the limit of each tag.
+        with TagsContext(current_tags=set()):
+            state: State[Any] = await run_step(  # type: ignore[misc]  # of a coroutine
+                quote(self), quote(step), quote(stop), wait_for=states, return_state=True
+            )
+        return state
+
+    async def try_step(self, step: PipelineStep, stop: Stop) -> State[str]:
+        """Carry out a step. Return its state, which is also noted here."""
         try:
-            self.states[step.name] = await self._step(step, stop)
+            state = self.states[step.name] = await self._carry_out(step, stop)
+            row = self.rows[step.name]
+            return Completed(name=state.capitalize(), message=row["reason"] or row["detail"])
         except (GateFailed, MissingOutput, Conflict) as error:
             self.states[step.name], self.details[step.name] = "failed", str(error)
-            row = rows.read(self.store, runs.step_id(self.id, step.name))
-            self.rows |= {step.name: row} if row else {}
-            self.is_stopped = self.is_stopped or step.on_failure == "stop"
+            row_or_none = rows.read(self.store, runs.step_id(self.id, step.name))
+            self.rows |= {step.name: row_or_none} if row_or_none else {}
             run_log().info("step %s failed: %s", step.name, error)
-        except IncompleteRun as error:
-            self._break_off(step, IncompleteRun(f"step {step.name}: {error} ({self._again})"))
+            return Failed(message=str(error))
         except Exception as error:
-            self._break_off(step, error)
+            self.states[step.name] = "skipped"
+            if isinstance(error, IncompleteRun):
+                again = f"change budget_usd, then `durabench pipeline run FILE --run {self.id}`"
+                error = IncompleteRun(f"step {step.name}: {error} (here: {again})")
+            self.errors.append(error)
+            return Failed(message=str(error))
 
-    def _break_off(self, step: PipelineStep, error: Exception) -> None:
-        self.states[step.name], self.is_stopped = "skipped", True
-        self.errors.append(error)
-
-    @property
-    def _again(self) -> str:
-        """The command that continues this run after a change of its definition."""
-        return f"here: change budget_usd, then `durabench pipeline run FILE --run {self.id}`"
-
-    async def _step(self, step: PipelineStep, stop: Stop) -> StepState:
+    async def _carry_out(self, step: PipelineStep, stop: Stop) -> StepState:
         """Carry out a step. Return its state.
 
         Raises:
@@ -247,12 +245,12 @@ class _Run:
         upstream = self.definition.upstream(step.name)
         builds_on = [each.name for each in self.definition.ordered if each.name in upstream]
         mirror, base = self.prepared.mirror, self.prepared.row["base_commit"]
-        identity = runs.step_id(self.id, step.name)
+        keep = f"begins-{runs.step_id(self.id, step.name)}"
         begins = await asyncio.to_thread(
-            combining.combined, mirror, base, self.changed(builds_on), f"begins-{identity}"
+            commits.combine, mirror, base, self.changed(builds_on), keep
         )
-        task = templates.filled(step.task, {name: self._outputs(name) for name in builds_on})
-        request = runs.request_of_step(self.definition, step, self.id, task, begins)
+        task_text = fill(step.task, {name: self._outputs(name) for name in builds_on})
+        request = runs.request_of_step(self.definition, step, self.id, task_text, begins)
         prepared = await asyncio.to_thread(
             prepare, request, self.store, self.prepared, run=self.id, step=step.name
         )
@@ -261,18 +259,33 @@ class _Run:
             return "done"
         begun = {"state": "running", "flow_run_id": flow_run_id()}
         row = self.rows[step.name] = rows.update(self.store, row, **begun)
-        row = self.rows[step.name] = await solved(prepared, row, self.store, stop)
+        row = self.rows[step.name] = await solve_job(prepared, row, self.store, stop)
         self.asking.discard(step.name)
         if row["state"] == "waiting":
             self.asking.add(step.name)
             return "waiting"
-        if step.approval and step.name not in self.approved:
+        if step.approval and not await asyncio.to_thread(approving.is_approved, self.store, row):
             waits = {"state": "waiting", "detail": "the patch waits for approval"}
             self.rows[step.name] = rows.update(self.store, row, **waits)
             return "waiting"
         made = await asyncio.to_thread(commits.commit, mirror, row)
         self.rows[step.name] = rows.update(self.store, row, state="done", detail="", commit=made)
         return "done"
+
+    @property
+    def id(self) -> str:
+        return str(self.prepared.request.job_id)
+
+    @property
+    def stops(self) -> bool:
+        """True if no further step may begin."""
+        return bool(self.errors or self._fatal)
+
+    @property
+    def _fatal(self) -> list[str]:
+        """The failed steps that stop the run."""
+        step = self.definition.step
+        return [name for name in self.names("failed") if step(name).on_failure == "stop"]
 
     def _outputs(self, name: str) -> dict[str, str | None]:
         row = self.rows.get(name)
@@ -288,7 +301,8 @@ class _Run:
 
     def names(self, state: StepState) -> list[str]:
         """Return the names of the steps in a state."""
-        return [step.name for step in self.definition.ordered if self.states[step.name] == state]
+        ordered = [step.name for step in self.definition.ordered]
+        return [name for name in ordered if self.states.get(name) == state]
 
     def why_it_waits(self, waiting: list[str]) -> str:
         """Return what the steps that wait need of a person, in one line."""
@@ -299,12 +313,12 @@ class _Run:
         ]
         return "; ".join([*said, *asked])
 
-    def noted(self, row: Row) -> Row:
+    def note(self, row: Row) -> Row:
         """Write costs and states of all steps into the row of the run. Return the new row."""
         steps = runs.in_short(self.definition, self.rows, self.states, self.details)
         verification = json.dumps({**NO_EVIDENCE, "steps": steps})
         known = [row for row in self.rows.values() if row["verdict"] is not None]
-        return rows.update(self.store, row, verification=verification, **totals(known))
+        return rows.update(self.store, row, verification=verification, **sum_totals(known))
 
     def check(self) -> None:
         """Check that the run can continue.
@@ -314,11 +328,6 @@ class _Run:
             GateFailed: a step failed that stops the run.
         """
         if self.errors:
-            stopped = [error for error in self.errors if isinstance(error, Interrupted)]
-            raise (stopped or self.errors)[0]
-        if self.is_stopped:
-            stopping = [
-                name for name in self.names("failed")
-                if self.definition.step(name).on_failure == "stop"
-            ]  # fmt: skip
-            raise GateFailed(f"step {stopping[0]} failed: {self.details[stopping[0]]}")
+            raise min(self.errors, key=lambda error: not isinstance(error, Interrupted))
+        for name in self._fatal:
+            raise GateFailed(f"step {name} failed: {self.details[name]}")

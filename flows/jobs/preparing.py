@@ -1,26 +1,35 @@
 """The repository of a job, its project and image, and the experiment that solves its task."""
 
+import asyncio
 import json
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent.errors import InfrastructureError
 from agent.project import Project, custom, detect
+from agent.workspaces.protocol import Environment
 from eval import git, instances, job_images, repositories
+from eval.base_image import connect
 from eval.errors import RepositoryError
+from eval.image_store import ImageStore
 from eval.job_images import ImageRecipe
 from eval.repositories import RepositorySource
 from eval.types import Instance
+from flows.storage.images import ImageCache
 from flows.display.errors import UsageError
 from flows.experiments import declaration
+from flows.experiments.cells import Place
 from flows.experiments.declaration import Experiment
+from flows.experiments.resources import refuse_excess
+from flows.storage.images import cache_folder
 from flows.jobs import forge, publishing, rows
 from flows.jobs.request import Request, access_to
 from flows.jobs.request import forge as own_forge
 from flows.jobs.verification import Checks
-from flows.storage.images import cache_folder
 from flows.storage.job_names import experiment_of
 from flows.storage.lake import Lake, Row
 
@@ -231,3 +240,37 @@ def _experiment(request: Request, instance: Instance) -> Experiment:
         "evaluation_timeout_s": request.verify_timeout_s,
     }
     return declaration.parse(content, f"job {request.job_id}")
+
+
+@asynccontextmanager
+async def open_place(prepared: Prepared, store: Lake) -> AsyncIterator[Place]:
+    """Yield the place of the job's workspaces, with its image built and kept during the block."""
+    request = prepared.request
+    environment: Environment = "host" if prepared.recipe is None else "docker"
+    await refuse_excess(request.resources, [prepared.instance], environment)
+    if prepared.recipe is None:
+        yield Place("host")
+        return
+    images = await asyncio.to_thread(ImageStore, cache_folder())
+    name = prepared.instance.image
+    with images.held(name):
+        image_id = await asyncio.to_thread(_build, images, prepared, store)
+        yield Place(
+            "docker",
+            image_digest=image_id,
+            network=request.network,
+            resources=request.resources,
+        )
+
+
+def _build(images: ImageStore, prepared: Prepared, store: Lake) -> str:
+    assert prepared.recipe is not None
+    name = prepared.instance.image
+    with images.fetching(name):
+        is_new = not images.find([name])
+        image_id = job_images.ensure(
+            connect(), prepared.mirror, prepared.row["base_commit"], prepared.recipe
+        )
+    if is_new:
+        ImageCache(store, images, None).built(name)
+    return image_id

@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Annotated, Literal, Self
 
@@ -13,6 +13,7 @@ from agent.arms import ARMS
 from agent.models.spec import ModelSpec
 from eval.digests import canonical_digest
 from eval.repositories import Access, RepositorySource
+from flows.display.errors import UsageError
 from flows.experiments.arms import ArmSpec
 from flows.experiments.resources import Resources
 from flows.experiments.secret_kinds import ReadableValues
@@ -82,6 +83,12 @@ class JobSettings(ReadableValues):
                 raise ValueError(f"arm {arm.name!r} needs a model: name one with --model")
         return self
 
+    @property
+    def needs_litellm(self) -> bool:
+        """True if LiteLLM answers one of the arms."""
+        specs = [arm.model or self.model for arm in self.arms if ARMS[arm.agent].needs_model]
+        return any(spec is not None and spec.provider == "litellm" for spec in specs)
+
 
 class Request(JobSettings):
     """A job."""
@@ -128,14 +135,39 @@ def access_to(source: RepositorySource) -> Access:
     return Access((_token.get() or os.environ.get(TOKEN, "")) if is_ours else "")
 
 
-@contextmanager
-def using_token(token: str) -> Iterator[None]:
-    """Use a token in place of the environment's during the block."""
-    before = _token.set(token)
+@asynccontextmanager
+async def forge_token(settings: JobSettings) -> AsyncIterator[None]:
+    """Use the token in the Secret block that a job names during the block.
+
+    Without a name, the token of the environment counts.
+
+    Raises:
+        UsageError: there is no such block, or it holds no text.
+    """
+    if settings.token_block is None:
+        yield
+        return
+    before = _token.set(await _read_block(settings.token_block))
     try:
         yield
     finally:
         _token.reset(before)
+
+
+async def _read_block(name: str) -> str:
+    from prefect.blocks.system import Secret
+
+    try:
+        block: Secret[str] = await Secret.aload(name)
+    except ValueError:
+        raise UsageError(
+            f"the Prefect server has no Secret block {name!r}: create it under Blocks in its UI, "
+            "or leave token_block out and set DURABENCH_FORGE_TOKEN"
+        ) from None
+    token = block.value.get_secret_value()
+    if not isinstance(token, str) or not token:
+        raise UsageError(f"the Secret block {name!r} holds no text: a token is expected")
+    return token
 
 
 def slug(title: str) -> str:

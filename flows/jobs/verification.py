@@ -1,6 +1,9 @@
 """Tests of a repository before and after a patch, each in a fresh workspace, and the verdict."""
 
+import json
+import math
 import shlex
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -15,6 +18,7 @@ from eval.resources import shortage
 from eval.types import Instance
 from flows.experiments import workspaces
 from flows.experiments.cells import Place
+from flows.storage.lake import Row
 
 Verdict = Literal["verified", "regressed", "not_verified"]
 
@@ -271,3 +275,46 @@ def _without_numbers(line: str) -> str:
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more
+
+
+@dataclass(frozen=True)
+class CandidatePatch:
+    """The patch of one arm."""
+
+    arm: str
+    patch: str
+    attempt: Row
+    verdict: Verdict
+    reason: str
+    warnings: tuple[str, ...]
+    evidence: str
+    """The results of its verification as JSON."""
+
+
+def choose_best(candidates: Iterable[CandidatePatch]) -> CandidatePatch | None:
+    """Return the best patch: verified, then accepted by its own arm, then cheaper.
+
+    Of patches that prove nothing, one with fewer failing tests is better, where existing tests
+    count as they are at the base commit. An empty patch is none.
+    """
+    return min((each for each in candidates if each.patch.strip()), key=_rank, default=None)
+
+
+def _rank(candidate: CandidatePatch) -> tuple[int, int, bool, bool, float, str]:
+    evidence = json.loads(candidate.evidence)
+    shown = _count_failing(evidence["after"])
+    real = _count_failing(evidence["with_old_tests"]) if evidence["with_old_tests"] else shown
+    cost = candidate.attempt["cost_usd"]
+    return (
+        ("verified", "not_verified", "regressed").index(candidate.verdict),
+        max(real, shown),
+        real > shown,
+        candidate.attempt["agent_verdict"] != "accepted",
+        math.inf if cost is None else cost,
+        candidate.arm,
+    )
+
+
+def _count_failing(run: dict[str, Any] | None) -> int:
+    """Return the number of tests that failed in a run; 0 if there was none."""
+    return len(run["failed"]) + len(run["errors"]) if run else 0

@@ -91,8 +91,8 @@ def _job(source: str, task: str, folder: Path) -> float:
 
 def _pipeline(source: str, folder: Path) -> float:
     """Return the wall time of ten steps in layers of four, three and three."""
+    from flows.jobs.definition import Pipeline
     from flows.jobs.pipeline import pipeline
-    from flows.jobs.pipelines.definition import Pipeline
 
     arms, steps, before = [], [], list[str]()
     for layer, width in enumerate((4, 3, 3)):

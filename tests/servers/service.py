@@ -17,7 +17,7 @@ import httpx
 from websockets.exceptions import ConnectionClosedOK
 from websockets.sync.client import ClientConnection, connect
 
-from flows.jobs.service.serving import VARIABLE
+from flows.jobs.service.app import VARIABLE
 from tests.servers.postgres import free_port
 from tests.servers.prefect_server import PrefectServer
 from tests.waiting import wait_until

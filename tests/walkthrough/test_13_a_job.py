@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from agent.project import Folder, detect
+from flows.jobs import definition
 from flows.jobs.job import job
 from flows.jobs.pipeline import pipeline as run_pipeline
-from flows.jobs.pipelines import definition
 from flows.jobs.verification import VerifiedState, decide
 from flows.storage.lake import Lake
 from tests.flows.conftest import lake_path

@@ -10,7 +10,7 @@ from agent.arms.options import LoopOptions
 from agent.errors import MessageRefused, Waiting
 from agent.journal import InboxMessage
 from agent.types import Outcome, Task
-from flows.jobs.chats.history import remarks
+from flows.jobs.mailbox import remarks
 from tests.walkthrough.one_attempt import OneAttempt, PaidModel
 
 TASK = Task("demo", "What is here?", "HEAD", "")

@@ -1,14 +1,19 @@
 """Talk with an attempt: `durabench chat`, `send`, `end`, `approve` and `history`."""
 
+import asyncio
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
 
 import typer
 
 from flows.cli.options import ApiBaseOption, EnvironmentOption, LakeOption, ModelOption
 
 if TYPE_CHECKING:
-    from agent.journal import MessageKind
+    from agent.journal import InboxMessage, MessageKind
+    from flows.jobs.mailbox import Mailbox
+    from flows.storage.lake import Lake
 
 _Attempt = Annotated[str, typer.Argument(help="attempt id, or a prefix of it")]
 _Id = Annotated[
@@ -59,29 +64,26 @@ def chat(
     Ctrl-C ends a turn, Ctrl-D leaves the chat, and `/help` lists what else can be typed.
     """
     from flows.display.errors import UsageError
-    from flows.jobs.cli import chatting
 
     if attempt is not None:
         begins = (repo, instance, message, arm, experiment, model, api_base, ref, image, budget)
         if any(each is not None for each in (*begins, environment)) or network:
             raise UsageError("a chat that is continued keeps what it was begun with: leave it out")
-        chatting.carry_on(attempt, lake)
+        _carry_on(attempt, lake)
         return
-    chatting.begin(
-        {
-            "repo": repo,
-            "instance": instance,
-            "message": message,
-            "dataset": dataset,
-            "ref": ref,
-            "image": image,
-            "budget_usd": budget,
-            "environment": environment or "auto",
-            "network": network,
-        },
-        chatting.arm_of(arm, experiment, model, api_base, is_instance=instance is not None),
-        lake,
-    )
+    content = {
+        "repo": repo,
+        "instance": instance,
+        "message": message,
+        "dataset": dataset,
+        "ref": ref,
+        "image": image,
+        "budget_usd": budget,
+        "environment": environment or "auto",
+        "network": network,
+        "arm": _find_arm(arm, experiment, model, api_base, is_instance=instance is not None),
+    }
+    _begin(content, lake)
 
 
 def send(
@@ -96,9 +98,8 @@ def send(
     An attempt that waits and has no worker is started again by a worker of the Prefect server, or,
     with --wait and without such a server, by this command.
     """
-    from flows.jobs.cli import sending
-
-    sending.send(attempt, "say", sending.read_text(text), message_id, lake, wait=wait)
+    text = sys.stdin.read() if text == "-" else text
+    _send(attempt, "say", text, message_id, lake, wait=wait)
 
 
 def end(
@@ -109,9 +110,7 @@ def end(
     lake: LakeOption = None,
 ) -> None:
     """End an attempt. Its change so far is submitted."""
-    from flows.jobs.cli import sending
-
-    sending.send(attempt, "end", why, message_id, lake, wait=wait)
+    _send(attempt, "end", why, message_id, lake, wait=wait)
 
 
 def approve(
@@ -129,12 +128,11 @@ def approve(
     The patch of a job is published with `durabench job approve`.
     """
     from flows.display.errors import UsageError
-    from flows.jobs.cli import sending
 
     if revise is not None and reject:
         raise UsageError("--revise and --reject exclude each other: give one of them")
     kind: MessageKind = "reject" if reject else "approve" if revise is None else "revise"
-    sending.send(attempt, kind, revise or "", message_id, lake, wait=wait)
+    _send(attempt, kind, revise or "", message_id, lake, wait=wait)
 
 
 def history(
@@ -153,16 +151,163 @@ def history(
     """
     from flows.cli import console
     from flows.display.errors import UsageError
-    from flows.jobs.cli import messages
+    from flows.jobs.cli import terminal
     from flows.storage import report_files
     from flows.storage.lake import Lake
 
     store = Lake.existing(lake)
-    if messages.is_attempt(store, name):
-        messages.history(store, name, everything=everything)
+    if terminal.is_attempt(store, name):
+        terminal.show_history(store, name, everything=everything)
         return
     if everything:
         raise UsageError(f"--all goes with the id of an attempt, and there is no attempt {name!r}")
     found = report_files.read_history(store, name)
     report_files.write_history(store, found)
     console.history(store, found)
+
+
+def _find_arm(
+    name: str | None,
+    experiment: Path | None,
+    model: str | None,
+    api_base: str | None,
+    *,
+    is_instance: bool,
+) -> dict[str, Any]:
+    """Return the arm of a new chat: of a file, by the name of an agent, or an interactive loop.
+
+    Without a model, a simulated one answers about an instance.
+
+    Raises:
+        UsageError: there is no such arm, or it has no model.
+    """
+    from flows.cli.running import litellm_spec
+    from flows.display.errors import UsageError
+    from flows.jobs.cli.job import find_arms
+
+    if experiment is not None or name not in (None, "loop"):
+        chosen = find_arms([name] if name else None, experiment, model, api_base)[0]
+    else:
+        spec = litellm_spec(model, api_base) if model else None
+        chosen = {"name": "loop", "agent": "loop", "model": spec, "options": {"interactive": True}}
+    if chosen["model"] is None and is_instance:
+        chosen["model"] = {"provider": "simulated", "skill": 1.0}
+    if chosen["model"] is None:
+        raise UsageError("a chat about a repository needs a model: name one with --model")
+    return chosen
+
+
+def _begin(content: dict[str, Any], lake_path: str | None) -> None:
+    """Begin a chat, and talk until the person leaves or it ends.
+
+    Raises:
+        DatasetError, UsageError: there is no such repository, instance or arm.
+    """
+    from pydantic import ValidationError
+
+    from flows.display.errors import UsageError
+    from flows.experiments.declaration import in_one_line
+    from flows.jobs.cli import conversation, terminal
+    from flows.jobs.mailbox import Mailbox
+    from flows.jobs.talk import Talk, begin_chat
+    from flows.storage.lake import Lake
+
+    prompt = terminal.prompt()
+    if content["repo"] is not None and content["message"] is None:
+        content["message"] = asyncio.run(prompt.line())
+    try:
+        talk = Talk.model_validate({**content, "message": content["message"] or ""})
+    except ValidationError as error:
+        raise UsageError(in_one_line(error)) from None
+    lake = Lake.open(lake_path)
+    attempt_id = asyncio.run(begin_chat(talk, lake))
+    conversation.talk(Mailbox.of(lake, attempt_id), lake, prompt)
+
+
+def _carry_on(attempt: str, lake_path: str | None) -> None:
+    """Continue a chat.
+
+    Raises:
+        UsageError: there is no such attempt, or it has ended.
+    """
+    from flows.display.errors import UsageError
+    from flows.jobs.cli import conversation, terminal
+    from flows.jobs.mailbox import Mailbox
+    from flows.storage.lake import Lake
+
+    lake = Lake.existing(lake_path)
+    mailbox = Mailbox.of(lake, attempt)
+    seen = mailbox.seen()
+    if seen.standing == "ended":
+        raise UsageError(
+            f"[ended] attempt {mailbox.attempt_id} has ended: {seen.ending}; "
+            f"`durabench history {mailbox.attempt_id[:12]}` shows what was said"
+        )
+    terminal.show_history(lake, mailbox.attempt_id, everything=False)
+    conversation.talk(mailbox, lake, terminal.prompt())
+
+
+def _send(
+    attempt: str,
+    kind: "MessageKind",
+    text: str,
+    message_id: str | None,
+    lake_path: str | None,
+    *,
+    wait: bool,
+) -> None:
+    """Send a message, and have the attempt carried on. Print what becomes of it.
+
+    Raises:
+        MessageRefused, UsageError: the attempt or the message does not allow it.
+        IncompleteRun: the attempt could not be carried on.
+    """
+    from flows.display.terminal import show
+    from flows.jobs.cli import conversation
+    from flows.jobs.mailbox import Mailbox
+    from flows.storage.lake import Lake
+
+    lake = Lake.existing(lake_path)
+    mailbox = Mailbox.of(lake, attempt)
+    sent = mailbox.send(kind, text, message_id)
+    seen, flow_run = mailbox.seen(), None
+    if seen.standing == "ended":
+        show(f"[ended] {seen.ending}")
+        return
+    if seen.holder is not None:
+        busy = f"[busy] {seen.holder} works on it and reads the message before the next call"
+        show(busy if seen.standing == "busy" else "sent")
+    elif flow_run := _wake(mailbox, sent, lake):
+        show(f"sent; a worker carries it on in flow run {flow_run}")
+    elif wait:
+        conversation.until_answered(mailbox, sent, lake)
+        return
+    else:
+        show(f"sent; no worker has it: `durabench chat {mailbox.attempt_id[:12]}` carries it on")
+        return
+    if wait:
+        asyncio.run(_wait_for_answer(mailbox, sent, flow_run))
+
+
+def _wake(mailbox: "Mailbox", sent: "InboxMessage", lake: "Lake") -> UUID | None:
+    from flows.jobs import flow_runs  # imports Prefect, which an attempt at work does not need
+
+    return asyncio.run(flow_runs.wake(mailbox.attempt, sent.n, lake))
+
+
+async def _wait_for_answer(mailbox: "Mailbox", sent: "InboxMessage", flow_run: UUID | None) -> None:
+    """Wait until an attempt has answered a message, and print the answer.
+
+    Raises:
+        IncompleteRun: the flow run that carries it on has failed.
+    """
+    from flows.cli import tracing
+    from flows.display.errors import IncompleteRun
+    from flows.jobs.cli import terminal
+    from flows.jobs.flow_runs import read_failure
+
+    while not terminal.has_answered(seen := mailbox.seen(), sent):
+        if flow_run is not None and (why := await read_failure(flow_run)):
+            raise IncompleteRun(f"flow run {flow_run} ended: {why}")
+        await asyncio.sleep(tracing.POLL_S)
+    terminal.show_standing(seen)

@@ -1,8 +1,13 @@
-"""From a task to a pull request: `durabench job` and `durabench jobs`."""
+"""From a task to a pull request: `durabench job`, `durabench jobs` and `durabench serve`."""
 
+import asyncio
+import json
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from uuid import UUID
 
 import typer
 from typer.core import TyperGroup
@@ -11,6 +16,9 @@ from flows.cli.options import ApiBaseOption, LakeOption, ModelOption, ResourcesO
 
 if TYPE_CHECKING:
     from typer._click.core import Context
+
+    from flows.jobs.request import Request
+    from flows.storage.lake import Lake, Row
 
 
 class _RunByDefault(TyperGroup):
@@ -81,13 +89,12 @@ def run(
     The same command again continues the job, and finished work is not bought again.
     """
     from flows.experiments.resources import Resources
-    from flows.jobs.cli import jobs
 
     content = {
         "source": source,
         "task": task,
         "ref": ref,
-        "arms": jobs.arms(arm, experiment, model, api_base),
+        "arms": find_arms(arm, experiment, model, api_base),
         "publish": _publish(pull_request, branch, patch),
         "budget_usd": budget,
         "verify": verify,
@@ -97,7 +104,7 @@ def run(
         "network": network,
         "resources": Resources.parse(resources).model_dump(),
     }
-    jobs.run(jobs.request(content), lake)
+    _run(content, lake)
 
 
 @job_app.command()
@@ -107,9 +114,23 @@ def show(
     lake: LakeOption = None,
 ) -> None:
     """Show the state, the report and the result of a job."""
-    from flows.jobs.cli import jobs
+    from flows.display import terminal
+    from flows.display.errors import UsageError
+    from flows.jobs.body import body
+    from flows.storage.files import encode_patch
 
-    jobs.show(job, lake, patch=patch)
+    _, row = _find(job, lake)
+    if patch:
+        if row["patch"] is None:
+            raise UsageError(f"job {row['job_id']} has no patch so far")
+        terminal.write_data(encode_patch(row["patch"]))
+        return
+    for name in ("job_id", "state", "detail", "source", "title", "base_commit", "branch", "commit",
+                 "pull_request", "attempt_id"):  # fmt: skip
+        if row[name]:
+            terminal.show(f"{name.replace('_', ' ')}: {row[name]}")
+    if row["patch"] is not None:
+        terminal.write(f"\n{body(row, '')}")
 
 
 @job_app.command()
@@ -119,32 +140,221 @@ def revise(
     lake: LakeOption = None,
 ) -> None:
     """Continue a published job: the arms work on review comments, and a commit is added."""
-    from flows.jobs.cli import jobs
-
-    jobs.revise(job, comments, lake)
+    _, row = _find(job, lake)
+    _refuse_step(row)
+    changes = {"id": None, "revises": row["job_id"], "task": comments, "ref": None}
+    _run(json.loads(row["request"]) | changes, lake)
 
 
 @job_app.command()
 def approve(job: _Id, lake: LakeOption = None) -> None:
     """Publish the patch of a job that waits for approval."""
-    from flows.jobs.cli import jobs
+    from flows.display import terminal
+    from flows.display.errors import UsageError
+    from flows.jobs import approving
+    from flows.jobs.cli import pipeline
+    from flows.jobs.mailbox import read_asks
 
-    jobs.approve(job, lake)
+    store, row = _find(job, lake)
+    if row["state"] != "waiting":
+        raise UsageError(f"job {row['job_id']} does not wait for approval: it is {row['state']}")
+    for each in read_asks(store, row["job_id"]):
+        raise UsageError(
+            f"arm {each.attempt.arm} of job {row['job_id']} waits for a person's {each.wanted}: "
+            f"see `durabench history {each.attempt.attempt_id[:12]}`, and answer with "
+            f"`durabench {'approve' if each.wanted == 'approval' else 'send'}`"
+        )
+    if asyncio.run(approving.approve(store, row)):
+        terminal.show(f"job {row['job_id']} is approved; a worker continues it")
+    elif row["pipeline"] or row["run"]:
+        pipeline.continue_run(store, row["run"] or row["job_id"])
+    else:
+        _run(json.loads(row["request"]), lake)
 
 
 @job_app.command()
 def cancel(job: _Id, lake: LakeOption = None) -> None:
     """Cancel a job. What it bought is kept, and running it again continues it."""
-    from flows.jobs.cli import jobs
+    from flows.display import terminal
+    from flows.display.errors import UsageError
+    from flows.jobs import rows
+    from flows.storage.job_names import FINAL
 
-    jobs.cancel(job, lake)
+    store, row = _find(job, lake)
+    _refuse_step(row)
+    if row["state"] in FINAL:
+        raise UsageError(f"job {row['job_id']} has ended: it is {row['state']}")
+    rows.update(store, row, state="cancelled", detail="")
+    is_told = asyncio.run(_cancel_run(row))
+    stopped = "; its flow run is asked to stop" if is_told else ""
+    terminal.show(f"job {row['job_id']} is cancelled{stopped}")
 
 
 def jobs(lake: LakeOption = None) -> None:
     """List the jobs of a lake, the latest first."""
-    from flows.jobs.cli import jobs
+    from rich.markup import escape
+    from rich.table import Table
 
-    jobs.list_all(lake)
+    from flows.display import terminal
+    from flows.jobs import rows
+    from flows.storage.lake import Lake
+
+    table = Table("job", "state", "verdict", "cost", "repository", "task", "result")
+    for row in rows.listed(Lake.existing(lake)):
+        cost = "" if row["cost_usd"] is None else f"{row['cost_usd']:.2f}"
+        result = row["pull_request"] or row["branch"] or ""
+        cells = (row["job_id"], row["state"], row["verdict"] or "", cost, row["repo"], row["title"])
+        table.add_row(*map(escape, (*cells, result)))
+    terminal.out().print(table)
+
+
+def serve(
+    host: Annotated[
+        str, typer.Option(help="address to bind; with another than loopback, set a token")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="port")] = 8200,
+    rate: Annotated[
+        int, typer.Option(min=1, help="requests a minute from one address that change something")
+    ] = 120,
+    lake: LakeOption = None,
+) -> None:
+    """Serve jobs and pipelines over HTTP, with pages to submit and to follow them. Ctrl-C ends it.
+
+    Prefect's workers do the work: deploy the flows and start a worker, or `durabench serve-flows`.
+    """
+    from flows.display.terminal import say
+    from flows.jobs.service import app
+
+    say(f"serving http://{host}:{port}; stop with Ctrl-C")
+    with suppress(KeyboardInterrupt):
+        asyncio.run(app.serve(host, port, lake, writes_per_minute=rate))
+
+
+def find_arms(
+    names: list[str] | None, experiment: Path | None, model: str | None, api_base: str | None
+) -> list[dict[str, Any]]:
+    """Return arms, each with its model: those of a file, or agents by name.
+
+    Raises:
+        UsageError: there is no such arm, or one has no model.
+    """
+    from agent.arms import ARMS
+    from flows.cli import running
+    from flows.display.errors import UsageError
+    from flows.experiments import declaration
+
+    if experiment is not None:
+        declared = running.overridden(declaration.load(experiment), model=model, api_base=api_base)
+        chosen = [declared.arm(name) for name in names] if names else declared.arms
+        return [
+            arm.model_copy(update={"model": declared.model_of(arm)}).model_dump(mode="json")
+            for arm in chosen
+        ]
+    in_a_file = ("command", "python")
+    known = {str(name): each.needs_model for name, each in ARMS.items() if name not in in_a_file}
+    for name in names or ():
+        if name not in known:
+            raise UsageError(
+                f"there is no arm {name!r}: name {', '.join(known)}, or an arm of a file with "
+                "--experiment"
+            )
+    if api_base and not model:
+        raise UsageError("--api-base goes with --model")
+    spec = {"provider": "litellm", "name": model, "api_base": api_base} if model else None
+    return [
+        {"name": name, "agent": name, "model": spec if known[name] else None}
+        for name in names or ["durable"]
+    ]
+
+
+def _find(job: str, lake: str | None) -> "tuple[Lake, Row]":
+    """Return the lake, and the row of the job whose id begins with a text."""
+    from flows.jobs import rows
+    from flows.storage.lake import Lake
+
+    store = Lake.existing(lake)
+    return store, rows.found(store, job)
+
+
+def _run(content: dict[str, Any], lake: str | None) -> None:
+    """Run a job, showing every step, and then its result.
+
+    Raises:
+        UsageError: a value is invalid; the message lists every one in a line.
+    """
+    from pydantic import ValidationError
+
+    from flows.cli import running
+    from flows.display.errors import UsageError
+    from flows.experiments.declaration import in_one_line
+    from flows.jobs.request import Request
+    from flows.server.api import prefect_api
+
+    try:
+        asked = Request.model_validate(content)
+    except ValidationError as error:
+        raise UsageError(in_one_line(error)) from None
+    with prefect_api():
+        from flows.cells.attempts import on_step
+        from flows.jobs.job import job
+
+        on_step.set(partial(running.show_step, full=False))
+        job_id = running.run_flow(lambda: job(asked, lake), needs_litellm=asked.needs_litellm)
+    _show_end(*_find(job_id, lake), asked)
+
+
+def _show_end(store: "Lake", row: "Row", asked: "Request") -> None:
+    from flows.display import terminal
+    from flows.jobs.changes import tell_automation
+    from flows.jobs.mailbox import read_asks
+    from flows.storage.files import encode_patch
+
+    if asks := read_asks(store, row["job_id"]):
+        for each in asks:
+            attempt, command = each.attempt, "approve" if each.wanted == "approval" else "send"
+            terminal.show(each.about)
+            terminal.show(
+                f"arm {attempt.arm} waits for a person's {each.wanted}: "
+                f"`durabench {command} {attempt.attempt_id[:12]}`, then the same command again"
+            )
+        return
+    verdict = (row["verdict"] or "").replace("_", " ")
+    terminal.show(f"job {row['job_id']}: {row['state']}, {verdict}: {row['reason']}")
+    if warned := tell_automation(row["patch"]):
+        terminal.show(f"the patch {warned}")
+    if row["state"] == "waiting":
+        terminal.show(f"`durabench job approve {row['job_id']}` publishes it")
+    elif asked.publish == "patch":
+        terminal.write_data(encode_patch(row["patch"]))
+    else:
+        terminal.show(row["pull_request"] or f"branch {row['branch']}")
+
+
+def _refuse_step(row: "Row") -> None:
+    """Check that a job is none of a pipeline's steps.
+
+    Raises:
+        UsageError: it is one.
+    """
+    from flows.display.errors import UsageError
+
+    if row["run"]:
+        raise UsageError(
+            f"job {row['job_id']} is a step of run {row['run']}: name that run instead"
+        )
+
+
+async def _cancel_run(row: "Row") -> bool:
+    """Ask the flow run of a job to stop. Return False if no server has it."""
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_API_URL
+
+    from flows.jobs import flow_runs
+
+    if not PREFECT_API_URL.value() or row["flow_run_id"] is None:
+        return False
+    async with get_client() as client:
+        return await flow_runs.cancel(client, UUID(row["flow_run_id"]))
 
 
 def _publish(pull_request: bool, branch: bool, patch: bool) -> str:

@@ -1,38 +1,39 @@
-"""The application: its routes, its answers to errors, and what it opens and closes."""
+"""The application: its address and token, its routes, and its answers to errors."""
 
+import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_API_URL
 from starlette.exceptions import HTTPException
 from starlette.middleware.base import RequestResponseEndpoint
 
 from agent.errors import InfrastructureError, one_line
 from flows.display.errors import Mismatch, UsageError
-from flows.jobs.service import (
-    experiment_pages,
-    live,
-    messages,
-    pages,
-    pipeline_pages,
-    pipelines,
-    rendering,
-    routes,
-)
+from flows.display.terminal import say
+from flows.jobs.service import feed, pages, routes, views
 from flows.jobs.service.board import Board
-from flows.jobs.service.feed import Feed
-from flows.jobs.service.guard import Guard, Limits, wants_page
-from flows.jobs.service.problems import Problem
-from flows.jobs.service.services import Service
+from flows.jobs.service.feed import Feed, Service
+from flows.jobs.service.guard import Guard, Limits, Problem, is_loopback, wants_page
+from flows.server.first_contact import is_open
+from flows.server.settings import open_api
+from flows.server.setup import reach_server
 from flows.storage.lake import Lake
 from reports.errors import ReportError
+
+VARIABLE = "DURABENCH_SERVICE_TOKEN"
+_SHORTEST_TOKEN = 16
+_CLOSING_S = 5
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; "
@@ -47,6 +48,63 @@ HEADERS = {
 _log = logging.getLogger("durabench.service")
 
 
+async def serve(host: str, port: int, lake: str | None, *, writes_per_minute: int) -> None:
+    """Serve until a signal ends this process.
+
+    Raises:
+        UsageError: the address is open to others and there is no token or Prefect's API wants no
+            password, or no Prefect server is configured.
+        InfrastructureError: the Prefect server does not answer.
+    """
+    limits = Limits(_token(host), is_loopback(host), writes_per_minute)
+    await reach_server("serve")
+    await _check_prefect(host)
+    config = uvicorn.Config(
+        create(Lake.existing(lake), limits),
+        host=host,
+        port=port,
+        log_level="warning",
+        log_config=None,  # its records are printed as all others
+        ws="websockets-sansio",
+        ws_max_size=64 * 1024,
+        proxy_headers=False,  # a client could name any address, and evade its rate
+        server_header=False,
+        timeout_graceful_shutdown=_CLOSING_S,
+    )
+    await uvicorn.Server(config).serve()
+
+
+async def _check_prefect(host: str) -> None:
+    """Check that Prefect does not do without a password what the service wants a token for.
+
+    Raises:
+        UsageError: others can reach the address of the service, and Prefect's API is open.
+    """
+    url = str(PREFECT_API_URL.value())
+    if not await asyncio.to_thread(is_open, url):
+        return
+    if not is_loopback(host):
+        raise UsageError(open_api(url))
+    say(f"note: {open_api(url)}")
+
+
+def _token(host: str) -> str:
+    """Return the token that clients need, or an empty text.
+
+    Raises:
+        UsageError: others can reach the address, and there is no token; or it is too short.
+    """
+    token = os.environ.get(VARIABLE, "").strip()
+    if not token and not is_loopback(host):
+        raise UsageError(
+            f"others can reach {host}, and {VARIABLE} is not set: set it to a long random text, "
+            "which clients send as a bearer token, or serve on 127.0.0.1"
+        )
+    if token and len(token) < _SHORTEST_TOKEN:
+        raise UsageError(f"{VARIABLE} is shorter than {_SHORTEST_TOKEN} characters: make it longer")
+    return token
+
+
 def create(lake: Lake, limits: Limits) -> FastAPI:
     """Return the application for a lake and the configured Prefect server."""
 
@@ -55,17 +113,17 @@ def create(lake: Lake, limits: Limits) -> FastAPI:
         async with get_client() as client:
             board = Board(lake, client)
             await board.warm()
-            feed = Feed(lake, board)
-            app.state.service = Service(lake, client, board, feed, limits)
+            steps = Feed(lake, board)
+            app.state.service = Service(lake, client, board, steps, limits)
             try:
                 yield
             finally:
-                await feed.close()
+                await steps.close()
 
     # The pages of the documentation would load their scripts from another host.
     app = FastAPI(title="Durabench", lifespan=opened, docs_url=None, redoc_url=None)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
-    for each in (routes, messages, pipelines, live, pages, pipeline_pages, experiment_pages):
+    for each in (routes, feed, pages):
         app.include_router(each.router)
     for error in (Problem, RequestValidationError, HTTPException, Exception, *_KNOWN):
         app.add_exception_handler(error, _answer)
@@ -96,7 +154,7 @@ async def _answer(connection: Any, error: Exception) -> Any:
         await connection.send_denial_response(JSONResponse({"error": message}, status))
         return None
     if wants_page(connection.headers):
-        return rendering.problem(status, message)
+        return views.problem_page(status, message)
     return JSONResponse({"error": message}, status)
 
 

@@ -15,10 +15,10 @@ from prefect.exceptions import PrefectHTTPStatusError
 
 from agent.errors import one_line
 from agent.timings import timings
-from flows.jobs import rows
-from flows.jobs.server import job_runs, pipeline_runs
-from flows.jobs.server.pipelines import Deployed
-from flows.jobs.service.problems import Problem, not_found
+from flows.jobs import flow_runs, rows
+from flows.jobs.deployed import Deployed
+from flows.jobs.flow_runs import JOB, OPEN, PIPELINE, UNFINISHED, name_job, name_pipeline_run
+from flows.jobs.service.guard import Problem, not_found
 from flows.storage.lake import Lake, Row
 from flows.storage.shared_rows import SharedRows
 
@@ -109,10 +109,11 @@ class Board:
             Problem: the Prefect server does not answer.
         """
         read, runs = await asyncio.gather(
-            asyncio.to_thread(self._rows.read), asked(job_runs.unfinished(self._client))
+            asyncio.to_thread(self._rows.read),
+            asked(flow_runs.read(self._client, UNFINISHED, JOB)),
         )
         jobs = [row for row in read if not row.get("pipeline") and not row.get("run")]
-        return _merged(jobs, runs)
+        return _merge(jobs, runs)
 
     async def runs(self, deployed: Deployed) -> list[JobStatus]:
         """Return the runs of a pipeline, the latest first.
@@ -122,23 +123,26 @@ class Board:
         """
         read, runs = await asyncio.gather(
             asyncio.to_thread(self._rows.read),
-            asked(pipeline_runs.of_deployment(self._client, deployed.id)),
+            asked(flow_runs.read(self._client, None, PIPELINE, deployment=deployed.id)),
         )
         name = deployed.name
-        own = [row for row in read if row.get("pipeline") and _name_of(row) == name]
-        return _merged(own, runs)
+        own = [row for row in read if row.get("pipeline") and _pipeline_of(row) == name]
+        return _merge(own, runs)
 
-    async def status(self, job_id: str) -> JobStatus:
-        """Return one job, named by its id or by that of its flow run.
+    async def status(self, given: str, what: str = "job") -> JobStatus:
+        """Return a job or a run, named by its id or by that of its flow run.
 
         Raises:
             Problem: there is no such job, or the Prefect server does not answer.
         """
-        job_id = await self.identified(job_id)
-        found = (await self.statuses([job_id])).get(job_id)
-        if found is None:
-            raise not_found(f"job {job_id!r}")
-        return found
+        job_id = await self.identify(given)
+        found = await self.statuses([job_id])
+        if job_id not in found:  # a run gets its name when it begins
+            waiting = await asked(flow_runs.read(self._client, UNFINISHED, PIPELINE))
+            found = {job_id: _status(job_id, None, waiting[job_id])} if job_id in waiting else {}
+        if job_id not in found:
+            raise not_found(f"{what} {given!r}")
+        return found[job_id]
 
     async def statuses(self, job_ids: Collection[str]) -> dict[str, JobStatus]:
         """Return those of these jobs and runs that exist, by id.
@@ -147,59 +151,40 @@ class Board:
             Problem: the Prefect server does not answer.
         """
         read = await asyncio.to_thread(self._read, job_ids)
-        whole = [row for row in read.values() if row.get("pipeline")]
         steps = {name: row for name, row in read.items() if row.get("run")}
-        jobs = [name for name in job_ids if name not in steps]
-        names = [pipeline_runs.name_of(_name_of(row), row["job_id"]) for row in whole]
-        own, those, above = await asyncio.gather(
-            asked(job_runs.latest(self._client, jobs)),
-            asked(pipeline_runs.latest(self._client, names)),
-            asked(pipeline_runs.with_ids(self._client, _flow_runs(steps.values()))),
+        names = [_name_flow_runs(name, read.get(name)) for name in job_ids if name not in steps]
+        own, above = await asyncio.gather(
+            asked(flow_runs.read_named(self._client, names)),
+            asked(flow_runs.read_by_id(self._client, _flow_runs(steps.values()))),
         )
-        runs: dict[str, FlowRun | None] = {**own, **those}
+        runs: dict[str, FlowRun | None] = {**own}
         for name, row in steps.items():
             run = above.get(row["run"])
             # An open run says nothing about one of its steps.
             runs[name] = None if _is_open(run) else run
         return {each: _status(each, read.get(each), runs.get(each)) for each in {*read, *runs}}
 
-    async def run(self, given: str) -> JobStatus:
-        """Return a run of a pipeline, named by its id or by that of its flow run.
-
-        Raises:
-            Problem: there is no such run, or the Prefect server does not answer.
-        """
-        if given in (known := await self.statuses([given])):
-            return known[given]
-        waiting = await asked(pipeline_runs.unfinished(self._client))
-        for run_id, run in waiting.items():
-            if given in (run_id, str(run.id)):
-                row = await asyncio.to_thread(self._read, [run_id])
-                return _status(run_id, row.get(run_id), run)
-        raise not_found(f"run {given!r}")
-
-    async def ordered(self, run: FlowRun) -> JobStatus:
+    async def place_order(self, run: FlowRun) -> JobStatus:
         """Return the job of a flow run that was ordered just now, without asking for it again."""
-        job_id = job_runs.job_of(run)
+        job_id = flow_runs.id_of(run)
         read = await asyncio.to_thread(self._read, [job_id])
         return _status(job_id, read.get(job_id), run)
 
-    async def identified(self, given: str) -> str:
-        """Return the id of a job that is named by it, or by the id of its flow run.
+    async def identify(self, given: str) -> str:
+        """Return the id of a job or run that is named by it, or by the id of its flow run.
 
         Raises:
             Problem: there is no such flow run.
         """
-        try:
-            run_id = UUID(given) if "-" in given else None
-        except ValueError:
-            raise not_found(f"job {given!r}") from None
-        if run_id is None:
+        if "-" not in given:
             return given
-        run = await asked(job_runs.found(self._client, run_id))
-        if run is None:
-            raise not_found(f"job {given!r}")
-        return job_runs.job_of(run)
+        try:
+            found = await asked(flow_runs.read_by_id(self._client, [UUID(given)]))
+        except ValueError:
+            found = {}
+        for job_id in found:
+            return job_id
+        raise not_found(f"job {given!r}")
 
     async def row(self, job_id: str) -> Row | None:
         """Return the whole row of a job, or None if it has none so far."""
@@ -238,7 +223,7 @@ async def asked(question: Awaitable[T]) -> T:
         ) from error
 
 
-def _merged(read: list[Row], runs: Mapping[str, FlowRun]) -> list[JobStatus]:
+def _merge(read: list[Row], runs: Mapping[str, FlowRun]) -> list[JobStatus]:
     by_id = {str(row["job_id"]): row for row in read}
     shown = [_status(each, by_id.get(each), runs.get(each)) for each in {**by_id, **runs}]
     return sorted(shown, key=lambda job: job.submitted_at, reverse=True)
@@ -248,12 +233,18 @@ def _flow_runs(read: Iterable[Row]) -> set[UUID]:
     return {UUID(row["flow_run_id"]) for row in read if row["flow_run_id"]}
 
 
-def _name_of(row: Row) -> str:
+def _pipeline_of(row: Row) -> str:
     return str(json.loads(row["pipeline"])["name"])
 
 
+def _name_flow_runs(job_id: str, row: Row | None) -> str:
+    if row is not None and row.get("pipeline"):
+        return name_pipeline_run(_pipeline_of(row), job_id)
+    return name_job(job_id)
+
+
 def _is_open(run: FlowRun | None) -> bool:
-    return run is not None and run.state_type in job_runs.OPEN
+    return run is not None and run.state_type in OPEN
 
 
 def _status(job_id: str, row: Row | None, run: FlowRun | None) -> JobStatus:
@@ -281,7 +272,7 @@ def _state(row: Row | None, run: FlowRun | None) -> tuple[str, str]:
     ended without another one.
     """
     by_run = _STATES.get(run.state_type, "scheduled") if run and run.state_type else "scheduled"
-    if run is not None and run.state_type in job_runs.OPEN:
+    if run is not None and run.state_type in OPEN:
         return by_run, row["detail"] if row and by_run == "waiting" else ""
     if row is not None and (row["state"] != "running" or run is None):
         return str(row["state"]), str(row["detail"])

@@ -1,4 +1,4 @@
-"""The steps of jobs while they work, read once for all who watch.
+"""The steps of jobs while they work, read once for all who watch, and their WebSocket.
 
 A watcher gets every step of its job from the beginning, in the order in which results arrived, so
 that it may come back at any time. Each step has a key by which a client leaves out what it has.
@@ -7,9 +7,13 @@ that it may come back at any time. Each step has a key by which a client leaves 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, WebSocket, WebSocketDisconnect
+from prefect.client.orchestration import PrefectClient
+from starlette.requests import HTTPConnection
 
 from agent.errors import InfrastructureError
 from agent.journal import RecordedStep
@@ -17,26 +21,30 @@ from agent.journal.watching import Watched
 from agent.session.steps import from_record
 from flows.display.errors import UsageError
 from flows.display.steps import of_step
-from flows.jobs.chats.asking import asking_of
+from flows.jobs.mailbox import read_all_asks
 from flows.jobs.service.board import Board, JobStatus
-from flows.jobs.service.problems import Problem
+from flows.jobs.service.guard import Limits, Problem
 from flows.storage.job_names import experiment_of
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
 from flows.storage.report_files import filed
 from reports.steps import StepView
 
+MOST_WATCHERS = 500
+MOST_CHARACTERS = 4_000
+"""Characters of the input and of the output of a step that a watcher gets."""
+
+NORMAL, TRY_AGAIN_LATER = 1000, 1013
+
+router = APIRouter()
+
+Event = dict[str, Any]
 _STEPS_S = 0.2
 """Interval at which the journal is read while a job is followed."""
 
 _STATES_S = 1.0
 """Interval at which the states of these jobs are read from the lake and from Prefect."""
 
-MOST_WATCHERS = 500
-MOST_CHARACTERS = 4_000
-"""Characters of the input and of the output of a step that a watcher gets."""
-
-Event = dict[str, Any]
 _Known = set[tuple[str, int]]
 
 _log = logging.getLogger("durabench.service")
@@ -139,7 +147,7 @@ class Feed:
 
     async def _read_states(self) -> None:
         found = await self._board.statuses(list(self._jobs))
-        waiting = await asyncio.to_thread(asking_of, self._lake, found.keys())
+        waiting = await asyncio.to_thread(read_all_asks, self._lake, found.keys())
         for job_id, status in found.items():
             job = self._jobs.get(job_id)
             asks = [] if status.is_final else [each.as_json() for each in waiting[job_id]]
@@ -176,6 +184,60 @@ class Feed:
     def _new(self, attempt_id: str, known: frozenset[tuple[str, int]]) -> list[RecordedStep]:
         journal = existing_journal(self._lake)
         return journal.watching.new_steps(attempt_id, known) if journal else []
+
+
+@dataclass(frozen=True)
+class Service:
+    """Objects that all requests share."""
+
+    lake: Lake
+    client: PrefectClient
+    board: Board
+    feed: Feed
+    limits: Limits
+
+
+def service_of(connection: HTTPConnection) -> Service:
+    """Return the service that a request is for."""
+    service: Service = connection.app.state.service
+    return service
+
+
+Used = Annotated[Service, Depends(service_of)]
+
+
+@router.websocket("/ws/{job_id}")
+async def follow(websocket: WebSocket, job_id: str, service: Used) -> None:
+    """Send what happens in a job from its beginning until it ends."""
+    known = await service.board.status(job_id)
+    await websocket.accept()
+    sending = asyncio.create_task(_send(websocket, service.feed, known))
+    gone = asyncio.create_task(_until_gone(websocket))
+    try:
+        await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (sending, gone):
+            task.cancel()
+        await asyncio.gather(sending, gone, return_exceptions=True)
+
+
+async def _send(websocket: WebSocket, feed: Feed, known: JobStatus) -> None:
+    with suppress(WebSocketDisconnect):
+        try:
+            async with aclosing(feed.events(known)) as events:
+                async for event in events:
+                    await websocket.send_json(event)
+        except Problem as problem:
+            await websocket.close(TRY_AGAIN_LATER, str(problem))
+        else:
+            await websocket.close(NORMAL)
+
+
+async def _until_gone(websocket: WebSocket) -> None:
+    """Return when the client has closed the socket. What it says is of no interest."""
+    with suppress(WebSocketDisconnect):
+        while True:
+            await websocket.receive_text()
 
 
 def read_steps(lake: Lake, job_id: str) -> list[Event]:

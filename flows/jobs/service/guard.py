@@ -19,8 +19,6 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from flows.jobs.service.problems import Problem
-
 COOKIE = "durabench"
 OPEN_PATHS = ("/health", "/sign-in", "/style.css", "/static/")
 """Paths that need no token."""
@@ -31,6 +29,19 @@ READS_PER_WRITE = 10
 _DRAINED_BYTES = 32 * 1024 * 1024
 _DRAIN_S = 10.0
 _MOST_CLIENTS = 10_000
+
+
+class Problem(Exception):
+    """A request that cannot be answered. The message is one line."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+        self.status = status
+
+
+def not_found(what: str) -> Problem:
+    """Return the answer to a request for what does not exist."""
+    return Problem(404, f"there is no {what}")
 
 
 @dataclass(frozen=True)

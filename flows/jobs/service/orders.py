@@ -1,26 +1,121 @@
-"""Orders of clients about jobs: submit, cancel, approve, revise."""
+"""Orders of clients: submit, cancel, approve and revise jobs, and say something to them."""
 
 import asyncio
 import json
-from typing import Any
+import uuid
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 from uuid import UUID
 
-from agent.errors import InfrastructureError, one_line
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agent.arms import ARMS
+from agent.errors import InfrastructureError, MessageRefused, one_line
+from agent.journal import Attempt, InboxMessage, MessageKind
 from flows.display.errors import UsageError
-from flows.jobs import rows
-from flows.jobs.chats.asking import Asking, asking, in_a_line
-from flows.jobs.pipelines import runs
+from flows.experiments.declaration import in_one_line
+from flows.jobs.mailbox import check
+from flows.experiments.secret_kinds import check_readable
+from flows.jobs import approving, definition, deployed, flow_runs, rows, runs
+from flows.jobs.definition import Pipeline
+from flows.jobs.deployed import Deployed
+from flows.jobs.mailbox import Mailbox, in_a_line, open_attempts, read_asks
 from flows.jobs.request import Request
-from flows.jobs.server import approving, job_runs, pipeline_runs
-from flows.jobs.service import messages
 from flows.jobs.service.board import JobStatus, asked
-from flows.jobs.service.problems import Problem, not_found
-from flows.jobs.service.services import Service
-from flows.jobs.service.submitting import request
-from flows.storage.job_names import experiment_of
+from flows.jobs.service.feed import Service
+from flows.jobs.service.guard import Problem, not_found
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
 from reports.errors import ReportError
+
+T = TypeVar("T")
+
+BY_NAME = tuple(sorted(str(name) for name in ARMS if name not in ("command", "python")))
+"""Agents that need no options. A job may name them instead of describing an arm."""
+
+DEFAULT_ARM = "durable"
+
+
+class JobMessage(BaseModel):
+    """A message to an attempt of a job."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(default="", description="the text; only `say` and `revise` need one")
+    kind: MessageKind = Field(
+        default="say",
+        description="say: read before the next call, or an answer; approve, revise, reject: a "
+        "decision on what waits for one; end: no further call",
+    )
+    arm: str | None = Field(
+        default=None, description="arm of the attempt; needed if several arms are at work"
+    )
+    sender: str = Field(default="service", description="who says it, as the model reads it")
+
+
+def parse_job(read: Any) -> Request:
+    """Return the job that a body of JSON describes, with an id.
+
+    Raises:
+        Problem: it is no job, or it holds a secret.
+    """
+    if not isinstance(read, dict):
+        raise Problem(422, "the body is not a JSON object with the fields source and task")
+    return _validate({**_with_named_arms(read), "id": read.get("id") or uuid.uuid4().hex[:10]})
+
+
+def _with_named_arms(read: dict[str, Any]) -> dict[str, Any]:
+    """Return the same fields with an arm in place of each name, and the default arm for none.
+
+    Raises:
+        Problem: there is no such arm, or a field holds a secret, which no message may repeat.
+    """
+    try:
+        check_readable(read)
+    except ValueError as error:
+        raise Problem(422, str(error)) from None
+    return {**read, "arms": [_arm(each) for each in _arms(read)]}
+
+
+def _validate(content: dict[str, Any]) -> Request:
+    """Return a job of valid values.
+
+    Raises:
+        Problem: a value is invalid. The message has all of them in one line.
+    """
+    try:
+        return Request.model_validate(content)
+    except ValidationError as error:
+        raise Problem(422, in_one_line(error)) from None
+
+
+def _arms(read: dict[str, Any]) -> list[Any]:
+    given = read.get("arms", [DEFAULT_ARM])
+    if not isinstance(given, list) or not given:
+        raise Problem(422, f"arms: a list of names such as {DEFAULT_ARM!r}, or of arms")
+    return given
+
+
+def _arm(given: Any) -> Any:
+    if not isinstance(given, str):
+        return given
+    if given not in BY_NAME:
+        raise Problem(422, f"there is no arm {given!r}: name {', '.join(BY_NAME)}")
+    return {"name": given, "agent": given}
+
+
+def parse_pipeline(read: Any) -> Pipeline:
+    """Return the definition that a body holds.
+
+    Raises:
+        Problem: it is none, or it holds a secret.
+    """
+    if not isinstance(read, dict):
+        raise Problem(422, "a definition is an object with the fields name, source and steps")
+    try:
+        return definition.parse(_with_named_arms(read), "definition")
+    except UsageError as error:
+        raise Problem(422, str(error).removeprefix("definition: ")) from None
 
 
 async def submit(service: Service, wanted: Request, key: str | None) -> JobStatus:
@@ -29,7 +124,7 @@ async def submit(service: Service, wanted: Request, key: str | None) -> JobStatu
     Raises:
         Problem: the Prefect server does not take it.
     """
-    return await _ordered(service, wanted, key=f"submit-{key}" if key else None)
+    return await _order(service, wanted, f"submit-{key}" if key else None)
 
 
 async def approve(service: Service, job: JobStatus) -> None:
@@ -39,64 +134,34 @@ async def approve(service: Service, job: JobStatus) -> None:
         Problem: the job does not wait for approval.
     """
     row = await service.board.row(job.id)
-    if asks := await asyncio.to_thread(asking, service.lake, job.id):
-        await _approve_attempt(service, job, asks)
+    if asks := await asyncio.to_thread(read_asks, service.lake, job.id):
+        if len(asks) > 1 or asks[0].wanted != "approval":
+            raise Problem(409, f"{in_a_line(asks)}: answer with POST /jobs/{job.id}/messages")
+        await send(service, job, JobMessage(kind="approve", arm=asks[0].attempt.arm))
         return
     if row is None or job.state != "waiting":
         raise Problem(409, f"job {job.id} does not wait for approval: it is {job.state}")
     if row["pipeline"]:
-        await asyncio.to_thread(_check_no_step_asks, service.lake, row)
-    if await asked(approving.approve(row["flow_run_id"])):
+        await asyncio.to_thread(_check_no_step_waits, service.lake, row)
+    if await asked(approving.approve(service.lake, row)):
         return
     # Approving twice orders one continuation.
     key = f"approve-{job.id}-{row['updated_at'].isoformat()}"
-    if row["run"] or row["pipeline"]:
-        await _approve_part(service, row, key)
-    else:
-        wanted = request(json.loads(row["request"]) | {"id": job.id})
-        await _ordered(service, wanted, key=key, approved=True)
+    await _continue(flow_runs.continue_row(service.client, service.lake, row, key))
 
 
-async def _approve_attempt(service: Service, job: JobStatus, asks: list[Asking]) -> None:
-    """Approve the plan or the patch of the only attempt that waits for it.
+def _check_no_step_waits(lake: Lake, row: Row) -> None:
+    """Check that a run waits with its result, and not with a step.
 
     Raises:
-        Problem: it waits for something else, or several wait.
+        Problem: a step waits for an answer, or for an approval of its own.
     """
-    if len(asks) > 1 or asks[0].wanted != "approval":
-        raise Problem(409, f"{in_a_line(asks)}: answer with POST /jobs/{job.id}/messages")
-    message = messages.JobMessage(kind="approve", arm=asks[0].attempt.arm)
-    await messages.sent(service, job, message)
-
-
-def _check_no_step_asks(lake: Lake, row: Row) -> None:
-    """Check that no step of a run waits for an answer, which is not an approval of the run.
-
-    Raises:
-        Problem: one does.
-    """
-    steps = runs.steps_of(lake, runs.pipeline_of(row), row["job_id"])
-    for name, step in steps.items():
-        if asks := asking(lake, step["job_id"]):
+    for name, step in runs.steps_of(lake, runs.pipeline_of(row), row["job_id"]).items():
+        if asks := read_asks(lake, step["job_id"]):
             raise Problem(
                 409,
                 f"step {name}: {in_a_line(asks)}: answer with POST /jobs/{step['job_id']}/messages",
             )
-
-
-async def _approve_part(service: Service, row: Row, key: str) -> None:
-    """Order the continuation of a run: with a step's patch, or with its own result published."""
-    whole = await service.board.row(row["run"]) if row["run"] else row
-    if whole is None:
-        raise not_found(f"run {row['run']!r}")
-    approved = {"approved_steps": [row["step"]]} if row["run"] else {"approved": True}
-    definition = runs.pipeline_of(whole)
-    try:
-        await asked(
-            pipeline_runs.resume(service.client, definition, whole["job_id"], key, **approved)
-        )
-    except InfrastructureError as error:
-        raise Problem(503, str(error)) from None
 
 
 async def revise(service: Service, job: JobStatus, comments: str) -> JobStatus:
@@ -111,8 +176,8 @@ async def revise(service: Service, job: JobStatus, comments: str) -> JobStatus:
     if row is None or not row["commit"]:
         raise Problem(409, f"job {job.id} made no commit that could be revised: it is {job.state}")
     changes = {"id": None, "revises": job.id, "task": comments, "ref": None}
-    wanted = request(json.loads(row["request"]) | changes)
-    return await _ordered(service, wanted.model_copy(update={"id": wanted.job_id}))
+    wanted = _validate(json.loads(row["request"]) | changes)
+    return await _order(service, wanted.model_copy(update={"id": wanted.job_id}), None)
 
 
 async def cancel(service: Service, job: JobStatus) -> None:
@@ -131,29 +196,121 @@ async def cancel(service: Service, job: JobStatus) -> None:
             lambda: rows.update(service.lake, row, state="cancelled", detail="")
         )
     if job.flow_run_id:
-        await asked(job_runs.cancel(service.client, UUID(job.flow_run_id)))
+        await asked(flow_runs.cancel(service.client, UUID(job.flow_run_id)))
 
 
-async def _ordered(
-    service: Service, wanted: Request, *, key: str | None = None, approved: bool = False
-) -> JobStatus:
+async def _order(service: Service, wanted: Request, key: str | None) -> JobStatus:
+    run = await _continue(flow_runs.order_job(service.client, wanted, key))
+    return await service.board.place_order(run)
+
+
+async def _continue(order: Awaitable[T]) -> T:
+    """Return what was ordered.
+
+    Raises:
+        Problem: the Prefect server does not take the order, or lacks the deployment.
+    """
     try:
-        run = await asked(job_runs.order(service.client, wanted, approved=approved, key=key))
+        return await asked(order)
     except InfrastructureError as error:
         raise Problem(503, str(error)) from None
-    return await service.board.ordered(run)
 
 
-def spent(lake: Lake, job: JobStatus) -> dict[str, Any]:
-    """Return the calls and the cost of a job so far, and what its attempts wait for."""
-    journal = existing_journal(lake)
-    attempts = journal.progress(experiment_of(job.id)) if journal else []
-    calls = sum(each.calls for each in attempts)
-    unpriced = sum(each.unpriced_calls for each in attempts)
-    cost = sum(each.cost_usd for each in attempts)
-    known = job.cost_usd if job.cost_usd is not None or unpriced else cost
-    asks = [] if job.is_final else [each.as_json() for each in asking(lake, job.id)]
-    return {"calls": calls, "unpriced_calls": unpriced, "cost_usd": known, "asks": asks}
+async def send(
+    service: Service, job: JobStatus, message: JobMessage, key: str | None = None
+) -> dict[str, Any]:
+    """Send a message, and have the job carried on if no worker has the attempt. Return it as JSON.
+
+    Raises:
+        Problem: the job has no attempt that can take it, or the message is none.
+    """
+    named = InboxMessage(key or uuid.uuid4().hex, message.kind, message.text, message.sender)
+    try:
+        check(named)
+    except MessageRefused as error:
+        raise Problem(422, str(error)) from None
+    attempt = await asyncio.to_thread(_attempt, service.lake, job, message.arm)
+    mailbox = await asyncio.to_thread(Mailbox.of, service.lake, attempt.attempt_id)
+    try:
+        done = await asyncio.to_thread(mailbox.pass_on, named)
+    except MessageRefused as error:
+        raise Problem(409, str(error)) from None
+    seen = await asyncio.to_thread(mailbox.seen)
+    if seen.holder is None and seen.standing != "ended":
+        try:
+            await asked(flow_runs.continue_attempt(service.client, attempt, done.n, service.lake))
+        except InfrastructureError as error:
+            raise Problem(503, f"the message is sent, but no worker is asked: {error}") from None
+    return {
+        "id": done.id,
+        "n": done.n,
+        "kind": done.kind,
+        "text": done.text,
+        "sender": done.sender,
+        "arm": attempt.arm,
+        "attempt": attempt.attempt_id,
+        "sent_at": done.sent_at.isoformat(timespec="milliseconds") if done.sent_at else None,
+    }
+
+
+def _attempt(lake: Lake, job: JobStatus, arm: str | None) -> Attempt:
+    """Return the attempt that a message is for: that of an arm, or the only one that is open.
+
+    Raises:
+        Problem: there is none, or there are several.
+    """
+    if job.is_final:
+        raise Problem(409, f"job {job.id} has ended: it is {job.state}")
+    found = open_attempts(lake, job.id)
+    chosen = [each for each in found if arm in (None, each.arm)]
+    if len(chosen) == 1:
+        return chosen[0]
+    if chosen:
+        names = ", ".join(each.arm for each in chosen)
+        raise Problem(422, f"several arms are at work: name one of {names} in the field arm")
+    at_work = ", ".join(each.arm for each in found)
+    no_other = f": {at_work} {'is' if len(found) == 1 else 'are'}" if found else " so far"
+    whose = f"arm {arm!r}" if arm else "no arm"
+    verb = "is not" if arm else "is"
+    raise Problem(409, f"{whose} of job {job.id} {verb} at work{no_other}; the job is {job.state}")
+
+
+async def deploy(pipeline: Pipeline) -> Deployed:
+    """Deploy a definition. Return it with its id.
+
+    Raises:
+        Problem: the flows are not deployed, or the Prefect server refuses it.
+    """
+    try:
+        deployment_id = await asked(deployed.deploy(pipeline))
+    except UsageError as error:
+        raise Problem(422, str(error)) from None
+    return Deployed(deployment_id, pipeline.name, pipeline.model_dump(mode="json"))
+
+
+async def find_pipeline(given: str) -> Deployed:
+    """Return a definition by its name or by the id of its deployment.
+
+    Raises:
+        Problem: there is no such pipeline.
+    """
+    for each in await asked(deployed.read_deployed()):
+        if given in (each.name, str(each.id)):
+            return each
+    raise not_found(f"pipeline {given!r}")
+
+
+async def order_run(service: Service, pipeline_id: str, key: str | None) -> str:
+    """Order a run of a definition. Return its id.
+
+    Raises:
+        Problem: there is no such pipeline, or this version cannot read it.
+    """
+    found = await find_pipeline(pipeline_id)
+    if found.problem:
+        raise Problem(422, found.problem)
+    once = f"run-{key}" if key else None
+    return await asked(flow_runs.order_run(service.client, found.id, once))
 
 
 def lake_problem(lake: Lake) -> str:

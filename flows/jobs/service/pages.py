@@ -1,40 +1,117 @@
-"""The pages: jobs, one job, the form that submits one, and the sign-in."""
+"""The pages: jobs, pipelines with their runs, experiments, forms and the sign-in."""
 
 import asyncio
 import hmac
+import mimetypes
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import PurePosixPath
 from typing import Annotated, Any
+from urllib.parse import parse_qs
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from prefect.utilities.urls import url_for
 from pydantic import ValidationError
 
-from flows.experiments.declaration import in_one_line
+from agent.arms import ARMS
+from flows.display.errors import UsageError
+from flows.experiments import status
+from flows.experiments.declaration import from_yaml, in_one_line
+from flows.jobs import deployed
 from flows.jobs.request import MOST_CHARACTERS
-from flows.jobs.service import forms, messages, orders, results, showing
-from flows.jobs.service.board import JobStatus
-from flows.jobs.service.feed import Event, read_steps
-from flows.jobs.service.guard import COOKIE, cookie_of
-from flows.jobs.service.messages import JobMessage
-from flows.jobs.service.problems import Problem, not_found
-from flows.jobs.service.rendering import page, style
-from flows.jobs.service.services import Service, Used
-from flows.jobs.service.submitting import submitted
+from flows.jobs.service import orders, views
+from flows.jobs.service.board import JobStatus, asked
+from flows.jobs.service.feed import Service, Used
+from flows.jobs.service.guard import COOKIE, Problem, cookie_of, not_found
+from flows.jobs.service.orders import BY_NAME, DEFAULT_ARM, JobMessage
+from flows.jobs.service.views import EXPERIMENTS, FOLDER, JOBS, NEW, PIPELINES, page
 from flows.storage.files import encode_patch
-from flows.storage.lake import Row
+from flows.storage.job_names import job_of
+from flows.storage.lake import Lake
+from flows.storage.report_files import page_path
 
 router = APIRouter(include_in_schema=False)
 
-JOBS, NEW = "/ui/jobs", "/ui/new"
-MOST_JOBS = 500
-MOST_STEPS = 500
+NEW_PIPELINE, RUNS = "/ui/new-pipeline", "/ui/runs"
+
+MOST_JOBS, MOST_CELLS = 500, 200
 STATES = ("scheduled", "running", "waiting", "done", "failed", "cancelled", "crashed")
 WAYS = {
     "patch": "a patch on this page",
     "branch": "a branch",
     "pull_request": "a draft pull request",
 }
+ARM_NAMES = tuple(name for name in BY_NAME if ARMS[name].needs_model)  # type: ignore[index]
+"""Arms that solve a task, and do not only stand for a known answer."""
+
+EMPTY: dict[str, Any] = {
+    "source": "",
+    "task": "",
+    "ref": "",
+    "arms": [DEFAULT_ARM],
+    "model": "",
+    "publish": "patch",
+    "budget_usd": "",
+    "verify": "auto",
+    "image": "",
+    "environment": "docker",
+    "approve": "",
+    "network": "",
+}
+"""The fields of the form that submits a job as text, as a new page has them."""
+
+_BEGUN = ("running", "interrupted", "killed", "budget_stop", "infrastructure")
 _COOKIE_S = 30 * 24 * 3600
+_FORM = "application/x-www-form-urlencoded"
+
+Fields = Mapping[str, list[str]]
+
+
+async def fields(request: Request) -> Fields:
+    """Return the fields of the form that was sent."""
+    body = await request.body()
+    return parse_form(request.headers.get("content-type", ""), body) if body else {}
+
+
+Form = Annotated[Fields, Depends(fields)]
+
+
+def parse_form(content_type: str, body: bytes) -> Fields:
+    """Return the fields of a form.
+
+    Raises:
+        Problem: the body is no form.
+    """
+    if content_type.partition(";")[0] != _FORM:
+        raise Problem(415, f"this page takes forms: {_FORM}")
+    try:
+        return parse_qs(body.decode(), keep_blank_values=True, max_num_fields=100)
+    except ValueError as error:
+        raise Problem(400, f"the form cannot be read: {error}") from None
+
+
+def entered(given: Fields) -> dict[str, Any]:
+    """Return what a person entered about a job, to be shown again if it is refused."""
+    found: dict[str, Any] = {}
+    for name in EMPTY:
+        values = given.get(name, [])
+        found[name] = values if name == "arms" else (values[-1] if values else "")
+    return found
+
+
+def content(entered: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request. What was left empty has its default.
+
+    Raises:
+        Problem: the budget is no number.
+    """
+    found = {name: value for name, value in entered.items() if value not in ("", [])}
+    found |= {name: name in found for name in ("approve", "network")}
+    if "budget_usd" in found:
+        try:
+            found["budget_usd"] = float(found["budget_usd"])
+        except ValueError:
+            raise Problem(422, "budget_usd: give US dollars, such as 2.50") from None
+    return found
 
 
 @router.get("/")
@@ -47,7 +124,7 @@ async def first() -> RedirectResponse:
 @router.get("/style.css")
 async def style_sheet() -> Response:
     """Return the style of all pages."""
-    return Response(style(), media_type="text/css", headers={"Cache-Control": "max-age=60"})
+    return Response(views.style(), media_type="text/css", headers={"Cache-Control": "max-age=60"})
 
 
 @router.get("/sign-in")
@@ -57,9 +134,8 @@ async def sign_in(goal: Annotated[str, Query(alias="next")] = JOBS) -> HTMLRespo
 
 
 @router.post("/sign-in")
-async def signed_in(request: Request, service: Used) -> Response:
+async def signed_in(request: Request, given: Form, service: Used) -> Response:
     """Let a browser in that has the token."""
-    given = forms.fields(request.headers.get("content-type", ""), await request.body())
     token, goal = (given.get(name, [""])[-1] for name in ("token", "next"))
     if not hmac.compare_digest(token.strip().encode(), service.limits.token.encode()):
         return page("sign_in", status=401, problem="This is not the token.", next=goal)
@@ -77,41 +153,38 @@ async def signed_in(request: Request, service: Used) -> Response:
     return answer
 
 
-@router.get("/ui/jobs")
+@router.get(JOBS)
 async def jobs(service: Used, state: str = "") -> HTMLResponse:
     """Show the latest jobs."""
     every = await service.board.listed()
     found = [job for job in every if state in ("", job.state)]
-    unfinished = sum(not job.is_final for job in found)
     return page(
         "jobs",
         JOBS,
         jobs=found[:MOST_JOBS],
         total=len(found),
-        open=unfinished,
+        open=sum(not job.is_final for job in found),
         is_live=any(not job.is_final for job in every),
         states=STATES,
         chosen=state,
     )
 
 
-@router.get("/ui/new")
+@router.get(NEW)
 async def new() -> HTMLResponse:
     """Show the form that submits a job."""
-    return _form(forms.EMPTY)
+    return _form(EMPTY)
 
 
-@router.post("/ui/new")
-async def submit(request: Request, service: Used) -> Response:
+@router.post(NEW)
+async def submit(given: Form, service: Used) -> Response:
     """Submit the job of a form, and lead to it."""
-    body = await request.body()
-    entered = forms.entered(forms.fields(request.headers.get("content-type", ""), body))
+    shown = entered(given)
     try:
-        wanted = submitted(forms.content(entered))
-        new_job = await orders.submit(service, wanted, None)
+        job = await orders.submit(service, orders.parse_job(content(shown)), None)
     except Problem as problem:
-        return _form(entered, problem)
-    return RedirectResponse(f"{JOBS}/{new_job.id}", 303)
+        return _form(shown, problem)
+    return RedirectResponse(f"{JOBS}/{job.id}", 303)
 
 
 def _form(entered: dict[str, Any], problem: Problem | None = None) -> HTMLResponse:
@@ -121,102 +194,193 @@ def _form(entered: dict[str, Any], problem: Problem | None = None) -> HTMLRespon
         problem.status if problem else 200,
         entered=entered,
         problem=str(problem or ""),
-        arm_names=forms.ARM_NAMES,
+        arm_names=ARM_NAMES,
         ways=WAYS,
         most_characters=MOST_CHARACTERS,
     )
 
 
-@router.get("/ui/jobs/{job_id}")
+@router.get(JOBS + "/{job_id}")
 async def job(job_id: str, service: Used) -> HTMLResponse:
     """Show a job with its log, its evidence and its patch."""
-    known = await service.board.status(job_id)
-    row = await service.board.row(known.id)
-    return await asyncio.to_thread(_job_page, service, known, row)
+    return await _show(service, await service.board.status(job_id), JOBS)
 
 
-def _job_page(service: Service, job: JobStatus, row: Row | None) -> HTMLResponse:
-    steps = read_steps(service.lake, job.id)
-    left, evidence = row or {}, results.evidence(row)
-    patch = left.get("patch") or ""
-    spent = orders.spent(service.lake, job)
-    return page(
-        "job",
-        JOBS,
-        job=job,
-        spent=spent if job.is_final else _spent(steps),
-        asks=spent["asks"],
-        hearing=messages.hearing(service.lake, job),
-        run_url=url_for("flow-run", obj_id=job.flow_run_id) if job.flow_run_id else None,
-        runs=showing.runs(evidence),
-        warnings=(evidence or {}).get("warnings") or [],
-        verify_command=left.get("verify_command"),
-        files=showing.files(patch),
-        is_cut=patch.count("\n") > showing.MOST_LINES,
-        most_lines=showing.MOST_LINES,
-        attempts=results.attempts(service.lake, row),
-        task=left.get("statement") or job.title or "",
-        steps=steps[-MOST_STEPS:],
-        left_out=max(0, len(steps) - MOST_STEPS),
-        can_revise=job.is_final and bool(left.get("commit")) and not left.get("run"),
-        run=left.get("run"),
-    )
+@router.get(RUNS + "/{run_id}")
+async def run(run_id: str, service: Used) -> HTMLResponse:
+    """Show a run with its steps."""
+    return await _show(service, await service.board.status(run_id, "run"), PIPELINES)
 
 
-def _spent(steps: list[Event]) -> dict[str, Any]:
-    """Return calls and known cost of the steps on a page, to which its script adds the next."""
-    costs = [step["cost_usd"] for step in steps if step["kind"] == "model"]
-    known = [cost for cost in costs if cost is not None]
-    return {
-        "calls": len(costs),
-        "unpriced_calls": len(costs) - len(known),
-        "cost_usd": sum(known) if known or not costs else None,
-    }
+async def _show(service: Service, job: JobStatus, place: str) -> HTMLResponse:
+    row, is_run = await service.board.row(job.id), place == PIPELINES
+    shown = await asyncio.to_thread(views.show_job, service.lake, job, row, is_run=is_run)
+    return page("job", place, **shown)
 
 
-@router.get("/ui/jobs/{job_id}/patch")
+@router.get(JOBS + "/{job_id}/patch")
 async def patch(job_id: str, service: Used) -> PlainTextResponse:
     """Return the patch of a job as a file."""
-    row = await service.board.row(await service.board.identified(job_id))
+    row = await service.board.row(await service.board.identify(job_id))
     if row is None or row["patch"] is None:
         raise not_found(f"patch of job {job_id!r}")
     named = {"Content-Disposition": f'attachment; filename="{row["job_id"]}.patch"'}
     return PlainTextResponse(encode_patch(row["patch"]), headers=named)
 
 
-@router.post("/ui/jobs/{job_id}/cancel")
-async def cancel(job_id: str, service: Used) -> RedirectResponse:
-    """Cancel a job, and show it."""
-    await orders.cancel(service, await service.board.status(job_id))
-    return RedirectResponse(f"{JOBS}/{job_id}", 303)
+@router.post(JOBS + "/{job_id}/{order}")
+@router.post(RUNS + "/{job_id}/{order}")
+async def change(
+    request: Request, job_id: str, order: str, given: Form, service: Used
+) -> RedirectResponse:
+    """Carry out the order of a form on the page of a job or of a run, and show the page again."""
+    if order not in _ORDERS:
+        raise not_found(f"order {order!r}")
+    chosen = given.get("job", [job_id])[-1]  # a page of a run also has forms of its steps
+    made = await _ORDERS[order](service, await service.board.status(chosen), given)
+    back = request.url.path.rsplit("/", 2)[0]
+    return RedirectResponse(f"{back}/{made.id if made else job_id}", 303)
 
 
-@router.post("/ui/jobs/{job_id}/approve")
-async def approve(job_id: str, service: Used) -> RedirectResponse:
-    """Publish a job's patch, and show the job."""
-    await orders.approve(service, await service.board.status(job_id))
-    return RedirectResponse(f"{JOBS}/{job_id}", 303)
+async def _approve(service: Service, job: JobStatus, given: Fields) -> None:
+    await orders.approve(service, job)
 
 
-@router.post("/ui/jobs/{job_id}/messages")
-async def say(request: Request, job_id: str, service: Used) -> RedirectResponse:
-    """Send a message to a job, and show the job."""
-    given = forms.fields(request.headers.get("content-type", ""), await request.body())
+async def _cancel(service: Service, job: JobStatus, given: Fields) -> None:
+    await orders.cancel(service, job)
+
+
+async def _say(service: Service, job: JobStatus, given: Fields) -> None:
     content = {name: values[-1] for name, values in given.items() if values[-1]}
     try:
         message = JobMessage.model_validate(content)
     except ValidationError as error:
         raise Problem(422, in_one_line(error)) from None
-    await messages.sent(service, await service.board.status(job_id), message)
-    return RedirectResponse(f"{JOBS}/{job_id}", 303)
+    await orders.send(service, job, message)
 
 
-@router.post("/ui/jobs/{job_id}/revise")
-async def revise(request: Request, job_id: str, service: Used) -> RedirectResponse:
-    """Order a revision, and show it."""
-    given = forms.fields(request.headers.get("content-type", ""), await request.body())
+async def _revise(service: Service, job: JobStatus, given: Fields) -> JobStatus:
     text = given.get("text", [""])[-1].strip()
     if not text:
         raise Problem(422, "say what to change")
-    revision = await orders.revise(service, await service.board.status(job_id), text)
-    return RedirectResponse(f"{JOBS}/{revision.id}", 303)
+    return await orders.revise(service, job, text)
+
+
+_ORDERS: Mapping[str, Callable[[Service, JobStatus, Fields], Awaitable[JobStatus | None]]] = {
+    "approve": _approve,
+    "cancel": _cancel,
+    "messages": _say,
+    "revise": _revise,
+}
+"""Orders of forms. One of them makes another job, which is shown instead."""
+
+
+@router.get(PIPELINES)
+async def pipelines() -> HTMLResponse:
+    """List the deployed pipelines."""
+    found = await asked(deployed.read_deployed())
+    return page("pipelines", PIPELINES, pipelines=found, new=NEW_PIPELINE)
+
+
+@router.get(NEW_PIPELINE)
+async def new_pipeline() -> HTMLResponse:
+    """Show the form that defines a pipeline."""
+    return _definition((FOLDER.parent / "pipeline.example.yaml").read_text(encoding="utf-8"))
+
+
+@router.post(NEW_PIPELINE)
+async def define(given: Form) -> Response:
+    """Deploy the definition of a form, and lead to it."""
+    text = given.get("definition", [""])[-1]
+    try:
+        made = await orders.deploy(orders.parse_pipeline(_read_yaml(text)))
+    except Problem as problem:
+        return _definition(text, problem)
+    return RedirectResponse(f"{PIPELINES}/{made.name}", 303)
+
+
+def _read_yaml(text: str) -> Any:
+    try:
+        return from_yaml(text, "definition")
+    except UsageError as error:
+        raise Problem(422, str(error)) from None
+
+
+def _definition(text: str, problem: Problem | None = None) -> HTMLResponse:
+    status = problem.status if problem else 200
+    return page("new_pipeline", PIPELINES, status, text=text, problem=str(problem or ""))
+
+
+@router.get(PIPELINES + "/{name}")
+async def pipeline(name: str, service: Used) -> HTMLResponse:
+    """Show a pipeline with its steps and its runs."""
+    found = await orders.find_pipeline(name)
+    runs = await service.board.runs(found)
+    return page("pipeline", PIPELINES, pipeline=found.pipeline, runs=runs)
+
+
+@router.post(PIPELINES + "/{name}/run")
+async def order_run(name: str, service: Used) -> RedirectResponse:
+    """Order a run, and show it."""
+    return RedirectResponse(f"{RUNS}/{await orders.order_run(service, name, None)}", 303)
+
+
+@router.post(PIPELINES + "/{name}/delete")
+async def delete(name: str) -> RedirectResponse:
+    """Delete a pipeline, and show the others."""
+    await asked(deployed.delete(name))
+    return RedirectResponse(PIPELINES, 303)
+
+
+@router.get(EXPERIMENTS)
+async def experiments(service: Used) -> HTMLResponse:
+    """List the experiments of the lake. Jobs have their own pages."""
+    return page("experiments", EXPERIMENTS, names=await asyncio.to_thread(_names, service.lake))
+
+
+@router.get(EXPERIMENTS + "/{name}")
+async def experiment(name: str, service: Used) -> HTMLResponse:
+    """Show the progress of an experiment."""
+    return await asyncio.to_thread(_progress, service.lake, name)
+
+
+@router.get(EXPERIMENTS + "/{name}/report/{path:path}")
+async def report(name: str, path: str, service: Used) -> Response:
+    """Return a file of an experiment's report."""
+    content = await asyncio.to_thread(_file, service.lake, name, path)
+    kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+    return Response(content, media_type=kind)
+
+
+def _names(lake: Lake) -> list[str]:
+    with lake.reading():
+        return [name for name in lake.experiments() if job_of(name) is None]
+
+
+def _progress(lake: Lake, name: str) -> HTMLResponse:
+    if name not in lake.experiments():
+        raise not_found(f"experiment {name!r}")
+    reading = status.read(lake, [name])
+    [found] = reading.experiments
+    with lake.reading():
+        has_report = page_path(lake, name).exists()
+    return page(
+        "experiment",
+        EXPERIMENTS,
+        experiment=found,
+        notes=reading.notes,
+        has_report=has_report,
+        cells=[cell for cell in found.cells if cell.state in _BEGUN][:MOST_CELLS],
+        is_live=found.total.states["done"] < found.total.planned,
+    )
+
+
+def _file(lake: Lake, name: str, path: str) -> bytes:
+    parts = PurePosixPath(path).parts
+    if name not in lake.experiments() or not parts or ".." in parts or parts[0] == "/":
+        raise not_found("such report")
+    file = page_path(lake, name).parent.joinpath(*parts)
+    with lake.reading():
+        if not file.is_file():
+            raise not_found("such page of the report")
+        return file.read_bytes()

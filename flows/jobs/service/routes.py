@@ -1,4 +1,4 @@
-"""The routes that answer in JSON."""
+"""The routes that answer in JSON: jobs, messages to them, pipelines and their runs."""
 
 import asyncio
 import json
@@ -9,23 +9,29 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent.errors import one_line
+from flows.display.errors import UsageError
+from flows.jobs import deployed
+from flows.jobs.definition import Pipeline
+from flows.jobs.deployed import Deployed
+from flows.jobs.mailbox import read_asks
 from flows.jobs.request import Request as JobRequest
-from flows.jobs.service import orders, results
+from flows.jobs.service import orders, views
 from flows.jobs.service.board import asked
-from flows.jobs.service.problems import Problem
-from flows.jobs.service.services import Service, Used
-from flows.jobs.service.submitting import submitted
+from flows.jobs.service.feed import Service, Used
+from flows.jobs.service.guard import Problem
+from flows.jobs.service.orders import JobMessage
 
 router = APIRouter()
 
 State = Literal["scheduled", "running", "waiting", "done", "failed", "cancelled", "crashed"]
+Key = Annotated[str | None, Header(alias="Idempotency-Key")]
+Answer = dict[str, Any]
 
-_SUBMITTED = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": JobRequest.model_json_schema()}},
-    }
-}
+
+def _describe(body: type[BaseModel]) -> Answer:
+    """Return the description of a body that a route reads by itself."""
+    content = {"application/json": {"schema": body.model_json_schema()}}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 class Comments(BaseModel):
@@ -36,33 +42,6 @@ class Comments(BaseModel):
     text: str = Field(min_length=1, max_length=100_000)
 
 
-@router.get("/health")
-async def health(service: Used) -> JSONResponse:
-    """Say whether the Prefect server and the lake answer."""
-    problems = {"prefect": await _prefect_problem(service), "lake": await _lake_problem(service)}
-    is_ok = not any(problems.values())
-    content = {"status": "ok" if is_ok else "unavailable"}
-    content |= {name: problem or "ok" for name, problem in problems.items()}
-    return JSONResponse(content, 200 if is_ok else 503)
-
-
-@router.post("/submit", status_code=202, openapi_extra=_SUBMITTED)
-async def submit(
-    request: Request, service: Used, idempotency_key: Annotated[str | None, Header()] = None
-) -> dict[str, Any]:
-    """Order a job. The same `Idempotency-Key` again returns the first one."""
-    body = await request.body()
-    wanted = submitted(as_json(request, body))
-    return (await orders.submit(service, wanted, idempotency_key)).as_json()
-
-
-@router.get("/status/{job_id}")
-async def status(job_id: str, service: Used) -> dict[str, Any]:
-    """Return the state of a job, with its cost so far."""
-    job = await service.board.status(job_id)
-    return {**job.as_json(), **await asyncio.to_thread(orders.spent, service.lake, job)}
-
-
 class _EscapedJSON(JSONResponse):
     """JSON with escapes, which also holds a patch that is not UTF-8."""
 
@@ -70,14 +49,39 @@ class _EscapedJSON(JSONResponse):
         return json.dumps(content).encode()
 
 
+@router.get("/health")
+async def health(service: Used) -> JSONResponse:
+    """Say whether the Prefect server and the lake answer."""
+    lake_problem = await asyncio.to_thread(orders.lake_problem, service.lake)
+    problems = {"prefect": await _prefect_problem(service), "lake": lake_problem}
+    is_ok = not any(problems.values())
+    content = {"status": "ok" if is_ok else "unavailable"}
+    content |= {name: problem or "ok" for name, problem in problems.items()}
+    return JSONResponse(content, 200 if is_ok else 503)
+
+
+@router.post("/submit", status_code=202, openapi_extra=_describe(JobRequest))
+async def submit(request: Request, service: Used, key: Key = None) -> Answer:
+    """Order a job. The same `Idempotency-Key` again returns the first one."""
+    wanted = orders.parse_job(_as_json(request, await request.body()))
+    return (await orders.submit(service, wanted, key)).as_json()
+
+
+@router.get("/status/{job_id}")
+async def status(job_id: str, service: Used) -> Answer:
+    """Return the state of a job, with its cost so far."""
+    job = await service.board.status(job_id)
+    return {**job.as_json(), **await asyncio.to_thread(views.spent, service.lake, job)}
+
+
 @router.get("/result/{job_id}", response_class=_EscapedJSON)
-async def result(job_id: str, service: Used) -> dict[str, Any]:
+async def result(job_id: str, service: Used) -> Answer:
     """Return what a job left: patch, evidence, report, and attempts."""
     job = await service.board.status(job_id)
     if not job.is_final and job.state != "waiting":
         raise Problem(409, f"job {job.id} has no result yet: it is {job.state}")
     row = await service.board.row(job.id)
-    return await asyncio.to_thread(results.result, service.lake, job, row)
+    return await asyncio.to_thread(views.result, service.lake, job, row)
 
 
 @router.get("/jobs")
@@ -86,7 +90,7 @@ async def jobs(
     state: State | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Annotated[int, Query(ge=0)] = 0,
-) -> dict[str, Any]:
+) -> Answer:
     """Return jobs, the latest first."""
     shown = [job for job in await service.board.listed() if state in (None, job.state)]
     page = shown[offset : offset + limit]
@@ -94,7 +98,7 @@ async def jobs(
 
 
 @router.post("/jobs/{job_id}/cancel")
-async def cancel(job_id: str, service: Used) -> dict[str, Any]:
+async def cancel(job_id: str, service: Used) -> Answer:
     """Cancel a job. What it bought is kept, and submitting it again continues it."""
     job = await service.board.status(job_id)
     await orders.cancel(service, job)
@@ -102,7 +106,7 @@ async def cancel(job_id: str, service: Used) -> dict[str, Any]:
 
 
 @router.post("/jobs/{job_id}/approve", status_code=202)
-async def approve(job_id: str, service: Used) -> dict[str, Any]:
+async def approve(job_id: str, service: Used) -> Answer:
     """Publish the patch of a job that waits for approval."""
     job = await service.board.status(job_id)
     await orders.approve(service, job)
@@ -110,13 +114,88 @@ async def approve(job_id: str, service: Used) -> dict[str, Any]:
 
 
 @router.post("/jobs/{job_id}/revise", status_code=202)
-async def revise(job_id: str, comments: Comments, service: Used) -> dict[str, Any]:
+async def revise(job_id: str, comments: Comments, service: Used) -> Answer:
     """Order a job that continues a published one with review comments."""
     job = await service.board.status(job_id)
     return (await orders.revise(service, job, comments.text)).as_json()
 
 
-def as_json(request: Request, body: bytes) -> Any:
+@router.get("/jobs/{job_id}/messages")
+async def received(job_id: str, service: Used) -> Answer:
+    """Return what was said to the attempts of a job and by them, and what they wait for."""
+    job = await service.board.status(job_id)
+    waits = await asyncio.to_thread(read_asks, service.lake, job.id)
+    said = await asyncio.to_thread(views.said, service.lake, job.id)
+    return {"asks": [each.as_json() for each in waits], "messages": said}
+
+
+@router.post("/jobs/{job_id}/messages", status_code=202)
+async def send(job_id: str, message: JobMessage, service: Used, key: Key = None) -> Answer:
+    """Send a message to a job at work. The same `Idempotency-Key` again sends nothing new."""
+    return await orders.send(service, await service.board.status(job_id), message, key)
+
+
+@router.post("/pipelines", status_code=201, openapi_extra=_describe(Pipeline))
+async def define(request: Request) -> Answer:
+    """Deploy a definition, or replace the one of its name."""
+    wanted = orders.parse_pipeline(_as_json(request, await request.body()))
+    return _show(await orders.deploy(wanted))
+
+
+@router.get("/pipelines")
+async def pipelines() -> Answer:
+    """Return the deployed definitions by name. One that cannot be read has a problem instead."""
+    return {"pipelines": [_list(each) for each in await asked(deployed.read_deployed())]}
+
+
+@router.get("/pipelines/{pipeline_id}")
+async def pipeline(pipeline_id: str) -> Answer:
+    """Return a definition by its name or by the id of its deployment."""
+    return _show(await orders.find_pipeline(pipeline_id))
+
+
+@router.delete("/pipelines/{pipeline_id}")
+async def delete(pipeline_id: str) -> Answer:
+    """Delete a definition. Its runs stay in the lake."""
+    found = await orders.find_pipeline(pipeline_id)
+    await asked(deployed.delete(found.name))
+    return {"id": str(found.id), "name": found.name, "deleted": True}
+
+
+@router.post("/pipelines/{pipeline_id}/run", status_code=202)
+async def run(pipeline_id: str, service: Used, key: Key = None) -> Answer:
+    """Order a run. The same `Idempotency-Key` again returns the first one."""
+    return await _run_as_json(service, await orders.order_run(service, pipeline_id, key))
+
+
+@router.get("/pipelines/{pipeline_id}/runs")
+async def runs_of(pipeline_id: str, service: Used) -> Answer:
+    """Return the runs of a pipeline, the latest first."""
+    found = await service.board.runs(await orders.find_pipeline(pipeline_id))
+    return {"runs": [each.as_json() for each in found]}
+
+
+@router.get("/runs/{run_id}")
+async def run_status(run_id: str, service: Used) -> Answer:
+    """Return the state of a run with its steps."""
+    return await _run_as_json(service, run_id)
+
+
+@router.post("/runs/{run_id}/approve", status_code=202)
+async def approve_run(run_id: str, service: Used) -> Answer:
+    """Publish the result of a run that waits. A step is approved as the job that it is."""
+    await orders.approve(service, await service.board.status(run_id, "run"))
+    return await _run_as_json(service, run_id)
+
+
+@router.post("/runs/{run_id}/cancel")
+async def cancel_run(run_id: str, service: Used) -> Answer:
+    """Cancel a run. What it bought is kept, and continuing it buys nothing twice."""
+    await orders.cancel(service, await service.board.status(run_id, "run"))
+    return await _run_as_json(service, run_id)
+
+
+def _as_json(request: Request, body: bytes) -> Any:
     """Return the body of a request.
 
     Raises:
@@ -141,5 +220,34 @@ async def _prefect_problem(service: Service) -> str:
     return one_line(error) if error else ""
 
 
-async def _lake_problem(service: Service) -> str:
-    return await asyncio.to_thread(orders.lake_problem, service.lake)
+def _list(found: Deployed) -> Answer:
+    try:
+        return _show(found)
+    except UsageError as error:
+        return {"id": str(found.id), "name": found.name, "problem": str(error)}
+
+
+def _show(found: Deployed) -> Answer:
+    """Return a definition as JSON, with its id and its layers."""
+    pipeline = found.pipeline
+    return {
+        "id": str(found.id),
+        **pipeline.model_dump(mode="json", exclude_none=True),
+        "layers": [[step.name for step in layer] for layer in pipeline.layers],
+    }
+
+
+async def _run_as_json(service: Service, run_id: str) -> Answer:
+    """Return a run with its steps as JSON.
+
+    Raises:
+        Problem: there is no such run.
+    """
+    status = await service.board.status(run_id, "run")
+    row = await service.board.row(status.id)
+    definition, steps = await asyncio.to_thread(views.steps_of, service.lake, status, row)
+    return {
+        **status.as_json(),
+        "pipeline": definition.name if definition else None,
+        "steps": steps,
+    }

@@ -5,13 +5,11 @@ from typing import Any
 import pytest
 
 from agent.journal import InboxMessage
-from flows.jobs import rows
-from flows.jobs.chats import asking
-from flows.jobs.chats.mailbox import Mailbox
+from flows.jobs import rows, runs
+from flows.jobs.definition import Pipeline
 from flows.jobs.job import job as run_job
+from flows.jobs.mailbox import Mailbox, read_asks
 from flows.jobs.pipeline import pipeline as run_pipeline
-from flows.jobs.pipelines import runs
-from flows.jobs.pipelines.definition import Pipeline
 from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import NAME, REPAIR, arm, request
 from tests.servers.forge import Forge
@@ -35,7 +33,7 @@ def careful(name: str) -> dict[str, Any]:
 
 def told(lake: Lake, job_id: str, kind: Any, text: str = "") -> None:
     """Send a message to the attempt of a job that waits."""
-    [asks] = asking.asking(lake, job_id)
+    [asks] = read_asks(lake, job_id)
     assert asks.wanted == "approval"
     assert "return a + b" in asks.about
     mailbox = Mailbox.of(lake, asks.attempt.attempt_id)

@@ -13,8 +13,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from flows.jobs import body
-from flows.jobs.automation import find_automation, tell_automation
-from flows.jobs.changes import changed_files
+from flows.jobs.changes import changed_files, find_automation, tell_automation
 from reports.quoting import TITLE_CHARACTERS, quote_title
 
 OURS = {"Task", "Steps", "Changes", "Verification", "Cost", "How to continue"}

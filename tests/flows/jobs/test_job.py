@@ -12,6 +12,7 @@ from agent.errors import InfrastructureError
 from eval.errors import DatasetError
 from flows.cli.app import app
 from flows.display.errors import GateFailed, UsageError
+from flows.jobs.approving import approve
 from flows.jobs.job import job
 from flows.jobs.request import API, TOKEN
 from flows.storage.lake import Lake, Row
@@ -136,7 +137,8 @@ async def test_a_patch_waits_for_approval(forge: Forge, lake_path: str) -> None:
     await job(request(REPAIR, approve=True), lake_path)
     assert row_of(lake_path)["state"] == "waiting"
     assert forge.pulls[NAME] == []
-    await job(request(REPAIR, approve=True), lake_path, approved=True)
+    await approve(Lake.existing(lake_path), row_of(lake_path))
+    await job(request(REPAIR, approve=True), lake_path)
     assert row_of(lake_path)["state"] == "done"
     assert len(forge.pulls[NAME]) == 1
 
@@ -279,7 +281,8 @@ async def test_a_finished_job_can_be_pruned(forge: Forge, lake_path: str, tmp_pa
     await job(request(REPAIR, approve=True), lake_path)
     await prune("--only", "mirrors")
     assert len(list((tmp_path / "cache" / "mirrors").glob("*.git"))) == 1
-    job_id = await job(request(REPAIR, approve=True), lake_path, approved=True)
+    await approve(Lake.existing(lake_path), row_of(lake_path))
+    job_id = await job(request(REPAIR, approve=True), lake_path)
     await prune("--only", "mirrors")
     assert list((tmp_path / "cache" / "mirrors").glob("*.git")) == []
     await prune("--experiment", f"job-{job_id}", "--results")

@@ -5,8 +5,15 @@ import json
 import pytest
 
 from agent.tools import TestRun
-from flows.jobs.choosing import CandidatePatch, best
-from flows.jobs.verification import After, Verdict, VerifiedState, decide, warnings
+from flows.jobs.verification import (
+    After,
+    CandidatePatch,
+    Verdict,
+    VerifiedState,
+    choose_best,
+    decide,
+    warnings,
+)
 
 
 def run(exit_code: int = 0, problem: str = "", **named: str) -> TestRun:
@@ -144,7 +151,7 @@ def test_verified_then_accepted_then_cheaper_wins() -> None:
         candidate("a", "regressed", "accepted", 0.1),
     ]
     while ordered:
-        found = best(reversed(ordered))
+        found = choose_best(reversed(ordered))
         assert found is not None
         assert found.arm == ordered.pop(0).arm
-    assert best([CandidatePatch("a", "", {}, "not_verified", "", (), "{}")]) is None
+    assert choose_best([CandidatePatch("a", "", {}, "not_verified", "", (), "{}")]) is None

@@ -7,7 +7,7 @@ import pytest
 
 from agent.journal import Attempt, Journal
 from agent.journal.holding import worker
-from flows.jobs.chats.mailbox import Mailbox
+from flows.jobs.mailbox import Mailbox
 from tests.agent.journal.workers import attempt
 
 

@@ -14,8 +14,8 @@ from agent.journal import Attempt, InboxMessage, Journal
 from agent.journal.holding import worker
 from eval import instances
 from flows.cli.app import app
-from flows.jobs.cli import prompting
 from flows.storage.images import CACHE_VARIABLE
+from flows.jobs.cli import terminal
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.servers import openai_server
@@ -265,7 +265,7 @@ def test_standard_input_is_read_line_by_line(monkeypatch: pytest.MonkeyPatch) ->
     """The last line needs no end, and after it there is none."""
 
     async def read() -> list[str | None]:
-        prompt = prompting.prompt()
+        prompt = terminal.prompt()
         return [await prompt.line() for _ in range(3)]
 
     monkeypatch.setattr("sys.stdin", io.StringIO("one\ntwo"))

@@ -7,7 +7,7 @@ import yaml
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.jobs.pipelines.definition import load
+from flows.jobs.definition import load
 from tests.flows.jobs.cli.test_job import said
 from tests.flows.jobs.conftest import NAME, REPAIR, forge
 from tests.flows.jobs.pipelines.conftest import pipeline, step

@@ -12,7 +12,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.patch_stdout import StdoutProxy
 
-from flows.jobs.cli import prompting
+from flows.jobs.cli import terminal
 from tests.waiting import until
 
 
@@ -31,7 +31,7 @@ def test_the_last_text_is_shown_even_if_it_is_late(monkeypatch: pytest.MonkeyPat
         original(self, loop, text)
 
     async def talk() -> None:
-        prompt = prompting.prompt()
+        prompt = terminal.prompt()
         async with prompt.printing_above():
             reading = asyncio.create_task(prompt.line())
             await until(lambda: session.app is not None and session.app.is_running)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flows.jobs.pipelines.definition import Pipeline
+from flows.jobs.definition import Pipeline
 from tests.flows.jobs.conftest import NAME, arm, forge
 
 __all__ = ["forge"]

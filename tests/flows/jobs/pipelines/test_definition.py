@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from flows.display.errors import UsageError
-from flows.jobs.pipelines import definition, templates
-from flows.jobs.pipelines.templates import MissingOutput
+from flows.jobs import definition
+from flows.jobs.definition import MissingOutput
 
 MINI = {"name": "mini", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}
 
@@ -31,7 +31,6 @@ def test_steps_are_ordered_in_layers() -> None:
         ["d"],
     ]
     assert checked.upstream("d") == {"a-1", "b", "c"}
-    assert definition.drawn(checked) == ["1. a-1", "2. b ← a-1, c ← a-1", "3. d ← b + c"]
 
 
 USES = "Use {{steps.a-1.output.summary}}."
@@ -94,7 +93,7 @@ def test_a_schedule_that_is_none_is_refused(schedule: dict[str, str]) -> None:
 def test_outputs_that_make_a_task_too_long_fail_its_step() -> None:
     """A patch may be long, which a definition cannot know."""
     with pytest.raises(MissingOutput, match="has 100,012 characters with the outputs of other"):
-        templates.filled(USES, {"a-1": {"summary": "x" * 100_007}})
+        definition.fill(USES, {"a-1": {"summary": "x" * 100_007}})
 
 
 def test_a_step_further_up_may_be_used() -> None:
@@ -115,7 +114,7 @@ def test_templates_are_filled_and_other_braces_are_left() -> None:
     """Names and keys may have hyphens and underscores, and outputs are not read as templates."""
     task = "{{steps.a-1.output.summary}} {{ steps.b_2.output.verdict }} {{ cookiecutter.x }}"
     outputs = {"a-1": {"summary": "{{steps.b_2.output.verdict}}"}, "b_2": {"verdict": "verified"}}
-    assert templates.filled(task, outputs) == (
+    assert definition.fill(task, outputs) == (
         "{{steps.b_2.output.verdict}} verified {{ cookiecutter.x }}"
     )
 
@@ -123,4 +122,4 @@ def test_templates_are_filled_and_other_braces_are_left() -> None:
 def test_a_missing_output_is_named() -> None:
     """A step that failed left none."""
     with pytest.raises(MissingOutput, match="step a-1 left no summary"):
-        templates.filled(USES, {"a-1": {}})
+        definition.fill(USES, {"a-1": {}})

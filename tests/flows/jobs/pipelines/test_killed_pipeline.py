@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.jobs.pipelines import runs
+from flows.jobs import runs
 from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import NAME, REPAIR
 from tests.flows.jobs.pipelines.conftest import pipeline, step

@@ -8,9 +8,9 @@ import pytest
 from agent.errors import InfrastructureError
 from eval.types import Instance
 from flows.display.errors import GateFailed
-from flows.jobs import job, verification
+from flows.jobs import job, rows, runs, verification
+from flows.jobs.approving import approve
 from flows.jobs.pipeline import pipeline as run_pipeline
-from flows.jobs.pipelines import runs
 from flows.storage.lake import Lake, Row
 from tests.flows.jobs.conftest import BREAK, NAME, REPAIR
 from tests.flows.jobs.pipelines.conftest import pipeline, step
@@ -201,7 +201,10 @@ async def test_a_step_waits_for_approval(forge: Forge, lake_path: str) -> None:
     assert states(lake_path, run) == {"fix": "waiting", "notes": "done", "after": "skipped"}
     assert row_of(lake_path, run)["state"] == "waiting"
     assert forge.pulls[NAME] == []
-    await run_pipeline(asked, lake_path, run=run, approved_steps=["fix"])
+    await approve(
+        Lake.existing(lake_path), rows.found(Lake.existing(lake_path), runs.step_id(run, "fix"))
+    )
+    await run_pipeline(asked, lake_path, run=run)
     assert set(states(lake_path, run).values()) == {"done"}
     assert len(Lake.existing(lake_path).places("attempts", "*")) == 3
     assert len(forge.pulls[NAME]) == 1

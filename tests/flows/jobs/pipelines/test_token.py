@@ -15,8 +15,8 @@ from docker.errors import APIError
 from prefect.settings import PREFECT_SERVER_DATABASE_CONNECTION_URL
 
 from agent.workspaces.container import WORKSPACE_LABEL
+from flows.jobs import runs
 from flows.jobs.pipeline import pipeline as run_pipeline
-from flows.jobs.pipelines import runs
 from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import NAME, REPAIR
 from tests.flows.jobs.pipelines.conftest import pipeline, step

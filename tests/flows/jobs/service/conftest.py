@@ -44,7 +44,7 @@ async def deploy(server: PrefectServer) -> None:
             await client.create_work_pool(pool, overwrite=True)
         for each in (job, pipeline):
             deployment = await each.ato_deployment(each.name, work_pool_name=POOL)
-            deployment.entrypoint = f"flows/{each.name}.py:{each.name}"
+            deployment.entrypoint = f"flows/jobs/{each.name}.py:{each.name}"
             await deployment.aapply()
 
 

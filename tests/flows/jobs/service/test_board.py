@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 from prefect.client.schemas.objects import FlowRun, State, StateType
 
-from flows.jobs.server.job_runs import job_of
+from flows.jobs.flow_runs import id_of
 from flows.jobs.service.board import _status, asked
-from flows.jobs.service.problems import Problem
+from flows.jobs.service.guard import Problem
 from flows.storage.lake import Row
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -91,7 +91,7 @@ def test_the_id_of_a_job_is_known_before_it_begins() -> None:
     assert named is not None
     assert asked is not None
     assert neither is not None
-    assert [job_of(each) for each in (named, asked, neither)] == [
+    assert [id_of(each) for each in (named, asked, neither)] == [
         "0123456789",
         "abcdef",
         own.hex[:10],

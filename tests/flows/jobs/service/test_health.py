@@ -9,7 +9,7 @@ import pytest
 from prefect.client.orchestration import PrefectClient
 
 from flows.jobs.service import routes
-from flows.jobs.service.services import Service
+from flows.jobs.service.feed import Service
 
 
 @pytest.mark.parametrize("error", [httpx.ReadTimeout(""), httpx.ConnectError("refused")])

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from flows.jobs.service.messages import JobMessage
+from flows.jobs.service.orders import JobMessage
 from tests.flows.jobs.service.recording import Worker, filed
 from tests.flows.jobs.service.test_service import page
 from tests.servers.service import Service

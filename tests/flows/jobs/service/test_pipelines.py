@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from flows.jobs import rows
-from flows.jobs.pipelines import runs
-from flows.jobs.pipelines.definition import Pipeline
+from flows.jobs import rows, runs
+from flows.jobs.approving import is_approved
+from flows.jobs.definition import Pipeline
 from flows.storage.lake import Lake
 from tests.flows.jobs.service.recording import DONE
 from tests.flows.jobs.service.test_service import page
@@ -123,7 +123,7 @@ def test_a_run_has_its_steps_and_one_that_waits_is_approved(
     job = shown["steps"][1]["job"]
     server.post(f"/jobs/{job}/approve")
     [ordered] = server.server.post("/flow_runs/filter", {"flow_runs": {"name": {"like_": run}}})
-    assert ordered["parameters"]["approved_steps"] == ["add_notes"]
+    assert is_approved(Lake.existing(str(server.lake)), {"job_id": job, **DONE})
     assert ordered["parameters"]["run"] == run
     assert job not in [each["id"] for each in server.get("/jobs?limit=1000")["jobs"]]
     assert server.refusal("POST", f"/jobs/{job}/revise", json={"text": "x"})[0] == 409
@@ -179,7 +179,7 @@ def test_the_pages_of_a_pipeline_draw_its_steps(server: Service, defined: dict[s
     assert "&lt;now&gt;" in shown
     assert f'href="/ui/runs/{run}"' in shown
     of_run = page(server, f"/ui/runs/{run}")
-    assert re.search(r"add_notes</text> <text [^>]*>waiting", of_run)
+    assert re.search(r"add_notes <span [^>]*>waiting", of_run)
     assert "Approve add_notes" in of_run
     assert defined["name"] in page(server, "/ui/pipelines")
 

@@ -9,7 +9,9 @@ import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from flows.jobs.approving import is_approved
 from flows.server import settings
+from flows.storage.lake import Lake
 from tests.flows.jobs.service.conftest import JOB
 from tests.flows.jobs.service.recording import DONE, PATCH, Worker, filed, with_experiment
 from tests.servers.service import TOKEN, Service
@@ -69,7 +71,8 @@ def test_a_job_that_waits_is_approved_once(server: Service) -> None:
     approved = server.post(f"/jobs/{job_id}/approve")
     assert approved["state"] == "scheduled"
     found = server.server.get(f"/flow_runs/{approved['flow_run_id']}")
-    assert found["parameters"]["approved"] is True
+    assert found["parameters"]["request"]["id"] == job_id
+    assert is_approved(Lake.existing(str(server.lake)), {"job_id": job_id, **DONE})
     status, message = server.refusal("POST", f"/jobs/{job_id}/approve")
     assert (status, message) == (
         409,
@@ -269,6 +272,6 @@ def test_an_experiment_shows_its_progress_and_its_report(server: Service) -> Non
 
 def test_the_deployment_is_the_one_that_is_deployed() -> None:
     """The service orders what `prefect deploy` creates."""
-    from flows.jobs.server.job_runs import DEPLOYMENT
+    from flows.jobs.flow_runs import JOB, PIPELINE
 
-    assert DEPLOYMENT in settings.DEPLOYMENTS
+    assert {f"{each}/{each}" for each in (JOB, PIPELINE)} <= {*settings.DEPLOYMENTS}

@@ -4,7 +4,7 @@ import pytest
 
 from agent.errors import InfrastructureError
 from flows.display.errors import UsageError
-from flows.jobs.service.serving import VARIABLE, serve
+from flows.jobs.service.app import VARIABLE, serve
 from tests.servers.postgres import free_port
 
 pytestmark = pytest.mark.slow

@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from flows.jobs.service import forms
-from flows.jobs.service.problems import Problem
-from flows.jobs.service.submitting import submitted
+from flows.jobs.service import pages
+from flows.jobs.service.guard import Problem
+from flows.jobs.service.orders import parse_job
 
+FORM = "application/x-www-form-urlencoded"
 MINIMAL = {"source": "octo/demo", "task": "Fix it.", "model": "openai/gpt-5"}
 
 
 def made(content: Any) -> Any:
-    return submitted(json.loads(json.dumps(content)))
+    return parse_job(json.loads(json.dumps(content)))
 
 
 def test_a_body_needs_a_source_a_task_and_a_model() -> None:
@@ -74,8 +75,10 @@ def test_a_body_is_an_object() -> None:
 def test_a_form_says_the_same_as_a_body() -> None:
     """Empty fields have their defaults, boxes are true or false, and the budget is a number."""
     text = b"source=octo%2Fdemo&task=Fix+it.&model=openai%2Fgpt-5&arms=mini&arms=durable"
-    given = forms.fields("application/x-www-form-urlencoded", text + b"&budget_usd=2.5&approve=yes")
-    job = made(forms.content(forms.entered(given)))
+    given = pages.parse_form(
+        "application/x-www-form-urlencoded", text + b"&budget_usd=2.5&approve=yes"
+    )
+    job = made(pages.content(pages.entered(given)))
     assert [arm.name for arm in job.arms] == ["mini", "durable"]
     assert (job.budget_usd, job.approve, job.network, job.ref) == (2.5, True, False, None)
 
@@ -83,4 +86,4 @@ def test_a_form_says_the_same_as_a_body() -> None:
 def test_a_form_with_a_budget_in_words_is_refused() -> None:
     """The message says what to enter."""
     with pytest.raises(Problem, match=r"budget_usd: give US dollars, such as 2\.50"):
-        forms.content({**forms.EMPTY, "budget_usd": "two"})
+        pages.content({**pages.EMPTY, "budget_usd": "two"})

@@ -8,7 +8,7 @@ from eval.digests import canonical_digest
 from flows.display.errors import UsageError
 from flows.jobs import rows
 from flows.jobs.changes import changed_files
-from flows.jobs.pipelines.definition import Pipeline, PipelineStep, parse
+from flows.jobs.definition import Pipeline, PipelineStep, parse
 from flows.jobs.request import Request
 from flows.storage.files import make_readable
 from flows.storage.lake import Lake, Row

@@ -1,6 +1,8 @@
-"""The definition of a pipeline, as written in YAML or sent as JSON."""
+"""The definition of a pipeline, as written in YAML or sent as JSON, and templates in its tasks."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -10,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from flows.display.errors import UsageError
 from flows.experiments.declaration import from_yaml, in_one_line
-from flows.jobs.pipelines import templates
 from flows.jobs.request import MOST_CHARACTERS, JobSettings
 from reports.visible import is_blank
 
@@ -101,7 +102,7 @@ class Pipeline(JobSettings):
 
     def _check_templates(self, step: PipelineStep) -> None:
         upstream = self.upstream(step.name)
-        for use in templates.uses(step.task):
+        for use in find_uses(step.task):
             if use.step in upstream:
                 continue
             known = any(each.name == use.step for each in self.steps)
@@ -206,13 +207,71 @@ def load(path: Path) -> Pipeline:
     return parse(from_yaml(text, str(path)), str(path))
 
 
-def drawn(pipeline: Pipeline) -> Sequence[str]:
-    """Return a line for each layer, with the steps and what they depend on."""
-    return [
-        f"{number}. {', '.join(map(_drawn, layer))}"
-        for number, layer in enumerate(pipeline.layers, 1)
-    ]
+KEYS = {
+    "summary": "what the step's arm says about its work",
+    "patch": "its change, as a diff",
+    "files": "the changed files, one in a line",
+    "verdict": "verified, not_verified or regressed",
+    "reason": "the reason for the verdict",
+    "arm": "the arm whose patch was chosen",
+    "commit": "the commit of the patch",
+    "job": "the id of the step's job",
+}
+"""The outputs of a step, with their meanings."""
+
+_TEMPLATE = re.compile(r"\{\{\s*steps\.(?P<text>[^{}]*?)\s*\}\}")
+_USE = re.compile(r"(?P<step>[A-Za-z0-9_-]+)\.output\.(?P<key>[A-Za-z0-9_-]+)")
 
 
-def _drawn(step: PipelineStep) -> str:
-    return f"{step.name} ← {' + '.join(step.depends_on)}" if step.depends_on else step.name
+class MissingOutput(Exception):
+    """A step left no output that its task could use. The step that uses it fails."""
+
+
+@dataclass(frozen=True)
+class OutputUse:
+    """One use of an output."""
+
+    step: str
+    key: str
+
+
+def find_uses(task: str) -> list[OutputUse]:
+    """Return the outputs that a task uses, in order.
+
+    Raises:
+        ValueError: a template is not of the form, or its key is unknown.
+    """
+    return [_read_use(found) for found in _TEMPLATE.finditer(task)]
+
+
+def _read_use(found: re.Match[str]) -> OutputUse:
+    use = _USE.fullmatch(found["text"])
+    if use is None:
+        raise ValueError(f"{found[0]} is no template: write {{{{steps.NAME.output.KEY}}}}")
+    if use["key"] not in KEYS:
+        raise ValueError(f"{found[0]}: steps have no output {use['key']!r} but {', '.join(KEYS)}")
+    return OutputUse(use["step"], use["key"])
+
+
+def fill(task: str, outputs: Mapping[str, Mapping[str, str | None]]) -> str:
+    """Return a task with outputs in place of its templates.
+
+    Raises:
+        MissingOutput: a step has no such output, such as one that failed, or the task is too long
+            with it.
+    """
+
+    def output(found: re.Match[str]) -> str:
+        use = _read_use(found)
+        value = outputs.get(use.step, {}).get(use.key)
+        if value is None:
+            raise MissingOutput(f"step {use.step} left no {use.key}, which its task needs")
+        return value
+
+    whole = _TEMPLATE.sub(output, task)
+    if len(whole) > MOST_CHARACTERS:
+        raise MissingOutput(
+            f"its task has {len(whole):,} characters with the outputs of other steps, and at most "
+            f"{MOST_CHARACTERS:,} are allowed"
+        )
+    return whole

@@ -1,4 +1,4 @@
-"""Lines that a person types, while steps are printed above them."""
+"""The terminal of a chat: lines that a person types, and what was said."""
 
 import asyncio
 import os
@@ -8,6 +8,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from io import UnsupportedOperation
 from typing import Protocol
 
+from agent.journal import InboxMessage
+from flows.display.terminal import fitted, out, show
+from flows.jobs.mailbox import Mailbox, Remark, Seen, remarks
+from flows.storage.journals import existing_journal
+from flows.storage.lake import Lake
+from reports.values import in_line
+
+_STYLES = {"person": "bold cyan", "agent": "bold green", "tool": "dim"}
 _PART = 65_536
 
 
@@ -108,3 +116,59 @@ class _Terminal:
 def prompt() -> Prompt:
     """Return the prompt of this process."""
     return _Terminal() if sys.stdin.isatty() and sys.stdout.isatty() else _Piped()
+
+
+def has_answered(seen: Seen, sent: InboxMessage) -> bool:
+    """Return True if an attempt has read a message, and now waits again or has ended."""
+    if seen.standing == "ended":
+        return True
+    return seen.standing == "waiting" and seen.wait is not None and seen.wait.after >= sent.n
+
+
+def show_standing(seen: Seen) -> None:
+    """Print what an attempt says or asks while it waits, or how it ended."""
+    if seen.standing == "ended":
+        show(f"[ended] {seen.ending}", "bold")
+    elif seen.wait is not None:
+        show(seen.wait.about)
+        if seen.is_asking:
+            show("[approval] it waits for approve, revise or reject", "yellow")
+
+
+def is_attempt(lake: Lake, name: str) -> bool:
+    """Return True if a name is the beginning of an attempt's id, and not that of an experiment."""
+    from reports.analysis.history import run_names
+
+    journal = existing_journal(lake)
+    with lake.reading():
+        is_run = bool(run_names(lake.root, name))
+    return not is_run and journal is not None and bool(name) and bool(journal.find(name))
+
+
+def show_history(lake: Lake, attempt: str, *, everything: bool) -> None:
+    """Print what was said to an attempt and by it, and what it asks a person to approve.
+
+    Raises:
+        UsageError: there are several attempts, or its steps were pruned.
+    """
+    mailbox = Mailbox.of(lake, attempt)
+    steps = mailbox.journal.steps(mailbox.attempt_id)
+    for remark in remarks(steps, mailbox.received()):
+        if everything or remark.speaker != "tool":
+            show_remark(remark)
+    seen = mailbox.seen()
+    if seen.is_asking:
+        show_standing(seen)
+    show(f"[{seen.standing}] {seen.ending}".rstrip(), "bold")
+
+
+def show_remark(remark: Remark) -> None:
+    """Print a remark. One of a tool is one line."""
+    clock = f"{remark.at.astimezone():%H:%M:%S} " if remark.at else ""
+    unread = " (not read yet)" if remark.is_unread else ""
+    style = _STYLES[remark.speaker]
+    if remark.speaker == "tool":
+        show(fitted(f"{clock}{remark.name}: {in_line(remark.text)}", out().width), style)
+        return
+    show(f"{clock}{remark.name}{unread}:", style)
+    show(remark.text)

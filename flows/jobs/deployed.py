@@ -21,12 +21,12 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
 
 from flows.display.errors import UsageError
-from flows.jobs.pipelines.definition import Pipeline, parse
+from flows.jobs.definition import Pipeline, parse
+from flows.jobs.flow_runs import PIPELINE
 from flows.server.retry import find_deployment
 from flows.server.settings import JOB_TAG
 from flows.server.setup import reach_server
 
-FLOW = "pipeline"
 TAG = "durabench-pipeline"
 """The tag of deployed definitions."""
 
@@ -66,10 +66,10 @@ async def deploy(pipeline: Pipeline) -> UUID:
         InfrastructureError: the server does not answer.
     """
     await reach_server("pipeline deploy")
-    if pipeline.name == FLOW:
-        raise UsageError(f"the name {FLOW} is taken: name the pipeline otherwise")
+    if pipeline.name == PIPELINE:
+        raise UsageError(f"the name {PIPELINE} is taken: name the pipeline otherwise")
     async with get_client() as client:
-        model = await _model(client)
+        model = await _find_model(client)
         timing = pipeline.schedule
         schedules = [CronSchedule(cron=timing.cron, timezone=timing.timezone)] if timing else []
         return await client.create_deployment(
@@ -90,17 +90,17 @@ async def deploy(pipeline: Pipeline) -> UUID:
         )
 
 
-async def _model(client: PrefectClient) -> DeploymentResponse:
+async def _find_model(client: PrefectClient) -> DeploymentResponse:
     """Return the deployment that definitions are copies of.
 
     Raises:
         UsageError: there is none, or it has no work pool.
     """
-    found = await find_deployment(client, f"{FLOW}/{FLOW}")
+    found = await find_deployment(client, f"{PIPELINE}/{PIPELINE}")
     if found is None or not found.work_pool_name:
         raise UsageError(
-            f"the server has no deployment {FLOW}/{FLOW} on a work pool: run `durabench setup` and "
-            "`prefect deploy --all` in a clone first"
+            f"the server has no deployment {PIPELINE}/{PIPELINE} on a work pool: run `durabench "
+            "setup` and `prefect deploy --all` in a clone first"
         )
     return found
 
@@ -114,7 +114,7 @@ async def order(name: str) -> UUID:
     """
     await reach_server("pipeline run")
     async with get_client() as client:
-        run = await client.create_flow_run_from_deployment((await _named(client, name)).id)
+        run = await client.create_flow_run_from_deployment((await _find_named(client, name)).id)
         return run.id
 
 
@@ -127,14 +127,14 @@ async def delete(name: str) -> None:
     """
     await reach_server("pipeline delete")
     async with get_client() as client:
-        await client.delete_deployment((await _named(client, name)).id)
+        await client.delete_deployment((await _find_named(client, name)).id)
 
 
-async def deployed() -> list[Deployed]:
+async def read_deployed() -> list[Deployed]:
     """Return the deployed definitions of the configured server, by name."""
     async with get_client() as client:
         found = await client.read_deployments(
-            flow_filter=FlowFilter(name=FlowFilterName(any_=[FLOW])),
+            flow_filter=FlowFilter(name=FlowFilterName(any_=[PIPELINE])),
             deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])),
         )
     return [
@@ -143,8 +143,8 @@ async def deployed() -> list[Deployed]:
     ]
 
 
-async def _named(client: PrefectClient, name: str) -> DeploymentResponse:
-    found = await find_deployment(client, f"{FLOW}/{name}")
+async def _find_named(client: PrefectClient, name: str) -> DeploymentResponse:
+    found = await find_deployment(client, f"{PIPELINE}/{name}")
     if found is None or TAG not in found.tags:
         raise UsageError(
             f"there is no file, deployed pipeline or run {name!r}: see `durabench pipeline runs`, "

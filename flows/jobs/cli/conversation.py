@@ -2,97 +2,27 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
 
 from agent.errors import Interrupted, MessageRefused
 from agent.journal import InboxMessage, MessageKind, RecordedStep
 from agent.session.steps import Step, from_record
 from agent.timings import timings
-from flows.cli import console
-from flows.cli.running import litellm_spec, run_flow
+from flows.cli import console, tracing
+from flows.cli.running import run_flow
 from flows.display.errors import IncompleteRun, UsageError
 from flows.display.steps import of_step
 from flows.display.terminal import show, write
-from flows.experiments import declaration
 from flows.experiments.stop import Stop
-from flows.jobs.chats.mailbox import Mailbox, Seen
-from flows.jobs.chats.talk import Talk
-from flows.jobs.cli import messages, prompting, slashes
-from flows.jobs.cli.jobs import arms
-from flows.jobs.cli.prompting import Prompt
+from flows.jobs.cli import terminal
+from flows.jobs.cli.terminal import Prompt
+from flows.jobs.mailbox import Mailbox, Seen
 from flows.server.api import prefect_api
 from flows.storage.lake import Lake
-
-
-def arm_of(
-    name: str | None,
-    experiment: Path | None,
-    model: str | None,
-    api_base: str | None,
-    *,
-    is_instance: bool,
-) -> dict[str, Any]:
-    """Return the arm of a new chat: of a file, by the name of an agent, or an interactive loop.
-
-    Without a model, a simulated one answers about an instance.
-
-    Raises:
-        UsageError: there is no such arm, or it has no model.
-    """
-    if experiment is not None or name not in (None, "loop"):
-        [chosen] = arms([name] if name else None, experiment, model, api_base)[:1]
-    else:
-        spec = litellm_spec(model, api_base) if model else None
-        chosen = {"name": "loop", "agent": "loop", "model": spec, "options": {"interactive": True}}
-    if chosen["model"] is None and is_instance:
-        chosen["model"] = {"provider": "simulated", "skill": 1.0}
-    if chosen["model"] is None:
-        raise UsageError("a chat about a repository needs a model: name one with --model")
-    return chosen
-
-
-def begin(content: dict[str, Any], arm: dict[str, Any], lake_path: str | None) -> None:
-    """Begin a chat, and talk until the person leaves or it ends.
-
-    Raises:
-        DatasetError, UsageError: there is no such repository, instance or arm.
-    """
-    from flows.jobs.chats import opening
-
-    prompt = prompting.prompt()
-    if content["repo"] is not None and content["message"] is None:
-        content["message"] = asyncio.run(_first_message(prompt))
-    try:
-        talk = Talk.model_validate({**content, "message": content["message"] or "", "arm": arm})
-    except ValidationError as error:
-        raise UsageError(declaration.in_one_line(error)) from None
-    lake = Lake.open(lake_path)
-    attempt_id = asyncio.run(opening.begun(talk, lake))
-    _talk(Mailbox.of(lake, attempt_id), lake, prompt)
-
-
-def carry_on(attempt: str, lake_path: str | None) -> None:
-    """Continue a chat.
-
-    Raises:
-        UsageError: there is no such attempt, or it has ended.
-    """
-    lake = Lake.existing(lake_path)
-    mailbox = Mailbox.of(lake, attempt)
-    seen = mailbox.seen()
-    if seen.standing == "ended":
-        raise UsageError(
-            f"[ended] attempt {mailbox.attempt_id} has ended: {seen.ending}; "
-            f"`durabench history {mailbox.attempt_id[:12]}` shows what was said"
-        )
-    messages.history(lake, mailbox.attempt_id, everything=False)
-    _talk(mailbox, lake, prompting.prompt())
+from reports.format import plural
 
 
 def until_answered(mailbox: Mailbox, sent: InboxMessage, lake: Lake) -> None:
@@ -102,13 +32,13 @@ def until_answered(mailbox: Mailbox, sent: InboxMessage, lake: Lake) -> None:
 
         async def answered() -> None:
             work.begin()
-            while not messages.has_answered(mailbox.seen(), sent) and work.is_running:  # noqa: ASYNC110 - the journal
+            while not terminal.has_answered(mailbox.seen(), sent) and work.is_running:  # noqa: ASYNC110 - the journal
                 await asyncio.sleep(timings().inbox_poll_s)
             work.ask_to_stop()
             await work.end()
 
         run_flow(answered, needs_litellm=_has_litellm(mailbox))
-    messages.show_standing(mailbox.seen())
+    terminal.show_standing(mailbox.seen())
 
 
 def _has_litellm(mailbox: Mailbox) -> bool:
@@ -117,11 +47,7 @@ def _has_litellm(mailbox: Mailbox) -> bool:
     return model is not None and model.get("provider") == "litellm"
 
 
-async def _first_message(prompt: Prompt) -> str:
-    return await prompt.line() or ""
-
-
-def _talk(mailbox: Mailbox, lake: Lake, prompt: Prompt) -> None:
+def talk(mailbox: Mailbox, lake: Lake, prompt: Prompt) -> None:
     show(f"chat {mailbox.attempt_id}; /help lists what can be typed", "dim")
     with prefect_api():
         try:
@@ -275,7 +201,7 @@ class Chat:
         kind: MessageKind | None = "say"
         try:
             if line.startswith("/"):
-                kind, line = await slashes.carry_out(line, self._mailbox, self._lake)
+                kind, line = await _carry_out(line, self._mailbox, self._lake)
             if kind is None:
                 return
             seen = self._mailbox.seen()
@@ -298,7 +224,7 @@ class Chat:
                 self._is_paused = True
                 show("the turn has ended", "dim")
             if seen.standing == "ended":
-                messages.show_standing(seen)
+                terminal.show_standing(seen)
                 return
             if seen.standing == "waiting":
                 self._tell(seen)
@@ -329,7 +255,7 @@ class Chat:
         if self._told != told:
             self._told = told
             if seen.is_asking or seen.wait.about.strip() != self._streamed.strip():
-                messages.show_standing(seen)
+                terminal.show_standing(seen)
 
     def _show_recorded(self) -> None:
         """Print the new steps of an attempt that another process works on."""
@@ -369,3 +295,76 @@ def _latest_answer(seen: Seen) -> tuple[int, datetime] | None:
     if seen.standing != "waiting" or seen.wait is None or seen.is_asking:
         return None
     return seen.wait.after, seen.wait.since
+
+
+Sent = tuple[MessageKind | None, str]
+"""The message that a command stands for; None if it stands for none."""
+
+_NOTHING: Sent = None, ""
+
+
+@dataclass(frozen=True)
+class SlashCommand:
+    """A command with what follows it."""
+
+    rest: str
+    mailbox: Mailbox
+    lake: Lake
+
+
+async def _carry_out(line: str, mailbox: Mailbox, lake: Lake) -> Sent:
+    """Carry out a command. Return the message that it stands for.
+
+    Raises:
+        UsageError: there is no such command.
+    """
+    name, _, rest = line.partition(" ")
+    if name not in _COMMANDS:
+        raise UsageError(f"there is no {name}: type one of {', '.join(_COMMANDS)}")
+    return await _COMMANDS[name][1](SlashCommand(rest.strip(), mailbox, lake))
+
+
+async def _history(asked: SlashCommand) -> Sent:
+    everything = asked.rest == "--all"
+    terminal.show_history(asked.lake, asked.mailbox.attempt_id, everything=everything)
+    return _NOTHING
+
+
+async def _tree(asked: SlashCommand) -> Sent:
+    root = str(asked.lake.root)
+    tracing.trace(asked.mailbox.attempt_id, root, full=False, follow=False, as_tree=True)
+    return _NOTHING
+
+
+async def _cost(asked: SlashCommand) -> Sent:
+    account = asked.mailbox.journal.account(asked.mailbox.attempt_id)
+    unknown = f", {account.unpriced_calls} of unknown price" if account.unpriced_calls else ""
+    billed = "cost unknown" if account.billed_usd is None else f"${account.billed_usd:,.4f}"
+    show(f"{billed} for {plural(account.calls_billed, 'call')}{unknown}")
+    return _NOTHING
+
+
+async def _help(asked: SlashCommand) -> Sent:
+    for name, (meaning, _) in _COMMANDS.items():
+        show(f"{name:<12} {meaning}")
+    show("Ctrl-C ends the turn, Ctrl-D leaves the chat.")
+    return _NOTHING
+
+
+def _message(kind: MessageKind) -> Callable[[SlashCommand], Awaitable[Sent]]:
+    async def sent(asked: SlashCommand) -> Sent:
+        return kind, asked.rest
+
+    return sent
+
+
+_COMMANDS: dict[str, tuple[str, Callable[[SlashCommand], Awaitable[Sent]]]] = {
+    "/history": ("shows what was said; --all with the results of tools", _history),
+    "/tree": ("shows the steps under their scopes", _tree),
+    "/cost": ("says what the chat has cost so far", _cost),
+    "/approve": ("approves what the agent waits with", _message("approve")),
+    "/revise": ("TEXT has it changed first", _message("revise")),
+    "/reject": ("rejects it", _message("reject")),
+    "/end": ("ends the chat; the change so far is submitted", _message("end")),
+    "/help": ("shows this list", _help),
+}

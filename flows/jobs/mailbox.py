@@ -1,0 +1,326 @@
+"""Attempts as people around them see them: what they do, ask and wait for, and messages to them."""
+
+import getpass
+import json
+import secrets
+import socket
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from agent.journal import Attempt, InboxMessage, Journal, MessageKind, RecordedStep, Wait, Wanted
+from agent.journal.holding import is_dead, worker
+from agent.journal.watching import Watched
+from agent.models.protocol import ModelReply
+from agent.session.mail import INBOX
+from agent.session.steps import ActionResult, Step, from_record
+from flows.display.errors import UsageError
+from flows.experiments.secret_kinds import check_readable
+from agent.arms import ARMS
+from agent.errors import MessageRefused
+from agent.journal.inbox import checked
+from flows.storage.job_names import experiment_of
+from flows.storage.journals import existing_journal
+from flows.storage.lake import Lake
+from reports.values import arguments_of
+
+Standing = Literal["busy", "waiting", "open", "ended"]
+"""States of an attempt.
+
+busy: a worker is working on it. waiting: it needs the next message to continue. open: it could
+continue, and no worker has it. ended: it has an outcome.
+"""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The state of an attempt at one moment."""
+
+    standing: Standing
+    wait: Wait | None
+    """The last wait, over or not."""
+    holder: str | None
+    """The living worker that has it."""
+    outcome: str | None
+    """JSON text; None before the end."""
+
+    @property
+    def is_asking(self) -> bool:
+        """True if it waits for an approval."""
+        waits = self.standing == "waiting" and self.wait is not None
+        return waits and self.wait is not None and self.wait.wanted == "approval"
+
+    @property
+    def ending(self) -> str:
+        """The outcome in a few words; '' before the end."""
+        if self.outcome is None:
+            return ""
+        content = json.loads(self.outcome)
+        detail = f" ({content['detail']})" if content["detail"] else ""
+        return f"{content['status'].replace('_', ' ')}{detail}"
+
+
+class Mailbox:
+    """The inbox of an attempt, with what the journal says of the attempt."""
+
+    def __init__(self, journal: Journal, attempt: Attempt) -> None:
+        self.journal = journal
+        self.attempt = attempt
+        self._inbox = journal.inbox(attempt.attempt_id)
+
+    @classmethod
+    def of(cls, lake: Lake, prefix: str) -> "Mailbox":
+        """Return the mailbox of the attempt whose id begins with a text.
+
+        Raises:
+            UsageError: there is no such attempt, there are several, or it was pruned.
+        """
+        journal = existing_journal(lake)
+        found = journal.find(prefix) if journal is not None and prefix else []
+        if journal is None or len(found) != 1:
+            many = f"{len(found)} attempts begin with" if found else "there is no attempt"
+            raise UsageError(
+                f"{many} {prefix!r} in {lake.root}; `durabench status NAME --cells` lists them"
+            )
+        if (pruned_at := journal.pruned_at(found[0].attempt_id)) is not None:
+            raise UsageError(
+                f"attempt {found[0].attempt_id} has ended, and its steps were pruned on "
+                f"{pruned_at:%Y-%m-%d}"
+            )
+        return cls(journal, found[0])
+
+    @property
+    def attempt_id(self) -> str:
+        return self.attempt.attempt_id
+
+    def seen(self) -> Seen:
+        """Return the state of the attempt."""
+        holder, wait = self.journal.holder(self.attempt_id), self._inbox.wait()
+        # After the holder, which writes the outcome before it gives the attempt back.
+        outcome = self.journal.outcome(self.attempt_id)
+        if holder is not None and is_dead(holder):
+            holder = None
+        if outcome is not None:
+            return Seen("ended", wait, holder, outcome)
+        if wait is not None and not wait.is_answered:
+            return Seen("waiting", wait, holder, None)
+        return Seen("busy" if holder else "open", wait, holder, None)
+
+    def is_elsewhere(self, seen: Seen) -> bool:
+        """Return True if another process than this one works on the attempt, or waits with it."""
+        return seen.holder not in (None, worker())
+
+    def send(self, kind: MessageKind, text: str, message_id: str | None = None) -> InboxMessage:
+        """Send a message. With the id of an earlier message, it is that message again.
+
+        Raises:
+            MessageRefused: the attempt or the message does not allow it; the reason is one line.
+        """
+        sender = f"{getpass.getuser()}@{socket.gethostname()}"
+        name = message_id or secrets.token_hex(8)
+        return self.pass_on(InboxMessage(name, kind, text, sender))
+
+    def pass_on(self, message: InboxMessage) -> InboxMessage:
+        """Send a message of a given sender. Return it as it was sent first.
+
+        Raises:
+            MessageRefused: as for `send`.
+        """
+        return send(self.journal, self.attempt, message)
+
+    def received(self) -> list[InboxMessage]:
+        """Return all messages, in order."""
+        return self._inbox.read()
+
+
+def send(journal: Journal, attempt: Attempt, message: InboxMessage) -> InboxMessage:
+    """Send a message to an attempt. Return it as it was sent first.
+
+    Raises:
+        MessageRefused: its agent hears no messages, or as in `Inbox.send`.
+    """
+    check_hears(attempt)
+    check(message)
+    return journal.inbox(attempt.attempt_id).send(message)
+
+
+def check(message: InboxMessage) -> None:
+    """Return if a message can be sent to an attempt.
+
+    Raises:
+        MessageRefused: it has no text, or holds a secret or what cannot be stored.
+    """
+    checked(message)
+    try:
+        check_readable({"text": message.text, "sender": message.sender})
+    except ValueError as error:
+        raise MessageRefused(str(error)) from None
+
+
+def check_hears(attempt: Attempt) -> None:
+    """Return if the agent of an attempt hears messages.
+
+    Raises:
+        MessageRefused: it does not.
+    """
+    if not hears(attempt):
+        *others, last = (name for name, arm in ARMS.items() if arm.hears)
+        raise MessageRefused(
+            f"attempt {attempt.attempt_id} is of agent {agent_of(attempt)}, whose conversation is "
+            f"its own: only {', '.join(others)} and {last} hear messages"
+        )
+
+
+def hears(attempt: Attempt) -> bool:
+    """Return True if the agent of an attempt hears messages."""
+    agent = agent_of(attempt)
+    return agent in ARMS and ARMS[agent].hears
+
+
+def agent_of(attempt: Attempt) -> str:
+    """Return the agent of an attempt."""
+    return str(json.loads(attempt.spec).get("agent", ""))
+
+
+MOST_CHARACTERS = 4_000
+
+
+@dataclass(frozen=True)
+class Asking:
+    """An attempt that waits for a person."""
+
+    attempt: Attempt
+    wanted: Wanted
+    about: str
+    """The question, the plan or the patch that needs a reaction."""
+    since: datetime
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON, with a long text cut off."""
+        return {
+            "arm": self.attempt.arm,
+            "attempt": self.attempt.attempt_id,
+            "wanted": self.wanted,
+            "about": self.about[:MOST_CHARACTERS],
+            "since": self.since.isoformat(timespec="milliseconds"),
+        }
+
+
+def read_asks(lake: Lake, job_id: str) -> list[Asking]:
+    """Return the attempts of a job that wait for a person, by arm."""
+    return read_all_asks(lake, [job_id])[job_id]
+
+
+def read_all_asks(lake: Lake, job_ids: Collection[str]) -> dict[str, list[Asking]]:
+    """Return the attempts that wait for a person by job, in the order of their arms."""
+    found: dict[str, list[Asking]] = {job_id: [] for job_id in job_ids}
+    journal = existing_journal(lake)
+    if journal is None:
+        return found
+    at_work = [each.attempt for each in _watched(journal, found) if not each.has_ended]
+    waits = journal.watching.waits([attempt.attempt_id for attempt in at_work])
+    jobs = {experiment_of(job_id): job_id for job_id in found}
+    for attempt in at_work:
+        wait = waits.get(attempt.attempt_id)
+        if wait is not None and not wait.is_answered:
+            one = Asking(attempt, wait.wanted, wait.about, wait.since)
+            found[jobs[attempt.experiment]].append(one)
+    return found
+
+
+def open_attempts(lake: Lake, job_id: str) -> list[Attempt]:
+    """Return the attempts of a job that have begun and not ended, by arm."""
+    journal = existing_journal(lake)
+    every = _watched(journal, [job_id]) if journal else []
+    return [each.attempt for each in every if not each.has_ended]
+
+
+def all_attempts(lake: Lake, job_id: str) -> list[Attempt]:
+    """Return the attempts of a job whose steps were not pruned, by arm."""
+    journal = existing_journal(lake)
+    if journal is None:
+        return []
+    every = [each.attempt for each in _watched(journal, [job_id])]
+    return [each for each in every if journal.pruned_at(each.attempt_id) is None]
+
+
+def _watched(journal: Journal, job_ids: Iterable[str]) -> list[Watched]:
+    every = journal.watching.attempts([experiment_of(job_id) for job_id in job_ids])
+    return sorted(every, key=lambda watched: watched.attempt.arm)
+
+
+def in_a_line(asks: list[Asking]) -> str:
+    """Return what these attempts wait for, as the reason why their job waits."""
+    return "; ".join(f"arm {each.attempt.arm} waits for a person's {each.wanted}" for each in asks)
+
+
+Speaker = Literal["person", "agent", "tool"]
+
+_TO_PERSONS = {"answer": ("text", "summary"), "ask": ("question",)}
+"""Tools whose use speaks to a person, with the arguments of which one is said."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something that was said."""
+
+    speaker: Speaker
+    name: str
+    """The sender of a message, the role of an agent, or the name of a tool."""
+    text: str
+    at: datetime | None
+    is_unread: bool = False
+    """True for a message that the agent has not read yet."""
+
+
+def remarks(steps: list[RecordedStep], messages: list[InboxMessage]) -> Iterator[Remark]:
+    """Yield what was said, in order: messages, answers, questions, and results of tools."""
+    read = 0
+    for recorded in sorted(steps, key=lambda step: step.ordinal):
+        if recorded.result is None:
+            continue
+        step = from_record(recorded)
+        yield from _remarks(step)
+        if _is_inbox(step) and isinstance(step.result, ActionResult):
+            read = max([read, *(each["n"] for each in step.result.content)])
+    for message in messages:
+        if message.n > read:
+            yield _message(
+                message.kind, message.text, message.sender, message.sent_at, is_unread=True
+            )
+
+
+def _remarks(step: Step) -> Iterator[Remark]:
+    match step.result:
+        case ModelReply(message=message):
+            yield from _replied(step, message)
+        case ActionResult(content=content) if _is_inbox(step):
+            for each in content:
+                yield _message(each["kind"], each["text"], each["sender"], step.started_at)
+        case ActionResult(content={"output": str(output)}) if step.request.get("tool"):
+            yield Remark("tool", step.request["tool"], output, step.started_at)
+
+
+def _replied(step: Step, message: dict[str, Any]) -> Iterator[Remark]:
+    """Yield the answers and questions of a reply, or its text if it calls no tool."""
+    name = step.request.get("role") or "agent"
+    calls = message.get("tool_calls") or ()
+    if not calls and message.get("content"):
+        yield Remark("agent", name, str(message["content"]), step.started_at)
+    for call in calls:
+        arguments = arguments_of(call["function"]["arguments"])
+        for argument in _TO_PERSONS.get(call["function"]["name"], ()):
+            if isinstance(arguments, dict) and argument in arguments:
+                yield Remark("agent", name, str(arguments[argument]), step.started_at)
+
+
+def _message(
+    kind: str, text: str, sender: str, at: datetime | None, *, is_unread: bool = False
+) -> Remark:
+    told = text if kind == "say" else f"[{kind}] {text}".rstrip()
+    return Remark("person", sender, told, at, is_unread)
+
+
+def _is_inbox(step: Step) -> bool:
+    return step.kind == "event" and step.request.get("event") == INBOX
