@@ -1,13 +1,15 @@
-"""Jobs: a task in a repository, solved by arms, verified, and published as a pull request.
+"""The wing for people's own repositories: jobs, pipelines of jobs, chats, and their service.
 
-request       a job as submitted
-rows          the state of a job in the lake
-preparing     the repository, its project, and the cells of the job
-placing       the place of its workspaces, and its image
-verification  tests before and after a patch, and the verdict
-choosing      the patch that is published
-commits       the commit of a patch, and its push
-forge         issues and pull requests
-body          the text of a pull request
-publishing    branch and pull request, each at most once
+job, pipeline, chat  the flows
+request, definition  a job and a pipeline as submitted
+rows, runs           jobs, runs and steps in the lake
+talk, mailbox        the beginning of a chat; attempts as people see them, with their messages
+preparing            the repository, its project, image and place, and the experiment of a job
+verification         tests before and after a patch, the verdict, and the best patch
+changes, body        files that a patch changes; the text of a pull request
+commits, publishing  commits of patches; branch and pull request, each at most once
+forge                issues and pull requests
+approving            approval of a patch that waits
+flow_runs, deployed  flow runs, and deployed pipelines, on a Prefect server
+service/, cli/       `durabench serve`, and the commands
 """

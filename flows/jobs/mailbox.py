@@ -4,22 +4,22 @@ import getpass
 import json
 import secrets
 import socket
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from agent.arms import ARMS
+from agent.errors import MessageRefused
 from agent.journal import Attempt, InboxMessage, Journal, MessageKind, RecordedStep, Wait, Wanted
 from agent.journal.holding import is_dead, worker
+from agent.journal.inbox import checked
 from agent.journal.watching import Watched
 from agent.models.protocol import ModelReply
 from agent.session.mail import INBOX
 from agent.session.steps import ActionResult, Step, from_record
 from flows.display.errors import UsageError
 from flows.experiments.secret_kinds import check_readable
-from agent.arms import ARMS
-from agent.errors import MessageRefused
-from agent.journal.inbox import checked
 from flows.storage.job_names import experiment_of
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
@@ -209,44 +209,33 @@ class Asking:
 
 def read_asks(lake: Lake, job_id: str) -> list[Asking]:
     """Return the attempts of a job that wait for a person, by arm."""
-    return read_all_asks(lake, [job_id])[job_id]
-
-
-def read_all_asks(lake: Lake, job_ids: Collection[str]) -> dict[str, list[Asking]]:
-    """Return the attempts that wait for a person by job, in the order of their arms."""
-    found: dict[str, list[Asking]] = {job_id: [] for job_id in job_ids}
     journal = existing_journal(lake)
-    if journal is None:
-        return found
-    at_work = [each.attempt for each in _watched(journal, found) if not each.has_ended]
-    waits = journal.watching.waits([attempt.attempt_id for attempt in at_work])
-    jobs = {experiment_of(job_id): job_id for job_id in found}
-    for attempt in at_work:
-        wait = waits.get(attempt.attempt_id)
-        if wait is not None and not wait.is_answered:
-            one = Asking(attempt, wait.wanted, wait.about, wait.since)
-            found[jobs[attempt.experiment]].append(one)
-    return found
+    at_work = open_attempts(lake, job_id)
+    names = [attempt.attempt_id for attempt in at_work]
+    waits = journal.watching.waits(names) if journal and names else {}
+    asked = [(attempt, waits.get(attempt.attempt_id)) for attempt in at_work]
+    return [
+        Asking(attempt, wait.wanted, wait.about, wait.since)
+        for attempt, wait in asked
+        if wait is not None and not wait.is_answered
+    ]
 
 
 def open_attempts(lake: Lake, job_id: str) -> list[Attempt]:
     """Return the attempts of a job that have begun and not ended, by arm."""
-    journal = existing_journal(lake)
-    every = _watched(journal, [job_id]) if journal else []
-    return [each.attempt for each in every if not each.has_ended]
+    return [each.attempt for each in _read_watched(lake, job_id) if not each.has_ended]
 
 
 def all_attempts(lake: Lake, job_id: str) -> list[Attempt]:
     """Return the attempts of a job whose steps were not pruned, by arm."""
     journal = existing_journal(lake)
-    if journal is None:
-        return []
-    every = [each.attempt for each in _watched(journal, [job_id])]
-    return [each for each in every if journal.pruned_at(each.attempt_id) is None]
+    every = [each.attempt for each in _read_watched(lake, job_id)]
+    return [each for each in every if journal and journal.pruned_at(each.attempt_id) is None]
 
 
-def _watched(journal: Journal, job_ids: Iterable[str]) -> list[Watched]:
-    every = journal.watching.attempts([experiment_of(job_id) for job_id in job_ids])
+def _read_watched(lake: Lake, job_id: str) -> list[Watched]:
+    journal = existing_journal(lake)
+    every = journal.watching.attempts([experiment_of(job_id)]) if journal else []
     return sorted(every, key=lambda watched: watched.attempt.arm)
 
 

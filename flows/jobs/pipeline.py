@@ -102,9 +102,9 @@ async def _carry_out(work: "_Run", row: Row) -> Row:
     """Run all steps, judge the whole and publish it. Return the last row of the run."""
     store, row = work.store, await _make(work, row)
     while waiting := work.names("waiting"):
-        if work.asking:
+        if any(work.ends[name].is_asking for name in waiting):
             return row
-        patches = [work.rows[name] for name in waiting]
+        patches = work.rows_of("waiting")
         decision = await approving.decide(store, patches, row["detail"])
         if decision is None:
             return row
@@ -133,8 +133,8 @@ async def _make(work: "_Run", row: Row) -> Row:
             stop.check()
             row = work.note(row)
             work.check()
-            if waiting := work.names("waiting"):
-                return rows.update(store, row, state="waiting", detail=work.why_it_waits(waiting))
+            if why := work.why_it_waits():
+                return rows.update(store, row, state="waiting", detail=why)
             return await _judge_whole(work, row, place)
     except Exception as error:
         ended = {"state": "failed"} if isinstance(error, GateFailed) else {}
@@ -148,7 +148,7 @@ async def _judge_whole(work: "_Run", row: Row, place: Place) -> Row:
     Raises:
         GateFailed: there is no patch, patches do not fit together, or the result breaks tests.
     """
-    steps = work.changed([step.name for step in work.definition.ordered])
+    steps = work.rows_of("done")
     if not steps:
         raise GateFailed("no step left a patch")
     base, mirror = row["base_commit"], work.prepared.mirror
@@ -176,38 +176,47 @@ async def _judge_whole(work: "_Run", row: Row, place: Place) -> Row:
     return row
 
 
+@dataclass(frozen=True)
+class _StepEnd:
+    """The end of a step in this flow run."""
+
+    state: StepState
+    row: Row | None = None
+    """None if it has not begun."""
+    detail: str = ""
+    """Why it failed."""
+    is_asking: bool = False
+    """True if an attempt waits for a person. A message to it continues the run."""
+
+
 @dataclass
 class _Run:
-    """One run: the states of its steps, and their rows."""
+    """One run, and how its steps have ended."""
 
     definition: Pipeline
     prepared: Prepared
     store: Lake
-    states: dict[str, StepState] = field(default_factory=dict)
-    rows: dict[str, Row] = field(default_factory=dict)
-    details: dict[str, str] = field(default_factory=dict)
-    """Why a step failed."""
+    ends: dict[str, _StepEnd] = field(default_factory=dict)
     errors: list[Exception] = field(default_factory=list)
     """Errors that are no failures of steps, such as broken infrastructure."""
-    asking: set[str] = field(default_factory=set)
-    """Steps with an attempt that waits for a person. A message to it continues the run."""
 
     async def run_steps(self, stop: Stop) -> None:
         """Run every step as soon as those that it depends on have ended."""
-        ends: dict[str, asyncio.Task[State[Any] | None]] = {}
+        self.ends.clear()
+        tasks: dict[str, asyncio.Task[State[Any] | None]] = {}
         async with asyncio.TaskGroup() as group:
             for step in self.definition.ordered:
-                before = [ends[name] for name in step.depends_on]
-                ends[step.name] = group.create_task(self._run_after(before, step, stop))
+                before = [tasks[name] for name in step.depends_on]
+                tasks[step.name] = group.create_task(self._run_after(before, step, stop))
 
     async def _run_after(
         self, before: list["asyncio.Task[State[Any] | None]"], step: PipelineStep, stop: Stop
     ) -> State[Any] | None:
         """Run a step after others. Return its state in Prefect, or None if it was skipped."""
         states = [allow_failure(await each) for each in before]
-        held = any(self.states[name] in ("waiting", "skipped") for name in step.depends_on)
-        if held or self.stops or stop.requested:
-            self.states[step.name] = "skipped"
+        held = any(self.ends[name].state in ("waiting", "skipped") for name in step.depends_on)
+        if held or self.errors or self._fatal or stop.requested:
+            self.ends[step.name] = _StepEnd("skipped")
             return None
         # As for the tasks of cells: Prefect asks the server for the limit of each tag.
         with TagsContext(current_tags=set()):
@@ -216,28 +225,26 @@ class _Run:
             )
         return state
 
-    async def try_step(self, step: PipelineStep, stop: Stop) -> State[str]:
-        """Carry out a step. Return its state, which is also noted here."""
+    async def try_step(self, step: PipelineStep, stop: Stop) -> State[Any]:
+        """Carry out a step, and note its end. Return its state in Prefect."""
         try:
-            state = self.states[step.name] = await self._carry_out(step, stop)
-            row = self.rows[step.name]
-            return Completed(name=state.capitalize(), message=row["reason"] or row["detail"])
+            end = self.ends[step.name] = await self._carry_out(step, stop)
+            return Completed(name=end.state.capitalize(), message=(end.row or {})["reason"])
         except (GateFailed, MissingOutput, Conflict) as error:
-            self.states[step.name], self.details[step.name] = "failed", str(error)
-            row_or_none = rows.read(self.store, runs.step_id(self.id, step.name))
-            self.rows |= {step.name: row_or_none} if row_or_none else {}
+            row = rows.read(self.store, runs.step_id(self.id, step.name))
+            self.ends[step.name] = _StepEnd("failed", row, str(error))
             run_log().info("step %s failed: %s", step.name, error)
             return Failed(message=str(error))
         except Exception as error:
-            self.states[step.name] = "skipped"
+            self.ends[step.name] = _StepEnd("skipped")
             if isinstance(error, IncompleteRun):
                 again = f"change budget_usd, then `durabench pipeline run FILE --run {self.id}`"
                 error = IncompleteRun(f"step {step.name}: {error} (here: {again})")
             self.errors.append(error)
             return Failed(message=str(error))
 
-    async def _carry_out(self, step: PipelineStep, stop: Stop) -> StepState:
-        """Carry out a step. Return its state.
+    async def _carry_out(self, step: PipelineStep, stop: Stop) -> _StepEnd:
+        """Carry out a step. Return its end.
 
         Raises:
             GateFailed, MissingOutput, Conflict: the step failed.
@@ -247,39 +254,29 @@ class _Run:
         mirror, base = self.prepared.mirror, self.prepared.row["base_commit"]
         keep = f"begins-{runs.step_id(self.id, step.name)}"
         begins = await asyncio.to_thread(
-            commits.combine, mirror, base, self.changed(builds_on), keep
+            commits.combine, mirror, base, self.rows_of("done", builds_on), keep
         )
         task_text = fill(step.task, {name: self._outputs(name) for name in builds_on})
         request = runs.request_of_step(self.definition, step, self.id, task_text, begins)
         prepared = await asyncio.to_thread(
             prepare, request, self.store, self.prepared, run=self.id, step=step.name
         )
-        row = self.rows[step.name] = prepared.row
+        row = prepared.row
         if row["state"] == "done":
-            return "done"
-        begun = {"state": "running", "flow_run_id": flow_run_id()}
-        row = self.rows[step.name] = rows.update(self.store, row, **begun)
-        row = self.rows[step.name] = await solve_job(prepared, row, self.store, stop)
-        self.asking.discard(step.name)
+            return _StepEnd("done", row)
+        row = rows.update(self.store, row, state="running", flow_run_id=flow_run_id())
+        row = await solve_job(prepared, row, self.store, stop)
         if row["state"] == "waiting":
-            self.asking.add(step.name)
-            return "waiting"
+            return _StepEnd("waiting", row, is_asking=True)
         if step.approval and not await asyncio.to_thread(approving.is_approved, self.store, row):
             waits = {"state": "waiting", "detail": "the patch waits for approval"}
-            self.rows[step.name] = rows.update(self.store, row, **waits)
-            return "waiting"
+            return _StepEnd("waiting", rows.update(self.store, row, **waits))
         made = await asyncio.to_thread(commits.commit, mirror, row)
-        self.rows[step.name] = rows.update(self.store, row, state="done", detail="", commit=made)
-        return "done"
+        return _StepEnd("done", rows.update(self.store, row, state="done", detail="", commit=made))
 
     @property
     def id(self) -> str:
         return str(self.prepared.request.job_id)
-
-    @property
-    def stops(self) -> bool:
-        """True if no further step may begin."""
-        return bool(self.errors or self._fatal)
 
     @property
     def _fatal(self) -> list[str]:
@@ -288,37 +285,47 @@ class _Run:
         return [name for name in self.names("failed") if step(name).on_failure == "stop"]
 
     def _outputs(self, name: str) -> dict[str, str | None]:
-        row = self.rows.get(name)
-        if row is None or self.states[name] != "done":
+        row = self.ends[name].row
+        if row is None or self.ends[name].state != "done":
             return {}
         partition = (experiment_of(row["job_id"]), row["arm"], row["attempt_id"])
         found = self.store.read("attempts", *partition)
         return runs.outputs(row, found[0] if found else None)
 
-    def changed(self, names: list[str]) -> list[Row]:
-        """Return the rows of those steps that ended with a patch, in the order given."""
-        return [self.rows[name] for name in names if self.states[name] == "done"]
-
     def names(self, state: StepState) -> list[str]:
-        """Return the names of the steps in a state."""
-        ordered = [step.name for step in self.definition.ordered]
-        return [name for name in ordered if self.states.get(name) == state]
+        """Return the names of the steps in a state, in order."""
+        ordered = [step.name for step in self.definition.ordered if step.name in self.ends]
+        return [name for name in ordered if self.ends[name].state == state]
 
-    def why_it_waits(self, waiting: list[str]) -> str:
+    def rows_of(self, state: StepState, names: list[str] | None = None) -> list[Row]:
+        """Return the rows of the steps in a state, in order, or of some of them."""
+        chosen = [name for name in self.names(state) if names is None or name in names]
+        return [row for name in chosen if (row := self.ends[name].row) is not None]
+
+    def why_it_waits(self) -> str:
         """Return what the steps that wait need of a person, in one line."""
-        patches = [name for name in waiting if name not in self.asking]
-        said = [f"the patch of step {', '.join(patches)} waits for approval"] if patches else []
+        waiting = {name: self.ends[name] for name in self.names("waiting")}
+        patches = ", ".join(name for name, end in waiting.items() if not end.is_asking)
+        said = [f"the patch of step {patches} waits for approval"] if patches else []
         asked = [
-            f"step {name}: {self.rows[name]['detail']}" for name in waiting if name in self.asking
+            f"step {name}: {end.row['detail']}"
+            for name, end in waiting.items()
+            if end.is_asking and end.row
         ]
         return "; ".join([*said, *asked])
 
     def note(self, row: Row) -> Row:
         """Write costs and states of all steps into the row of the run. Return the new row."""
-        steps = runs.in_short(self.definition, self.rows, self.states, self.details)
-        verification = json.dumps({**NO_EVIDENCE, "steps": steps})
-        known = [row for row in self.rows.values() if row["verdict"] is not None]
-        return rows.update(self.store, row, verification=verification, **sum_totals(known))
+        steps = []
+        for step in self.definition.ordered:
+            end = self.ends[step.name]
+            own = end.row or {}
+            shown = {name: own.get(name) for name in ("verdict", "arm", "cost_usd")}
+            detail = end.detail or own.get("reason") or ""
+            steps.append({"name": step.name, "state": end.state, "detail": detail, **shown})
+        evidence = json.dumps({**NO_EVIDENCE, "steps": steps})
+        known = [end.row for end in self.ends.values() if end.row and end.row["verdict"]]
+        return rows.update(self.store, row, verification=evidence, **sum_totals(known))
 
     def check(self) -> None:
         """Check that the run can continue.
@@ -330,4 +337,4 @@ class _Run:
         if self.errors:
             raise min(self.errors, key=lambda error: not isinstance(error, Interrupted))
         for name in self._fatal:
-            raise GateFailed(f"step {name} failed: {self.details[name]}")
+            raise GateFailed(f"step {name} failed: {self.ends[name].detail}")

@@ -19,17 +19,16 @@ from eval.image_store import ImageStore
 from eval.job_images import ImageRecipe
 from eval.repositories import RepositorySource
 from eval.types import Instance
-from flows.storage.images import ImageCache
 from flows.display.errors import UsageError
 from flows.experiments import declaration
 from flows.experiments.cells import Place
 from flows.experiments.declaration import Experiment
 from flows.experiments.resources import refuse_excess
-from flows.storage.images import cache_folder
 from flows.jobs import forge, publishing, rows
 from flows.jobs.request import Request, access_to
 from flows.jobs.request import forge as own_forge
 from flows.jobs.verification import Checks
+from flows.storage.images import ImageCache, cache_folder
 from flows.storage.job_names import experiment_of
 from flows.storage.lake import Lake, Row
 

@@ -1,7 +1,6 @@
 """The rows of a run and of its steps, which are rows of jobs."""
 
 import json
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eval.digests import canonical_digest
@@ -82,27 +81,6 @@ def outputs(row: Row, attempt: Row | None) -> dict[str, str | None]:
         "commit": row["commit"],
         "job": row["job_id"],
     }
-
-
-def in_short(
-    pipeline: Pipeline,
-    steps: Mapping[str, Row],
-    states: Mapping[str, str],
-    details: Mapping[str, str],
-) -> Sequence[dict[str, Any]]:
-    """Return what a report says of each step, in order. `details` say why steps failed."""
-    return [
-        {
-            "name": step.name,
-            "state": states[step.name],
-            "verdict": row.get("verdict"),
-            "detail": details.get(step.name) or row.get("reason") or "",
-            "arm": row.get("arm"),
-            "cost_usd": row.get("cost_usd"),
-        }
-        for step in pipeline.ordered
-        for row in (steps.get(step.name, {}),)
-    ]
 
 
 def states(row: Row, lake: Lake) -> list[dict[str, Any]]:

@@ -18,9 +18,8 @@ from flows.jobs.job import job
 from flows.jobs.pipeline import pipeline
 from flows.storage.lake import Lake
 from tests.flows.conftest import PREDICTION
-from tests.flows.jobs.conftest import NAME, REPAIR, forge, request
-from tests.flows.jobs.pipelines.conftest import pipeline as a_pipeline
-from tests.flows.jobs.pipelines.conftest import step
+from tests.flows.jobs.conftest import NAME, REPAIR, forge, request, step
+from tests.flows.jobs.conftest import pipeline as a_pipeline
 from tests.servers.forge import Forge
 
 __all__ = ["forge"]

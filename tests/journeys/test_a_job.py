@@ -9,8 +9,7 @@ from docker import DockerClient
 from flows.jobs.request import FORGE, TOKEN
 from flows.storage.images import CACHE_VARIABLE
 from flows.storage.lake import Row
-from tests.flows.jobs.conftest import FILES, NAME, REPAIR, arm
-from tests.flows.jobs.pipelines.conftest import pipeline, step
+from tests.flows.jobs.conftest import FILES, NAME, REPAIR, arm, pipeline, step
 from tests.journeys.command_line import Terminal
 from tests.servers.forge import Forge
 from tests.servers.prefect_server import PrefectServer

@@ -11,8 +11,7 @@ from flows.jobs.pipeline import pipeline as run_pipeline
 from flows.jobs.verification import VerifiedState, decide
 from flows.storage.lake import Lake
 from tests.flows.conftest import lake_path
-from tests.flows.jobs.conftest import FILES, NAME, REPAIR, forge, request
-from tests.flows.jobs.pipelines.conftest import pipeline, step
+from tests.flows.jobs.conftest import FILES, NAME, REPAIR, forge, pipeline, request, step
 from tests.flows.jobs.test_verdicts import GREEN, after, run
 from tests.servers.forge import Forge
 

@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 
 from agent.errors import Interrupted, MessageRefused
@@ -185,7 +184,7 @@ class Chat:
             if line is None:
                 return
             if line.strip():
-                await self._typed(line.strip())
+                self._typed(line.strip())
 
     def _interrupt(self) -> None:
         """End the turn. The chat continues with the next message."""
@@ -196,12 +195,12 @@ class Chat:
         else:
             show("Ctrl-D leaves the chat, /end ends it", "dim")
 
-    async def _typed(self, line: str) -> None:
+    def _typed(self, line: str) -> None:
         """Send a line, or carry out the command that it is."""
         kind: MessageKind | None = "say"
         try:
             if line.startswith("/"):
-                kind, line = await _carry_out(line, self._mailbox, self._lake)
+                kind, line = _carry_out(line, self._mailbox, self._lake)
             if kind is None:
                 return
             seen = self._mailbox.seen()
@@ -297,74 +296,49 @@ def _latest_answer(seen: Seen) -> tuple[int, datetime] | None:
     return seen.wait.after, seen.wait.since
 
 
-Sent = tuple[MessageKind | None, str]
-"""The message that a command stands for; None if it stands for none."""
+_MESSAGES: dict[str, MessageKind] = {
+    "/approve": "approve",
+    "/revise": "revise",
+    "/reject": "reject",
+    "/end": "end",
+}
+_MEANINGS = {
+    "/history": "shows what was said; --all with the results of tools",
+    "/tree": "shows the steps under their scopes",
+    "/cost": "says what the chat has cost so far",
+    "/approve": "approves what the agent waits with",
+    "/revise": "TEXT has it changed first",
+    "/reject": "rejects it",
+    "/end": "ends the chat; the change so far is submitted",
+    "/help": "shows this list",
+}
+"""What can be typed after a slash."""
 
-_NOTHING: Sent = None, ""
 
-
-@dataclass(frozen=True)
-class SlashCommand:
-    """A command with what follows it."""
-
-    rest: str
-    mailbox: Mailbox
-    lake: Lake
-
-
-async def _carry_out(line: str, mailbox: Mailbox, lake: Lake) -> Sent:
-    """Carry out a command. Return the message that it stands for.
+def _carry_out(line: str, mailbox: Mailbox, lake: Lake) -> tuple[MessageKind | None, str]:
+    """Carry out a command. Return the kind and text of the message that it stands for, if any.
 
     Raises:
         UsageError: there is no such command.
     """
     name, _, rest = line.partition(" ")
-    if name not in _COMMANDS:
-        raise UsageError(f"there is no {name}: type one of {', '.join(_COMMANDS)}")
-    return await _COMMANDS[name][1](SlashCommand(rest.strip(), mailbox, lake))
-
-
-async def _history(asked: SlashCommand) -> Sent:
-    everything = asked.rest == "--all"
-    terminal.show_history(asked.lake, asked.mailbox.attempt_id, everything=everything)
-    return _NOTHING
-
-
-async def _tree(asked: SlashCommand) -> Sent:
-    root = str(asked.lake.root)
-    tracing.trace(asked.mailbox.attempt_id, root, full=False, follow=False, as_tree=True)
-    return _NOTHING
-
-
-async def _cost(asked: SlashCommand) -> Sent:
-    account = asked.mailbox.journal.account(asked.mailbox.attempt_id)
-    unknown = f", {account.unpriced_calls} of unknown price" if account.unpriced_calls else ""
-    billed = "cost unknown" if account.billed_usd is None else f"${account.billed_usd:,.4f}"
-    show(f"{billed} for {plural(account.calls_billed, 'call')}{unknown}")
-    return _NOTHING
-
-
-async def _help(asked: SlashCommand) -> Sent:
-    for name, (meaning, _) in _COMMANDS.items():
-        show(f"{name:<12} {meaning}")
-    show("Ctrl-C ends the turn, Ctrl-D leaves the chat.")
-    return _NOTHING
-
-
-def _message(kind: MessageKind) -> Callable[[SlashCommand], Awaitable[Sent]]:
-    async def sent(asked: SlashCommand) -> Sent:
-        return kind, asked.rest
-
-    return sent
-
-
-_COMMANDS: dict[str, tuple[str, Callable[[SlashCommand], Awaitable[Sent]]]] = {
-    "/history": ("shows what was said; --all with the results of tools", _history),
-    "/tree": ("shows the steps under their scopes", _tree),
-    "/cost": ("says what the chat has cost so far", _cost),
-    "/approve": ("approves what the agent waits with", _message("approve")),
-    "/revise": ("TEXT has it changed first", _message("revise")),
-    "/reject": ("rejects it", _message("reject")),
-    "/end": ("ends the chat; the change so far is submitted", _message("end")),
-    "/help": ("shows this list", _help),
-}
+    match name:
+        case "/history":
+            terminal.show_history(lake, mailbox.attempt_id, everything=rest.strip() == "--all")
+        case "/tree":
+            where = str(lake.root)
+            tracing.trace(mailbox.attempt_id, where, full=False, follow=False, as_tree=True)
+        case "/cost":
+            account = mailbox.journal.account(mailbox.attempt_id)
+            unknown = (
+                f", {account.unpriced_calls} of unknown price" if account.unpriced_calls else ""
+            )
+            billed = "cost unknown" if account.billed_usd is None else f"${account.billed_usd:,.4f}"
+            show(f"{billed} for {plural(account.calls_billed, 'call')}{unknown}")
+        case "/help":
+            for each, meaning in _MEANINGS.items():
+                show(f"{each:<12} {meaning}")
+            show("Ctrl-C ends the turn, Ctrl-D leaves the chat.")
+        case _ if name not in _MESSAGES:
+            raise UsageError(f"there is no {name}: type one of {', '.join(_MEANINGS)}")
+    return _MESSAGES.get(name), rest.strip()

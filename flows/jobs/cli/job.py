@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -365,11 +364,8 @@ def _publish(pull_request: bool, branch: bool, patch: bool) -> str:
     """
     from flows.display.errors import UsageError
 
-    chosen: Sequence[str] = [
-        name
-        for name, is_given in (("pull_request", pull_request), ("branch", branch), ("patch", patch))
-        if is_given
-    ]
+    given = {"pull_request": pull_request, "branch": branch, "patch": patch}
+    chosen = [name for name, is_given in given.items() if is_given] or ["patch"]
     if len(chosen) > 1:
         raise UsageError("--pr, --branch and --patch exclude each other: give one of them")
-    return chosen[0] if chosen else "patch"
+    return chosen[0]

@@ -6,9 +6,10 @@ that it may come back at any time. Each step has a key by which a client leaves 
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, WebSocket, WebSocketDisconnect
@@ -21,7 +22,7 @@ from agent.journal.watching import Watched
 from agent.session.steps import from_record
 from flows.display.errors import UsageError
 from flows.display.steps import of_step
-from flows.jobs.mailbox import read_all_asks
+from flows.jobs.mailbox import read_asks
 from flows.jobs.service.board import Board, JobStatus
 from flows.jobs.service.guard import Limits, Problem
 from flows.storage.job_names import experiment_of
@@ -42,28 +43,27 @@ Event = dict[str, Any]
 _STEPS_S = 0.2
 """Interval at which the journal is read while a job is followed."""
 
-_STATES_S = 1.0
-"""Interval at which the states of these jobs are read from the lake and from Prefect."""
-
-_Known = set[tuple[str, int]]
+_LOOKS = 5
+"""After so many looks at the journal, the state is read from the lake and from Prefect, too."""
 
 _log = logging.getLogger("durabench.service")
 
 
 @dataclass
-class _Job:
-    """The known state of a watched job."""
+class _Watched:
+    """The known state of a job that somebody watches, and the task that reads it."""
 
     status: JobStatus
     asks: list[Event] = field(default_factory=list)
     """The attempts that wait for a person."""
     steps: list[Event] = field(default_factory=list)
-    known: dict[str, _Known] = field(default_factory=dict)
+    known: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
     """Steps of each attempt that are among `steps`."""
     is_over: bool = False
     """True if the job is final and its last steps were read."""
     watchers: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    reading: asyncio.Task[None] | None = None
 
     def tell(self) -> None:
         """Wake all waiters for a change."""
@@ -72,12 +72,11 @@ class _Job:
 
 
 class Feed:
-    """Reads the journal and the states of jobs as long as a socket is open."""
+    """Reads the journal and the state of each job as long as one of its sockets is open."""
 
     def __init__(self, lake: Lake, board: Board) -> None:
         self._lake, self._board = lake, board
-        self._jobs: dict[str, _Job] = {}
-        self._reading: list[asyncio.Task[None]] = []
+        self._jobs: dict[str, _Watched] = {}
 
     async def events(self, known: JobStatus) -> AsyncGenerator[Event, None]:
         """Yield the status, the steps and the end of a job as they happen.
@@ -87,7 +86,11 @@ class Feed:
         Raises:
             Problem: too many watch already.
         """
-        job = self._join(known)
+        if sum(job.watchers for job in self._jobs.values()) >= MOST_WATCHERS:
+            raise Problem(503, f"{MOST_WATCHERS} watch already: try again later")
+        job = self._jobs.setdefault(known.id, _Watched(known))
+        job.watchers += 1
+        job.reading = job.reading or asyncio.create_task(self._follow(job))
         try:
             sent, shown = 0, None
             while True:
@@ -104,86 +107,61 @@ class Feed:
                     return
                 await changed.wait()
         finally:
-            self._leave(known.id, job)
+            job.watchers -= 1
+            if not job.watchers:
+                self._jobs.pop(known.id, None)
+                job.reading.cancel()
 
     async def close(self) -> None:
         """Stop reading."""
-        for task in self._reading:
+        tasks = [job.reading for job in self._jobs.values() if job.reading]
+        for task in tasks:
             task.cancel()
-        for task in self._reading:
-            with suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _join(self, known: JobStatus) -> _Job:
-        if sum(job.watchers for job in self._jobs.values()) >= MOST_WATCHERS:
-            raise Problem(503, f"{MOST_WATCHERS} watch already: try again later")
-        job = self._jobs.setdefault(known.id, _Job(known))
-        job.watchers += 1
-        if not self._reading:
-            self._reading = [
-                asyncio.create_task(self._repeated(self._read_steps, _STEPS_S)),
-                asyncio.create_task(self._repeated(self._read_states, _STATES_S)),
-            ]
-        return job
-
-    def _leave(self, job_id: str, job: _Job) -> None:
-        job.watchers -= 1
-        if not job.watchers:
-            self._jobs.pop(job_id, None)
-        if not self._jobs:
-            for task in self._reading:
-                task.cancel()
-            self._reading = []
-
-    async def _repeated(self, work: Callable[[], Awaitable[None]], interval_s: float) -> None:
-        while True:
+    async def _follow(self, job: _Watched) -> None:
+        """Read a job until it is over: its steps often, and its state now and then."""
+        for look in count():
             try:
-                await work()
+                if look % _LOOKS == 0:
+                    await self._read_state(job)
+                is_final = job.status.is_final
+                await self._read_steps(job)
+                if is_final:
+                    job.is_over = True
+                    job.tell()
+                    return
             except (Problem, InfrastructureError, UsageError) as error:
                 _log.warning("%s", error)  # it may come back, and watchers stay
             except Exception:
-                _log.exception("the steps of jobs cannot be read")
-            await asyncio.sleep(interval_s)
+                _log.exception("the steps of job %s cannot be read", job.status.id)
+            await asyncio.sleep(_STEPS_S)
 
-    async def _read_states(self) -> None:
-        found = await self._board.statuses(list(self._jobs))
-        waiting = await asyncio.to_thread(read_all_asks, self._lake, found.keys())
-        for job_id, status in found.items():
-            job = self._jobs.get(job_id)
-            asks = [] if status.is_final else [each.as_json() for each in waiting[job_id]]
-            if job is not None and (job.status, job.asks) != (status, asks):
-                job.status, job.asks = status, asks
-                job.tell()
-
-    async def _read_steps(self) -> None:
-        """Read new steps. A job whose state was final before that is over."""
-        final = [job for job in self._jobs.values() if job.status.is_final]
-        jobs = {experiment_of(job_id): job for job_id, job in self._jobs.items()}
-        for watched in await asyncio.to_thread(self._watched, list(jobs)):
-            job = jobs[watched.attempt.experiment]
-            known = job.known.setdefault(watched.attempt.attempt_id, set())
-            if watched.steps > len(known):
-                await self._read_attempt(job, watched, known)
-        for job in final:
-            if not job.is_over:
-                job.is_over = True
-                job.tell()
-
-    def _watched(self, experiments: list[str]) -> list[Watched]:
-        journal = existing_journal(self._lake)
-        return journal.watching.attempts(experiments) if journal else []
-
-    async def _read_attempt(self, job: _Job, watched: Watched, known: _Known) -> None:
-        new = await asyncio.to_thread(self._new, watched.attempt.attempt_id, frozenset(known))
-        for recorded in new:
-            known.add((recorded.scope, recorded.seq))
-            job.steps.append(_event(watched, recorded))
-        if new:
+    async def _read_state(self, job: _Watched) -> None:
+        job_id = job.status.id
+        status = (await self._board.statuses([job_id])).get(job_id, job.status)
+        waiting = await asyncio.to_thread(read_asks, self._lake, job_id)
+        asks = [] if status.is_final else [each.as_json() for each in waiting]
+        if (job.status, job.asks) != (status, asks):
+            job.status, job.asks = status, asks
             job.tell()
 
-    def _new(self, attempt_id: str, known: frozenset[tuple[str, int]]) -> list[RecordedStep]:
+    async def _read_steps(self, job: _Watched) -> None:
+        for event in await asyncio.to_thread(self._new_steps, job):
+            job.steps.append(event)
+            job.tell()
+
+    def _new_steps(self, job: _Watched) -> list[Event]:
         journal = existing_journal(self._lake)
-        return journal.watching.new_steps(attempt_id, known) if journal else []
+        found = []
+        watching = [experiment_of(job.status.id)]
+        for each in journal.watching.attempts(watching) if journal else []:
+            known = job.known.setdefault(each.attempt.attempt_id, set())
+            if journal and each.steps > len(known):
+                new = journal.watching.new_steps(each.attempt.attempt_id, frozenset(known))
+                known |= {(step.scope, step.seq) for step in new}
+                found += [_event(each, step) for step in new]
+        return found
 
 
 @dataclass(frozen=True)

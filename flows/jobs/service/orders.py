@@ -14,12 +14,11 @@ from agent.errors import InfrastructureError, MessageRefused, one_line
 from agent.journal import Attempt, InboxMessage, MessageKind
 from flows.display.errors import UsageError
 from flows.experiments.declaration import in_one_line
-from flows.jobs.mailbox import check
 from flows.experiments.secret_kinds import check_readable
 from flows.jobs import approving, definition, deployed, flow_runs, rows, runs
 from flows.jobs.definition import Pipeline
 from flows.jobs.deployed import Deployed
-from flows.jobs.mailbox import Mailbox, in_a_line, open_attempts, read_asks
+from flows.jobs.mailbox import Mailbox, check, in_a_line, open_attempts, read_asks
 from flows.jobs.request import Request
 from flows.jobs.service.board import JobStatus, asked
 from flows.jobs.service.feed import Service

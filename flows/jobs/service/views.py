@@ -10,11 +10,10 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 from prefect.utilities.urls import url_for
 
-from flows.jobs.mailbox import hears
 from flows.jobs import body, runs
 from flows.jobs.changes import changed_files
 from flows.jobs.definition import Pipeline
-from flows.jobs.mailbox import Mailbox, all_attempts, open_attempts, read_asks, remarks
+from flows.jobs.mailbox import Mailbox, all_attempts, hears, open_attempts, read_asks, remarks
 from flows.jobs.service.board import JobStatus
 from flows.jobs.service.feed import read_steps
 from flows.jobs.service.guard import not_found

@@ -1,4 +1,4 @@
-"""A forge with a small project, and jobs on it."""
+"""A forge with a small project, with jobs and pipelines on it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from flows.jobs.definition import Pipeline
 from flows.jobs.request import FORGE, TOKEN, Request
 from flows.storage.images import CACHE_VARIABLE
 from tests.servers.forge import Forge
@@ -44,3 +45,24 @@ def request(*commands: str, **changes: Any) -> Request:
     return Request.model_validate(
         {**content, "environment": "host", "publish": "pull_request", **changes}
     )
+
+
+def pipeline(*steps: dict[str, Any], **changes: Any) -> Pipeline:
+    """Return a pipeline on the project, on the host. Each step has an arm of its own."""
+    arms = [arm(step["name"].lower(), step.pop("command")) for step in steps]
+    content = {"name": "release", "title": "A release", "source": NAME, "arms": arms}
+    steps_ = [{**step, "arm": step["name"].lower()} for step in steps]
+    return Pipeline.model_validate(
+        {**content, "steps": steps_, "environment": "host", "publish": "pull_request", **changes}
+    )
+
+
+def step(name: str, command: str, *depends_on: str, **changes: Any) -> dict[str, Any]:
+    """Return a step whose arm runs a command."""
+    return {
+        "name": name,
+        "task": f"Do {name}.",
+        "command": command,
+        "depends_on": list(depends_on),
+        **changes,
+    }

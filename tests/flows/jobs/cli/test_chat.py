@@ -14,8 +14,8 @@ from agent.journal import Attempt, InboxMessage, Journal
 from agent.journal.holding import worker
 from eval import instances
 from flows.cli.app import app
-from flows.storage.images import CACHE_VARIABLE
 from flows.jobs.cli import terminal
+from flows.storage.images import CACHE_VARIABLE
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.servers import openai_server

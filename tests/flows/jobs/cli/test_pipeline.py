@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from flows.jobs.definition import load
 from tests.flows.jobs.cli.test_job import said
-from tests.flows.jobs.conftest import NAME, REPAIR, forge
-from tests.flows.jobs.pipelines.conftest import pipeline, step
+from tests.flows.jobs.conftest import NAME, REPAIR, forge, pipeline, step
 from tests.servers.forge import Forge
 
 assert forge, "a fixture"

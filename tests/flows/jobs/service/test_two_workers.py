@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from flows.storage.images import CACHE_VARIABLE
 from flows.jobs import runs
 from flows.jobs.request import FORGE, TOKEN
+from flows.storage.images import CACHE_VARIABLE
 from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import NAME, REPAIR, arm
 from tests.flows.jobs.test_asking import careful

@@ -7,8 +7,7 @@ import pytest
 from flows.jobs import rows
 from flows.jobs.pipeline import pipeline as run_pipeline
 from flows.storage.lake import Lake
-from tests.flows.jobs.conftest import NAME, REPAIR
-from tests.flows.jobs.pipelines.conftest import pipeline, step
+from tests.flows.jobs.conftest import NAME, REPAIR, pipeline, step
 from tests.servers.forge import Forge
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(12)]

@@ -10,8 +10,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.jobs.request import FORGE, TOKEN
 from flows.storage.images import CACHE_VARIABLE
-from tests.flows.jobs.conftest import NAME, REPAIR
-from tests.flows.jobs.pipelines.conftest import pipeline, step
+from tests.flows.jobs.conftest import NAME, REPAIR, pipeline, step
 from tests.operation.running import wait_until
 from tests.servers.forge import Forge
 from tests.servers.prefect_server import PrefectServer

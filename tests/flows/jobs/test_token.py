@@ -18,8 +18,7 @@ from agent.workspaces.container import WORKSPACE_LABEL
 from flows.jobs import runs
 from flows.jobs.pipeline import pipeline as run_pipeline
 from flows.storage.lake import Lake
-from tests.flows.jobs.conftest import NAME, REPAIR
-from tests.flows.jobs.pipelines.conftest import pipeline, step
+from tests.flows.jobs.conftest import NAME, REPAIR, pipeline, step
 from tests.servers.forge import Forge
 
 pytestmark = [

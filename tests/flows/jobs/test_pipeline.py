@@ -12,8 +12,7 @@ from flows.jobs import job, rows, runs, verification
 from flows.jobs.approving import approve
 from flows.jobs.pipeline import pipeline as run_pipeline
 from flows.storage.lake import Lake, Row
-from tests.flows.jobs.conftest import BREAK, NAME, REPAIR
-from tests.flows.jobs.pipelines.conftest import pipeline, step
+from tests.flows.jobs.conftest import BREAK, NAME, REPAIR, pipeline, step
 from tests.servers.forge import Forge
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(5)]

@@ -11,8 +11,7 @@ import yaml
 
 from flows.jobs import runs
 from flows.storage.lake import Lake
-from tests.flows.jobs.conftest import NAME, REPAIR
-from tests.flows.jobs.pipelines.conftest import pipeline, step
+from tests.flows.jobs.conftest import NAME, REPAIR, pipeline, step
 from tests.flows.jobs.test_killed_job import PROGRAM, ROOT
 from tests.operation.running import wait_until
 from tests.servers.forge import Forge
