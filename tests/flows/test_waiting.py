@@ -12,7 +12,7 @@ from flows.benchmark import benchmark
 from flows.display.errors import IncompleteRun
 from flows.experiments.declaration import Experiment
 from flows.formats import exports
-from flows.jobs.chats import mailbox
+from flows.jobs import mailbox
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
