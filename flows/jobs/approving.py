@@ -14,7 +14,6 @@ from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import get_client
-from prefect.context import FlowRunContext
 from prefect.exceptions import ObjectNotFound, Pause
 from prefect.flow_runs import aresume_flow_run, asuspend_flow_run
 from prefect.input import RunInput
@@ -27,6 +26,7 @@ from agent.journal.holding import worker
 from agent.journal.inbox import DECISIONS
 from eval.digests import canonical_digest
 from flows.experiments.records import patch_sha256
+from flows.jobs.flow_runs import find_own
 from flows.server.stopping import sign_off
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake, Row
@@ -128,8 +128,7 @@ def _address(row: Row) -> str:
 
 
 async def _ask_in_form(key: str, question: str) -> bool | None:
-    context = FlowRunContext.get()
-    run = context.flow_run if context else None
+    run = find_own()
     if run is None or run.deployment_id is None:
         return None
     asked = Approval.with_initial_data(description=question)

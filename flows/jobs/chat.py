@@ -7,7 +7,6 @@ from contextvars import ContextVar
 from functools import partial
 
 from prefect import flow
-from prefect.context import FlowRunContext
 from prefect.states import Completed
 
 from agent.errors import BudgetExhausted, InfrastructureError, Waiting
@@ -18,6 +17,7 @@ from flows.experiments.cell_state import CellStates
 from flows.experiments.cells import Cell
 from flows.experiments.stop import Stop
 from flows.jobs import rows
+from flows.jobs.flow_runs import find_own
 from flows.jobs.mailbox import Mailbox
 from flows.jobs.preparing import open_place
 from flows.jobs.talk import Opened, Talk, begin_chat, open_cell
@@ -75,8 +75,7 @@ async def _attempt(attempt: str | None, talk: Talk | None, lake: Lake) -> str:
     if attempt is not None:
         return attempt
     assert talk is not None
-    context = FlowRunContext.get()
-    run = context.flow_run if context else None
+    run = find_own()
     if run is not None and run.deployment_id is not None and "id" not in talk.model_fields_set:
         talk = talk.model_copy(update={"id": run.id.hex[:10]})  # the same in a retry of the run
     return await begin_chat(talk, lake)

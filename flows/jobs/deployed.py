@@ -4,6 +4,8 @@ A deployed definition is a copy of the deployment `pipeline/pipeline` with its o
 parameters, so that it runs on the same work pool.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -112,22 +114,18 @@ async def order(name: str) -> UUID:
         UsageError: no server is configured, or it has no such pipeline.
         InfrastructureError: the server does not answer.
     """
-    await reach_server("pipeline run")
-    async with get_client() as client:
-        run = await client.create_flow_run_from_deployment((await _find_named(client, name)).id)
-        return run.id
+    async with _find(name, "run") as (client, found):
+        return (await client.create_flow_run_from_deployment(found)).id
 
 
 async def delete(name: str) -> None:
     """Delete a deployed definition.
 
     Raises:
-        UsageError: no server is configured, or it has no such pipeline.
-        InfrastructureError: the server does not answer.
+        UsageError, InfrastructureError: as for `order`.
     """
-    await reach_server("pipeline delete")
-    async with get_client() as client:
-        await client.delete_deployment((await _find_named(client, name)).id)
+    async with _find(name, "delete") as (client, found):
+        await client.delete_deployment(found)
 
 
 async def read_deployed() -> list[Deployed]:
@@ -143,11 +141,14 @@ async def read_deployed() -> list[Deployed]:
     ]
 
 
-async def _find_named(client: PrefectClient, name: str) -> DeploymentResponse:
-    found = await find_deployment(client, f"{PIPELINE}/{name}")
-    if found is None or TAG not in found.tags:
-        raise UsageError(
-            f"there is no file, deployed pipeline or run {name!r}: see `durabench pipeline runs`, "
-            "or deploy it with `durabench pipeline deploy FILE`"
-        )
-    return found
+@asynccontextmanager
+async def _find(name: str, command: str) -> AsyncIterator[tuple[PrefectClient, UUID]]:
+    await reach_server(f"pipeline {command}")
+    async with get_client() as client:
+        found = await find_deployment(client, f"{PIPELINE}/{name}")
+        if found is None or TAG not in found.tags:
+            raise UsageError(
+                f"there is no file, deployed pipeline or run {name!r}: see `durabench pipeline "
+                "runs`, or deploy it with `durabench pipeline deploy FILE`"
+            )
+        yield client, found.id

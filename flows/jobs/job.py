@@ -11,7 +11,6 @@ from weakref import WeakValueDictionary
 from prefect import flow
 from prefect.artifacts import acreate_link_artifact, acreate_markdown_artifact
 from prefect.client.schemas.objects import State
-from prefect.context import FlowRunContext
 from prefect.states import Completed
 
 from agent.errors import BudgetExhausted, Interrupted, Waiting
@@ -28,7 +27,7 @@ from flows.experiments.records import patch_sha256
 from flows.experiments.stop import Stop
 from flows.jobs import approving, body, commits, publishing, rows, verification
 from flows.jobs.changes import tell_automation
-from flows.jobs.flow_runs import name_job
+from flows.jobs.flow_runs import find_own, name_job
 from flows.jobs.mailbox import in_a_line, read_asks
 from flows.jobs.preparing import Prepared, open_place, prepare
 from flows.jobs.request import Request, forge_token
@@ -127,16 +126,15 @@ def _identify(request: Request) -> Request:
 
     Each run of a deployment whose request has no id is a job of its own.
     """
-    context = FlowRunContext.get()
-    run = context.flow_run if context else None
+    run = find_own()
     if request.id is None and run is not None and run.deployment_id is not None:
         return request.model_copy(update={"id": run.id.hex[:10]})
     return request.model_copy(update={"id": request.job_id})
 
 
 def flow_run_id() -> str | None:
-    context = FlowRunContext.get()
-    return str(context.flow_run.id) if context and context.flow_run else None
+    run = find_own()
+    return str(run.id) if run else None
 
 
 def is_published(row: Row, request: Request) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from prefect import allow_failure, flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
-from prefect.context import FlowRunContext, TagsContext
+from prefect.context import TagsContext
 from prefect.states import Completed, Failed
 from prefect.transactions import CommitMode, atransaction
 from prefect.utilities.annotations import quote
@@ -25,7 +25,7 @@ from flows.experiments.stop import Stop
 from flows.jobs import approving, commits, rows, runs
 from flows.jobs.commits import Conflict
 from flows.jobs.definition import MissingOutput, Pipeline, PipelineStep, fill
-from flows.jobs.flow_runs import name_pipeline_run
+from flows.jobs.flow_runs import find_own, name_pipeline_run
 from flows.jobs.job import (
     await_approval,
     flow_run_id,
@@ -93,9 +93,8 @@ async def run_step(work: "_Run", step: PipelineStep, stop: Stop) -> State[Any]:
 
 def _new_id() -> str:
     """Return the id of a new run: the beginning of its flow run's, so that a retry has it too."""
-    context = FlowRunContext.get()
-    flow_run = context.flow_run if context else None
-    return (flow_run.id if flow_run else uuid.uuid4()).hex[:10]
+    own = find_own()
+    return (own.id if own else uuid.uuid4()).hex[:10]
 
 
 async def _carry_out(work: "_Run", row: Row) -> Row:

@@ -5,27 +5,12 @@ from datetime import UTC, datetime
 from flows.display.errors import UsageError
 from flows.jobs.request import Request
 from flows.storage.lake import Lake, Row
+from reports.columns import JOBS
 
 _UNKNOWN: Row = {
-    "revises": None,
-    "pipeline": None,
-    "run": None,
-    "step": None,
-    "verify_command": None,
-    "verdict": None,
-    "reason": None,
-    "verification": None,
-    "arm": None,
-    "attempt_id": None,
-    "patch": None,
-    "branch": None,
-    "commit": None,
-    "pull_request": None,
-    "cost_usd": None,
-    "billed_usd": None,
-    "input_tokens": None,
-    "output_tokens": None,
-    "flow_run_id": None,
+    column.name: None
+    for column in JOBS.columns
+    if not column.required and not column.name.endswith("_json")  # a copy that the lake writes
 }
 
 

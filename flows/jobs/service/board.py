@@ -164,7 +164,7 @@ class Board:
             runs[name] = None if _is_open(run) else run
         return {each: _status(each, read.get(each), runs.get(each)) for each in {*read, *runs}}
 
-    async def place_order(self, run: FlowRun) -> JobStatus:
+    async def read_ordered(self, run: FlowRun) -> JobStatus:
         """Return the job of a flow run that was ordered just now, without asking for it again."""
         job_id = flow_runs.id_of(run)
         read = await asyncio.to_thread(self._read, [job_id])

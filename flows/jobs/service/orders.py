@@ -200,7 +200,7 @@ async def cancel(service: Service, job: JobStatus) -> None:
 
 async def _order(service: Service, wanted: Request, key: str | None) -> JobStatus:
     run = await _continue(flow_runs.order_job(service.client, wanted, key))
-    return await service.board.place_order(run)
+    return await service.board.read_ordered(run)
 
 
 async def _continue(order: Awaitable[T]) -> T:
