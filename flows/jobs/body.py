@@ -6,7 +6,7 @@ What the author of an issue, an arm or a test wrote is quoted, so that it stays 
 import json
 from typing import Any
 
-from flows.jobs.changes import changed_files, find_automation
+from flows.jobs.changes import find_automation, read_changes
 from flows.jobs.verification import Verdict
 from flows.storage.lake import Row
 from reports.quoting import quote_block, quote_code, quote_text
@@ -81,7 +81,7 @@ def _steps(row: Row) -> list[str]:
 def _changes(patch: str) -> str:
     """Return the changed files with their numbers of added and removed lines."""
     lines = ["| file | added | removed |", "|---|---|---|"]
-    for path, added, removed in changed_files(patch):
+    for path, added, removed in read_changes(patch):
         in_table = quote_code(path).replace("|", "\\|")
         lines.append(f"| {in_table} | {added} | {removed} |")
     return "\n".join(lines)

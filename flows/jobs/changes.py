@@ -10,7 +10,7 @@ from flows.storage.files import encode_patch
 _RENAMED = re.compile(r"^rename from (.+)$", re.MULTILINE)
 
 
-def changed_files(patch: str) -> list[tuple[str, int, int]]:
+def read_changes(patch: str) -> list[tuple[str, int, int]]:
     """Return path, added and removed lines of each file of a patch; none if git cannot read it.
 
     A binary file has no lines.
@@ -29,9 +29,9 @@ def changed_files(patch: str) -> list[tuple[str, int, int]]:
     return [(path, _count(added), _count(removed)) for added, removed, path in found]
 
 
-def changed_paths(patch: str) -> list[str]:
+def list_paths(patch: str) -> list[str]:
     """Return the paths of the files of a patch, those before a renaming, too."""
-    return [*(path for path, _, _ in changed_files(patch)), *_RENAMED.findall(patch)]
+    return [*(path for path, _, _ in read_changes(patch)), *_RENAMED.findall(patch)]
 
 
 def _count(lines: str) -> int:
@@ -73,7 +73,7 @@ _NAMED = 5
 def find_automation(patch: str) -> list[tuple[str, str]]:
     """Return the files of a patch that run by themselves, each with what runs it."""
     found = []
-    for path in changed_paths(patch):
+    for path in list_paths(patch):
         for beginning, what in RUNS_BY_ITSELF:
             if re.search(f"(^|/){re.escape(beginning)}", path.lower()):
                 found.append((path, what))

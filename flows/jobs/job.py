@@ -28,7 +28,7 @@ from flows.experiments.stop import Stop
 from flows.jobs import approving, body, commits, publishing, rows, verification
 from flows.jobs.changes import tell_automation
 from flows.jobs.flow_runs import find_own, name_job
-from flows.jobs.mailbox import in_a_line, read_asks
+from flows.jobs.mailbox import describe_asks, read_asks
 from flows.jobs.preparing import Prepared, open_place, prepare
 from flows.jobs.request import Request, forge_token
 from flows.jobs.verification import After, CandidatePatch, Checks, Judged
@@ -58,14 +58,14 @@ def _key(parameters: dict[str, Any]) -> str:
 
 
 @kept("verification-base", "verify {instance.repo} at its base commit", _key)
-async def verified_base(instance: Instance, place: Place, checks: Checks) -> State[dict[str, Any]]:
+async def verify_base(instance: Instance, place: Place, checks: Checks) -> State[dict[str, Any]]:
     """Run the tests at the base commit. Return their results, in a state."""
     found = await verification.before(instance, place, checks)
     return _show_tests(found["tests"], found)
 
 
 @kept("verification", "verify a patch of {instance.repo}", _key)
-async def verified_patch(
+async def verify_patch(
     instance: Instance, place: Place, checks: Checks, patch: str
 ) -> State[dict[str, Any]]:
     """Run the tests with a patch. Return their results, in a state."""
@@ -186,7 +186,7 @@ async def solve_job(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Ro
         if stored is not None and stored["state"] == "cancelled":
             return stored
         asks = await asyncio.to_thread(read_asks, store, row["job_id"])
-        return rows.update(store, row, state="waiting", detail=in_a_line(asks) or str(error))
+        return rows.update(store, row, state="waiting", detail=describe_asks(asks) or str(error))
     except Exception as error:
         ended = {"state": "failed"} if isinstance(error, GateFailed) else {}
         rows.update(store, row, detail=str(error), **ended)
@@ -249,7 +249,7 @@ async def _verify_base(prepared: Prepared, place: Place, store: Lake) -> verific
     assert prepared.checks is not None
     key = _key({"instance": prepared.instance, "place": place, "checks": prepared.checks})
     async with _AT_BASE.setdefault(key, asyncio.Lock()):
-        found = await result_of(verified_base, store, prepared.instance, place, prepared.checks)
+        found = await result_of(verify_base, store, prepared.instance, place, prepared.checks)
     return verification.VerifiedState.of(found)
 
 
@@ -271,12 +271,10 @@ async def _solve_one(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) ->
 async def judge(prepared: Prepared, place: Place, store: Lake, patch: str) -> Judged:
     """Run the tests with a patch. Return the verdict on it."""
     if prepared.checks is None or not patch.strip():
-        return verification.unjudged()
+        return verification.judge_nothing()
     base = await _verify_base(prepared, place, store)
-    content = await result_of(
-        verified_patch, store, prepared.instance, place, prepared.checks, patch
-    )
-    return verification.judged(base, After.of(content))
+    content = await result_of(verify_patch, store, prepared.instance, place, prepared.checks, patch)
+    return verification.judge_results(base, After.of(content))
 
 
 def _choose(prepared: Prepared, row: Row, candidates: list[CandidatePatch], store: Lake) -> Row:

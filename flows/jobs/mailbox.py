@@ -210,7 +210,7 @@ class Asking:
 def read_asks(lake: Lake, job_id: str) -> list[Asking]:
     """Return the attempts of a job that wait for a person, by arm."""
     journal = existing_journal(lake)
-    at_work = open_attempts(lake, job_id)
+    at_work = read_open_attempts(lake, job_id)
     names = [attempt.attempt_id for attempt in at_work]
     waits = journal.watching.waits(names) if journal and names else {}
     asked = [(attempt, waits.get(attempt.attempt_id)) for attempt in at_work]
@@ -221,12 +221,12 @@ def read_asks(lake: Lake, job_id: str) -> list[Asking]:
     ]
 
 
-def open_attempts(lake: Lake, job_id: str) -> list[Attempt]:
+def read_open_attempts(lake: Lake, job_id: str) -> list[Attempt]:
     """Return the attempts of a job that have begun and not ended, by arm."""
     return [each.attempt for each in _read_watched(lake, job_id) if not each.has_ended]
 
 
-def all_attempts(lake: Lake, job_id: str) -> list[Attempt]:
+def read_attempts(lake: Lake, job_id: str) -> list[Attempt]:
     """Return the attempts of a job whose steps were not pruned, by arm."""
     journal = existing_journal(lake)
     every = [each.attempt for each in _read_watched(lake, job_id)]
@@ -239,7 +239,7 @@ def _read_watched(lake: Lake, job_id: str) -> list[Watched]:
     return sorted(every, key=lambda watched: watched.attempt.arm)
 
 
-def in_a_line(asks: list[Asking]) -> str:
+def describe_asks(asks: list[Asking]) -> str:
     """Return what these attempts wait for, as the reason why their job waits."""
     return "; ".join(f"arm {each.attempt.arm} waits for a person's {each.wanted}" for each in asks)
 
@@ -263,35 +263,35 @@ class Remark:
     """True for a message that the agent has not read yet."""
 
 
-def remarks(steps: list[RecordedStep], messages: list[InboxMessage]) -> Iterator[Remark]:
+def list_remarks(steps: list[RecordedStep], messages: list[InboxMessage]) -> Iterator[Remark]:
     """Yield what was said, in order: messages, answers, questions, and results of tools."""
     read = 0
     for recorded in sorted(steps, key=lambda step: step.ordinal):
         if recorded.result is None:
             continue
         step = from_record(recorded)
-        yield from _remarks(step)
+        yield from _read_step(step)
         if _is_inbox(step) and isinstance(step.result, ActionResult):
             read = max([read, *(each["n"] for each in step.result.content)])
     for message in messages:
         if message.n > read:
-            yield _message(
+            yield _show_message(
                 message.kind, message.text, message.sender, message.sent_at, is_unread=True
             )
 
 
-def _remarks(step: Step) -> Iterator[Remark]:
+def _read_step(step: Step) -> Iterator[Remark]:
     match step.result:
         case ModelReply(message=message):
-            yield from _replied(step, message)
+            yield from _read_reply(step, message)
         case ActionResult(content=content) if _is_inbox(step):
             for each in content:
-                yield _message(each["kind"], each["text"], each["sender"], step.started_at)
+                yield _show_message(each["kind"], each["text"], each["sender"], step.started_at)
         case ActionResult(content={"output": str(output)}) if step.request.get("tool"):
             yield Remark("tool", step.request["tool"], output, step.started_at)
 
 
-def _replied(step: Step, message: dict[str, Any]) -> Iterator[Remark]:
+def _read_reply(step: Step, message: dict[str, Any]) -> Iterator[Remark]:
     """Yield the answers and questions of a reply, or its text if it calls no tool."""
     name = step.request.get("role") or "agent"
     calls = message.get("tool_calls") or ()
@@ -304,7 +304,7 @@ def _replied(step: Step, message: dict[str, Any]) -> Iterator[Remark]:
                 yield Remark("agent", name, str(arguments[argument]), step.started_at)
 
 
-def _message(
+def _show_message(
     kind: str, text: str, sender: str, at: datetime | None, *, is_unread: bool = False
 ) -> Remark:
     told = text if kind == "say" else f"[{kind}] {text}".rstrip()

@@ -289,7 +289,7 @@ class _Run:
             return {}
         partition = (experiment_of(row["job_id"]), row["arm"], row["attempt_id"])
         found = self.store.read("attempts", *partition)
-        return runs.outputs(row, found[0] if found else None)
+        return runs.read_outputs(row, found[0] if found else None)
 
     def names(self, state: StepState) -> list[str]:
         """Return the names of the steps in a state, in order."""

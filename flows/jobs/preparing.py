@@ -189,7 +189,7 @@ def _task(request: Request, source: RepositorySource) -> tuple[str, str]:
 
 def _revised(request: Request, source: RepositorySource, mirror: Path, lake: Lake) -> Row:
     """Return the first row of a job that continues another one at its commit."""
-    parent = rows.found(lake, request.revises or "")
+    parent = rows.find(lake, request.revises or "")
     commit = parent["commit"]
     if not commit:
         raise UsageError(f"job {parent['job_id']} made no commit that could be revised")

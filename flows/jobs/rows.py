@@ -35,7 +35,7 @@ def read(lake: Lake, job_id: str) -> Row | None:
     return lake.read_shared("jobs", job_id)
 
 
-def found(lake: Lake, beginning: str) -> Row:
+def find(lake: Lake, beginning: str) -> Row:
     """Return the row of the job whose id begins with a text.
 
     Raises:
@@ -59,6 +59,6 @@ def update(lake: Lake, row: Row, **changes: object) -> Row:
     return row
 
 
-def listed(lake: Lake) -> list[Row]:
+def read_all(lake: Lake) -> list[Row]:
     """Return the rows of all jobs, the latest first."""
     return sorted(lake.all_shared("jobs"), key=lambda row: row["submitted_at"], reverse=True)

@@ -6,7 +6,7 @@ from typing import Any
 from eval.digests import canonical_digest
 from flows.display.errors import UsageError
 from flows.jobs import rows
-from flows.jobs.changes import changed_files
+from flows.jobs.changes import read_changes
 from flows.jobs.definition import Pipeline, PipelineStep, parse
 from flows.jobs.request import Request
 from flows.storage.files import make_readable
@@ -42,35 +42,35 @@ def pipeline_of(row: Row) -> Pipeline:
     return parse(json.loads(row["pipeline"]), f"run {row['job_id']}")
 
 
-def steps_of(lake: Lake, pipeline: Pipeline, run: str) -> dict[str, Row]:
+def read_steps(lake: Lake, pipeline: Pipeline, run: str) -> dict[str, Row]:
     """Return the rows of the steps of a run that have begun, by name."""
     found = {step.name: rows.read(lake, step_id(run, step.name)) for step in pipeline.steps}
     return {name: row for name, row in found.items() if row is not None}
 
 
-def listed(lake: Lake, name: str | None = None) -> list[Row]:
+def read_all(lake: Lake, name: str | None = None) -> list[Row]:
     """Return the rows of all runs, the latest first, or those of one pipeline."""
-    runs = [row for row in rows.listed(lake) if row["pipeline"] is not None]
+    runs = [row for row in rows.read_all(lake) if row["pipeline"] is not None]
     return [row for row in runs if name is None or pipeline_of(row).name == name]
 
 
-def found(lake: Lake, beginning: str) -> Row:
+def find(lake: Lake, beginning: str) -> Row:
     """Return the row of the run whose id begins with a text.
 
     Raises:
         UsageError: there is no such run, or there are several.
     """
-    row = rows.found(lake, beginning)
+    row = rows.find(lake, beginning)
     if row["pipeline"] is None:
         raise UsageError(f"job {row['job_id']} is no run of a pipeline: see `durabench job show`")
     return row
 
 
-def outputs(row: Row, attempt: Row | None) -> dict[str, str | None]:
+def read_outputs(row: Row, attempt: Row | None) -> dict[str, str | None]:
     """Return the outputs of a step, by key. Those of a step that failed are missing."""
     if row["state"] != "done":
         return {}
-    files = [path for path, _, _ in changed_files(row["patch"])]
+    files = [path for path, _, _ in read_changes(row["patch"])]
     return {
         "summary": attempt["detail"] if attempt else None,
         "patch": make_readable(row["patch"]),
@@ -83,10 +83,10 @@ def outputs(row: Row, attempt: Row | None) -> dict[str, str | None]:
     }
 
 
-def states(row: Row, lake: Lake) -> list[dict[str, Any]]:
+def read_states(row: Row, lake: Lake) -> list[dict[str, Any]]:
     """Return the steps of a run with their states, those that have not begun as `pending`."""
     pipeline = pipeline_of(row)
-    begun = steps_of(lake, pipeline, row["job_id"])
+    begun = read_steps(lake, pipeline, row["job_id"])
     known = json.loads(row["verification"] or "{}").get("steps") or []
     ended = {step["name"]: step for step in known}
     found = []

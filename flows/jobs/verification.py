@@ -185,12 +185,12 @@ NO_EVIDENCE: dict[str, Any] = {
 """The evidence of a patch whose tests were not run."""
 
 
-def unjudged() -> Judged:
+def judge_nothing() -> Judged:
     """Return the verdict on a patch whose tests were not run."""
     return Judged("not_verified", "no verification was asked for", dict(NO_EVIDENCE))
 
 
-def judged(base: VerifiedState, patched: After) -> Judged:
+def judge_results(base: VerifiedState, patched: After) -> Judged:
     """Return the verdict on a patch, with its evidence."""
     verdict, reason = decide(base, patched)
     old = patched.with_old_tests
@@ -198,7 +198,7 @@ def judged(base: VerifiedState, patched: After) -> Judged:
         "before": asdict(base.tests),
         "after": asdict(patched.state.tests) if patched.state else None,
         "with_old_tests": asdict(old) if old else None,
-        "warnings": warnings(base, patched),
+        "warnings": list_warnings(base, patched),
     }
     return Judged(verdict, reason, evidence)
 
@@ -257,7 +257,7 @@ def _count(names: list[str]) -> str:
     return "1 test" if len(names) == 1 else f"{len(names)} tests"
 
 
-def warnings(base: VerifiedState, patched: After) -> list[str]:
+def list_warnings(base: VerifiedState, patched: After) -> list[str]:
     """Return what linters say with the patch and did not say at the base commit."""
     if patched.state is None:
         return []

@@ -10,7 +10,7 @@ from agent.arms.options import LoopOptions
 from agent.errors import MessageRefused, Waiting
 from agent.journal import InboxMessage
 from agent.types import Outcome, Task
-from flows.jobs.mailbox import remarks
+from flows.jobs.mailbox import list_remarks
 from tests.walkthrough.one_attempt import OneAttempt, PaidModel
 
 TASK = Task("demo", "What is here?", "HEAD", "")
@@ -60,7 +60,7 @@ async def test_what_was_said_is_on_record(attempt: OneAttempt) -> None:
     await talk(attempt, model)
     say(attempt, "And then?", "a")
     await talk(attempt, model)
-    said = remarks(attempt.journal.steps("first"), attempt.journal.inbox("first").read())
+    said = list_remarks(attempt.journal.steps("first"), attempt.journal.inbox("first").read())
     assert [(each.name, each.text) for each in said] == [
         ("loop", "1"),
         ("ann", "And then?"),

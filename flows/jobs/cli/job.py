@@ -199,7 +199,7 @@ def jobs(lake: LakeOption = None) -> None:
     from flows.storage.lake import Lake
 
     table = Table("job", "state", "verdict", "cost", "repository", "task", "result")
-    for row in rows.listed(Lake.existing(lake)):
+    for row in rows.read_all(Lake.existing(lake)):
         cost = "" if row["cost_usd"] is None else f"{row['cost_usd']:.2f}"
         result = row["pull_request"] or row["branch"] or ""
         cells = (row["job_id"], row["state"], row["verdict"] or "", cost, row["repo"], row["title"])
@@ -272,7 +272,7 @@ def _find(job: str, lake: str | None) -> "tuple[Lake, Row]":
     from flows.storage.lake import Lake
 
     store = Lake.existing(lake)
-    return store, rows.found(store, job)
+    return store, rows.find(store, job)
 
 
 def _run(content: dict[str, Any], lake: str | None) -> None:

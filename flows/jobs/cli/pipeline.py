@@ -77,13 +77,13 @@ def run(
 
     if pipeline.endswith((".yaml", ".yml")) or "/" in pipeline:
         defined = load(Path(pipeline))
-        known = runs.found(Lake.existing(lake), run)["job_id"] if run else None
+        known = runs.find(Lake.existing(lake), run)["job_id"] if run else None
         _run(defined, Lake.open(lake), known)
         return
     if run:
         raise UsageError("--run goes with a file: the id alone continues a run as it was declared")
     store = Lake.open(lake)
-    ids = [row["job_id"] for row in runs.listed(store) if row["job_id"].startswith(pipeline)]
+    ids = [row["job_id"] for row in runs.read_all(store) if row["job_id"].startswith(pipeline)]
     if len(ids) == 1:
         continue_run(store, ids[0])
         return
@@ -105,7 +105,7 @@ def runs(
     from flows.storage.lake import Lake
 
     table = Table("run", "pipeline", "state", "verdict", "cost", "begun", "result")
-    for row in runs.listed(Lake.existing(lake), name):
+    for row in runs.read_all(Lake.existing(lake), name):
         cost = "" if row["cost_usd"] is None else f"{row['cost_usd']:.2f}"
         result = row["pull_request"] or row["branch"] or ""
         begun = f"{row['submitted_at']:%Y-%m-%d %H:%M}"
@@ -127,7 +127,7 @@ def show(
     from flows.storage.lake import Lake
 
     store = Lake.existing(lake)
-    row = runs.found(store, run)
+    row = runs.find(store, run)
     _show(store, row)
     if row["patch"] is not None:
         terminal.write(f"\n{body(row, '')}")
@@ -147,7 +147,7 @@ def continue_run(store: "Lake", run: str) -> None:
     """Continue a run as it was declared."""
     from flows.jobs import runs
 
-    _run(runs.pipeline_of(runs.found(store, run)), store, run)
+    _run(runs.pipeline_of(runs.find(store, run)), store, run)
 
 
 def _run(definition: "Pipeline", store: "Lake", run_id: str | None) -> None:
@@ -163,7 +163,7 @@ def _run(definition: "Pipeline", store: "Lake", run_id: str | None) -> None:
         ended = running.run_flow(
             lambda: pipeline(definition, str(store.root), run=run_id), definition.needs_litellm
         )
-    _show(store, runs.found(store, ended))
+    _show(store, runs.find(store, ended))
 
 
 def _show(store: "Lake", row: "Row") -> None:
@@ -176,7 +176,7 @@ def _show(store: "Lake", row: "Row") -> None:
     detail = f": {row['detail']}" if row["detail"] else ""
     terminal.show(f"run {row['job_id']} of {runs.pipeline_of(row).name}: {row['state']}{detail}")
     table = Table("step", "state", "verdict", "arm", "cost", "job")
-    steps = runs.states(row, store)
+    steps = runs.read_states(row, store)
     for step in steps:
         cost = "" if step["cost_usd"] is None else f"{step['cost_usd']:.2f}"
         cells = (step["name"], step["state"], step["verdict"] or "", step["arm"] or "", cost,

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from agent.journal import InboxMessage
 from flows.display.terminal import fitted, out, show
-from flows.jobs.mailbox import Mailbox, Remark, Seen, remarks
+from flows.jobs.mailbox import Mailbox, Remark, Seen, list_remarks
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
 from reports.values import in_line
@@ -153,7 +153,7 @@ def show_history(lake: Lake, attempt: str, *, everything: bool) -> None:
     """
     mailbox = Mailbox.of(lake, attempt)
     steps = mailbox.journal.steps(mailbox.attempt_id)
-    for remark in remarks(steps, mailbox.received()):
+    for remark in list_remarks(steps, mailbox.received()):
         if everything or remark.speaker != "tool":
             show_remark(remark)
     seen = mailbox.seen()

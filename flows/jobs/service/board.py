@@ -110,7 +110,7 @@ class Board:
         """
         read, runs = await asyncio.gather(
             asyncio.to_thread(self._rows.read),
-            asked(flow_runs.read(self._client, UNFINISHED, JOB)),
+            ask(flow_runs.read(self._client, UNFINISHED, JOB)),
         )
         jobs = [row for row in read if not row.get("pipeline") and not row.get("run")]
         return _merge(jobs, runs)
@@ -123,7 +123,7 @@ class Board:
         """
         read, runs = await asyncio.gather(
             asyncio.to_thread(self._rows.read),
-            asked(flow_runs.read(self._client, None, PIPELINE, deployment=deployed.id)),
+            ask(flow_runs.read(self._client, None, PIPELINE, deployment=deployed.id)),
         )
         name = deployed.name
         own = [row for row in read if row.get("pipeline") and _pipeline_of(row) == name]
@@ -138,7 +138,7 @@ class Board:
         job_id = await self.identify(given)
         found = await self.statuses([job_id])
         if job_id not in found:  # a run gets its name when it begins
-            waiting = await asked(flow_runs.read(self._client, UNFINISHED, PIPELINE))
+            waiting = await ask(flow_runs.read(self._client, UNFINISHED, PIPELINE))
             found = {job_id: _status(job_id, None, waiting[job_id])} if job_id in waiting else {}
         if job_id not in found:
             raise not_found(f"{what} {given!r}")
@@ -154,8 +154,8 @@ class Board:
         steps = {name: row for name, row in read.items() if row.get("run")}
         names = [_name_flow_runs(name, read.get(name)) for name in job_ids if name not in steps]
         own, above = await asyncio.gather(
-            asked(flow_runs.read_named(self._client, names)),
-            asked(flow_runs.read_by_id(self._client, _flow_runs(steps.values()))),
+            ask(flow_runs.read_named(self._client, names)),
+            ask(flow_runs.read_by_id(self._client, _flow_runs(steps.values()))),
         )
         runs: dict[str, FlowRun | None] = {**own}
         for name, row in steps.items():
@@ -179,7 +179,7 @@ class Board:
         if "-" not in given:
             return given
         try:
-            found = await asked(flow_runs.read_by_id(self._client, [UUID(given)]))
+            found = await ask(flow_runs.read_by_id(self._client, [UUID(given)]))
         except ValueError:
             found = {}
         for job_id in found:
@@ -201,7 +201,7 @@ class Board:
         return found
 
 
-async def asked(question: Awaitable[T]) -> T:
+async def ask(question: Awaitable[T]) -> T:
     """Return the answer of the Prefect server to a request of its client.
 
     Raises:

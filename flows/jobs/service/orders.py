@@ -18,9 +18,9 @@ from flows.experiments.secret_kinds import check_readable
 from flows.jobs import approving, definition, deployed, flow_runs, rows, runs
 from flows.jobs.definition import Pipeline
 from flows.jobs.deployed import Deployed
-from flows.jobs.mailbox import Mailbox, check, in_a_line, open_attempts, read_asks
+from flows.jobs.mailbox import Mailbox, check, describe_asks, read_asks, read_open_attempts
 from flows.jobs.request import Request
-from flows.jobs.service.board import JobStatus, asked
+from flows.jobs.service.board import JobStatus, ask
 from flows.jobs.service.feed import Service
 from flows.jobs.service.guard import Problem, not_found
 from flows.storage.journals import existing_journal
@@ -135,14 +135,14 @@ async def approve(service: Service, job: JobStatus) -> None:
     row = await service.board.row(job.id)
     if asks := await asyncio.to_thread(read_asks, service.lake, job.id):
         if len(asks) > 1 or asks[0].wanted != "approval":
-            raise Problem(409, f"{in_a_line(asks)}: answer with POST /jobs/{job.id}/messages")
+            raise Problem(409, f"{describe_asks(asks)}: answer with POST /jobs/{job.id}/messages")
         await send(service, job, JobMessage(kind="approve", arm=asks[0].attempt.arm))
         return
     if row is None or job.state != "waiting":
         raise Problem(409, f"job {job.id} does not wait for approval: it is {job.state}")
     if row["pipeline"]:
         await asyncio.to_thread(_check_no_step_waits, service.lake, row)
-    if await asked(approving.approve(service.lake, row)):
+    if await ask(approving.approve(service.lake, row)):
         return
     # Approving twice orders one continuation.
     key = f"approve-{job.id}-{row['updated_at'].isoformat()}"
@@ -155,11 +155,12 @@ def _check_no_step_waits(lake: Lake, row: Row) -> None:
     Raises:
         Problem: a step waits for an answer, or for an approval of its own.
     """
-    for name, step in runs.steps_of(lake, runs.pipeline_of(row), row["job_id"]).items():
+    for name, step in runs.read_steps(lake, runs.pipeline_of(row), row["job_id"]).items():
         if asks := read_asks(lake, step["job_id"]):
             raise Problem(
                 409,
-                f"step {name}: {in_a_line(asks)}: answer with POST /jobs/{step['job_id']}/messages",
+                f"step {name}: {describe_asks(asks)}: answer with POST "
+                f"/jobs/{step['job_id']}/messages",
             )
 
 
@@ -195,7 +196,7 @@ async def cancel(service: Service, job: JobStatus) -> None:
             lambda: rows.update(service.lake, row, state="cancelled", detail="")
         )
     if job.flow_run_id:
-        await asked(flow_runs.cancel(service.client, UUID(job.flow_run_id)))
+        await ask(flow_runs.cancel(service.client, UUID(job.flow_run_id)))
 
 
 async def _order(service: Service, wanted: Request, key: str | None) -> JobStatus:
@@ -210,7 +211,7 @@ async def _continue(order: Awaitable[T]) -> T:
         Problem: the Prefect server does not take the order, or lacks the deployment.
     """
     try:
-        return await asked(order)
+        return await ask(order)
     except InfrastructureError as error:
         raise Problem(503, str(error)) from None
 
@@ -237,7 +238,7 @@ async def send(
     seen = await asyncio.to_thread(mailbox.seen)
     if seen.holder is None and seen.standing != "ended":
         try:
-            await asked(flow_runs.continue_attempt(service.client, attempt, done.n, service.lake))
+            await ask(flow_runs.continue_attempt(service.client, attempt, done.n, service.lake))
         except InfrastructureError as error:
             raise Problem(503, f"the message is sent, but no worker is asked: {error}") from None
     return {
@@ -260,7 +261,7 @@ def _attempt(lake: Lake, job: JobStatus, arm: str | None) -> Attempt:
     """
     if job.is_final:
         raise Problem(409, f"job {job.id} has ended: it is {job.state}")
-    found = open_attempts(lake, job.id)
+    found = read_open_attempts(lake, job.id)
     chosen = [each for each in found if arm in (None, each.arm)]
     if len(chosen) == 1:
         return chosen[0]
@@ -281,7 +282,7 @@ async def deploy(pipeline: Pipeline) -> Deployed:
         Problem: the flows are not deployed, or the Prefect server refuses it.
     """
     try:
-        deployment_id = await asked(deployed.deploy(pipeline))
+        deployment_id = await ask(deployed.deploy(pipeline))
     except UsageError as error:
         raise Problem(422, str(error)) from None
     return Deployed(deployment_id, pipeline.name, pipeline.model_dump(mode="json"))
@@ -293,7 +294,7 @@ async def find_pipeline(given: str) -> Deployed:
     Raises:
         Problem: there is no such pipeline.
     """
-    for each in await asked(deployed.read_deployed()):
+    for each in await ask(deployed.read_deployed()):
         if given in (each.name, str(each.id)):
             return each
     raise not_found(f"pipeline {given!r}")
@@ -309,7 +310,7 @@ async def order_run(service: Service, pipeline_id: str, key: str | None) -> str:
     if found.problem:
         raise Problem(422, found.problem)
     once = f"run-{key}" if key else None
-    return await asked(flow_runs.order_run(service.client, found.id, once))
+    return await ask(flow_runs.order_run(service.client, found.id, once))
 
 
 def lake_problem(lake: Lake) -> str:

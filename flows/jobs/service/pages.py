@@ -19,7 +19,7 @@ from flows.experiments.declaration import from_yaml, in_one_line
 from flows.jobs import deployed
 from flows.jobs.request import MOST_CHARACTERS
 from flows.jobs.service import orders, views
-from flows.jobs.service.board import JobStatus, asked
+from flows.jobs.service.board import JobStatus, ask
 from flows.jobs.service.feed import Service, Used
 from flows.jobs.service.guard import COOKIE, Problem, cookie_of, not_found
 from flows.jobs.service.orders import BY_NAME, DEFAULT_ARM, JobMessage
@@ -66,13 +66,13 @@ _FORM = "application/x-www-form-urlencoded"
 Fields = Mapping[str, list[str]]
 
 
-async def fields(request: Request) -> Fields:
+async def read_fields(request: Request) -> Fields:
     """Return the fields of the form that was sent."""
     body = await request.body()
     return parse_form(request.headers.get("content-type", ""), body) if body else {}
 
 
-Form = Annotated[Fields, Depends(fields)]
+Form = Annotated[Fields, Depends(read_fields)]
 
 
 def parse_form(content_type: str, body: bytes) -> Fields:
@@ -89,7 +89,7 @@ def parse_form(content_type: str, body: bytes) -> Fields:
         raise Problem(400, f"the form cannot be read: {error}") from None
 
 
-def entered(given: Fields) -> dict[str, Any]:
+def read_entries(given: Fields) -> dict[str, Any]:
     """Return what a person entered about a job, to be shown again if it is refused."""
     found: dict[str, Any] = {}
     for name in EMPTY:
@@ -98,7 +98,7 @@ def entered(given: Fields) -> dict[str, Any]:
     return found
 
 
-def content(entered: Mapping[str, Any]) -> dict[str, Any]:
+def build_content(entered: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a request. What was left empty has its default.
 
     Raises:
@@ -179,9 +179,9 @@ async def new() -> HTMLResponse:
 @router.post(NEW)
 async def submit(given: Form, service: Used) -> Response:
     """Submit the job of a form, and lead to it."""
-    shown = entered(given)
+    shown = read_entries(given)
     try:
-        job = await orders.submit(service, orders.parse_job(content(shown)), None)
+        job = await orders.submit(service, orders.parse_job(build_content(shown)), None)
     except Problem as problem:
         return _form(shown, problem)
     return RedirectResponse(f"{JOBS}/{job.id}", 303)
@@ -278,7 +278,7 @@ _ORDERS: Mapping[str, Callable[[Service, JobStatus, Fields], Awaitable[JobStatus
 @router.get(PIPELINES)
 async def pipelines() -> HTMLResponse:
     """List the deployed pipelines."""
-    found = await asked(deployed.read_deployed())
+    found = await ask(deployed.read_deployed())
     return page("pipelines", PIPELINES, pipelines=found, new=NEW_PIPELINE)
 
 
@@ -328,36 +328,38 @@ async def order_run(name: str, service: Used) -> RedirectResponse:
 @router.post(PIPELINES + "/{name}/delete")
 async def delete(name: str) -> RedirectResponse:
     """Delete a pipeline, and show the others."""
-    await asked(deployed.delete(name))
+    await ask(deployed.delete(name))
     return RedirectResponse(PIPELINES, 303)
 
 
 @router.get(EXPERIMENTS)
 async def experiments(service: Used) -> HTMLResponse:
     """List the experiments of the lake. Jobs have their own pages."""
-    return page("experiments", EXPERIMENTS, names=await asyncio.to_thread(_names, service.lake))
+    return page(
+        "experiments", EXPERIMENTS, names=await asyncio.to_thread(_list_names, service.lake)
+    )
 
 
 @router.get(EXPERIMENTS + "/{name}")
 async def experiment(name: str, service: Used) -> HTMLResponse:
     """Show the progress of an experiment."""
-    return await asyncio.to_thread(_progress, service.lake, name)
+    return await asyncio.to_thread(_show_progress, service.lake, name)
 
 
 @router.get(EXPERIMENTS + "/{name}/report/{path:path}")
 async def report(name: str, path: str, service: Used) -> Response:
     """Return a file of an experiment's report."""
-    content = await asyncio.to_thread(_file, service.lake, name, path)
+    content = await asyncio.to_thread(_read_file, service.lake, name, path)
     kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
     return Response(content, media_type=kind)
 
 
-def _names(lake: Lake) -> list[str]:
+def _list_names(lake: Lake) -> list[str]:
     with lake.reading():
         return [name for name in lake.experiments() if job_of(name) is None]
 
 
-def _progress(lake: Lake, name: str) -> HTMLResponse:
+def _show_progress(lake: Lake, name: str) -> HTMLResponse:
     if name not in lake.experiments():
         raise not_found(f"experiment {name!r}")
     reading = status.read(lake, [name])
@@ -375,7 +377,7 @@ def _progress(lake: Lake, name: str) -> HTMLResponse:
     )
 
 
-def _file(lake: Lake, name: str, path: str) -> bytes:
+def _read_file(lake: Lake, name: str, path: str) -> bytes:
     parts = PurePosixPath(path).parts
     if name not in lake.experiments() or not parts or ".." in parts or parts[0] == "/":
         raise not_found("such report")

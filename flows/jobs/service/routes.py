@@ -16,7 +16,7 @@ from flows.jobs.deployed import Deployed
 from flows.jobs.mailbox import read_asks
 from flows.jobs.request import Request as JobRequest
 from flows.jobs.service import orders, views
-from flows.jobs.service.board import asked
+from flows.jobs.service.board import ask
 from flows.jobs.service.feed import Service, Used
 from flows.jobs.service.guard import Problem
 from flows.jobs.service.orders import JobMessage
@@ -71,7 +71,7 @@ async def submit(request: Request, service: Used, key: Key = None) -> Answer:
 async def status(job_id: str, service: Used) -> Answer:
     """Return the state of a job, with its cost so far."""
     job = await service.board.status(job_id)
-    return {**job.as_json(), **await asyncio.to_thread(views.spent, service.lake, job)}
+    return {**job.as_json(), **await asyncio.to_thread(views.sum_costs, service.lake, job)}
 
 
 @router.get("/result/{job_id}", response_class=_EscapedJSON)
@@ -81,7 +81,7 @@ async def result(job_id: str, service: Used) -> Answer:
     if not job.is_final and job.state != "waiting":
         raise Problem(409, f"job {job.id} has no result yet: it is {job.state}")
     row = await service.board.row(job.id)
-    return await asyncio.to_thread(views.result, service.lake, job, row)
+    return await asyncio.to_thread(views.collect_result, service.lake, job, row)
 
 
 @router.get("/jobs")
@@ -125,7 +125,7 @@ async def received(job_id: str, service: Used) -> Answer:
     """Return what was said to the attempts of a job and by them, and what they wait for."""
     job = await service.board.status(job_id)
     waits = await asyncio.to_thread(read_asks, service.lake, job.id)
-    said = await asyncio.to_thread(views.said, service.lake, job.id)
+    said = await asyncio.to_thread(views.list_messages, service.lake, job.id)
     return {"asks": [each.as_json() for each in waits], "messages": said}
 
 
@@ -145,7 +145,7 @@ async def define(request: Request) -> Answer:
 @router.get("/pipelines")
 async def pipelines() -> Answer:
     """Return the deployed definitions by name. One that cannot be read has a problem instead."""
-    return {"pipelines": [_list(each) for each in await asked(deployed.read_deployed())]}
+    return {"pipelines": [_list(each) for each in await ask(deployed.read_deployed())]}
 
 
 @router.get("/pipelines/{pipeline_id}")
@@ -158,7 +158,7 @@ async def pipeline(pipeline_id: str) -> Answer:
 async def delete(pipeline_id: str) -> Answer:
     """Delete a definition. Its runs stay in the lake."""
     found = await orders.find_pipeline(pipeline_id)
-    await asked(deployed.delete(found.name))
+    await ask(deployed.delete(found.name))
     return {"id": str(found.id), "name": found.name, "deleted": True}
 
 
@@ -214,7 +214,7 @@ def _as_json(request: Request, body: bytes) -> Any:
 
 async def _prefect_problem(service: Service) -> str:
     try:
-        error = await asked(service.client.api_healthcheck())
+        error = await ask(service.client.api_healthcheck())
     except Problem as problem:
         return str(problem)
     return one_line(error) if error else ""
@@ -245,7 +245,7 @@ async def _run_as_json(service: Service, run_id: str) -> Answer:
     """
     status = await service.board.status(run_id, "run")
     row = await service.board.row(status.id)
-    definition, steps = await asyncio.to_thread(views.steps_of, service.lake, status, row)
+    definition, steps = await asyncio.to_thread(views.read_run, service.lake, status, row)
     return {
         **status.as_json(),
         "pipeline": definition.name if definition else None,

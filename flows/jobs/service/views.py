@@ -11,9 +11,16 @@ from jinja2 import Environment
 from prefect.utilities.urls import url_for
 
 from flows.jobs import body, runs
-from flows.jobs.changes import changed_files
+from flows.jobs.changes import read_changes
 from flows.jobs.definition import Pipeline
-from flows.jobs.mailbox import Mailbox, all_attempts, hears, open_attempts, read_asks, remarks
+from flows.jobs.mailbox import (
+    Mailbox,
+    hears,
+    list_remarks,
+    read_asks,
+    read_attempts,
+    read_open_attempts,
+)
 from flows.jobs.service.board import JobStatus
 from flows.jobs.service.feed import read_steps
 from flows.jobs.service.guard import not_found
@@ -47,16 +54,16 @@ _RUNS = {
 def show_job(lake: Lake, job: JobStatus, row: Row | None, *, is_run: bool) -> dict[str, Any]:
     """Return what the page of a job or of a run shows."""
     left = row or {}
-    evidence, patch = _evidence(row) or {}, left.get("patch") or ""
-    definition, steps = steps_of(lake, job, row) if is_run else (None, [])
+    evidence, patch = _read_evidence(row) or {}, left.get("patch") or ""
+    definition, steps = read_run(lake, job, row) if is_run else (None, [])
     log = read_steps(lake, job.id)
-    known = spent(lake, job)
+    known = sum_costs(lake, job)
     return {
         "job": job,
         "is_run": is_run,
         "spent": known if job.is_final or is_run else _sum_log(log),
         "asks": known["asks"],
-        "hearing": _hearing(lake, job),
+        "hearing": _list_hearing(lake, job),
         "run_url": url_for("flow-run", obj_id=job.flow_run_id) if job.flow_run_id else None,
         "tests": show_tests(evidence),
         "warnings": evidence.get("warnings") or [],
@@ -64,7 +71,7 @@ def show_job(lake: Lake, job: JobStatus, row: Row | None, *, is_run: bool) -> di
         "files": show_patch(patch),
         "is_cut": patch.count("\n") > MOST_LINES,
         "most_lines": MOST_LINES,
-        "attempts": attempts(lake, row),
+        "attempts": list_attempts(lake, row),
         "task": left.get("statement") or job.title or "",
         "log": log[-MOST_STEPS:],
         "left_out": max(0, len(log) - MOST_STEPS),
@@ -75,7 +82,7 @@ def show_job(lake: Lake, job: JobStatus, row: Row | None, *, is_run: bool) -> di
     }
 
 
-def spent(lake: Lake, job: JobStatus) -> dict[str, Any]:
+def sum_costs(lake: Lake, job: JobStatus) -> dict[str, Any]:
     """Return the calls and the cost of a job so far, and what its attempts wait for."""
     journal = existing_journal(lake)
     attempts = journal.progress(experiment_of(job.id)) if journal else []
@@ -98,7 +105,7 @@ def _sum_log(steps: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def result(lake: Lake, job: JobStatus, row: Row | None) -> dict[str, Any]:
+def collect_result(lake: Lake, job: JobStatus, row: Row | None) -> dict[str, Any]:
     """Return everything that a job left, as JSON."""
     left = row or {}
     return {
@@ -108,24 +115,24 @@ def result(lake: Lake, job: JobStatus, row: Row | None) -> dict[str, Any]:
         "base_branch": left.get("base_branch"),
         "verify_command": left.get("verify_command"),
         "patch": left.get("patch"),
-        "evidence": _evidence(row),
-        "report": _report(row),
-        "attempts": attempts(lake, row),
+        "evidence": _read_evidence(row),
+        "report": _write_report(row),
+        "attempts": list_attempts(lake, row),
     }
 
 
-def _evidence(row: Row | None) -> dict[str, Any] | None:
+def _read_evidence(row: Row | None) -> dict[str, Any] | None:
     """Return the runs of the tests before and after, or None if there are none so far."""
     return json.loads(row["verification"]) if row and row["verification"] else None
 
 
-def _report(row: Row | None) -> str | None:
+def _write_report(row: Row | None) -> str | None:
     """Return the report in Markdown, or None if there is no patch so far."""
     is_told = row is not None and row["patch"] is not None and row["verification"]
     return body.body(row, "") if row is not None and is_told else None
 
 
-def attempts(lake: Lake, row: Row | None) -> list[dict[str, Any]]:
+def list_attempts(lake: Lake, row: Row | None) -> list[dict[str, Any]]:
     """Return the ended attempts of a job with outcomes and costs, in the order of its arms."""
     if row is None:
         return []
@@ -139,7 +146,7 @@ def attempts(lake: Lake, row: Row | None) -> list[dict[str, Any]]:
     ]
 
 
-def steps_of(
+def read_run(
     lake: Lake, status: JobStatus, row: Row | None
 ) -> tuple[Pipeline | None, list[dict[str, Any]]]:
     """Return the definition of a run, and its steps with their states; nothing before it begins.
@@ -151,7 +158,7 @@ def steps_of(
         return None, []
     if not row["pipeline"]:
         raise not_found(f"run {status.id!r}; it is a job: see /status/{status.id}")
-    found = runs.states(row, lake)
+    found = runs.read_states(row, lake)
     for step in found:
         if step["state"] == "running" and status.is_final:
             step["state"] = "interrupted"
@@ -160,19 +167,19 @@ def steps_of(
     return runs.pipeline_of(row), found
 
 
-def _hearing(lake: Lake, job: JobStatus) -> list[str]:
+def _list_hearing(lake: Lake, job: JobStatus) -> list[str]:
     """Return the arms of a job that are at work and hear messages."""
     if job.is_final:
         return []
-    return [each.arm for each in open_attempts(lake, job.id) if hears(each)]
+    return [each.arm for each in read_open_attempts(lake, job.id) if hears(each)]
 
 
-def said(lake: Lake, job_id: str) -> list[dict[str, Any]]:
+def list_messages(lake: Lake, job_id: str) -> list[dict[str, Any]]:
     """Return what was said to the attempts of a job and by them, each attempt by itself."""
     found = []
-    for attempt in all_attempts(lake, job_id):
+    for attempt in read_attempts(lake, job_id):
         own = Mailbox.of(lake, attempt.attempt_id)
-        for remark in remarks(own.journal.steps(attempt.attempt_id), own.received()):
+        for remark in list_remarks(own.journal.steps(attempt.attempt_id), own.received()):
             if remark.speaker != "tool":
                 found.append(
                     {
@@ -209,7 +216,7 @@ def show_patch(patch: str) -> list[ChangedFile]:
         in_hunk = in_hunk or text.startswith("@@")
         if parts:
             parts[-1].append((_kind(text, in_hunk), text))
-    known = changed_files(patch)
+    known = read_changes(patch)
     return [ChangedFile(*named, lines) for named, lines in zip(known, parts, strict=False)]
 
 

@@ -47,13 +47,13 @@ async def test_a_job_waits_for_the_answer_to_its_arm(forge: Forge, lake_path: st
     for _ in range(2):
         await run_job(asked, lake_path)
         lake = Lake.existing(lake_path)
-        [row] = rows.listed(lake)
+        [row] = rows.read_all(lake)
         assert (row["state"], row["patch"]) == ("waiting", None)
         assert row["detail"] == "arm careful waits for a person's approval"
         assert forge.pulls[NAME] == []
     told(lake, row["job_id"], "approve")
     await run_job(asked, lake_path)
-    [row] = rows.listed(lake)
+    [row] = rows.read_all(lake)
     assert (row["state"], row["detail"], row["verdict"]) == ("done", "", "verified")
     assert len(forge.pulls[NAME]) == 1
     assert len(lake.rows("llm_calls", f"job-{row['job_id']}")) == 3
@@ -64,7 +64,7 @@ async def test_a_rejected_patch_is_not_published(forge: Forge, lake_path: str) -
     asked = request("unused", arms=[careful("careful")])
     await run_job(asked, lake_path)
     lake = Lake.existing(lake_path)
-    [row] = rows.listed(lake)
+    [row] = rows.read_all(lake)
     told(lake, row["job_id"], "reject", "too risky")
     with pytest.raises(Exception, match="no arm left a patch"):
         await run_job(asked, lake_path)
@@ -85,17 +85,17 @@ async def test_a_step_waits_for_the_answer_to_its_arm(forge: Forge, lake_path: s
     )  # fmt: skip
     run = await run_pipeline(asked, lake_path)
     lake = Lake.existing(lake_path)
-    row = runs.found(lake, run)
+    row = runs.find(lake, run)
     assert (row["state"], row["detail"]) == (
         "waiting",
         "step fix: arm careful waits for a person's approval",
     )
-    states = {each["name"]: each["state"] for each in runs.states(row, lake)}
+    states = {each["name"]: each["state"] for each in runs.read_states(row, lake)}
     assert states == {"fix": "waiting", "notes": "done", "after": "skipped"}
     told(lake, runs.step_id(run, "fix"), "approve")
     await run_pipeline(asked, lake_path, run=run)
-    row = runs.found(lake, run)
+    row = runs.find(lake, run)
     assert row["state"] == "done"
-    assert {each["state"] for each in runs.states(row, lake)} == {"done"}
+    assert {each["state"] for each in runs.read_states(row, lake)} == {"done"}
     assert len(forge.pulls[NAME]) == 1
     assert len(lake.places("attempts", "*")) == 3

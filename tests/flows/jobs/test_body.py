@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from flows.jobs import body
-from flows.jobs.changes import changed_files, find_automation, tell_automation
+from flows.jobs.changes import find_automation, read_changes, tell_automation
 from reports.quoting import TITLE_CHARACTERS, quote_title
 
 OURS = {"Task", "Steps", "Changes", "Verification", "Cost", "How to continue"}
@@ -138,5 +138,5 @@ def test_an_ordinary_patch_has_no_warning() -> None:
     patch = patch_of("github/x.py", "docs/workflows.md", "jenkins.md")
     assert find_automation(patch) == []
     assert tell_automation(None) == ""
-    assert changed_files(patch)[0] == ("github/x.py", 1, 0)
-    assert changed_files("") == changed_files("no patch") == []
+    assert read_changes(patch)[0] == ("github/x.py", 1, 0)
+    assert read_changes("") == read_changes("no patch") == []

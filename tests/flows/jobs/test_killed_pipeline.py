@@ -61,7 +61,7 @@ def test_a_killed_run_continues(where: str, forge: Forge, lake_path: str, tmp_pa
     output, _ = first.communicate()
     assert first.returncode == -signal.SIGKILL, output
     forge.before_answer = lambda request: None
-    [row] = runs.listed(Lake.existing(lake_path))
+    [row] = runs.read_all(Lake.existing(lake_path))
     second = begun(lake_path, row["job_id"])
     output, _ = second.communicate()
     assert second.returncode == 0, output

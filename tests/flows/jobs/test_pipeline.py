@@ -23,11 +23,11 @@ ADD = "echo '# Notes' >NOTES.md"
 def states(lake_path: str, run: str) -> dict[str, str]:
     """Return the states of the steps of a run."""
     lake = Lake.existing(lake_path)
-    return {each["name"]: each["state"] for each in runs.states(row_of(lake_path, run), lake)}
+    return {each["name"]: each["state"] for each in runs.read_states(row_of(lake_path, run), lake)}
 
 
 def row_of(lake_path: str, run: str) -> Row:
-    return runs.found(Lake.existing(lake_path), run)
+    return runs.find(Lake.existing(lake_path), run)
 
 
 async def test_steps_build_on_each_other_and_become_one_pull_request(
@@ -201,7 +201,7 @@ async def test_a_step_waits_for_approval(forge: Forge, lake_path: str) -> None:
     assert row_of(lake_path, run)["state"] == "waiting"
     assert forge.pulls[NAME] == []
     await approve(
-        Lake.existing(lake_path), rows.found(Lake.existing(lake_path), runs.step_id(run, "fix"))
+        Lake.existing(lake_path), rows.find(Lake.existing(lake_path), runs.step_id(run, "fix"))
     )
     await run_pipeline(asked, lake_path, run=run)
     assert set(states(lake_path, run).values()) == {"done"}

@@ -107,7 +107,7 @@ async def test_no_container_of_a_pipeline_has_the_token(
     image = {row["image"] for row in lake.all_shared("jobs")}
     for name in sorted(image, reverse=True):
         docker_client.images.remove(name, force=True)
-    row = runs.found(lake, run)
+    row = runs.find(lake, run)
     assert (row["state"], len(forge.pulls[NAME])) == ("done", 1)
     database = Path(str(PREFECT_SERVER_DATABASE_CONNECTION_URL.value()).partition("///")[2])
     left = [tmp_path, Path(lake_path), database.parent]

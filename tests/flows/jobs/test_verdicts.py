@@ -12,7 +12,7 @@ from flows.jobs.verification import (
     VerifiedState,
     choose_best,
     decide,
-    warnings,
+    list_warnings,
 )
 
 
@@ -110,7 +110,7 @@ def test_only_new_lines_of_linters_are_warnings() -> None:
     """Line numbers move with a patch, so they do not count."""
     base = VerifiedState(GREEN, {"lint": ["a.py:3: unused x"]})
     patched = After(VerifiedState(GREEN, {"lint": ["a.py:5: unused x", "a.py:6: unused y"]}))
-    assert warnings(base, patched) == ["lint: a.py:6: unused y"]
+    assert list_warnings(base, patched) == ["lint: a.py:6: unused y"]
 
 
 def candidate(

@@ -10,7 +10,7 @@ import pytest
 from prefect.client.schemas.objects import FlowRun, State, StateType
 
 from flows.jobs.flow_runs import id_of
-from flows.jobs.service.board import _status, asked
+from flows.jobs.service.board import _status, ask
 from flows.jobs.service.guard import Problem
 from flows.storage.lake import Row
 
@@ -102,8 +102,8 @@ async def test_a_server_that_answers_too_late_fails_the_request(
     set_timings: Callable[..., None],
 ) -> None:
     """The time is a setting, and the message asks the client to try again."""
-    assert await asked(asyncio.sleep(0.1, "answered")) == "answered"
+    assert await ask(asyncio.sleep(0.1, "answered")) == "answered"
     set_timings(server_answer_s=0.05)
     with pytest.raises(Problem, match="does not answer.*try again") as failed:
-        await asked(asyncio.sleep(30))
+        await ask(asyncio.sleep(30))
     assert failed.value.status == 503

@@ -78,7 +78,7 @@ def test_a_form_says_the_same_as_a_body() -> None:
     given = pages.parse_form(
         "application/x-www-form-urlencoded", text + b"&budget_usd=2.5&approve=yes"
     )
-    job = made(pages.content(pages.entered(given)))
+    job = made(pages.build_content(pages.read_entries(given)))
     assert [arm.name for arm in job.arms] == ["mini", "durable"]
     assert (job.budget_usd, job.approve, job.network, job.ref) == (2.5, True, False, None)
 
@@ -86,4 +86,4 @@ def test_a_form_says_the_same_as_a_body() -> None:
 def test_a_form_with_a_budget_in_words_is_refused() -> None:
     """The message says what to enter."""
     with pytest.raises(Problem, match=r"budget_usd: give US dollars, such as 2\.50"):
-        pages.content({**pages.EMPTY, "budget_usd": "two"})
+        pages.build_content({**pages.EMPTY, "budget_usd": "two"})
