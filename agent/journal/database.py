@@ -5,28 +5,24 @@ import math
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import (
     URL,
     Connection,
-    CursorResult,
-    Dialect,
     Double,
     Engine,
     create_engine,
     event,
     make_url,
 )
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.dialects.postgresql import psycopg
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.elements import ClauseElement
 from sqlalchemy.sql.functions import FunctionElement
 
 from agent.errors import JournalError
@@ -106,8 +102,7 @@ class Database:
         self._engine = _engine(url)
         self._writer = self._engine.execution_options(**{WRITES: True})
         self._is_file = url.get_backend_name() == "sqlite"
-        # SQLite has one writer. Threads that wait for it here get their turn without a pause.
-        self._writing = threading.Lock() if self._is_file else nullcontext()
+        self._writes = _SharedWrites(self._writer)
 
     def read(self, work: Work[T]) -> T:
         """Return the result of `work` in a read-only transaction.
@@ -125,8 +120,7 @@ class Database:
         """
 
         def run() -> T:
-            with self._writing:
-                return transaction(self._writer, work)
+            return self._writes.run(work) if self._is_file else transaction(self._writer, work)
 
         return self._patiently(run, self.patience_s if patience_s is None else patience_s)
 
@@ -140,7 +134,7 @@ class Database:
         """
         if not self._is_file:
             return 0
-        with self._writing:
+        with self._writes.writing:
             return self._patiently(lambda: _vacuum(self._engine), self.patience_s)
 
     def close(self) -> None:
@@ -175,10 +169,61 @@ class Database:
         return JournalError(message, retryable=retryable)
 
 
+def driver(connection: Connection) -> Any:
+    """Return the driver's own connection."""
+    return connection.connection.dbapi_connection
+
+
 def transaction(engine: Engine, work: Work[T]) -> T:
     """Return the result of `work` in a transaction of its own."""
     with engine.begin() as connection:
         return work(connection)
+
+
+class _SharedWrites:
+    """Writes of several threads to SQLite, which has one writer: those that wait share a commit.
+
+    Each transaction waits for the disk. If the work of one thread fails, all are done again, each
+    in a transaction of its own.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.writing = threading.Lock()
+        """Held during each transaction."""
+        self._engine = engine
+        self._waiting: deque[tuple[Work[Any], Future[Any]]] = deque()
+
+    def run(self, work: Work[T]) -> T:
+        """Return the result of `work` when it is on the disk."""
+        mine: Future[T] = Future()
+        self._waiting.append((work, mine))
+        with self.writing:
+            if not mine.done():
+                self._write_waiting(mine)
+        return mine.result()
+
+    def _write_waiting(self, mine: Future[Any]) -> None:
+        writes = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        try:
+            if len(writes) > 1 and self._write_together(writes):
+                return
+            for work, future in writes:
+                try:
+                    future.set_result(transaction(self._engine, work))
+                except Exception as error:
+                    future.set_exception(error)
+        finally:  # after a signal in the main thread, the others write by themselves
+            left = [each for each in writes if each[1] is not mine and not each[1].done()]
+            self._waiting.extendleft(reversed(left))
+
+    def _write_together(self, writes: Sequence[tuple[Work[Any], Future[Any]]]) -> bool:
+        try:
+            results = transaction(self._engine, lambda all_: [work(all_) for work, _ in writes])
+        except Exception:
+            return False
+        for (_, future), result in zip(writes, results, strict=True):
+            future.set_result(result)
+        return True
 
 
 class OnDatabase(Protocol):
@@ -209,45 +254,6 @@ def writes(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conca
         return self.database.write(lambda connection: method(self, connection, *args, **values))
 
     return run
-
-
-class PreparedStatement:
-    """A statement that is compiled once for each kind of database.
-
-    Otherwise SQLAlchemy takes longer for a statement of a step than SQLite does. All of its
-    parameters are named, and no type needs a conversion.
-    """
-
-    def __init__(
-        self,
-        statement: ClauseElement | Mapping[str, ClauseElement],
-        columns: Sequence[str] | None = None,
-    ) -> None:
-        """Use one statement, or one for each dialect. `columns` are those of an insert."""
-        self._statement, self._columns = statement, columns
-        self._compiled = functools.cache(self._compile)
-
-    def run(self, connection: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
-        """Execute the statement with a value for each parameter without a constant one."""
-        text, required, constants = self._compiled(connection.dialect.name)
-        given = {name: values[name] for name in required}
-        return connection.exec_driver_sql(text, {**constants, **given})
-
-    def _compile(self, dialect: str) -> tuple[str, list[str], dict[str, Any]]:
-        """Return the text, the names of the parameters to be given, and the other parameters."""
-        by_dialect = self._statement
-        statement = by_dialect[dialect] if isinstance(by_dialect, Mapping) else by_dialect
-        compiled = statement.compile(dialect=_DIALECTS[dialect], column_keys=self._columns)
-        parameters = compiled.bind_names  # type: ignore[attr-defined]  # of an SQLCompiler
-        required = [name for each, name in parameters.items() if each.required]
-        constants = {name: each.value for each, name in parameters.items() if not each.required}
-        return str(compiled), required, constants
-
-
-_DIALECTS: Mapping[str, Dialect] = {
-    "sqlite": sqlite.dialect(paramstyle="named"),
-    "postgresql": psycopg.dialect(),  # type: ignore[no-untyped-call]
-}
 
 
 def show_address(url: URL) -> str:
@@ -367,7 +373,7 @@ def _vacuum(engine: Engine) -> int:
 def _begin_sqlite(connection: Connection) -> None:
     # A reader that turns writer half way can fail for good, so a writer is one from the start.
     is_writer = connection.get_execution_options().get(WRITES)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer else "BEGIN")
+    driver(connection).execute("BEGIN IMMEDIATE" if is_writer else "BEGIN")
 
 
 def _prepare_postgresql(connection: Any, record: object) -> None:

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, o
 
 from agent.errors import MessageRefused
 from agent.journal import leases
-from agent.journal.database import Database, PreparedStatement, clock, reads, writes
-from agent.journal.tables import attempts, inbox, waits
+from agent.journal.database import Database, clock, reads, writes
+from agent.journal.tables import PreparedStatement, attempts, inbox, waits
 from agent.journal.types import Lease
 
 MessageKind = Literal["say", "end", "approve", "revise", "reject"]
@@ -180,7 +180,7 @@ def forget(connection: Connection, attempt_id: str) -> None:
 
 def _send(connection: Connection, attempt_id: str, message: InboxMessage) -> InboxMessage:
     # The lock keeps the order of positions that of commits, and an end from coming between.
-    attempt = _LOCK.run(connection, {"of": attempt_id}).first()
+    attempt = _LOCK.run(connection, {"of": attempt_id}).fetchone()
     if attempt is None:
         raise MessageRefused(f"the journal has no attempt {attempt_id}")
     earlier = _same_and_last(connection, attempt_id, message.id)
@@ -219,7 +219,7 @@ def _add(connection: Connection, attempt_id: str, message: InboxMessage) -> Inbo
         "text": message.text,
         "sender": message.sender,
     }
-    return _message(_ADD.run(connection, {**row, "of": attempt_id}).one())
+    return _message(_ADD.run(connection, {**row, "of": attempt_id}).fetchone())
 
 
 def _same_and_last(connection: Connection, attempt_id: str, message_id: str) -> list[InboxMessage]:

@@ -9,8 +9,8 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.sql.elements import ColumnElement
 
 from agent.errors import FencedError, JournalError, LeaseHeld
-from agent.journal.database import PreparedStatement, clock
-from agent.journal.tables import leases, steps, tenures
+from agent.journal.database import clock
+from agent.journal.tables import PreparedStatement, leases, steps, tenures
 from agent.journal.types import Lease, Tenure
 
 RELEASED, EXPIRED = 0.0, 1.0
@@ -52,13 +52,13 @@ def check(connection: Connection, lease: Lease) -> None:
     Raises:
         FencedError: another worker has already acquired it.
     """
-    if _CHECK.run(connection, _key(lease)).first() is None:
+    if _CHECK.run(connection, _key(lease)).fetchone() is None:
         raise _fenced(lease)
 
 
 def begin_steps(connection: Connection, lease: Lease, number: int) -> tuple[range, float]:
     """Check the lease like `check`. Return the ordinals of `number` further steps, and the time."""
-    begun = _BEGIN.run(connection, {**_key(lease), "number": number}).first()
+    begun = _BEGIN.run(connection, {**_key(lease), "number": number}).fetchone()
     if begun is None:
         raise _fenced(lease)
     return range(begun.ordinal - number + 1, begun.ordinal + 1), begun.now

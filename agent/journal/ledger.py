@@ -28,8 +28,8 @@ from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from agent.errors import BudgetExhausted, BudgetReserved, JournalError
-from agent.journal.database import PreparedStatement, clock
-from agent.journal.tables import attempts, leases, ledger, rates, steps, totals
+from agent.journal.database import clock
+from agent.journal.tables import PreparedStatement, attempts, leases, ledger, rates, steps, totals
 from agent.journal.types import Account, Attempt, Lease, Limit, Reservation
 
 NUSD = 1_000_000_000
@@ -170,7 +170,7 @@ def settle(
     Return the settled amount in billionths of a dollar, or None if nothing is reserved.
     """
     cost = None if cost_usd is None else to_nusd(cost_usd)
-    call = _SETTLE.run(connection, {**_key(lease, scope, seq), "cost_nusd": cost}).first()
+    call = _SETTLE.run(connection, {**_key(lease, scope, seq), "cost_nusd": cost}).fetchone()
     if call is None:
         return None
     _count(connection, counted_in, call.billed_nusd - call.reserved_nusd, 0)

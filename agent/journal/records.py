@@ -21,8 +21,7 @@ from sqlalchemy.sql.elements import ClauseElement, ColumnElement
 
 from agent.errors import JournalError
 from agent.journal.blobs import Bodies
-from agent.journal.database import PreparedStatement
-from agent.journal.tables import leases, steps
+from agent.journal.tables import PreparedStatement, leases, steps
 from agent.journal.types import Inputs, Lease, RecordedStep, TreeRef
 from agent.places import place
 
@@ -111,7 +110,7 @@ def begin(connection: Connection, lease: Lease, row: dict[str, Any]) -> bool:
         JournalError: the step is recorded, or was begun with another request.
     """
     mine = {**row, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
-    if _BEGIN.run(connection, mine).first() is not None:
+    if _BEGIN.run(connection, mine).fetchone() is not None:
         return True
     there = connection.execute(_FIND, _key(lease, row["scope"], row["seq"])).one()
     same = (there.epoch, there.digest) == (lease.epoch, row["digest"])
@@ -163,7 +162,7 @@ def append(
 
 def _enter(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
     mine = {**row, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
-    if _ENTER.run(connection, mine).first() is not None:
+    if _ENTER.run(connection, mine).fetchone() is not None:
         return
     there = connection.execute(_FIND, _key(lease, row["scope"], row["seq"])).one()
     same = (there.epoch, there.digest, there.result) == (lease.epoch, row["digest"], row["result"])
@@ -176,7 +175,10 @@ def _adopt(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
     """Copy one step of another attempt. `row` has its position and the columns of `_CHANGED`."""
     key = _key(lease, row["scope"], row["seq"])
     changed = {f"new_{name}": row[name] for name in _CHANGED}
-    if _ADOPT.run(connection, {**key, **changed, "parent": row["parent_id"]}).first() is not None:
+    if (
+        _ADOPT.run(connection, {**key, **changed, "parent": row["parent_id"]}).fetchone()
+        is not None
+    ):
         return
     there = connection.execute(_FIND, key).first()
     if there is None or there.result is None:

@@ -1,11 +1,33 @@
-"""The journal's tables as used by its queries; `migrations` creates them.
+"""The journal's tables as used by its queries, and statements; `migrations` creates the tables.
 
 Money is counted in whole billionths of a dollar, so that sums are exact and a limit holds to the
 last digit. `totals` repeats the sums of the ledger, so that a reservation costs the same however
 long the experiment is. Both change in one transaction.
 """
 
-from sqlalchemy import BigInteger, Column, Double, Integer, LargeBinary, MetaData, Table, Text
+import functools
+import sqlite3
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Dialect,
+    Double,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.postgresql import psycopg
+from sqlalchemy.sql.elements import ClauseElement
+
+from agent.journal.database import driver
 
 metadata = MetaData()
 
@@ -147,3 +169,54 @@ waits = Table(
     Column("after", Integer, nullable=False),  # the last message that was read before
     Column("since", Double, nullable=False),  # seconds since 1970
 )
+
+_DIALECTS: Mapping[str, Dialect] = {
+    "sqlite": sqlite.dialect(paramstyle="named"),
+    "postgresql": psycopg.dialect(),  # type: ignore[no-untyped-call]
+}
+
+
+class PreparedStatement:
+    """A statement that is compiled once for each kind of database.
+
+    It goes to the driver as text, because SQLAlchemy takes longer for a statement of a step than
+    SQLite does. All of its parameters are named, and no type needs a conversion.
+    """
+
+    def __init__(
+        self,
+        statement: ClauseElement | Mapping[str, ClauseElement],
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        """Use one statement, or one for each dialect. `columns` are those of an insert."""
+        self._statement, self._columns = statement, columns
+        self._compiled = functools.cache(self._compile)
+        self._row: Any = None
+
+    def run(self, connection: Connection, values: Mapping[str, Any]) -> Any:
+        """Execute the statement with a value for each parameter without a constant one.
+
+        Return a cursor whose rows have names.
+        """
+        text, required, constants = self._compiled(connection.dialect.name)
+        given = constants | {name: values[name] for name in required}
+        if connection.dialect.name != "sqlite":
+            return connection.exec_driver_sql(text, given)
+        cursor = driver(connection).cursor()
+        cursor.row_factory = self._name_columns
+        return cursor.execute(text, given)
+
+    def _name_columns(self, cursor: sqlite3.Cursor, row: Sequence[Any]) -> Any:
+        if self._row is None:
+            self._row = namedtuple("Row", [column[0] for column in cursor.description])  # type: ignore[misc]
+        return self._row._make(row)
+
+    def _compile(self, dialect: str) -> tuple[str, list[str], dict[str, Any]]:
+        """Return the text, the names of the parameters to be given, and the other parameters."""
+        by_dialect = self._statement
+        statement = by_dialect[dialect] if isinstance(by_dialect, Mapping) else by_dialect
+        compiled = statement.compile(dialect=_DIALECTS[dialect], column_keys=self._columns)
+        parameters = compiled.bind_names  # type: ignore[attr-defined]  # of an SQLCompiler
+        required = [name for each, name in parameters.items() if each.required]
+        constants = {name: each.value for each, name in parameters.items() if not each.required}
+        return str(compiled), required, constants
