@@ -1,6 +1,7 @@
 """The gateway: another program's model calls, as steps of an attempt.
 
 app       the routes of the three dialects, served on a Unix socket or on loopback
+calls     the calls of another program, found in the record by their content
 switch    turns a request into a recorded call, and ends the program with its attempt
 bodies    bodies of requests, bounded; errors, and answers as the events of each dialect
 relay.pl  lets a program in a container reach the socket through a port

@@ -9,9 +9,9 @@ from typing import Any
 
 from agent.errors import ContextWindowExceeded, RequestRefused
 from agent.gateway import bodies
+from agent.gateway.calls import Calls
 from agent.models.protocol import Foreign, ModelReply
 from agent.models.requests import Dialect, ProviderTools
-from agent.session.calls import Calls
 from agent.session.steps import canonical, digest
 
 _NOT_SENT = ("model", "stream", "stream_options", "background")

@@ -12,7 +12,6 @@ queues      queues of work, taken in the name of a lease
 watching    progress of attempts, for viewers that follow them
 retention   sizes of attempts, and pruning
 holding     holds a lease while there is work on its attempt
-pacing      rate limits of providers, shared by all workers
 tables      the schema as used by queries
 migrations  the schema as created in databases
 database    transactions that are retried while the database is unreachable

@@ -3,6 +3,7 @@
 spec.py           model specifications in an experiment; `parse` reads them
 protocol.py       messages in, one assistant message and its usage out
 litellm_api.py    any LiteLLM model string
+pacing.py         rate limits of providers, shared by all workers of a journal
 retry.py          retry policy for its failures
 streaming.py      its answers while they are generated
 simulated/        a seeded stand-in that knows the reference patch
@@ -13,8 +14,8 @@ trajectory.py     reads the trajectory of a mini-swe-agent run
 usage.py, chat.py token counts and messages, for all of them
 """
 
-from agent.journal.pacing import Sending
 from agent.models.litellm_api import LiteLLMModel
+from agent.models.pacing import Sending
 from agent.models.protocol import (
     CostSource,
     Message,

@@ -8,5 +8,4 @@ mail       messages from people, as the steps of an attempt read them
 reuse      steps of a parent that answer those of its fork
 workbench  the workspaces of an attempt, one for each line of work
 limits     deadlines, gates and ends of turns
-calls      the model calls of another program
 """

@@ -15,7 +15,7 @@ from agent.arms import ARMS
 from agent.errors import InfrastructureError, Waiting, one_line
 from agent.journal import Journal, Lease, Limit, RecordedStep
 from agent.journal.holding import free, held
-from agent.journal.pacing import Pace, Sending
+from agent.models.pacing import Pace, Sending
 from agent.models.spec import ModelSpec
 from agent.session.limits import covered_s
 from agent.session.log import JournalLog

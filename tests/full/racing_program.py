@@ -7,13 +7,13 @@ from itertools import count
 from pathlib import Path
 
 from agent.errors import AgentError
+from agent.gateway.calls import Calls
 from agent.journal import Journal, Limit
 from agent.journal.blobs import Blobs
 from agent.journal.holding import held
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.protocol import Foreign
 from agent.models.spec import LiteLLMSpec
-from agent.session.calls import Calls
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from tests.agent.arms.conftest import make_repository

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ModelError
+from agent.gateway.calls import Calls
 from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
 from agent.journal.holding import held
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.protocol import Foreign, ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
-from agent.session.calls import Calls
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from tests.agent.arms.conftest import make_repository

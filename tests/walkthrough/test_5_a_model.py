@@ -8,7 +8,7 @@ from agent import models
 from agent.arms.durable.options import DurableOptions
 from agent.errors import InvalidSpec, ModelError
 from agent.journal import Journal
-from agent.journal.pacing import Pace, RateLimit
+from agent.models.pacing import Pace, RateLimit
 from agent.models.protocol import ModelRequest, Usage
 from agent.models.usage import read_usage
 from agent.types import Task

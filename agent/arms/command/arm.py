@@ -19,8 +19,8 @@ from agent.errors import (
     WorkspaceError,
 )
 from agent.gateway.app import app, make_token, serve, socket_folder
+from agent.gateway.calls import Calls
 from agent.gateway.switch import Switch
-from agent.session.calls import Calls
 from agent.session.session import Session
 from agent.shortening import shorten_middle
 from agent.types import Outcome, OutcomeStatus, Task

@@ -9,11 +9,11 @@ import httpx
 
 from agent import models
 from agent.gateway.app import app, make_token, serve
+from agent.gateway.calls import Calls
 from agent.gateway.switch import Switch
 from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
 from agent.journal.holding import held
-from agent.session.calls import Calls
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from tests.agent.arms.conftest import TASK, make_repository

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from agent.journal import Journal
-from agent.journal.pacing import Pace, RateLimit
+from agent.models.pacing import Pace, RateLimit
 
 
 def take_turns(url: str, limit: RateLimit, turns: int, written: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from agent.journal import Journal
-from agent.journal.pacing import BURST_S, Pace, RateLimit
 from agent.models.litellm_api import LiteLLMModel
+from agent.models.pacing import BURST_S, Pace, RateLimit
 from agent.models.protocol import ModelRequest
 from agent.models.spec import LiteLLMSpec
 from tests.agent.journal.pacers import take_turns

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent.errors import AgentError
+from agent.gateway.calls import Calls
 from agent.journal import Account, Attempt, Journal
 from agent.journal.blobs import Blobs
 from agent.journal.holding import held
@@ -15,7 +16,6 @@ from agent.models.litellm_api import LiteLLMModel
 from agent.models.protocol import Foreign, ModelRequest
 from agent.models.spec import LiteLLMSpec
 from agent.models.streaming import Tell
-from agent.session.calls import Calls
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from tests.agent.arms.conftest import make_repository

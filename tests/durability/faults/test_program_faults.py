@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agent.arms.command.recipe import Recipe
-from agent.session.calls import _without
+from agent.gateway.calls import _without
 from eval import instances
 from tests import samples
 from tests.agent.arms.command.from_npm import recipe_from_npm
