@@ -28,10 +28,6 @@ async def run_ptc(agent: Agent, session: Session, asked: RunPtc) -> ToolResult:
     return await _programs_of(agent).run(asked, session)
 
 
-def _program_prompt(agent: Agent) -> str:
-    return _programs_of(agent).prompt
-
-
 def _programs_of(agent: Agent) -> ProgramTool:
     if "ptc" not in agent.memory:
         agent.memory["ptc"] = ProgramTool(agent.toolbox, agent.helpers(), agent.crew.programs)
@@ -42,7 +38,7 @@ def _programs_of(agent: Agent) -> ProgramTool:
 PTC = Capability(
     "ptc",
     native=(Native(NAME, RunPtc, run_ptc, changes_files=True, value=None),),
-    prompt=_program_prompt,
+    prompt=lambda agent: _programs_of(agent).prompt,
 )
 
 

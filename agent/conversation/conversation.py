@@ -250,10 +250,6 @@ class Conversation(Generic[A]):
                 return Call("", _ANSWER, arguments)
         return None
 
-    def _answer_in(self, call: Call) -> A | None:
-        answer = self._answer_of(call.arguments)
-        return None if isinstance(answer, str) else answer
-
     def _answer_of(self, arguments: dict[str, Any]) -> A | str:
         """Return the role's answer, or the reason why it does not fit, as text.
 
@@ -284,7 +280,8 @@ class Conversation(Generic[A]):
             self._unanswered = [
                 (call, "" if call.name == _ANSWER else output) for call, output in outputs
             ]
-            return self._answer_in(answers[-1])
+            answer = self._answer_of(answers[-1].arguments)
+            return None if isinstance(answer, str) else answer
         self._transcript.add_results(self._protocol.results(outputs))
         return None
 

@@ -51,7 +51,12 @@ def body(spec: LiteLLMSpec, foreign: Foreign, max_tokens: int) -> Body:
     sent = {**_limited(spec, foreign.dialect, asked, max_tokens), "model": name}
     sent.update(_declared(spec, foreign))
     if foreign.dialect == "chat":
-        sent["messages"] = [_without_own_fields(message) for message in sent["messages"]]
+        # LiteLLM adds this field in programs, and no provider knows it.
+        own = "provider_specific_fields"
+        sent["messages"] = [
+            {name: each for name, each in message.items() if name != own}
+            for message in sent["messages"]
+        ]
     extra = spec.extra.items()
     return {**sent, **{name: each for name, each in extra if name not in OUTPUT_LIMITS}}
 
@@ -67,11 +72,6 @@ def _limited(spec: LiteLLMSpec, dialect: Dialect, asked: ParsedRequest, max_toke
     if thinking.get("budget_tokens", 0) >= limit:  # providers demand less than the output
         body["thinking"] = {**thinking, "budget_tokens": limit // 2}
     return {**body, name: limit}
-
-
-def _without_own_fields(message: Body) -> Body:
-    """Return a message without the field that LiteLLM adds in programs, and no provider knows."""
-    return {name: each for name, each in message.items() if name != "provider_specific_fields"}
 
 
 def _declared(spec: LiteLLMSpec, foreign: Foreign) -> Body:

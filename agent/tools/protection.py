@@ -64,7 +64,8 @@ class Protection:
             return change.status == "typechange" or await _settings_differ(workspace, path)
         if is_test_support(path) or (change.status == "added" and shadows_a_module(path)):
             return True
-        return _is_of_tests(path, owns) and not (self.new_tests and change.status == "added")
+        is_of_tests = owns(path) or owns(f"{path}/any")  # the path of a test folder, too
+        return is_of_tests and not (self.new_tests and change.status == "added")
 
 
 def explain(put_back: Sequence[str]) -> str:
@@ -85,11 +86,6 @@ def _source(path: str) -> str:
         return path
     folder = pure.parent.parent if pure.parent.name == "__pycache__" else pure.parent
     return str(folder / f"{pure.name.partition('.')[0]}.py")
-
-
-def _is_of_tests(path: str, owns: Callable[[str], bool]) -> bool:
-    """Return True for a test file, or a file at the path of a test folder."""
-    return owns(path) or owns(f"{path}/any")
 
 
 _stated: dict[str, TestFiles] = {}

@@ -115,7 +115,8 @@ class _Folder:
         self._mark = f"{PREFIX}{secrets.token_hex(8)}"
         labels = {**ownership.labels(labels), MARK: self._mark}
         try:
-            self.path = _named(name) if name else _anonymous()
+            own = f"{PREFIX}{os.getpid()}-"
+            self.path = _named(name) if name else Path(tempfile.mkdtemp(prefix=own)).resolve()
             self.repository = self.path / _REPOSITORY
             (self.path / LABELS_FILE).write_text(json.dumps(labels), encoding="utf-8")
             (self.path / "tmp").mkdir()
@@ -238,10 +239,6 @@ class _Program:
                 process.kill()
                 await process.wait()
         return exit_code if exit_code >= 0 else 128 - exit_code
-
-
-def _anonymous() -> Path:
-    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")).resolve()
 
 
 def _path_of(name: str) -> Path:

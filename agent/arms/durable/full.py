@@ -81,7 +81,8 @@ async def _rescue(state: State, session: Session) -> None:
 
 async def _reproduce_then_work(state: State, session: Session) -> WorkflowStatus:
     state.reproduction = await _reproduction(state, session)
-    if _must_be_reproduced(state) and state.reproduction.anchor is None:
+    is_required = state.profile.reproduction == "required"
+    if is_required and state.contract.kind in REPRODUCIBLE and state.reproduction.anchor is None:
         return "blocked"
     if state.reproduction.brief is not None:
         state.backlog = list(state.reproduction.brief.backlog)
@@ -199,10 +200,6 @@ async def _reproduction(state: State, session: Session) -> Reproduction:
     except OutOfTime as error:
         await session.scope("reproduction-undone").take(BASE)
         return Reproduction(problem=str(error))
-
-
-def _must_be_reproduced(state: State) -> bool:
-    return state.profile.reproduction == "required" and state.contract.kind in REPRODUCIBLE
 
 
 async def verify_whole(state: State, session: Session) -> FinalResult:

@@ -1,7 +1,7 @@
 """One step of the plan: as many candidates as confidence requires, of which the best stays."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -133,7 +133,7 @@ async def best_of(state: State, step: NextStep, session: Session) -> StepResult:
 
     made = [await attempt(0)]
     wanted = _wanted(state, made[0])
-    while len(made) < wanted and not _has_replaced(made):
+    while len(made) < wanted and (made[0].accepted or not any(each.accepted for each in made)):
         wave = range(len(made), min(wanted, len(made) + state.profile.parallel))
         made += await together(attempt(number) for number in wave)
     chosen = min(made, key=rank)
@@ -183,11 +183,6 @@ def _wanted(state: State, first: Candidate) -> int:
     if not first.accepted:
         return state.profile.candidates["low"]
     return state.profile.candidates[first.confidence]
-
-
-def _has_replaced(made: Sequence[Candidate]) -> bool:
-    """Return True if the first candidate was not accepted and an alternative was."""
-    return not made[0].accepted and any(each.accepted for each in made)
 
 
 def rank(candidate: Candidate) -> tuple[int, int, int, int, int]:

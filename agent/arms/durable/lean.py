@@ -17,7 +17,7 @@ from agent.arms.durable.options import LeanProfile
 from agent.arms.durable.review import adjudicate, applied, review_change, scout
 from agent.arms.durable.roles import conversation, network
 from agent.arms.durable.state import Evidence
-from agent.arms.durable.verification import SubmittedChange, change_of
+from agent.arms.durable.verification import change_of
 from agent.conversation.conversation import prompt_beside
 from agent.conversation.exchanges import Exchange, LimitReached, ToolUse, written_files
 from agent.conversation.person import Person
@@ -130,7 +130,8 @@ async def _judged(state: LeanState, exchange: Exchange[Work], session: Session) 
     if ruling is None:
         return judged
     state.rulings.append(ruling)
-    insists = work is not None and bool(work.conflicting_tests) and _is_unchanged(state, change)
+    is_unchanged = bool(state.judged) and state.judged[-1].change.patch == change.patch
+    insists = work is not None and bool(work.conflicting_tests) and is_unchanged
     return applied(state, ruling, judged, judged.failing if insists else ())
 
 
@@ -139,11 +140,6 @@ def _needs_a_ruling(state: LeanState, judged: Judgement) -> bool:
     earlier = state.judged[-1].gates if state.judged else frozenset()
     again = judged.gates & earlier & {"new_test", "regression"}
     return state.profile.adjudication and bool(again)
-
-
-def _is_unchanged(state: LeanState, change: SubmittedChange) -> bool:
-    """Return True if the change is the one that was rejected last."""
-    return bool(state.judged) and state.judged[-1].change.patch == change.patch
 
 
 async def _reviewed(state: LeanState, judged: Judgement, session: Session) -> Judgement:

@@ -71,10 +71,13 @@ def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
     patch = chosen.change.patch if chosen else ""
     workflow_status = _ended(state, chosen)
     closed = [line for finding in chosen.findings for line in finding.lines] if chosen else []
+    verdict = "unverified"
+    if chosen is not None and "unverified" not in chosen.gates:
+        verdict = _accepted(state) if chosen.accepted else "rejected"
     report = {
         "preset": "lean",
         "workflow_status": workflow_status,
-        "agent_verdict": _lean_verdict(chosen, state),
+        "agent_verdict": verdict,
         **_tests(state),
         "prediction_emitted": bool(patch),
         "closed_gates": sorted(chosen.gates) if chosen else ["change"],
@@ -89,12 +92,6 @@ def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
     reasons = [str(state.ended or ""), how, *closed[:1]]
     status = _status(workflow_status, patch, state)
     return Outcome(status, patch, ", ".join(filter(None, reasons)), report)
-
-
-def _lean_verdict(chosen: Judgement | None, state: LeanState) -> str:
-    if chosen is None or "unverified" in chosen.gates:
-        return "unverified"
-    return _accepted(state) if chosen.accepted else "rejected"
 
 
 def _accepted(state: Evidence) -> str:

@@ -65,7 +65,8 @@ def conversation(
     tools = toolbox(role, state)
     if state.profile.cells and role in _CHANGING:
         prompt = f"{prompt}\n{PROMPT}"
-        helpers = [*helpers, *_notebook(role, state)]
+        notebook = Notebook(Kernel(state.tools, _protection(role, state)))
+        helpers = [*helpers, *cell_helpers(notebook)]
     if state.profile.ptc:
         programs = ProgramTool(tools, helpers, Programs())
         prompt = f"{prompt.rstrip()}\n\n{programs.prompt}"
@@ -78,11 +79,6 @@ def conversation(
 def toolbox(role: Role, state: Evidence) -> Toolbox:
     """Return the tools of a role, with the tests protected."""
     return Toolbox(TOOLS[role], settings=state.tools, protection=_protection(role, state))
-
-
-def _notebook(role: Role, state: Evidence) -> list[Helper]:
-    """Return the tools of a notebook."""
-    return cell_helpers(Notebook(Kernel(state.tools, _protection(role, state))))
 
 
 def _protection(role: Role, state: Evidence) -> Protection:

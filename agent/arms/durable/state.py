@@ -264,13 +264,14 @@ class State(Evidence):
 
     def as_facts(self, *keys: str) -> dict[str, Any]:
         """Return the input of a role, by the names that its prompt uses."""
+        anchor = self.reproduction.anchor
         facts: dict[str, Any] = {
             "task": self.task.statement,
             "contract": self.contract.model_dump(),
             "acceptance_criteria": self.contract.acceptance_criteria,
             "test_files": self.repository.test_files[:SHOWN_TEST_FILES],
             "brief": self.reproduction.brief.model_dump() if self.reproduction.brief else None,
-            "anchor": self._anchor(),
+            "anchor": {"path": anchor.path, "output": anchor.output} if anchor else None,
             "regression_tests": list(self.reproduction.regression_tests),
             "backlog": self.backlog,
             "facts": self.facts,
@@ -286,10 +287,6 @@ class State(Evidence):
             shown = dict([*entries[:at], ("repository_map", self.repository.map), *entries[at:]])
         not_run = {"tests_not_run": self.not_run} if self.not_run else {}
         return {**shown, **not_run, **self.said}
-
-    def _anchor(self) -> dict[str, str] | None:
-        anchor = self.reproduction.anchor
-        return {"path": anchor.path, "output": anchor.output} if anchor else None
 
 
 def _last(result: StepResult | None) -> dict[str, Any] | None:

@@ -40,7 +40,7 @@ class _Work:
     def best(self) -> Verified | None:
         """The change with the fewest failures, of several the latest; None before the first."""
         changes = [each for each in self.verified[self.not_approved :] if each.patch]
-        return min(reversed(changes), key=lambda each: len(each.failures), default=None)
+        return min(reversed(changes), key=lambda each: len(each.check.failures), default=None)
 
 
 async def solve(task: Task, session: Session, options: StagedOptions) -> Outcome:
@@ -51,21 +51,19 @@ async def solve(task: Task, session: Session, options: StagedOptions) -> Outcome
         InfrastructureError: a model, a tool or a workspace failed.
         Waiting: a person has not answered yet; the next message resumes the attempt.
     """
-    outcome = await _ended(task, session, options)
+    limit_s = options.time_limit_s and options.time_limit_s * _WORKING_SHARE
+    work, staff = _Work(), Staff(_crew(task, session, options), options)
+    status: OutcomeStatus = "submitted"
+    why = ""
+    try:
+        await _carry_out(work, staff, session.scope("work", limit_s=limit_s))
+    except (LimitReached, ToolFailed, OutOfTime) as error:
+        status, why = ended(error), str(error)
+    outcome = await _outcome(work, session, status, why)
     if options.approval == "patch" and outcome.status != "submitted":
         report = {**(outcome.report or {}), "prediction_emitted": False}
         return replace(outcome, patch="", report=report)  # it was not approved
     return outcome
-
-
-async def _ended(task: Task, session: Session, options: StagedOptions) -> Outcome:
-    limit_s = options.time_limit_s and options.time_limit_s * _WORKING_SHARE
-    work, staff = _Work(), Staff(_crew(task, session, options), options)
-    try:
-        await _carry_out(work, staff, session.scope("work", limit_s=limit_s))
-    except (LimitReached, ToolFailed, OutOfTime) as error:
-        return await _outcome(work, session, ended(error), str(error))
-    return await _outcome(work, session, "submitted", "")
 
 
 def _crew(task: Task, session: Session, options: StagedOptions) -> Crew:
@@ -135,8 +133,8 @@ def _shown(change: Verified | None) -> str:
     """Return a change as text for a person, with the checks that reject it."""
     if change is None:
         return "No file was changed."
-    failed = ["These checks reject it:", *(f"- {each}" for each in change.failures), ""]
-    return "\n".join([*(failed if change.failures else []), change.patch])
+    failed = ["These checks reject it:", *(f"- {each}" for each in change.check.failures), ""]
+    return "\n".join([*(failed if change.check.failures else []), change.patch])
 
 
 async def _verify_and_repair(work: _Work, staff: Staff, session: Session) -> None:
@@ -159,8 +157,8 @@ async def _outcome(work: _Work, session: Session, status: OutcomeStatus, why: st
         patch = best.patch if best else await session.diff()
     except OutOfTime:
         patch = ""
-    failures = best.failures if best else ()
-    unproven = describe_unproven(best.unproven) if best else ""
+    failures = best.check.failures if best else ()
+    unproven = describe_unproven(best.check.unproven) if best else ""
     detail = why or "; ".join(failures[:1]) or unproven or (work.built[-1] if work.built else "")
     return Outcome(status if patch else _without(status), patch, detail, _report(work, best))
 
@@ -181,9 +179,9 @@ def _report(work: _Work, best: Verified | None) -> dict[str, Any]:
         "verifications": [
             {
                 "chosen": each is best,
-                "tests": list(each.tests),
-                "failed_checks": list(each.failures),
-                "not_run": list(each.left_out),
+                "tests": list(each.check.tests),
+                "failed_checks": list(each.check.failures),
+                "not_run": list(each.check.left_out),
                 "diff": each.patch,
             }
             for each in work.verified
@@ -192,8 +190,8 @@ def _report(work: _Work, best: Verified | None) -> dict[str, Any]:
 
 
 def _verdict(best: Verified | None) -> str:
-    if best is None or not best.tests:
+    if best is None or not best.check.tests:
         return "unverified"
     if not best.passes:
         return "rejected"
-    return "unverified" if best.unproven else "accepted"
+    return "unverified" if best.check.unproven else "accepted"

@@ -9,7 +9,7 @@ from pydantic import Field
 from agent.arms.options import StagedOptions
 from agent.capabilities.base import Agent, Crew
 from agent.capabilities.working import A, WorkReport, conversation
-from agent.checks import checked, debugging, find_covering
+from agent.checks import PatchCheck, checked, debugging, find_covering
 from agent.conversation.conversation import Conversation, prompt_beside
 from agent.conversation.exchanges import Answer, Exchange
 from agent.conversation.person import Dismissed, Person, said_by
@@ -163,24 +163,18 @@ class Verified:
     patch: str
     tree: TreeRef
     """The work tree with the change."""
-    tests: tuple[str, ...] = ()
-    """The tests that were run; none if the repository has none for it."""
-    failures: tuple[str, ...] = ()
-    output: str = ""
-    left_out: tuple[str, ...] = ()
-    """One line for each covering test file that was not run."""
-    unproven: str = ""
-    """The reason why the tests that were run show nothing, or ''."""
+    check: PatchCheck
+    """Of no tests, if the repository has none for it."""
 
     @property
     def passes(self) -> bool:
         """True if there is a change and no test speaks against it."""
-        return not self.failures
+        return not self.check.failures
 
     @property
     def error(self) -> str:
         """A summary of the failures, to compare with others."""
-        return "\n".join([*self.failures, self.output])
+        return "\n".join([*self.check.failures, self.check.output])
 
 
 async def repair(staff: Staff, found: Verified, errors: Sequence[str], session: Session) -> str:
@@ -191,9 +185,9 @@ async def repair(staff: Staff, found: Verified, errors: Sequence[str], session: 
     is_stuck = debugging.is_stuck(list(errors))
     agent = staff.agent("repair", debugging.ROOT_CAUSE if is_stuck else "")
     facts = {
-        "failures": list(found.failures),
-        **({"not_run": list(found.left_out)} if found.left_out else {}),
-        "output": found.output,
+        "failures": list(found.check.failures),
+        **({"not_run": list(found.check.left_out)} if found.check.left_out else {}),
+        "output": found.check.output,
         "earlier_errors": list(errors) if is_stuck else [],
         "diff": head_and_tail(found.patch, _SHOWN_DIFF),
     }
@@ -215,14 +209,14 @@ async def verify(crew: Crew, session: Session, number: int) -> Verified:
     The existing tests of the changed files run without and with it, and those that it adds with it.
     A test command that takes no paths runs all tests.
     """
-    patch = await session.diff()
+    patch, tree = await session.diff(), session.tree
     if not patch:
-        return Verified(patch, session.tree, failures=("nothing was changed",))
+        return Verified(patch, tree, PatchCheck((), ("nothing was changed",)))
     async with session.branch(f"verify-{number}", BASE) as fresh:
-        return await _verified(crew, patch, session.tree, fresh)
+        return Verified(patch, tree, await _check(crew, patch, fresh))
 
 
-async def _verified(crew: Crew, patch: str, tree: TreeRef, fresh: Session) -> Verified:
+async def _check(crew: Crew, patch: str, fresh: Session) -> PatchCheck:
     files = parse(patch)
     added = await _tests_among([file.name for file in files if file.old_path is None], fresh)
     tests, new = _EVERYTHING, tuple[str, ...]()
@@ -230,17 +224,8 @@ async def _verified(crew: Crew, patch: str, tree: TreeRef, fresh: Session) -> Ve
         changed = sorted({path for file in files for path in file.paths if path not in added})
         tests, new = tuple(await find_covering(changed, patch, fresh)), tuple(added)
     if not tests and not new:
-        return Verified(patch, tree)
-    found = await checked(patch, tests, crew.tools, crew.protection, fresh, new)
-    return Verified(
-        patch,
-        tree,
-        found.tests,
-        found.failures,
-        found.output,
-        found.left_out,
-        found.unproven,
-    )
+        return PatchCheck((), ())
+    return await checked(patch, tests, crew.tools, crew.protection, fresh, new)
 
 
 async def _tests_among(paths: Sequence[str], fresh: Session) -> list[str]:

@@ -226,10 +226,7 @@ def _kind_of_tool(dialect: Dialect, tool: Any) -> str | None:
     if kind is None and dialect == "messages" and "input_schema" in tool:
         return None
     if isinstance(kind, str):
-        is_own = re.search(_OWN_TOOLS[dialect], kind) or _is_local_shell(tool)
+        is_local = kind == "shell" and tool.get("environment") == {"type": "local"}
+        is_own = re.search(_OWN_TOOLS[dialect], kind) or is_local
         return None if is_own else kind[:100]
     return next((str(name)[:100] for name in tool), "a tool without a type")
-
-
-def _is_local_shell(tool: Body) -> bool:
-    return tool.get("type") == "shell" and tool.get("environment") == {"type": "local"}

@@ -106,7 +106,10 @@ def authored(
         return None
     drawn = draws.rng(f"{draw}/fault").random()
     if drawn < spec.wrong_anchors and (
-        wrong := agreeing_with(_mistake(reference, draws), reference)
+        # The change that the attempt's first try makes if it is wrong.
+        wrong := agreeing_with(
+            damage(reference.task.reference_patch, draws.rng("damage")), reference
+        )
     ):
         return AnchorDraft(wrong, source(wrong, path), right=False)
     if drawn < spec.wrong_anchors + spec.overspecified_anchors:
@@ -134,11 +137,6 @@ def is_right(content: str, path: str, reference: Reference) -> bool:
     """Return True if a test is one that correct work passes every time."""
     checks = [check for file in reference.files for check in _checks(file)]
     return any(source(check, path) == content for check in checks)
-
-
-def _mistake(reference: Reference, draws: Draws) -> str:
-    """Return the change that the attempt's first try makes if it is wrong."""
-    return damage(reference.task.reference_patch, draws.rng("damage"))
 
 
 def beside(reference: Reference, test_files: Sequence[str]) -> str:

@@ -11,7 +11,6 @@ from agent.models.patches import FilePatch
 from agent.models.simulated import implementer
 from agent.models.simulated.conversation import Action, Reply, RoleRequest, answer
 from agent.models.simulated.reference import Reference, item, undoing_command
-from agent.models.spec import SimulatedSpec
 from agent.testfiles import BY_CONVENTION
 
 ROLE = "loop"
@@ -49,7 +48,7 @@ def is_agent(asked: RoleRequest) -> bool:
 def next_reply(asked: RoleRequest) -> Reply:
     """Return the next reply of the agent or of a subagent."""
     if asked.role != ROLE:
-        replies = _subagent(asked.reference)
+        replies = [*_reads(asked.reference), [_report("The work is done.")]]
     elif asked.scope == _PLANNING:
         replies = [*_reads(asked.reference), _plan(asked.reference)]
     else:
@@ -129,10 +128,6 @@ def _work(asked: RoleRequest, tests: list[str]) -> list[Reply]:
     return [[change], *_replay(asked), *tested]
 
 
-def _subagent(reference: Reference) -> list[Reply]:
-    return [*_reads(reference), [_report("The work is done.")]]
-
-
 def _reads(reference: Reference) -> list[Reply]:
     return [[action] for action in implementer.reads(reference.files)[:1]]
 
@@ -160,18 +155,14 @@ def write_stage(asked: RoleRequest) -> list[Action]:
     """Return the script of a stage."""
     match asked.role:
         case "explore":
-            return [*_stage_looks(asked.reference, asked.spec), _findings(asked.reference)]
+            reads, more = implementer.reads(asked.reference.files), asked.spec.exploration
+            return [*reads, *(reads * more)[:more], _findings(asked.reference)]
         case "plan":
             return [_stage_plan(asked.reference)]
         case "build":
             return _build(asked)
         case _:
             return _repair(asked)
-
-
-def _stage_looks(reference: Reference, spec: SimulatedSpec) -> list[Action]:
-    reads = implementer.reads(reference.files)
-    return [*reads, *(reads * spec.exploration)[: spec.exploration]]
 
 
 def _findings(reference: Reference) -> Action:

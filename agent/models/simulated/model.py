@@ -92,7 +92,8 @@ class SimulatedModel:
     def _as_program(self, request: ModelRequest) -> Message:
         """Answer a program of any kind. It ends with a reply without a call."""
         if not request.tools and patches.are_wanted(request.messages):
-            patch = first_patch(self._reference, self._draws, self._spec)
+            files = self._reference.files
+            patch = drawn(self._reference, files, self._draws, self._spec).patch
             return {"role": "assistant", "content": patches.reply(patch, request.messages)}
         if not request.tools:
             return {"role": "assistant", "content": "Repair the repository"}
@@ -197,11 +198,6 @@ def write_script(
         [("I check the patch.", "cat patch.txt")],
         [("The patch is what I meant.", _SUBMIT)],
     ]
-
-
-def first_patch(reference: Reference, draws: Draws, spec: SimulatedSpec) -> str:
-    """Return the change that the first run of the agent makes first."""
-    return drawn(reference, reference.files, draws, spec, "").patch
 
 
 def make_reply(turns: MiniReply, number: int, *, native: bool, malformed: bool) -> Message:

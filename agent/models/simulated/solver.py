@@ -137,7 +137,8 @@ class _Solver:
         before, files = self.change, self.asked.reference.files
         self.change = self.asked.change(files, place)
         if before == self.change:
-            looks = implementer.reads(files) or [_look_again()]
+            again = Action("I look again.", "run_command", {"command": "git status --short"})
+            looks = implementer.reads(files) or [again]
             yield looks[:1]
             return
         if before is not None:
@@ -236,7 +237,3 @@ def _program(looks: Sequence[Action]) -> Action:
 def _call(action: Action) -> str:
     named = ", ".join(f"{name}={value!r}" for name, value in action.arguments.items())
     return f"{action.tool}({named})"
-
-
-def _look_again() -> Action:
-    return Action("I look again.", "run_command", {"command": "git status --short"})
