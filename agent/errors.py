@@ -33,8 +33,6 @@ A problem that the model can repair goes back to the model as text. A known end 
 
 from difflib import unified_diff
 
-from agent.places import place
-
 
 def one_line(error: BaseException) -> str:
     """Return the text of an error in one line, or the name of its type if it has no text."""
@@ -262,3 +260,8 @@ def _rebuild(kind: type[InfrastructureError], message: str, retryable: bool) -> 
 
 def _rebuild_fenced(message: str, retryable: bool, name: str) -> FencedError:
     return FencedError(message, retryable=retryable, name=name)
+
+
+def place(scope: str, seq: int) -> str:
+    """Return scope and number of a step as they are shown and typed, such as `plan/3`."""
+    return f"{scope}/{seq}" if scope else str(seq)

@@ -1,7 +1,7 @@
 """The agent and the audit classify the same files as tests, except for the differences listed here.
 
-The two packages may not import each other. `agent.paths` decides what an agent may not edit, and
-`eval.paths` which changes make a verdict suspect.
+The two packages may not import each other. `agent.runner_settings` decides what an agent may not
+edit, and `eval.paths` which changes make a verdict suspect.
 """
 
 import re
@@ -12,8 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from agent.paths import is_test_support
-from agent.runner_settings import differ, has_settings
+from agent.runner_settings import differ, has_settings, is_test_support
 from agent.testfiles import BY_CONVENTION
 from eval import instances, patches
 from eval.audit import audit
@@ -31,7 +30,7 @@ class Difference:
     pattern: str
     """A regular expression that matches the whole path."""
     agent: bool
-    """The answer of `agent.paths`; the audit's is the opposite."""
+    """The answer of `agent.runner_settings`; the audit's is the opposite."""
     reason: str
     examples: tuple[str, ...]
 

@@ -19,11 +19,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.elements import ClauseElement, ColumnElement
 
-from agent.errors import JournalError
+from agent.errors import JournalError, place
 from agent.journal.blobs import Bodies
 from agent.journal.tables import PreparedStatement, leases, steps
 from agent.journal.types import Inputs, Lease, RecordedStep, TreeRef
-from agent.places import place
 
 _PLACE = (
     steps.c.attempt_id == bindparam("attempt"),

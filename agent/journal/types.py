@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from agent.places import place
+from agent.errors import place
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, Self
 
+from agent.errors import place
 from agent.journal import Inputs, RecordedStep, TreeRef
-from agent.places import place
 
 REUSED_KINDS = ("model", "command", "action", "event")
 """Kinds of steps that can answer. Time limits depend on the run; most readings state no inputs."""

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from agent.errors import WorkspaceError
-from agent.paths import is_test_support, shadows_a_module
-from agent.runner_settings import differ, has_settings
+from agent.runner_settings import differ, has_settings, is_test_support, shadows_a_module
 from agent.testfiles import BY_CONVENTION, ROOT_FILES, TestFiles, read_test_files
 from agent.workspaces import Change, Workspace
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from agent.checks import regressions
 from agent.errors import InfrastructureError
-from agent.paths import is_test_support, shadows_a_module
 from agent.project import Suite, run_suite
+from agent.runner_settings import is_test_support, shadows_a_module
 from agent.testfiles import BY_CONVENTION
 from agent.tools import TestRun
 from agent.workspaces.protocol import Change, Workspace

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.paths import is_test_support, shadows_a_module
+from agent.runner_settings import is_test_support, shadows_a_module
 from agent.testfiles import BY_CONVENTION
 
 

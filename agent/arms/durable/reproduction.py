@@ -13,7 +13,7 @@ from agent.checks import baseline, no_result, run_protected
 from agent.conversation.conversation import prompt_beside
 from agent.errors import Undone
 from agent.journal import TreeRef
-from agent.paths import is_test_support
+from agent.runner_settings import is_test_support
 from agent.session.session import Session
 from agent.tools import Protection, TestRun, ToolSettings
 from agent.tools.protection import explain
