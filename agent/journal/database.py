@@ -329,7 +329,8 @@ def _engine(url: URL) -> Engine:
         file = Path(str(url.database)).absolute()
         file.parent.mkdir(parents=True, exist_ok=True)
         create_private(file)  # SQLite gives its log the same mode
-        engine = create_engine(url, max_overflow=-1)
+        # Writers take turns, so each gets the connection of the one before it, with its pages.
+        engine = create_engine(url, max_overflow=-1, pool_use_lifo=True)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
