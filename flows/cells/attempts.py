@@ -23,7 +23,7 @@ from agent.session.session import Session
 from agent.session.steps import Step, from_record
 from agent.types import Outcome
 from flows.display.terminal import say
-from flows.experiments import endings, records, workspaces
+from flows.experiments import cell_state, records, workspaces
 from flows.experiments.ancestry import alone_in_folder, origin_of, reuse_of
 from flows.experiments.cell_state import is_solved
 from flows.experiments.cells import Cell
@@ -87,7 +87,7 @@ async def _run(own: "_LeasedAttempt", stop: Stop) -> State[str]:
     try:
         outcome = await own.outcome(stop)
     except Exception as error:
-        await own.write(endings.Interruption.of(error))
+        await own.write(cell_state.Interruption.of(error))
         raise
     return _completed(await own.write(outcome))
 
@@ -123,7 +123,7 @@ class _LeasedAttempt:
         """Return the recorded outcome, or replay the arm over the recorded steps."""
         ended = await asyncio.to_thread(self.journal.outcome, self.lease.attempt_id)
         if ended is not None:
-            return endings.from_text(ended)
+            return cell_state.from_text(ended)
         await asyncio.to_thread(_check_answered, self.journal, self.lease.attempt_id)
         recorded = await asyncio.to_thread(self.journal.steps, self.lease.attempt_id)
         answered = sum(step.result is not None for step in recorded)
@@ -142,10 +142,10 @@ class _LeasedAttempt:
             if not await asyncio.to_thread(self._comes_again, error, answered):
                 raise
             outcome = Outcome("gave_up", "", f"failed twice in the same way: {one_line(error)}")
-        await asyncio.to_thread(self.journal.end, self.lease, endings.to_text(outcome))
+        await asyncio.to_thread(self.journal.end, self.lease, cell_state.to_text(outcome))
         return outcome
 
-    async def write(self, outcome: Outcome | endings.Interruption) -> Row:
+    async def write(self, outcome: Outcome | cell_state.Interruption) -> Row:
         """Write the rows of the attempt. Return its row of `attempts`.
 
         Raises:
@@ -195,7 +195,7 @@ class _LeasedAttempt:
         if not answered or not self.lake.has("attempts", *where):
             return False
         [row] = self.lake.read("attempts", *where)
-        before = endings.Interruption.of(error)
+        before = cell_state.Interruption.of(error)
         return (row["outcome"], row["detail"]) == (before.status, make_readable(before.detail))
 
     def _is_filed(self) -> bool:

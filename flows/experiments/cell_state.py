@@ -1,13 +1,50 @@
 """The finished work of cells according to the lake."""
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
+from agent.errors import BudgetExhausted, Interrupted, Waiting
+from agent.types import Outcome
 from flows.experiments.cells import Cell, Place, Submission
 from flows.experiments.keys import attempt_id_of, attempt_key, is_cached
 from flows.storage.lake import Lake, Row
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """Reason why an attempt did not end. A later run resumes it."""
+
+    status: Literal["infrastructure", "budget_stop", "interrupted", "refused", "waiting"]
+    detail: str
+
+    @classmethod
+    def of(cls, error: Exception) -> "Interruption":
+        """Return the interruption that an error means."""
+        match error:
+            case BudgetExhausted():
+                return cls("budget_stop", str(error))
+            case Interrupted():
+                return cls("interrupted", str(error))
+            case Waiting():
+                return cls("waiting", str(error))
+            case _:
+                return cls("infrastructure", f"{type(error).__name__}: {error}")
+
+
+def to_text(outcome: Outcome) -> str:
+    """Serialize an outcome for the journal."""
+    return json.dumps(asdict(outcome))
+
+
+def from_text(text: str) -> Outcome:
+    """Parse the result of `to_text`."""
+    content = json.loads(text)
+    content.pop("run", None)  # earlier releases recorded the time of the last run
+    return Outcome(**content)
+
 
 End = Literal[
     "done",

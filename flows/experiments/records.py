@@ -19,8 +19,8 @@ from agent.workspaces.protocol import CommandResult
 from eval.audit import Audit, AuditedVerdict
 from eval.types import Evaluation
 from flows.experiments import resources
+from flows.experiments.cell_state import Interruption
 from flows.experiments.cells import Cell, Submission
-from flows.experiments.endings import Interruption
 from flows.experiments.keys import agent_spec, attempt_id_of
 from flows.storage.files import encode_patch, make_readable
 from flows.storage.lake import Lake, Row, versions

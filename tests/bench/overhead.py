@@ -28,8 +28,7 @@ from agent.types import Task
 from agent.workspaces.protocol import Environment, Workspace
 from eval import images, instances
 from eval.types import Instance
-from flows.experiments.cells import Place
-from flows.experiments.runners import runner_of_instance
+from flows.experiments.cells import Place, runner_of_instance
 from flows.experiments.workspaces import AttemptWorkspaces
 from tests.bench.timing import Bound
 

@@ -20,7 +20,7 @@ from agent.types import Outcome, Task
 from agent.workspaces import DockerWorkspace, container
 from eval.grading import grade
 from eval.types import Evaluation, Instance
-from flows.experiments.runners import runner_of_instance
+from flows.experiments.cells import runner_of_instance
 from tests.agent.arms.durable.conftest import RoleModel
 from tests.real_instances.authors import NEW_TESTS, author
 from tests.real_instances.images import SOURCES, Source, instance_of

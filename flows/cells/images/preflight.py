@@ -16,9 +16,9 @@ from eval.types import Instance
 from flows.cells.images.schedule import scheduled
 from flows.display.terminal import say
 from flows.experiments import records, resources, workspaces
+from flows.experiments.cell_state import Interruption
 from flows.experiments.cells import Cell, Place
 from flows.experiments.declaration import Experiment
-from flows.experiments.endings import Interruption
 from flows.experiments.keys import attempt_id_of
 from flows.storage.files import make_readable
 from flows.storage.images import last_digest

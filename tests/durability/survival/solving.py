@@ -7,8 +7,8 @@ from agent.journal.holding import held
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.types import Outcome
+from flows.experiments.cell_state import to_text
 from flows.experiments.cells import Cell
-from flows.experiments.endings import to_text
 from flows.experiments.workspaces import AttemptWorkspaces
 from flows.storage.journals import blobs
 from flows.storage.lake import Lake

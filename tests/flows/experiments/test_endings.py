@@ -6,8 +6,8 @@ import pytest
 
 from agent.errors import BudgetExhausted, Interrupted
 from agent.types import Outcome
-from flows.experiments import endings
-from flows.experiments.endings import Interruption
+from flows.experiments import cell_state
+from flows.experiments.cell_state import Interruption
 
 
 @pytest.mark.parametrize(
@@ -27,10 +27,11 @@ def test_an_error_means_one_interruption(error: Exception, interruption: Interru
 def test_an_outcome_is_read_as_it_was_written() -> None:
     """An outcome is read back. Earlier releases recorded the time of the last run with it."""
     outcome = Outcome("submitted", "patch", "done")
-    text = endings.to_text(outcome)
+    text = cell_state.to_text(outcome)
     run = {"started_at": "2026-01-01T00:00:00+00:00", "duration_s": 1.5}
     for each in (text, json.dumps({**json.loads(text), "run": run})):
-        assert endings.from_text(each) == outcome
+        assert cell_state.from_text(each) == outcome
     assert (
-        endings.from_text('{"status": "submitted", "detail": "done", "patch": "patch"}') == outcome
+        cell_state.from_text('{"status": "submitted", "detail": "done", "patch": "patch"}')
+        == outcome
     )

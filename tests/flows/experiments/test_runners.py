@@ -9,10 +9,9 @@ import pytest
 from eval import harness
 from eval.instances import load
 from eval.types import Instance
-from flows.experiments import runners
-from flows.experiments.cells import Place, plan
+from flows.experiments import cells as experiment_cells
+from flows.experiments.cells import Place, plan, runner_of_instance
 from flows.experiments.declaration import Experiment
-from flows.experiments.runners import runner_of_instance
 
 PYTEST = "pytest -q -rfE -p no:cacheprovider {paths}"
 DJANGO = "./tests/runtests.py --verbosity=2 --settings=test_sqlite --parallel=1 {paths}"
@@ -116,5 +115,5 @@ def test_a_script_without_markers(instance: Instance) -> None:
 def test_the_markers_are_swebenchs() -> None:
     """The pattern contains swebench's markers, copied because swebench takes seconds to import."""
     start, end = harness.log_markers()
-    assert start in runners._TESTS.pattern
-    assert end in runners._TESTS.pattern
+    assert start in experiment_cells._TESTS.pattern
+    assert end in experiment_cells._TESTS.pattern
