@@ -8,9 +8,8 @@ from typing import Any
 
 from pydantic import Field
 
-from agent.capabilities.base import Agent, Capability, Native
+from agent.capabilities.base import Agent, Capability, Native, WorkReport, work
 from agent.capabilities.declared import SubagentKind
-from agent.capabilities.working import WorkReport, work
 from agent.conversation.exchanges import Exchange
 from agent.models.patches import parse
 from agent.session.session import Session

@@ -5,7 +5,7 @@ protocol.py       messages in, one assistant message and its usage out
 litellm_api.py    any LiteLLM model string
 pacing.py         rate limits of providers, shared by all workers of a journal
 retry.py          retry policy for its failures
-streaming.py      its answers while they are generated
+native.py         requests of programs in their own dialect, and answers while they are generated
 simulated/        a seeded stand-in that knows the reference patch
 damage.py         makes wrong patches for it
 patches.py        unified diffs as data, for both

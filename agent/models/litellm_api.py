@@ -16,10 +16,10 @@ from agent.models.answers import dialect_of, read_answer
 from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, cost_of, estimated_tokens, listed_name
 from agent.models.chat import essential, sendable
 from agent.models.http import load, loaded, unlogged
+from agent.models.native import Tell, streamed, streamed_by_responses
 from agent.models.protocol import Foreign, ModelInfo, ModelReply, ModelRequest, Parameters
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
 from agent.models.spec import LiteLLMSpec
-from agent.models.streaming import Tell, streamed, streamed_by_responses
 from agent.models.usage import ReportedUsage, read_usage
 
 Admit = Callable[[Collection[str], int], Awaitable[None]]

@@ -1,8 +1,8 @@
 """The tools of an agent's model: confined to its workspace and unable to change tests.
 
 `toolbox` offers the tools of a role and uses them, and stores outputs that are too long for a
-prompt. `reading`, `editing` and `testing` are the tools. `confinement` keeps their paths inside the
-repository, and `protection` reverts changes to tests. `rendering` turns a `ToolResult` into text.
+prompt. `reading`, `editing` and `testing` are the tools. `protection` keeps their paths inside the
+repository and reverts changes to tests. `rendering` turns a `ToolResult` into text.
 """
 
 from agent.tools.protection import Protection

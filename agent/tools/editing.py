@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from pydantic import Field
 
-from agent.tools.confinement import ConfinedFile, confined_files, confined_for_writing
+from agent.tools.protection import ConfinedFile, confined_files, confined_for_writing
 from agent.tools.tool import NOTHING, Arguments, Refused, Tool, ToolResult, ToolSettings
 from agent.workspaces import Workspace
 

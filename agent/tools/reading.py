@@ -8,8 +8,8 @@ from pydantic import Field
 
 from agent.index.sources import lines, query
 from agent.index.symbols import Definition, Use
-from agent.tools.confinement import confined, confined_file
 from agent.tools.editing import decode
+from agent.tools.protection import confined, confined_file
 from agent.tools.tool import LINES, Arguments, Refused, Tool, ToolResult, ToolSettings
 from agent.workspaces import Workspace
 

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import Field
 
 from agent.runners import ObservedResults, prepare
-from agent.tools.confinement import confined_all
+from agent.tools.protection import confined_all
 from agent.tools.rendering import head_and_tail, render_tests
 from agent.tools.tool import Arguments, Refused, TestRun, Tool, ToolResult, ToolSettings, Value
 from agent.workspaces import Workspace

@@ -7,7 +7,7 @@ gates.py           the gates, opened by tests on a fresh copy
 
 full.py            the flow of the full preset: plan, steps, the patch on a fresh copy
 reproduction.py    the task as a failing test, verified by running it
-implementation.py  one step by as many candidates as confidence requires
+implementation.py  one step by as many candidates as confidence requires, and its context
 
 review.py          reviews, rulings and other approaches
 verification.py    the change to submit, and test runs compared with the base commit
@@ -16,7 +16,6 @@ answers.py         typed answers of the roles
 options.py         what an experiment may set: presets, models by role, and settings
 roles.py           tools by role
 state.py           the attempt's knowledge, as facts
-context.py         excerpts of code, found by the gatherer
 
 The prompts are the .md files.
 """

@@ -10,9 +10,8 @@ from collections.abc import Awaitable
 from dataclasses import replace
 
 from agent.arms.durable.answers import PlanTurn, Review
-from agent.arms.durable.context import gather, read_again
 from agent.arms.durable.gates import Judgement, found
-from agent.arms.durable.implementation import best_of
+from agent.arms.durable.implementation import best_of, gather, read_again
 from agent.arms.durable.outcome import WorkflowStatus, cut_off
 from agent.arms.durable.reproduction import REPRODUCIBLE, reproduce
 from agent.arms.durable.review import adjudicate, applied, review_step, review_whole

@@ -1,23 +1,40 @@
-"""One step of the plan: as many candidates as confidence requires, of which the best stays."""
+"""One step of the plan: as many candidates as confidence requires, of which the best stays.
+
+The gatherer names ranges of lines for its context, which are then read from the files.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from agent.arms.durable.answers import NextStep, StepReport
-from agent.arms.durable.context import gathering
+from pydantic import Field
+
+from agent.arms.durable.answers import Gathered, LineReference, NextStep, StepReport
 from agent.arms.durable.review import review_step
 from agent.arms.durable.roles import conversation, network
-from agent.arms.durable.state import SHOWN_DIFF, Candidate, CandidateStatus, State, StepResult
+from agent.arms.durable.state import (
+    SHOWN_DIFF,
+    Candidate,
+    CandidateStatus,
+    Excerpt,
+    State,
+    StepResult,
+)
 from agent.arms.durable.verification import verify
 from agent.checks import debugging, find_covering
 from agent.conversation.conversation import prompt_beside
-from agent.conversation.exchanges import Exchange, ToolUse, changed_files, written_files
+from agent.conversation.exchanges import Exchange, Helper, ToolUse, changed_files, written_files
 from agent.errors import OutOfTime
+from agent.index.sources import lines
+from agent.models.chat import CHARS_PER_TOKEN
 from agent.ptc.tool import program_uses
 from agent.session.session import Session
+from agent.tools import ToolResult
+from agent.tools.protection import confined
 from agent.tools.rendering import head_and_tail
+from agent.tools.tool import Arguments, Refused
+from agent.workspaces.protocol import Workspace
 
 
 async def implement(state: State, step: NextStep, number: int, session: Session) -> Candidate:
@@ -212,3 +229,108 @@ async def together(work: Iterable[Awaitable[T]]) -> list[T]:
             raise result
         results.append(result)
     return results
+
+
+PACKED_TOKENS = 12_000
+"""Limit on all excerpts together, in tokens.
+
+The last references of the gatherer are dropped first.
+"""
+
+_TOLD_TOKENS = 2_000
+"""Limit on the excerpts in a tool's answer, in tokens."""
+
+_GATHERER_ROUNDS = 12
+
+
+class GatherContext(Arguments):
+    """Have the lines found that answer questions about the code."""
+
+    questions: list[str] = Field(min_length=1)
+
+
+async def gather(
+    state: State, questions: Sequence[str], session: Session, room_tokens: int = PACKED_TOKENS
+) -> list[Excerpt]:
+    """Return the lines that answer questions about the code, as they are in the work tree."""
+    facts = {
+        **state.as_facts("task", "context"),
+        "questions": list(questions),
+    }
+    prompt, limits = prompt_beside(__file__, "gatherer"), state.limits(_GATHERER_ROUNDS)
+    talk = conversation("gatherer", state, session, prompt, facts, Gathered, limits)
+    answer = (await talk.until_answer()).answer
+    return await _lines(answer.references, session, room_tokens) if answer else []
+
+
+def gathering(state: State) -> Helper:
+    """Return the tool with which a role gathers context while it works."""
+
+    async def answer(asked: GatherContext, session: Session) -> ToolResult:
+        found = await gather(state, asked.questions, session, _TOLD_TOKENS)
+        return ToolResult("\n\n".join(map(_numbered, found)) or "no lines were found")
+
+    return Helper("gather_context", GatherContext, answer)
+
+
+async def read_again(state: State, session: Session) -> list[Excerpt]:
+    """Read the same ranges of the context again, after files have changed."""
+    places = [
+        LineReference(path=each.path, start=each.start, end=each.end, why=each.why)
+        for each in state.context
+    ]
+    return await _lines(places, session, PACKED_TOKENS) if places else []
+
+
+async def _lines(
+    references: Sequence[LineReference], session: Session, room_tokens: int
+) -> list[Excerpt]:
+    return await session.act(
+        "read lines",
+        {"references": [reference.model_dump() for reference in references]},
+        lambda workspace: _pack(workspace, references, room_tokens),
+        list[Excerpt],
+        depends_on=room_tokens,
+    )
+
+
+async def _pack(
+    workspace: Workspace, references: Sequence[LineReference], room_tokens: int
+) -> list[Excerpt]:
+    """Read as many of the lines as fit. References that cannot be read are left out."""
+    packed: list[Excerpt] = []
+    room = room_tokens * CHARS_PER_TOKEN
+    for reference in references:
+        excerpt = await _read_excerpt(workspace, reference, room)
+        if excerpt is not None:
+            room -= len(excerpt.text)
+            packed.append(excerpt)
+    return packed
+
+
+async def _read_excerpt(
+    workspace: Workspace, reference: LineReference, room: int
+) -> Excerpt | None:
+    """Return the first lines of a range, up to `room` characters, or None if there are none."""
+    try:
+        path = await confined(workspace, reference.path)
+        content = await workspace.read(path)
+    except (OSError, ValueError, Refused):
+        return None
+    chosen: list[str] = []
+    for line in lines(content.decode("utf-8", "replace"))[reference.start - 1 : reference.end]:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        chosen.append(line)
+    if not chosen:
+        return None
+    end = reference.start + len(chosen) - 1
+    return Excerpt(reference.path, reference.start, end, reference.why, "\n".join(chosen))
+
+
+def _numbered(excerpt: Excerpt) -> str:
+    """Format an excerpt with its purpose and with line numbers as shown by tools."""
+    shown = enumerate(excerpt.text.split("\n"), excerpt.start)
+    head = f"{excerpt.path}, lines {excerpt.start} to {excerpt.end}: {excerpt.why}"
+    return "\n".join([head, *(f"{number}\t{line}" for number, line in shown)])

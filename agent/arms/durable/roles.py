@@ -39,7 +39,7 @@ TOOLS: dict[Role, tuple[str, ...]] = {
 """Each role's own tools.
 
 Reviewers have no tools, because they judge test results. The implementer also has `gather_context`,
-which the gatherer implements: see `agent.arms.durable.context`.
+which the gatherer implements: see `agent.arms.durable.implementation`.
 """
 
 _CHANGING: tuple[Role, ...] = ("solver", "implementer")

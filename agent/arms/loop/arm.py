@@ -10,9 +10,8 @@ from typing import Any
 from pydantic import Field
 
 from agent.arms.options import LoopOptions
-from agent.capabilities.base import Agent, Crew
+from agent.capabilities.base import Agent, Crew, Spoken, WorkReport, conversation
 from agent.capabilities.registry import FIRST, load
-from agent.capabilities.working import Spoken, WorkReport, conversation
 from agent.conversation.conversation import prompt_beside
 from agent.conversation.exchanges import Answer, Exchange, LimitReached, Meter, ended
 from agent.conversation.person import Dismissed, Person

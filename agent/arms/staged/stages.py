@@ -7,8 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from agent.arms.options import StagedOptions
-from agent.capabilities.base import Agent, Crew
-from agent.capabilities.working import A, WorkReport, conversation
+from agent.capabilities.base import A, Agent, Crew, WorkReport, conversation
 from agent.checks import PatchCheck, checked, debugging, find_covering
 from agent.conversation.conversation import Conversation, prompt_beside
 from agent.conversation.exchanges import Answer, Exchange

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from agent.models.litellm_api import LiteLLMModel
+from agent.models.native import Tell
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
-from agent.models.streaming import Tell
 from tests.servers import openai_server as api
 from tests.servers.responses_stream import as_events
 from tests.servers.strict import Called, Responses, Said

@@ -13,9 +13,9 @@ from agent.journal import Account, Attempt, Journal
 from agent.journal.blobs import Blobs
 from agent.journal.holding import held
 from agent.models.litellm_api import LiteLLMModel
+from agent.models.native import Tell
 from agent.models.protocol import Foreign, ModelRequest
 from agent.models.spec import LiteLLMSpec
-from agent.models.streaming import Tell
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from tests.agent.arms.conftest import make_repository
