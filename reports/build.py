@@ -8,48 +8,62 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from datetime import date
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from reports.analysis.best import contenders, rank_arms
-from reports.analysis.breakdowns import read_breakdowns, with_work
-from reports.analysis.budgets import read_budgets
-from reports.analysis.early_end import read_early_end, read_saving
-from reports.analysis.failing import read_failures
-from reports.analysis.imputation import read_unknown_costs
-from reports.analysis.looks import read_look
+from reports.analysis.notes import write_notes
 from reports.analysis.paired import (
     read_arms,
     read_cells,
     read_comparisons,
+    read_examples,
     read_split,
 )
 from reports.analysis.plans import judge_margin, read_plans
 from reports.analysis.resampled import read_resampled
-from reports.analysis.spending import read_spending
-from reports.analysis.strips import read_strips
-from reports.analysis.worth import read_worth
 from reports.errors import ReportError
 from reports.lake import naming_damage, near, open_lake
-from reports.losses import Failures
-from reports.questions.gradings.section import answer as answer_gradings
-from reports.questions.harnesses.section import answer as answer_harnesses
-from reports.questions.noise.section import answer as answer_noise
-from reports.questions.sharing.section import answer as answer_sharing
-from reports.questions.strata.section import answer as answer_strata
-from reports.relations import AUDITS, COMPARED, SUMMED, Making, read_rows
-from reports.rendering.looks import look_notes
-from reports.rendering.marks import MARKS
-from reports.rendering.notes import write_notes
-from reports.rendering.order import MANY_ARMS
-from reports.rendering.trajectories import find_trajectories
+from reports.questions import (
+    arms,
+    budgets,
+    cells,
+    cost,
+    differences,
+    effort,
+    failures,
+    gradings,
+    harnesses,
+    instances,
+    looks,
+    noise,
+    pairs,
+    resolution,
+    sensitivity,
+    sharing,
+    source,
+    spending,
+    strata,
+    worth,
+)
+from reports.questions.trajectories.pages import find_trajectories
+from reports.questions.worth.analysis import read_worth
+from reports.relations import AUDITS, FILES, SHARED, Making, read_rows
+from reports.rendering.sections import Section
 from reports.types import ArmSummary, ContainerResources, Pair, Provenance, Report, Role
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from upath import UPath
 
-QUESTIONS = (answer_sharing, answer_strata, answer_gradings, answer_noise, answer_harnesses)
+QUESTIONS: tuple[ModuleType, ...] = (
+    *(resolution, arms, cost, worth, budgets, differences, instances, failures, effort, spending),
+    *(sharing, strata, gradings, noise, harnesses, sensitivity, pairs, cells, looks, source),
+)
 """The questions of a report, in the order in which their answers are shown."""
+
+LAST = (effort, differences, failures, cells)
+"""Those that need single calls, steps or cells, which DuckDB counts while others are answered."""
 
 
 def build(
@@ -76,69 +90,52 @@ def build(
         connection = making.connection
         try:
             meanwhile()
-            making.wait(COMPARED)
+            making.wait(SHARED)
             source = _read_source(connection, experiment)
             arms = read_arms(connection)
             pair, role = _first_pair(arms, source, baseline, candidate)
             comparisons = read_comparisons(connection, pair, role, source.plan)
+            names = tuple(arm.name for arm in arms)
             if alone and pair:
                 arms = tuple(arm for arm in arms if arm.name in pair)
-                comparisons = comparisons[:1]
-            names = tuple(arm.name for arm in arms)
+                comparisons, names = comparisons[:1], tuple(arm.name for arm in arms)
             leading = next(iter(comparisons), None)
-            best_first = sorted(arms, key=lambda arm: -arm.rate)
-            worth = read_worth(connection, names)
-            making.wait(SUMMED)
             report = Report(
+                title=experiment,
+                names=names,
                 source=source,
-                audits=(),
-                notes=(),
                 arms=arms,
                 comparisons=comparisons,
-                resampled=None,
-                non_inferiority=judge_margin(source, comparisons[0]) if comparisons else None,
-                cells=(),
-                strips=(),
-                failures=Failures((), ()),
-                spending=tuple(one for one in read_spending(connection) if one.arm in names),
-                breakdowns=read_breakdowns(connection, names),
-                worth=worth,
-                unknown_costs=tuple(
-                    one for one in read_unknown_costs(connection, worth) if one.arm in names
-                ),
-                budgets=read_budgets(connection, names),
-                split=read_split(connection, leading),
+                worth=read_worth(connection, names),
+                non_inferiority=judge_margin(source, leading) if leading else None,
                 cutoffs=cutoffs or {},
-                sections=(),
-                trajectories=frozenset(),
+                resampled=read_resampled(connection, *pair) if pair else None,
+                split=read_split(connection, leading),
             )
-            resampled = read_resampled(connection, *pair) if pair else None
-            if len(arms) > MANY_ARMS:
-                strips = read_strips(connection, [arm.name for arm in best_first], pair, MARKS)
-                report = replace(report, strips=strips)
-            sections = [answer(connection, report) for answer in QUESTIONS]
-            report = replace(report, sections=tuple(filter(None, sections)))
+            found = {each: _ask(making, each, report) for each in QUESTIONS if each not in LAST}
             making.wait()
             report = replace(
                 report,
                 audits=making.audits(),
-                notes=(
-                    *write_notes(source, arms, comparisons, resampled),
-                    *look_notes(
-                        read_look(connection, source, leading),
-                        read_early_end(connection),
-                        read_saving(connection),
-                    ),
-                    *(note for section in report.sections for note in section.notes),
-                ),
-                resampled=resampled,
                 cells=read_cells(connection, names, pair),
-                failures=read_failures(connection).of(names),
-                breakdowns=with_work(connection, report.breakdowns, names),
+                failures=read_examples(connection, names),
             )
+            report = replace(report, trajectories=find_trajectories(lake, report))
+            found |= {each: _ask(making, each, report) for each in LAST}
         finally:
             making.close()
-    return replace(report, trajectories=find_trajectories(lake, report))
+    sections = tuple(section for each in QUESTIONS if (section := found[each]))
+    notes = write_notes(source, arms, comparisons, report.resampled)
+    own = tuple(note for section in sections for note in section.notes)
+    return replace(report, sections=sections, notes=(*notes, *own))
+
+
+def _ask(making: Making, question: ModuleType, report: Report) -> Section | None:
+    """Return the answer to a question as soon as the marts of its folder exist."""
+    folder = Path(str(question.__file__)).parent
+    making.wait([name for name, path in FILES.items() if path.parent == folder])
+    section: Section | None = question.answer(making.connection, report)
+    return section
 
 
 def _read_source(connection: DuckDBPyConnection, experiment: str) -> Provenance:

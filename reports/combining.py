@@ -16,7 +16,7 @@ from reports.errors import ReportError
 from reports.format import count, listing, plural
 from reports.lake import unit_file
 from reports.relations import open_marts, read_rows
-from reports.types import Note
+from reports.rendering.sections import Note
 
 if TYPE_CHECKING:
     from upath import UPath

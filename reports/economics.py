@@ -4,11 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.estimates import Estimate, Interval
-
-Standing = Literal["efficient", "dominated", "extended"]
-"""Place of an arm against the frontier. `dominated`: another arm resolves as much or more for as
-much or less. `extended`: a mixture of two other arms does."""
+from reports.estimates import Estimate, Interval, Standing
 
 STANDINGS: Mapping[Standing, str] = {
     "efficient": "on the frontier",
@@ -25,19 +21,6 @@ LEFT_OUT: Mapping[LeftOut, str] = {
     "sparse": "the cost of more than half of its cells is unknown",
 }
 """Reasons for an arm to have no place in the evaluation."""
-
-
-@dataclass(frozen=True)
-class FrontierPlace:
-    """Place of one option among several that cost and achieve something."""
-
-    standing: Standing
-    beaten_by: tuple[int, ...] = ()
-    """Positions of the option that dominates it, or of the two whose mixture does."""
-    after: int | None = None
-    """Position of the option before it on the frontier. None for the first and off the frontier."""
-    incremental: float | None = None
-    """Additional cost per additional effect against `after`."""
 
 
 @dataclass(frozen=True)
@@ -114,76 +97,3 @@ class Worth:
     def frontier(self) -> tuple[ArmWorth, ...]:
         """Arms on the frontier, by ascending cost."""
         return tuple(arm for arm in self.arms if arm.standing == "efficient")
-
-
-@dataclass(frozen=True)
-class Costs:
-    """The costs of two arms on the pairs in which both are fully known."""
-
-    ratio: Estimate | None
-    """Candidate's sum divided by baseline's."""
-    difference: Estimate | None
-    """Candidate's mean per cell minus baseline's."""
-    baseline_per_resolved: Estimate | None
-    candidate_per_resolved: Estimate | None
-    ratio_per_resolved: Estimate | None
-
-
-BudgetKind = Literal["usd", "calls"]
-
-
-@dataclass(frozen=True)
-class BudgetStep:
-    """Result of an arm if each of its cells had been stopped at a limit."""
-
-    limit: float
-    """Most that a cell may use, in USD or calls."""
-    resolved: int
-    """Cells resolved within the limit."""
-    spent: float
-    """Use of all cells together, each at most the limit."""
-
-
-@dataclass(frozen=True)
-class BudgetCurve:
-    """One arm under every limit per cell, of those cells that ran and whose use is known."""
-
-    arm: str
-    position: int
-    """Position in the declaration, which gives the arm its colour."""
-    planned: int
-    steps: tuple[BudgetStep, ...]
-    """Steps by ascending limit, thinned out. The last one is the result without a limit."""
-    at: tuple[BudgetStep, ...]
-    """Results at the limits of the table."""
-
-    def share(self, step: BudgetStep) -> float:
-        """Return the resolved share of all planned cells."""
-        return step.resolved / self.planned
-
-
-@dataclass(frozen=True)
-class Leader:
-    """The arm that resolves most, from one limit up to that of the next leader."""
-
-    limit: float
-    """Least limit per cell, in USD or calls, at which it resolves more than any arm before it."""
-    arm: str
-    share: float
-    """Resolved share of its planned cells at this limit."""
-
-
-@dataclass(frozen=True)
-class BudgetComparison:
-    """The arms under limits of one kind."""
-
-    kind: BudgetKind
-    limits: tuple[float, ...]
-    """Limits of the table, round numbers in ascending order."""
-    curves: tuple[BudgetCurve, ...]
-    """Curves of the arms with known use, in declared order, without controls."""
-    unknown: Mapping[str, int]
-    """Number of resolved cells with unknown use by arm, if there are any. They are in no curve."""
-    leaders: tuple[Leader, ...]
-    """Every arm that resolves most at some limit, by ascending limit. Empty if no arm resolves
-    anything."""

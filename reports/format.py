@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from math import log10
 
 from reports.estimates import Interval
 
@@ -127,6 +128,13 @@ def some_names(names: Iterable[str]) -> str:
     if len(named) <= NAMED_ARMS:
         return listing(named)
     return listing([*named[:NAMED_ARMS], f"{count(len(named) - NAMED_ARMS)} more"])
+
+
+def round_values(low: float, high: float) -> list[float]:
+    """Return 1, 2 and 5 times the powers of ten between two positive limits."""
+    powers = range(int(log10(low)) - 1, int(log10(high)) + 2)
+    values = [float(f"{digit}e{power}") for power in powers for digit in (1, 2, 5)]
+    return [value for value in values if low <= value <= high]
 
 
 def _significant(value: float) -> str:

@@ -7,15 +7,16 @@ same relations.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reports.lake import naming_damage, open_lake
+from reports.rendering.sections import AuditFailure
 from reports.sources import SESSION
-from reports.types import AuditFailure
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -25,6 +26,16 @@ Ran = TypeVar("Ran")
 
 SQL = Path(__file__).parent / "sql"
 
+STAGING = ("attempts", "decisions", "experiments", "evaluations", "predictions", "llm_calls")
+"""In order of dependency."""
+
+VIEWS = ("llm_calls", "counted_attempts", "counted_evaluations")
+"""Relations that stay views. `llm_calls` is by far the longest table, and only one mart reads it.
+The `counted_` ones are nearly a whole staging table. The others become tables, because every scan
+of a lake reopens all of its many small files. `cells` is not sorted, which would take a tenth of
+the time of a large report; costs are added with `fsum`, which depends on no order in practice, so
+that arms of equal cost tie."""
+
 FILES = {
     path.stem: path
     for folder in ("sql/marts", "questions/*")
@@ -32,69 +43,32 @@ FILES = {
 }
 """The file of each mart. A mart of one question is in the folder of the question."""
 
-QUESTIONS = tuple(name for name, path in FILES.items() if path.parent.name != "marts")
-"""The marts of single questions."""
 
-STAGING = ("attempts", "decisions", "experiments", "evaluations", "predictions", "llm_calls")
-"""In order of dependency."""
+def _order() -> Iterator[tuple[str, frozenset[str], bool]]:
+    """Yield each mart after those that it reads: with all it depends on, and whether it is slow.
 
-VIEWS = ("llm_calls", "counted_attempts", "counted_evaluations")
-"""Relations that stay views. `llm_calls` is by far the longest table, and only one mart reads it.
-The `counted_` ones are nearly a whole staging table. The others become tables, because every scan
-of a lake reopens all of its many small files."""
+    A mart that reads single calls or steps is slow.
+    """
+    texts = {name: path.read_text(encoding="utf-8") for name, path in FILES.items()}
+    reads = {name: {*re.findall(r"\bmarts\.(\w+)", text)} for name, text in texts.items()}
+    needs: dict[str, frozenset[str]] = {}
+    slow: set[str] = set()
+    for name in TopologicalSorter(reads).static_order():
+        needs[name] = frozenset(reads[name]).union(*(needs[each] for each in reads[name]))
+        if re.search(r"staging\.llm_calls|main\.steps", texts[name]) or needs[name] & slow:
+            slow.add(name)
+        yield name, needs[name], name in slow
 
-CELLS = (
-    "planned_cells",
-    "cells_tried_again",
-    "counted_attempts",
-    "attempts_graded_again",
-    "counted_evaluations",
-    "cells",
+
+_ORDER = tuple(sorted(_order(), key=lambda mart: (mart[2], FILES[mart[0]].parent.name != "marts")))
+
+MARTS = tuple(name for name, _, _ in _ORDER)
+"""All marts, in order of dependency: shared ones, those of questions, and those that are slow."""
+
+SHARED = tuple(
+    name for name, _, is_slow in _ORDER if FILES[name].parent.name == "marts" and not is_slow
 )
-"""`marts.cells` and the marts that it depends on. It is not sorted, which would take a tenth of the
-time of a large report. Costs are added with `fsum`, which depends on no order in practice, so that
-arms of equal cost tie."""
-
-COMPARED = (
-    *CELLS,
-    "arms",
-    "arm_states",
-    "arm_instances",
-    "instances",
-    "pairs",
-    "leads",
-    "plans",
-    "resources",
-    "unequal_resources",
-    "source",
-)
-"""The marts for the numbers of arms and pairs, in order of dependency."""
-
-SUMMED = (
-    "budget_steps",
-    "groups",
-    "consistency",
-    "spreads",
-    "unknown_costs",
-    "gradings",
-    "paid_attempts",
-    "spending",
-    *QUESTIONS,
-)
-"""Further marts that need neither calls nor steps."""
-
-MARTS = (
-    *COMPARED,
-    *SUMMED,
-    "attempt_scopes",
-    "tool_uses",
-    "attempt_calls",
-    "call_uses",
-    "failures",
-    "failure_counts",
-    "failure_examples",
-)
-"""All marts, in order of dependency."""
+"""The marts for the numbers of arms and pairs."""
 
 THREADS = 2
 """Number of relations that are created at a time, each by a part of the processors."""
@@ -115,7 +89,7 @@ class Making:
         marts: Sequence[str] = MARTS,
         audits: Sequence[Path] = (),
     ) -> None:
-        """Begin to create `staging` and these marts in the schema `marts`, then to run audits."""
+        """Begin to create `staging` and these marts, with those they read, then to run audits."""
         self.connection = connection
         connection.execute("create schema staging; create schema marts")
         # Relations share the processors: more threads than those wait for each other.
@@ -125,7 +99,8 @@ class Making:
         self._made: dict[str, Future[None]] = {}
         for name in STAGING:
             self._make("staging", name)
-        for name in marts:
+        wanted = set(marts).union(*(needs for name, needs, _ in _ORDER if name in marts))
+        for name in filter(wanted.__contains__, MARTS):
             self._make("marts", name)
         self._audits = [
             self._begin(path.read_text(encoding="utf-8"), partial(_audit, path)) for path in audits
@@ -178,7 +153,7 @@ class Making:
 def open_marts(
     lake: Path | UPath, experiment: str, marts: Sequence[str] = MARTS
 ) -> DuckDBPyConnection:
-    """Open a connection with the lake's views, the schema `staging` and the schema `marts`.
+    """Open a connection with the lake's views, the schema `staging` and these marts.
 
     The caller closes the connection. Raise ReportError as `reports.lake.open_lake` does.
     """

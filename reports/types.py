@@ -5,17 +5,9 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Literal, NamedTuple
 
-from reports.breakdowns import Breakdowns, Strip
-from reports.economics import BudgetComparison, Costs, Worth
-from reports.estimates import Estimate as Estimate
-from reports.estimates import Interval as Interval
-from reports.estimates import Split
-from reports.leads import InstanceLeads as InstanceLeads
-from reports.losses import FailureClass, Failures, Spending
-from reports.sections import Note as Note
-from reports.sections import Section
-from reports.tokens import Tokens as Tokens
-from reports.unknown_costs import ArmUnknowns, PairUnknowns
+from reports.economics import Worth
+from reports.estimates import Estimate, Imputed, InstanceLeads, Interval, PairedTable, Split
+from reports.rendering.sections import Document
 
 State = Literal[
     "resolved",
@@ -95,6 +87,42 @@ class AnalysisPlan:
     def _content(self) -> tuple[object, ...]:
         primary = frozenset(self.primary or ()) if self.margin is None else self.primary
         return primary, self.margin, frozenset(map(frozenset, self.family))
+
+
+TOKENS = ("input", "cache_read", "cache_write", "output", "reasoning")
+"""Kinds of tokens, in the order in which they are shown."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Sums over the attempts that count and have known tokens. None if none have."""
+
+    input: int | None
+    """Input tokens, including cached ones."""
+    cache_read: int | None
+    cache_write: int | None
+    output: int | None
+    """Output tokens, including reasoning."""
+    reasoning: int | None
+    unknown_cells: int = 0
+    """Cells that ran with an unknown number of input or output tokens."""
+    lower_bounds: frozenset[str] = frozenset()
+    """Names of the sums that may be too low, because some cells with such tokens are unknown."""
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """True if the true `total` may be higher."""
+        return self.unknown_cells > 0
+
+    @property
+    def sums(self) -> tuple[tuple[int | None, bool], ...]:
+        """Each sum, in the order of the fields, and whether it is a lower bound."""
+        return tuple((getattr(self, kind), kind in self.lower_bounds) for kind in TOKENS)
+
+    @property
+    def total(self) -> int | None:
+        """Input plus output."""
+        return None if None in (self.input, self.output) else (self.input or 0) + (self.output or 0)
 
 
 @dataclass(frozen=True)
@@ -190,46 +218,6 @@ class ArmSummary:
 
 
 @dataclass(frozen=True)
-class PairedTable:
-    """Cells planned in both arms, counted by the arms that resolved them.
-
-    Raises:
-        ValueError: a count is below 0.
-    """
-
-    both: int
-    only_baseline: int
-    only_candidate: int
-    neither: int
-
-    def __post_init__(self) -> None:
-        """Reject negative counts."""
-        if min(self.both, self.only_baseline, self.only_candidate, self.neither) < 0:
-            raise ValueError(f"{self}: a count cannot be below 0")
-
-    @property
-    def pairs(self) -> int:
-        """Number of all pairs."""
-        return self.both + self.only_baseline + self.only_candidate + self.neither
-
-    @property
-    def difference(self) -> float:
-        """Rate of the candidate minus rate of the baseline.
-
-        Raises:
-            ValueError: there are no pairs.
-        """
-        if not self.pairs:
-            raise ValueError("a table without pairs has no difference")
-        return (self.only_candidate - self.only_baseline) / self.pairs
-
-    @property
-    def discordant(self) -> int:
-        """Pairs that only one of the two arms resolved."""
-        return self.only_baseline + self.only_candidate
-
-
-@dataclass(frozen=True)
 class Comparison:
     """Two arms over the same cells."""
 
@@ -295,6 +283,36 @@ class Amounts:
 
 
 @dataclass(frozen=True)
+class Costs:
+    """The costs of two arms on the pairs in which both are fully known."""
+
+    ratio: Estimate | None
+    """Candidate's sum divided by baseline's."""
+    difference: Estimate | None
+    """Candidate's mean per cell minus baseline's."""
+    baseline_per_resolved: Estimate | None
+    candidate_per_resolved: Estimate | None
+    ratio_per_resolved: Estimate | None
+
+
+@dataclass(frozen=True)
+class PairUnknowns:
+    """Numbers of two arms with unknown costs replaced, over all pairs that ran in both arms."""
+
+    cells: int
+    """Number of cells without a fully known cost."""
+    pairs: int
+    ratio: Imputed
+    """Candidate's cost divided by baseline's."""
+    difference: Imputed
+    """Candidate's mean cost per cell minus baseline's."""
+    baseline_per_resolved: Imputed | None
+    """None if the arm resolves none of these cells."""
+    candidate_per_resolved: Imputed | None
+    ratio_per_resolved: Imputed | None
+
+
+@dataclass(frozen=True)
 class Resampled:
     """A comparison of two arms by resampling, with its sensitivity analyses."""
 
@@ -332,6 +350,42 @@ class Resampled:
     ratio_of_costs_per_resolved: Estimate | None
 
 
+FailureClass = Literal[
+    "fail_to_pass",
+    "pass_to_pass",
+    "both",
+    "untold",
+    "no_patch",
+    "starved",
+    "empty",
+    "patch_failed",
+    "timeout",
+    "ungraded",
+    "stopped",
+    "throttled",
+    "infrastructure",
+    "missing",
+]
+
+FAILURES: Mapping[FailureClass, str] = {
+    "fail_to_pass": "FAIL_TO_PASS tests still fail",
+    "pass_to_pass": "PASS_TO_PASS tests broken",
+    "both": "both: still failing and broken",
+    "untold": "not resolved, tests not recorded",
+    "no_patch": "no patch",
+    "starved": "no patch, answers cut at the output limit",
+    "empty": "the model's answers were empty",
+    "patch_failed": "patch does not apply",
+    "timeout": "tests timed out",
+    "ungraded": "not graded",
+    "stopped": "stopped before the end",
+    "throttled": "refused by the provider's rate limit",
+    "infrastructure": "infrastructure",
+    "missing": "never run",
+}
+"""Every reason for a planned cell not to be resolved, with its display name."""
+
+
 class ReportCell(NamedTuple):
     """One planned cell and the attempt that counts for it.
 
@@ -357,16 +411,6 @@ class ReportCell(NamedTuple):
     audit_reasons: tuple[str, ...]
     failure: FailureClass | None
     """None if the cell is resolved."""
-
-
-@dataclass(frozen=True)
-class AuditFailure:
-    """An audit that returned rows."""
-
-    name: str
-    meaning: str
-    rows: int
-    examples: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -410,49 +454,45 @@ class Provenance:
 
 
 @dataclass(frozen=True)
-class Report:
-    """The content of Markdown, page and terminal output, in order of importance."""
+class FailureExample:
+    """One cell that failed in a given way."""
 
+    kind: FailureClass
+    arm: str
+    instance_id: str
+    repeat: int
+    attempt_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Document):
+    """The facts that several questions share, and the answers."""
+
+    kind: str = "report"
     source: Provenance
-    audits: tuple[AuditFailure, ...]
-    notes: tuple[Note, ...]
     arms: tuple[ArmSummary, ...]
     """Arms in declared order."""
     comparisons: tuple[Comparison, ...]
     """Every pair of arms once, the primary or chosen pair first."""
-    resampled: Resampled | None
-    """Resampling of the first comparison, or None if there is no comparison."""
-    non_inferiority: NonInferiority | None
-    """Test against the margin. None unless the first comparison is primary and has a margin."""
-    cells: tuple[ReportCell, ...]
-    """The cells that may be shown one by one, by instance, repeat and arm in declared order: the
-    first ones, those of the leading pair, and those that need attention."""
-    strips: tuple[Strip, ...]
-    """Instances in declared order. Empty for few arms."""
-    failures: Failures
-    spending: tuple[Spending, ...]
-    """Spending by arm, in declared order."""
-    breakdowns: Breakdowns
     worth: Worth
     """The arms by cost and resolution together."""
-    unknown_costs: tuple[ArmUnknowns, ...]
-    """Arms of which some costs are unknown, in declared order."""
-    budgets: tuple[BudgetComparison, ...]
-    """The arms under limits of cost and of calls. Without known amounts, a kind is absent."""
-    split: Split | None
-    """Variance of the paired difference at a cell of the first comparison, in parts. None without
-    repeats, without a comparison or if no pair of cells differs."""
+    non_inferiority: NonInferiority | None
+    """Test against the margin. None unless the first comparison is primary and has a margin."""
     cutoffs: Mapping[str, date]
     """Last days of training data by model, as given."""
-    sections: tuple[Section, ...]
-    """The answers, in the order in which they are shown."""
-    trajectories: frozenset[str]
+    resampled: Resampled | None = None
+    """Resampling of the first comparison, or None if there is no comparison."""
+    split: Split | None = None
+    """Variance of the paired difference at a cell of the first comparison, in parts. None without
+    repeats, without a comparison or if no pair of cells differs."""
+    cells: tuple[ReportCell, ...] = ()
+    """The cells that may be shown one by one, by instance, repeat and arm in declared order: the
+    first ones, those of the leading pair, and those that need attention."""
+    failures: tuple[FailureExample, ...] = ()
+    """A few examples of each class of failure."""
+    trajectories: frozenset[str] = frozenset()
     """Ids of attempts that the report refers to and whose steps are in the lake."""
 
     def arm(self, name: str) -> ArmSummary:
         """Return the arm of this name."""
         return next(arm for arm in self.arms if arm.name == name)
-
-    def section(self, name: str) -> Section | None:
-        """Return the section of this name, or None if the report has nothing to say there."""
-        return next((section for section in self.sections if section.name == name), None)

@@ -9,7 +9,6 @@ import pytest
 from nbclient import NotebookClient
 
 from reports.build import build
-from reports.rendering.drawn import draw_all
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import fill
 
@@ -62,7 +61,7 @@ def test_the_walk_shows_the_figures_of_the_page(
         for output in cell
         if output["output_type"] == "display_data"
     ]
-    drawn = [each for figures in draw_all(build(lake.root, "trial")).values() for each in figures]
+    drawn = [each for one in build(lake.root, "trial").sections for each in one.figures]
     assert len(drawn) >= 7
     for figure in drawn:
         assert sum(f'aria-labelledby="{figure.name}-alt"' in text for text in shown) == 1

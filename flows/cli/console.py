@@ -16,106 +16,66 @@ from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
     from flows.formats.imported_arms import Summary
-    from reports.analysis.history import History
+    from reports.questions.history.analysis import History
+    from reports.rendering.sections import Document
+    from reports.rendering.sections import Table as Part
     from reports.steps import StepView
-    from reports.types import ArmSummary, Report
-
-SHOWN_ARMS = 25
-"""Number of arms that the terminal lists, best first, besides those that the answer names."""
+    from reports.types import Report
 
 
 def report(lake: Lake, built: "Report", compared: tuple[str, str] | None = None) -> None:
     """Print a report for the terminal: arms, models, declared comparisons, the answer, the page."""
-    from reports.rendering.headline import headline
-    from reports.rendering.leading import describe
-    from reports.rendering.models import model_lines
-    from reports.rendering.pairs import declared_lines
-
     for failed in built.audits:
         show(f"Audit {failed.name} found {failed.rows} rows: {failed.meaning}", "bold red")
     for note in built.notes:
         show(note.text, "yellow" if note.level == "warning" else "dim")
-    for shown in _arms(built, out().width):
-        out().print(shown)
-    for line in model_lines(built):
-        show(line)
-    leading = describe(built)
-    if leading:
-        first = built.comparisons[0]
-        show(f"{first.candidate} against {first.baseline} ({first.role}): {leading.summary}", "dim")
-    for line in declared_lines(built):
-        show(line)
+    _print_tables(built)
     for section in built.sections:
         for line in section.brief:
             show(line)
-    show(headline(built), "bold")
+    show(built.sections[0].answer, "bold")
     show(f"Report: {report_files.page_path(lake, built.source.experiment, compared)}")
 
 
 def history(lake: Lake, found: "History") -> None:
     """Print the runs of an experiment over time, the latest first."""
-    from reports.rendering.history import HEADER, note, rows
+    from reports.questions.history.section import describe_history
 
-    table = Table(*HEADER)
-    for row in rows(found):
-        table.add_row(*map(escape, row))
-    out().print(table)
-    if note(found):
-        show(note(found), "yellow")
+    document = describe_history(found)
+    _print_tables(document)
+    if answer := document.sections[0].answer:
+        show(answer, "yellow")
     show(f"History: {report_files.history_path(lake, found.name)}")
 
 
-def _arms(built: "Report", width: int) -> list[RenderableType]:
-    """Return the arms by rate, as a table or, if that is too wide, as names with numbers below.
+def _print_tables(document: "Document") -> None:
+    """Print the tables of a document that are for a terminal."""
+    for section in document.sections:
+        for table in section.written("terminal"):
+            for shown in lay_out(table, out().width):
+                out().print(shown)
 
-    Columns of which nothing is known are left out. Of many arms, the best ones are listed and those
-    that the answer may name.
-    """
-    from reports.format import count
-    from reports.rendering.headline import named_arms
-    from reports.rendering.order import ranked
 
-    arms, named = ranked(built), named_arms(built)
-    shown = [arm for place, arm in enumerate(arms) if place < SHOWN_ARMS or arm.name in named]
-    columns = _columns(shown)
-    table = Table("arm", *columns)
-    for arm, *row in zip(shown, *columns.values(), strict=True):
-        table.add_row(escape(arm.name), *row)
+def lay_out(shown: "Part", width: int) -> list[RenderableType]:
+    """Return a table of texts or, if that is too wide, its names with numbers below."""
+    rows = [[str(text) for text in row] for row in shown.rows]
+    table = Table(*shown.header)
+    for row in rows:
+        table.add_row(*map(escape, row))
     wide = Measurement.get(out(), out().options.update(max_width=UNBOUNDED), table)
-    lines: list[RenderableType] = [table] if wide.maximum <= width else _stacked(shown, columns)
-    if len(arms) > len(shown):
-        lines.append(f"and {count(len(arms) - len(shown))} more arms, all in the report")
-    return lines
+    is_stacked = shown.words == 1 and wide.maximum > width
+    lines: list[RenderableType] = _stack(shown.header, rows) if is_stacked else [table]
+    return [*lines, shown.note] if shown.note else lines
 
 
-def _columns(arms: "Sequence[ArmSummary]") -> dict[str, list[str]]:
-    """Return the columns of the table of arms, without those of which nothing is known."""
-    from reports.format import percent, total
-    from reports.rendering.costs import cost, cost_per_resolved
-
-    columns = {
-        "resolved": [f"{arm.resolved} of {arm.planned}" for arm in arms],
-        "rate": [percent(arm.rate) for arm in arms],
-        "95 % interval": [
-            f"{percent(arm.interval.low)} to {percent(arm.interval.high)}" for arm in arms
-        ],
-    }
-    if any(arm.tokens.total for arm in arms):
-        columns["tokens"] = [total(arm.tokens.total, arm.tokens.is_lower_bound) for arm in arms]
-    if any(arm.cost.usd is not None or arm.cost.is_unmetered for arm in arms):
-        columns["cost"] = [cost(arm) for arm in arms]
-        columns["per resolved"] = [cost_per_resolved(arm) for arm in arms]
-    return columns
-
-
-def _stacked(arms: "Sequence[ArmSummary]", columns: dict[str, list[str]]) -> list[RenderableType]:
-    """Return each arm's name on a line, and its numbers on the line below."""
-    numbers = {name: texts for name, texts in columns.items() if name != "tokens"}
-    by_arm = zip(*numbers.values(), strict=True)
-    header, *rows = aligned([[*numbers], *by_arm], right=range(len(numbers)))
-    lines = [Text(f"  {header}", style="bold")]
-    for arm, row in zip(arms, rows, strict=True):
-        lines += [Text(arm.name, overflow="fold"), Text(f"  {row}")]
+def _stack(header: "Sequence[str]", rows: list[list[str]]) -> list[RenderableType]:
+    """Return each name on a line, and its numbers, but for tokens, on the line below."""
+    kept = [place for place, name in enumerate(header) if place and name != "tokens"]
+    numbers = [[row[place] for place in kept] for row in ([*header], *rows)]
+    head, *below = aligned(numbers, right=range(len(kept)))
+    lines = [Text(f"  {head}", style="bold")]
+    for row, line in zip(rows, below, strict=True):
+        lines += [Text(row[0], overflow="fold"), Text(f"  {line}")]
     return [*lines]
 
 

@@ -12,7 +12,7 @@ from flows.cli.options import LakeOption
 if TYPE_CHECKING:
     from flows.storage.lake import Lake
     from reports.insight import Insight
-    from reports.rendering.trajectories import InsightOf
+    from reports.questions.trajectories.pages import InsightOf
 
 _LATE = ("scipy.special", "matplotlib.backends.backend_svg", "flows.cli.console")
 """Modules that a report needs late. They take most of a second to import."""

@@ -18,8 +18,7 @@ from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
 
 if TYPE_CHECKING:
-    from reports.analysis.early_end import EarlyEnd
-    from reports.analysis.standing import Standing
+    from reports.analysis.standing import EarlyEnd, Standing
 
 FORMAT = 1
 """Version of the JSON format. Names may be added; existing names never change their meaning."""

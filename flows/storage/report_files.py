@@ -14,8 +14,8 @@ from reports.steps import StepView, of_row
 if TYPE_CHECKING:
     from upath import UPath
 
-    from reports.analysis.history import History
-    from reports.rendering.trajectories import InsightOf
+    from reports.questions.history.analysis import History
+    from reports.questions.trajectories.pages import InsightOf
     from reports.types import Report
 
 
@@ -106,7 +106,7 @@ def is_repeated(lake: Lake, experiment: str) -> bool:
         ReportError: there is no lake.
         InfrastructureError: a disk or object-store operation failed.
     """
-    from reports.analysis.history import run_names
+    from reports.questions.history.analysis import run_names
 
     with lake.reading():
         return len(run_names(lake.root, experiment)) > 1
@@ -119,7 +119,7 @@ def read_history(lake: Lake, experiment: str) -> "History":
         ReportError: there is no such experiment.
         InfrastructureError: a disk or object-store operation failed.
     """
-    from reports.analysis.history import read_history
+    from reports.questions.history.analysis import read_history
 
     with lake.reading():
         return read_history(lake.root, experiment)
@@ -131,12 +131,14 @@ def write_history(lake: Lake, history: "History") -> str:
     Raises:
         InfrastructureError: a disk or object-store operation failed.
     """
-    from reports.rendering.history import render_markdown, render_page
+    from reports.questions.history.section import describe_history
+    from reports.rendering import markdown, page
 
-    text = render_markdown(history)
+    document = describe_history(history)
+    text = markdown.render(document)
     path = history_path(lake, history.name)
     write_whole(path.with_suffix(".md"), text.encode(errors="backslashreplace"))
-    write_whole(path, render_page(history).encode(errors="backslashreplace"))
+    write_whole(path, page.render(document).encode(errors="backslashreplace"))
     return text
 
 
@@ -159,21 +161,22 @@ def write(
         InfrastructureError: a disk or object-store operation failed; the earlier report remains.
     """
     from reports.lake import matching
-    from reports.rendering import markdown, page, trajectories  # matplotlib is slow to import
+    from reports.questions.trajectories.pages import render_trajectories
+    from reports.rendering import markdown, page
+    from reports.wording import TRAJECTORIES
 
     text = markdown.render(built)
     path = page_path(lake, built.source.experiment, compared)
-    folder = path.with_name(trajectories.FOLDER)
     linked = set()
     with lake.reading():
-        for name, content in trajectories.render_trajectories(lake.root, built, insight_of):
-            write_whole(folder / name, content.encode(errors="backslashreplace"))
-            linked.add(name)
-        before = matching(folder, "*.html")
+        for address, content in render_trajectories(lake.root, built, insight_of):
+            linked.add(path.parent / address)
+            write_whole(path.parent / address, content.encode(errors="backslashreplace"))
+        before = matching(path.with_name(TRAJECTORIES), "*.html")
     write_whole(path.with_name("report.md"), text.encode(errors="backslashreplace"))
     write_whole(path, page.render(built).encode(errors="backslashreplace"))
     for left in before:
-        if left.name not in linked:
+        if left not in linked:
             remove(left)
     return text
 

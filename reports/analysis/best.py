@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from math import inf
 
 from reports.types import ArmSummary, Comparison, Provenance, Report
+from reports.wording import LEVEL
 
 NO_MODEL = ("unknown", "none", "")
 """Models of arms that are not known to have one."""
+
+NAMED = 2
+"""Maximum number of arms that the headline names as perhaps as good as the best one."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,31 @@ def find_best_of_models(report: Report) -> tuple[Best, ...]:
     pairs = _pairs_of(report.comparisons)
     found = [best for each in arms.values() if (best := _find_best(each, pairs))]
     return tuple(sorted(found, key=lambda best: -best.arm.rate))
+
+
+def best_of_many(report: Report) -> Best | None:
+    """Return the best arm and its rivals if nothing but the data put the first pair there.
+
+    Of two arms there is only one pair, and it needs no choice.
+    """
+    if not is_chosen_by_the_data(report.source, report.arms, report.comparisons):
+        return None
+    return find_best(report, report.arms)
+
+
+def named_arms(report: Report) -> frozenset[str]:
+    """Return the names of the arms that the headline may be about: a few more than it names."""
+    pair = report.comparisons[0] if report.comparisons else None
+    frontier = report.worth.frontier
+    best = best_of_many(report)
+    alike = best.as_good(LEVEL)[:NAMED] if best else ()
+    return frozenset(
+        [
+            *((pair.baseline, pair.candidate) if pair else ()),
+            *([frontier[0].arm] if best and frontier else ()),
+            *(rival.arm.name for rival in alike),
+        ]
+    )
 
 
 def _pairs_of(comparisons: Iterable[Comparison]) -> Pairs:

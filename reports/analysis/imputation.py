@@ -10,19 +10,44 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from reports.economics import Worth
-from reports.estimates import Interval
+from reports.estimates import Imputed, Interval
 from reports.relations import read_rows
 from reports.statistics import efficient_frontier
-from reports.unknown_costs import ArmUnknowns, Certainty, Imputed, PairUnknowns
+from reports.types import PairUnknowns
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 Cost = tuple[float | None, float | None]
 """Cost of one cell if fully known, and the known part of its cost."""
+
+
+Certainty = Literal["on", "off", "open"]
+"""Place of an arm against the frontier, whatever its own and all other unknown costs are."""
+
+CERTAINTIES: dict[Certainty, str] = {
+    "on": "on the frontier anyway",
+    "off": "off the frontier anyway",
+    "open": "depends on the unknown costs",
+}
+
+
+@dataclass(frozen=True)
+class ArmUnknowns:
+    """Numbers of one arm with unknown costs replaced, over its cells that ran."""
+
+    arm: str
+    cells: int
+    """Number of cells without a fully known cost."""
+    ran: int
+    per_cell: Imputed
+    per_resolved: Imputed | None
+    """None if the arm resolves nothing."""
+    place: Certainty | None
+    """None if the arm is left out of the economic evaluation."""
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from reports.analysis.differences import SHOWN
-from reports.estimates import Split
+from reports.estimates import InstanceLeads, PairedTable, Split
 from reports.relations import read_rows
 from reports.statistics import PairedTest, benjamini_hochberg, holm, split_variance, wilson_interval
-from reports.tokens import KINDS
 from reports.types import (
     CONTROLS,
+    TOKENS,
     AnalysisPlan,
     ArmSummary,
     Comparison,
     Cost,
-    InstanceLeads,
+    FailureExample,
     Pair,
-    PairedTable,
     ReportCell,
     Role,
     State,
@@ -181,6 +180,17 @@ def read_split(connection: DuckDBPyConnection, pair: Comparison | None) -> Split
     return found if found and found.total else None
 
 
+def read_examples(
+    connection: DuckDBPyConnection, arms: Sequence[str]
+) -> tuple[FailureExample, ...]:
+    """Read a few examples of each class of failure, of these arms."""
+    rows = connection.execute(
+        "select class, arm, instance_id, repeat, attempt_id from marts.failure_examples"
+    ).fetchall()
+    examples = (FailureExample(*row) for row in rows)
+    return tuple(each for each in examples if each.arm in arms)
+
+
 def _controls(connection: DuckDBPyConnection) -> frozenset[str]:
     rows = connection.execute("select arm, agent from staging.experiments").fetchall()
     return frozenset(arm for arm, agent in rows if agent in CONTROLS)
@@ -282,12 +292,12 @@ def _arm(row: dict[str, Any], states: dict[State, int]) -> ArmSummary:
 def _tokens(row: dict[str, Any]) -> Tokens:
     # An arm that never ran used no tokens, which is a known number.
     nothing = None if row["started"] else 0
-    sums = {kind: row[f"{kind}_tokens"] for kind in KINDS}
+    sums = {kind: row[f"{kind}_tokens"] for kind in TOKENS}
     return Tokens(
         **{kind: nothing if known is None else known for kind, known in sums.items()},
         unknown_cells=row["started"] - row["cells_with_tokens"],
         lower_bounds=frozenset(
-            kind for kind in KINDS if row[f"cells_with_{kind}"] < row["started"]
+            kind for kind in TOKENS if row[f"cells_with_{kind}"] < row["started"]
         ),
     )
 

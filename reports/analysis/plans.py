@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reports.format import listing, points
+from reports.estimates import Interval
 from reports.relations import read_rows
 from reports.statistics import is_non_inferior
-from reports.types import AnalysisPlan, Comparison, Interval, NonInferiority, Provenance
+from reports.types import AnalysisPlan, Comparison, NonInferiority, Provenance
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -37,21 +37,6 @@ def judge_margin(source: Provenance, pair: Comparison) -> NonInferiority | None:
     if pair.candidate != primary[1]:
         interval = Interval(-interval.high, -interval.low)
     return NonInferiority(primary[1], margin, interval.low, is_non_inferior(interval, margin))
-
-
-def in_words(plan: AnalysisPlan) -> str:
-    """Return the declared comparisons as text for a reader."""
-    if plan.primary is None:
-        return "none"
-    first, *family = [f"{candidate} against {baseline}" for baseline, candidate in plan.comparisons]
-    margin = "" if plan.margin is None else f" with a margin of {size(plan.margin)}"
-    others = f", family {listing(family)}" if family else ""
-    return f"primary {first}{margin}{others}"
-
-
-def size(margin: float) -> str:
-    """Format a margin in percentage points."""
-    return f"{points(margin).lstrip('+')} points"
 
 
 def _plan(row: dict[str, Any]) -> AnalysisPlan:

@@ -7,7 +7,7 @@ from math import inf, isnan
 from typing import TYPE_CHECKING
 
 from reports.analysis.imputation import Cost, compare_unknown
-from reports.economics import Costs
+from reports.estimates import Estimate, InstanceLeads, Interval, PairedTable
 from reports.statistics import (
     Bootstrap,
     cost_per_resolved,
@@ -19,16 +19,7 @@ from reports.statistics import (
     ratio_of_sums,
     settings_for,
 )
-from reports.types import (
-    WITHOUT_VERDICT,
-    Amounts,
-    Estimate,
-    InstanceLeads,
-    Interval,
-    PairedTable,
-    Resampled,
-)
-from reports.unknown_costs import PairUnknowns
+from reports.types import WITHOUT_VERDICT, Amounts, Costs, PairUnknowns, Resampled
 
 if TYPE_CHECKING:
     import numpy as np

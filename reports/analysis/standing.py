@@ -1,4 +1,4 @@
-"""States of the planned cells of an experiment, without statistics."""
+"""States of the planned cells of an experiment, and its early end (`stop_when`)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reports.analysis.early_end import EarlyEnd, read_early_end
-from reports.relations import CELLS, open_marts, read_rows
+from reports.relations import open_marts, read_rows
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
     from upath import UPath
 
 _QUERY = """
@@ -25,6 +25,51 @@ order by instance_position, repeat, position
 """
 
 
+_EARLY_END = """
+    with spared as (
+        select
+            (sum(declared_instances - len(instance_ids)) * any_value(repeats))::bigint as cells,
+            (sum(declared_instances) * any_value(repeats))::bigint as planned
+        from staging.experiments
+    )
+
+    select
+        baseline, candidate, alpha, complete, candidate_leads, baseline_leads, difference, e_value,
+        cells as cells_not_needed, planned as cells_planned
+    from staging.decisions, spared
+    where cells > 0 and declaration_digest in (select declaration_digest from staging.experiments)
+"""
+
+
+@dataclass(frozen=True)
+class EarlyEnd:
+    """The decision with which an experiment ended before all of its cells were done."""
+
+    baseline: str
+    candidate: str
+    alpha: float
+    complete: int
+    """Instances that were complete then."""
+    candidate_leads: int
+    baseline_leads: int
+    difference: float
+    """Mean difference over them, a share."""
+    e_value: float
+    cells_not_needed: int
+    cells_planned: int
+    """Cells of all arms, with those that were not needed."""
+
+    @property
+    def leader(self) -> str:
+        """The arm that resolves more."""
+        return self.candidate if self.difference > 0 else self.baseline
+
+    @property
+    def other(self) -> str:
+        """The arm that resolves less."""
+        return self.baseline if self.difference > 0 else self.candidate
+
+
 @dataclass(frozen=True)
 class Standing:
     """The planned cells of an experiment, and how it ended early, if it did."""
@@ -34,12 +79,18 @@ class Standing:
     early_end: EarlyEnd | None
 
 
+def read_early_end(connection: DuckDBPyConnection) -> EarlyEnd | None:
+    """Read how the experiment was decided; None if it plans all of its cells."""
+    rows = read_rows(connection, _EARLY_END)
+    return EarlyEnd(**rows[0]) if rows else None
+
+
 def read_standing(lake: Path | UPath, experiment: str) -> Standing:
     """Read the planned cells.
 
     Raise ReportError for a missing lake and an unknown experiment.
     """
-    connection = open_marts(lake, experiment, CELLS)
+    connection = open_marts(lake, experiment, ("cells",))
     try:
         return Standing(read_rows(connection, _QUERY), read_early_end(connection))
     finally:

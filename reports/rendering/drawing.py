@@ -9,10 +9,11 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,6 +35,7 @@ _COLOURS = {
 } | {f"#0102{i:02d}": f"var(--arm-{i}, {colour})" for i, colour in enumerate(ARM_COLOURS)}
 
 _MARKERS = "osD^vPXd<>"
+_DASHES = ("-", "--", ":", "-.")
 
 _WIDTH, _ROW, _NAMED_ROW = 4.7, 0.34, 0.5
 """Sizes in inches, readable at the width of a phone and of half a desktop page. A named row has
@@ -94,9 +96,21 @@ class Figure:
     caption: str
     description: str
     """Description of the drawing in words, for readers who do not see it."""
-    svg: str
-    is_tall: bool
-    """True if the drawing needs a box that scrolls."""
+    height: float
+    """In inches."""
+    draw: Callable[[Axes], None] = field(compare=False, repr=False)
+    hints: Mapping[str, str] = field(default_factory=dict)
+    """Texts of tooltips, by the id of what is drawn."""
+
+    @property
+    def is_tall(self) -> bool:
+        """True if the drawing needs a box that scrolls."""
+        return self.height > _TALL
+
+    @cached_property
+    def svg(self) -> str:
+        """The drawing, which takes a tenth of a second."""
+        return _draw(self)
 
     def _repr_html_(self) -> str:
         """Return the figure as a notebook shows it, on white and as wide as on a page."""
@@ -107,42 +121,32 @@ class Figure:
         )
 
 
-def draw_figure(
-    name: str,
-    title: str,
-    caption: str,
-    description: str,
-    height: float,
-    draw: Callable[[Axes], None],
-) -> Figure:
-    """Run `draw` on axes of this height in inches. Return the figure for the page."""
+def _draw(shown: Figure) -> str:
     from matplotlib import rc_context  # imported late: matplotlib takes most of a second
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Canvas
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    with rc_context({**_STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
+    with rc_context({**_STYLE, "svg.hashsalt": shown.name}), warnings.catch_warnings():
         # Texts stay texts: the reader's fonts show the letters that matplotlib's own one lacks.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
-        canvas = Canvas(figsize=(_WIDTH, height), dpi=_SVG_DPI)
+        canvas = Canvas(figsize=(_WIDTH, shown.height), dpi=_SVG_DPI)
         FigureCanvasSVG(canvas)  # its texts have the sizes of the drawing
-        draw(canvas.subplots())
+        shown.draw(canvas.subplots())
         # Otherwise `savefig` draws everything twice, the first time for the layout alone.
         ConstrainedLayoutEngine().execute(canvas)
         text = io.StringIO()
         canvas.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    svg = _embed(text.getvalue(), name, description)
-    return Figure(name, title, caption, description, svg, height > _TALL)
-
-
-def colour_index(position: int) -> int:
-    """Return the number of the page's colour variable for the arm at this position."""
-    return position % SERIES
+    svg = _embed(text.getvalue(), shown.name, shown.description)
+    for drawn, hint in shown.hints.items():
+        group = f'<g id="{shown.name}-{drawn}">'
+        svg = svg.replace(group, f"{group}<title>{escape(hint)}</title>", 1)
+    return svg
 
 
 def arm_colour(position: int) -> str:
     """Return the sentinel colour of the arm at this position."""
-    return f"#0102{colour_index(position):02d}"
+    return f"#0102{position % SERIES:02d}"
 
 
 def marker_shape(position: int) -> str:
@@ -164,6 +168,21 @@ def marker(axes: Axes, x: float, y: float, position: int, label: str = "") -> No
     )
 
 
+def arm_line(
+    axes: Axes,
+    x: Sequence[float],
+    y: Sequence[float],
+    position: int,
+    label: str,
+    drawstyle: Literal["default", "steps-post"] = "default",
+) -> None:
+    """Draw the arm's line in its colour. Arms of the same colour differ by their dashes."""
+    axes.plot(
+        x, y, color=arm_colour(position), linestyle=_DASHES[position // SERIES % len(_DASHES)],
+        linewidth=1.8, label=label, drawstyle=drawstyle,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Box:
     """One distribution as a box with a line through it."""
@@ -177,6 +196,12 @@ class Box:
     most: float
     colour: str
     is_filled: bool
+
+    @classmethod
+    def of(cls, spread: Mapping[str, Any], middle: float, colour: str, *, is_filled: bool) -> Box:
+        """Return the box of a row of `marts.spreads`."""
+        ends = ("least", "lower_quartile", "median", "upper_quartile", "most")
+        return cls(middle, *(spread[name] for name in ends), colour, is_filled)
 
 
 def boxes(axes: Axes, shown: Sequence[Box], height: float) -> None:

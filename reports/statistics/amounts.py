@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reports.estimates import Estimate
 from reports.statistics.bootstrap import Bootstrap
-from reports.types import Estimate
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -21,7 +21,7 @@ from functools import lru_cache
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from reports.types import Estimate, Interval
+from reports.estimates import Estimate, Interval
 
 if TYPE_CHECKING:
     import numpy as np

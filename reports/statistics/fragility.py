@@ -7,8 +7,8 @@ from math import sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
+from reports.estimates import InstanceLeads, PairedTable
 from reports.statistics.paired import PairedTest
-from reports.types import InstanceLeads, PairedTable
 
 
 class Verdicts(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from reports.economics import FrontierPlace
+from reports.estimates import FrontierPlace
 
 _ROUNDING = 1e-12
 """Relative differences below this are rounding errors."""

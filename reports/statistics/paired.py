@@ -9,8 +9,8 @@ from math import sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from reports.estimates import InstanceLeads, Interval, PairedTable
 from reports.statistics.sums import SumsModel, Tails
-from reports.types import InstanceLeads, Interval, PairedTable
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

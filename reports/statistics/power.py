@@ -21,9 +21,9 @@ from functools import lru_cache
 from math import ceil, sqrt
 from statistics import NormalDist
 
+from reports.estimates import InstanceLeads, PairedTable
 from reports.statistics.paired import PairedTest
 from reports.statistics.sums import SumsModel
-from reports.types import InstanceLeads, PairedTable
 
 MOST_INSTANCES = 1_000_000
 """Upper limit of the search for a number of instances."""

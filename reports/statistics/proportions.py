@@ -3,7 +3,7 @@
 from math import sqrt
 from statistics import NormalDist
 
-from reports.types import Interval
+from reports.estimates import Interval
 
 
 def wilson_interval(successes: float, trials: float, confidence: float = 0.95) -> Interval:

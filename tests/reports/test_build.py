@@ -7,7 +7,8 @@ import pytest
 
 from reports.build import build
 from reports.errors import ReportError
-from reports.types import Cost, PairedTable, Report, ReportCell
+from reports.estimates import PairedTable
+from reports.types import Cost, Report, ReportCell
 from tests.reports.lake_fixture import LakeBuilder
 
 pytestmark = pytest.mark.sampled(6)

@@ -8,9 +8,10 @@ import pytest
 
 from flows.storage import report_files
 from flows.storage.lake import Lake
-from reports.analysis.history import read_history
 from reports.errors import ReportError
-from reports.rendering import history as rendering
+from reports.questions.history.analysis import read_history
+from reports.questions.history.section import describe_history
+from reports.rendering import markdown, page
 from tests.reports.lake_fixture import NOON, LakeBuilder
 
 pytestmark = pytest.mark.sampled(3)
@@ -103,8 +104,9 @@ def test_a_history_has_the_runs_in_order_of_time(tmp_path: Path) -> None:
     assert found.before(third) == found.runs[1]
     assert found.before(second) is None  # the first night had other instances
     assert found.runs[0].began == NOON.replace(tzinfo=None)
-    assert first in rendering.note(found)
-    assert rendering.render_markdown(found).count("| mini |") == 3
-    assert rendering.render_page(found).count("<svg") == 1
+    document = describe_history(found)
+    assert first in document.sections[0].answer
+    assert markdown.render(document).count("| mini |") == 3
+    assert page.render(document).count("<svg") == 1
     with pytest.raises(ReportError, match="no run of 'day'"):
         read_history(tmp_path, "day")

@@ -8,8 +8,9 @@ import pytest
 from scipy.stats import binom, binomtest
 
 from reports.build import build
+from reports.estimates import PairedTable
 from reports.rendering.page import render
-from reports.types import PairedTable, Report
+from reports.types import Report
 from tests.reports.lake_fixture import NOON, LakeBuilder, attempt_row, evaluation_row
 
 RUNS = Path("../shared/data/mini_runs/verified_three_models.parquet")

@@ -2,15 +2,15 @@
 
 import pytest
 
-from reports.analysis.imputation import compare_unknown
+from reports.analysis.imputation import compare_unknown, read_unknown_costs
 from reports.build import build
+from reports.estimates import Imputed
+from reports.questions.budgets.analysis import read_budgets
+from reports.relations import open_marts
 from reports.rendering import markdown, page
-from reports.rendering.answers import answers
-from reports.rendering.headline import headline
-from reports.rendering.leading import describe
 from reports.types import Report
-from reports.unknown_costs import Imputed
 from tests.reports.lake_fixture import LakeBuilder, attempt_row
+from tests.reports.shown import answers, headline, lines, summary
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -97,10 +97,9 @@ def test_costs_are_compared_on_the_pairs_that_have_both(partly: Report) -> None:
         "both cost about the same on the 2 of 4 pairs with both costs known ($1.20 against $1.00 "
         "per instance)."
     )
-    leading = describe(partly)
-    assert leading
-    assert f"ratio of cost on 2 of 4 pairs with both costs known 1.20{TIMES}" in leading.summary
-    (cost,) = [each.text for each in answers(partly, leading) if each.name == "cost"]
+    expected = f"ratio of cost on 2 of 4 pairs with both costs known 1.20{TIMES}"
+    assert expected in summary(partly)
+    cost = answers(partly)["cost"]
     compared, bounds = cost.split(" Over all cells that ran: ")
     assert "on the 2 of 4 pairs with both costs known: base $1.00 per cell, $1.00 per" in compared
     assert "≥" not in compared
@@ -108,7 +107,9 @@ def test_costs_are_compared_on_the_pairs_that_have_both(partly: Report) -> None:
         "base $2.00 per cell, $2.00 per resolved cell; other ≥ $0.800 per cell, ≥ $0.800 per "
         "resolved cell."
     )
-    assert {line.over.partition(";")[0] for line in leading.groups[2].lines} == {"2 of 4 pairs"}
+    assert {line.over.partition(";")[0] for line in lines(partly, "Cost per resolved cell")} == {
+        "2 of 4 pairs"
+    }
     text = markdown.render(partly)
     assert "≥ $0.800 (of 3)" in text
     notes = " ".join(note.text for note in partly.notes)
@@ -131,18 +132,16 @@ def test_unknown_costs_are_replaced_in_every_number_of_cost(partly: Report) -> N
         (3.6 / 3, 3.9 / 3, 2.4 / 3, 3.9 / 3)
     )
     assert numbers(unknown.ratio_per_resolved) == pytest.approx(numbers(unknown.ratio))
-    leading = describe(partly)
-    assert leading
-    lines = {line.name: line.value for line in leading.groups[5].lines}
-    assert lines["cost, ratio, unknown ones at the mean"] == f"0.720{TIMES}"
-    assert lines["cost, ratio, unknown ones from least to maximum"] == (
+    values = {line.name: line.value for line in lines(partly)}
+    assert values["cost, ratio, unknown ones at the mean"] == f"0.720{TIMES}"
+    assert values["cost, ratio, unknown ones from least to maximum"] == (
         f"0.480{TIMES} to 0.780{TIMES}"
     )
-    assert lines["cost, difference per cell, unknown ones at the maximum"] == f"{MINUS}$0.367"
-    assert lines["per resolved cell, other, unknown ones from least to maximum"] == (
+    assert values["cost, difference per cell, unknown ones at the maximum"] == f"{MINUS}$0.367"
+    assert values["per resolved cell, other, unknown ones from least to maximum"] == (
         "$0.800 to $1.30"
     )
-    (told,) = [each.text for each in answers(partly, leading) if each.name == "cost"]
+    told = answers(partly)["cost"]
     assert (
         "With each unknown cost between its known part and the highest known cost of its arm, the "
         f"ratio is 0.480{TIMES} to 0.780{TIMES}."
@@ -184,7 +183,9 @@ def test_unknown_costs_of_an_arm_have_bounds_and_may_move_it_on_the_frontier(
             outcome = "resolved" if is_resolved else "unresolved"
             imported(lake, arm, f"i{place}", outcome, amount)
     report = build(lake.root, "trial")
-    found = {one.arm: one for one in report.unknown_costs}
+    connection = open_marts(lake.root, "trial")
+    found = {one.arm: one for one in read_unknown_costs(connection, report.worth)}
+    connection.close()
     assert {arm: one.place for arm, one in found.items()} == {
         "close": "open",
         "best": "on",
@@ -242,9 +243,7 @@ def test_an_arm_whose_costs_are_all_zero_is_unmetered(lake: LakeBuilder) -> None
         "Not metered: all costs of free are 0 and the numbers of their calls are unknown, so they "
         "count as unknown."
     ]
-    leading = describe(report)
-    assert leading
-    (cost,) = [each.text for each in answers(report, leading) if each.name == "cost"]
+    cost = answers(report)["cost"]
     assert "free was not metered (all its costs are 0)" in cost
 
 
@@ -260,8 +259,11 @@ def test_a_cost_of_zero_is_unknown_in_a_metered_arm_too(lake: LakeBuilder, zeros
     assert report.comparisons[0].priced_pairs == 4 - zeros
     assert report.comparisons[0].cost_ratio == 0.5
     assert report.arm("part").cost.is_lower_bound
-    assert {leader.arm for leader in report.budgets[0].leaders} == {"paid"}
-    assert report.budgets[0].unknown == {"part": zeros}
+    connection = open_marts(lake.root, "trial")
+    budget, *_ = read_budgets(connection, ["part", "paid"])
+    connection.close()
+    assert {leader.arm for leader in budget.leaders} == {"paid"}
+    assert budget.unknown == {"part": zeros}
     assert any(
         f"part: an unmetered $0 for {zeros} of 4 cells" in note.text
         for note in report.notes
@@ -284,15 +286,13 @@ def test_a_bill_that_is_unknown_is_never_zero(lake: LakeBuilder) -> None:
     report = build(lake.root, "trial")
     text, html = markdown.render(report), page.render(report)
     for arm in ("none", "old"):
-        assert f"| {arm} |{' unknown |' * 8}\n" in text
+        assert f"| {arm} | 2 |{' unknown |' * 8}\n" in text
     nothing = "$0 | $0 | unknown | unknown"
-    assert f"| some | ≥ $1.00 | ≥ $1.00 | $1.00 | unknown | {nothing} |" in text
+    assert f"| some | 2 | ≥ $1.00 | ≥ $1.00 | $1.00 | unknown | {nothing} |" in text
     for shown in (text, html):
         assert "Nothing was spent" not in shown
         assert "billed nothing" not in shown
-    assert "The bill of none is unknown." in " ".join(
-        each.text for each in answers(report, describe(report))
-    )
+    assert "The bill of none is unknown." in answers(report)["spending"]
 
 
 def test_each_kind_of_tokens_is_unknown_by_itself(lake: LakeBuilder) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.rendering.templates import environment
+from reports.rendering.page import environment
 from reports.visible import make_visible
 
 

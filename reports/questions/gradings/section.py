@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.format import count, percent, percents, plural
 from reports.relations import read_rows
-from reports.sections import Section, Table
+from reports.rendering.sections import Section, Table
 from reports.statistics import (
     Verdicts,
     random_errors_for_another_test,
@@ -68,6 +68,8 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
         " ".join([*brief, *_errors(pair), *_repetitions(len(flips), len(again))]),
         _tables(flips),
         tuple(_footnotes(pair, again)),
+        is_detail=True,
+        origins=_ORIGINS,
         brief=(" ".join(brief),) if brief else (),
     )
 
@@ -161,3 +163,18 @@ def _footnotes(pair: Comparison | None, again: Sequence[Mapping[str, Any]]) -> I
             "choice, often those that count as resolved, so that the share need not hold for all. "
             "Equal gradings can both be wrong."
         )
+
+
+_ORIGINS = (
+    (
+        "wrong verdicts that turn the test, or the sign",
+        "marts/leads.sql → statistics.wrong_verdicts_for_another_test, "
+        "wrong_verdicts_for_another_sign",
+        "marts.cells of both arms",
+    ),
+    (
+        "verdicts that flip",
+        "marts/gradings.sql",
+        "evaluations.resolved, evaluations.gradings, evaluations.audit_reasons",
+    ),
+)

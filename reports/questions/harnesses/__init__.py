@@ -1,1 +1,3 @@
 """Harnesses by model."""
+
+from reports.questions.harnesses.section import answer as answer

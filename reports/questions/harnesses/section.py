@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from reports.estimates import Estimate
 from reports.format import DASH, count, percent, plural, point_limits, points
 from reports.relations import read_rows
-from reports.sections import Row, Section, Table
+from reports.rendering.sections import Row, Section, Table
 from reports.statistics import Bootstrap, kendall_tau, settings_for
 from reports.types import Report
 
@@ -79,7 +79,9 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
         _agreements(grid, rates),
         _interactions(*_estimate(connection, grid)),
     )
-    return Section("grid", "Harnesses by model", "", tables, _FOOTNOTES)
+    return Section(
+        "grid", "Harnesses by model", "", tables, _FOOTNOTES, is_detail=True, origins=_ORIGINS
+    )
 
 
 def read_grid(connection: DuckDBPyConnection, names: Sequence[str]) -> HarnessGrid:
@@ -213,4 +215,13 @@ _FOOTNOTES = (
     "An interaction is the difference between two harnesses with one model less that with another, "
     "over the instances of all four arms. Its interval is from resampling instances, and is not "
     "adjusted for the number of interactions: all are exploratory.",
+)
+
+
+_ORIGINS = (
+    (
+        "interaction, Kendall's tau-b",
+        "harnesses.read_grid → statistics.kendall_tau",
+        "experiments.declaration, marts.cells",
+    ),
 )

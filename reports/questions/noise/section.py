@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from reports.estimates import Split
 from reports.format import count, listing, percent, plural
 from reports.relations import read_rows
-from reports.sections import Row, Section, Table
+from reports.rendering.sections import Row, Section, Table
 from reports.types import Comparison, Pair, Report
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
             ),
         ),
         tuple(_footnotes(None if grading is None else patches)),
+        is_detail=True,
+        origins=_ORIGINS,
         brief=(line,),
         advice=(
             "Repeats or more instances? For the same number of cells, instances are never worse. "
@@ -135,3 +137,12 @@ def _footnotes(graded_again: int | None) -> Iterator[str]:
             "Gradings: half of the share of patches with another verdict at a second grading, "
             f"added over both arms, from {count(graded_again)} patches."
         )
+
+
+_ORIGINS = (
+    (
+        "parts of the variance",
+        "statistics.split_variance",
+        "marts.cells of both arms, marts/gradings.sql",
+    ),
+)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.format import count, percent, plural, some, usd
 from reports.relations import read_rows
-from reports.sections import Note, Row, Section, Table
+from reports.rendering.sections import Note, Row, Section, Table
 from reports.types import Report
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
         summary,
         (Table("Derived arms", HEADER, tuple(map(_show, rows)), 2),),
         _FOOTNOTES,
+        is_detail=True,
+        origins=_ORIGINS,
         notes=(Note("note", note),),
     )
 
@@ -75,4 +77,13 @@ _FOOTNOTES = (
     "the only one that resolves a cell, however much the two attempts share, and instances are "
     "independent of each other. Sharing makes fewer pairs differ, so differences are less random.",
     "The time of an attempt counts that of the shared steps in their own attempt.",
+)
+
+
+_ORIGINS = (
+    (
+        "shared calls, saved by sharing",
+        "sharing/sharing.sql",
+        "attempts.reused_calls, attempts.reused_usd, experiments.derived_from",
+    ),
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from reports.errors import ReportError
 from reports.format import DASH, count, percent, percents, usd
 from reports.relations import read_rows
-from reports.sections import Row, Section, Table
+from reports.rendering.sections import Row, Section, Table
 from reports.statistics import wilson_interval
 from reports.types import Report
 
@@ -29,7 +29,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
         return None
     tables, footnotes = zip(*found, strict=True)
     title = "Results by order, by cut-off date, and without budget stops"
-    return Section("strata", title, "", tables, footnotes)
+    return Section("strata", title, "", tables, footnotes, is_detail=True)
 
 
 Part = tuple[Table, str] | None

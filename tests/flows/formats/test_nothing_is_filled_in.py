@@ -10,8 +10,8 @@ from flows.cli.app import app
 from flows.formats.lake_rows import repository
 from flows.storage import report_files
 from flows.storage.lake import Lake
-from reports.analysis.failing import group_failures
-from reports.rendering import history, markdown
+from reports.questions.history.section import describe_history
+from reports.rendering import markdown
 from reports.types import STATES, Report
 
 
@@ -107,9 +107,10 @@ def test_only_an_outcome_says_how_an_attempt_ended(
     """A verdict alone does not say that a patch was submitted. Without an outcome, there is no
     table of them."""
     assert put(tmp_path, f"arm instance_id {header}\na x-1 {cells}").exit_code == 0
-    groups = {one.title: one.rows for one in group_failures(read(tmp_path), ["a"])}
-    rows = groups.get("Ending reported by the attempt", ())
-    assert [row.name for row in rows] == ([ended] if ended else [])
+    section = read(tmp_path).section("failures")
+    tables = {table.header[0]: table.rows for table in section.tables} if section else {}
+    rows = tables.get("Ending reported by the attempt", ())
+    assert [row[0] for row in rows] == ([ended] if ended else [])
 
 
 def test_the_time_of_an_import_is_not_the_time_of_a_run(tmp_path: Path) -> None:
@@ -119,12 +120,13 @@ def test_the_time_of_an_import_is_not_the_time_of_a_run(tmp_path: Path) -> None:
         table = f"arm instance_id resolved\na x-1 {verdict}\na x-2 1\n{more}"
         assert put(tmp_path, table, name, f"{name}.csv").exit_code == 0
     found = report_files.read_history(Lake.existing(str(tmp_path / "lake")), "night")
-    assert {row[1] for row in history.rows(found)} == {"unknown"}
+    [section] = describe_history(found).sections
+    assert {row[1] for row in section.tables[0].rows} == {"unknown"}
     first, second, third = (run.experiment for run in found.runs)
     assert found.other_instances == (first, second)
     assert found.before(second) == found.runs[0]
     assert found.before(third) is None
-    assert history.draw_history(found)
+    assert section.figures[0].svg
 
 
 @pytest.mark.parametrize(

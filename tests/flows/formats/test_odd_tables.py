@@ -17,7 +17,6 @@ from flows.formats.imported_arms import ImportedArm, arm_names
 from flows.formats.tables import import_table
 from flows.storage.lake import Lake
 from reports.build import build
-from reports.rendering.headline import headline
 
 HEADER = "arm,instance_id,resolved,cost_usd,api_calls\n"
 
@@ -206,7 +205,7 @@ def test_a_report_names_arms_in_their_own_script(tmp_path: Path) -> None:
     assert {arm.arm for arm in import_table(tmp_path / "t.json", "x", {}, str(tmp_path))} == {
         *labels
     }
-    told = headline(build(tmp_path, "x"))
+    told = build(tmp_path, "x").sections[0].answer
     assert all(label in told for label in labels)
 
 

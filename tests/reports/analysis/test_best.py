@@ -6,10 +6,11 @@ import pytest
 
 from reports.analysis.best import find_best, find_best_of_models
 from reports.build import build
+from reports.questions.resolution.section import SHOWN
 from reports.rendering import markdown
-from reports.rendering.models import SHOWN, model_lines, models_table
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import instance_ids, verdicts
+from tests.reports.shown import section
 
 RESOLVED = {
     ("mini", "small"): 10,
@@ -41,14 +42,13 @@ def test_each_model_has_a_line_with_its_own_correction(models: LakeBuilder) -> N
     assert (small.arm.name, small.next.arm.name) == ("durable-small", "mini-small")
     assert small.next.p_value == small.next.pair.p_value
     assert small.next.lead == 0.25
-    assert [*model_lines(report)] == [
+    assert [*section(report, "resolution").brief[:-1]] == [
         "large: durable-large 97.5 % at $0.500, no difference seen to mini-large (95.0 %; p = "
         f"{large.next.p_value:#.3g})",
         "small: durable-small 50.0 % at $0.500, more than mini-small (25.0 %; p = "
         f"{small.next.p_value:#.3g})",
     ]
-    table = models_table(report)
-    assert table is not None
+    table = section(report, "resolution").tables[0]
     assert [row[0] for row in table.rows] == ["large", "small"]
     assert "The best arm of each model" in markdown.render(report)
 
@@ -58,7 +58,7 @@ def test_the_terminal_counts_further_models(lake: LakeBuilder) -> None:
     for order in range(2 * (SHOWN + 2)):
         lake.declare([f"arm{order}"], ["i1"], model=f"m{order // 2}", arm_order=order)
         lake.cell(f"arm{order}", "i1")
-    told = [*model_lines(build(lake.root, "trial"))]
+    told = [*section(build(lake.root, "trial"), "resolution").brief[:-1]]
     assert (len(told), told[-1]) == (SHOWN + 1, "and 2 more models, all in the report")
 
 
@@ -69,8 +69,9 @@ def test_arms_of_one_model_or_of_unknown_ones_have_no_lines(lake: LakeBuilder) -
     for arm in "abcd":
         lake.cell(arm, "i1")
     report = build(lake.root, "trial")
-    assert models_table(report) is None
-    assert [*model_lines(report)] == []
+    found = section(report, "resolution")
+    assert not [table for table in found.tables if table.header[0] == "model"]
+    assert len(found.brief) == 1
 
 
 def test_the_best_arm_is_among_those_that_may_be_best(lake: LakeBuilder) -> None:

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.build import build
+from reports.questions.effort.section import read_spreads
+from reports.questions.instances.section import read_instances, read_repeats
+from reports.relations import open_marts, read_rows
 from reports.statistics import pass_all_k, pass_at_k, wilson_interval
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import repository, verdicts
@@ -49,14 +51,16 @@ def test_published_runs_agree_with_pandas(shared_data: Path, lake: LakeBuilder) 
             lake, str(model), list(own.resolved), list(own.cost_usd), ids,
             each={"model_calls": list(own.api_calls), "difficulty": list(difficulty.loc[ids])},
         )  # fmt: skip
-    found = build(lake.root, "trial").breakdowns
+    connection = open_marts(lake.root, "trial")
+    instances = read_instances(connection, sorted(runs.model.unique()))
+    groups = read_rows(connection, "from marts.groups")
+    spreads = read_spreads(connection)
+    connection.close()
 
     wide = runs.pivot_table(index="instance_id", columns="model", values="resolved").astype(bool)
     resolving = wide.sum(axis=1)
-    assert {each.instance_id: len(each.resolving) for each in found.instances} == dict(resolving)
-    alone = {
-        one.instance_id: one.resolving[0] for one in found.instances if len(one.resolving) == 1
-    }
+    assert {each.instance_id: len(each.resolving) for each in instances} == dict(resolving)
+    alone = {one.instance_id: one.resolving[0] for one in instances if len(one.resolving) == 1}
     assert alone == {
         name: wide.columns[wide.loc[name]][0] for name in resolving[resolving == 1].index
     }
@@ -66,23 +70,21 @@ def test_published_runs_agree_with_pandas(shared_data: Path, lake: LakeBuilder) 
     for kind in ("repository", "difficulty"):
         expected = runs.groupby(["model", kind]).resolved.agg(["size", "sum"])
         rates = {
-            (each.arm, each.name): (each.planned, each.resolved)
-            for each in found.groups
-            if each.kind == kind
+            (each["arm"], each["name"]): (each["planned"], each["resolved"])
+            for each in groups
+            if each["kind"] == kind
         }
         assert rates == {key: tuple(row) for key, row in expected.iterrows()}
 
     for model, of_model in runs.groupby("model"):
         for verdict, part in (("resolved", True), ("unresolved", False)):
             costs = of_model[of_model.resolved.astype(bool) == part].cost_usd
-            spread = found.spread(str(model), "cost", verdict)  # type: ignore[arg-type]
-            assert spread
+            spread = spreads[str(model), "cost", verdict]
             assert spread.cells == len(costs)
             assert (spread.lower_quartile, spread.median, spread.upper_quartile) == pytest.approx(
                 tuple(costs.quantile([0.25, 0.5, 0.75]))
             )
-        calls = found.spread(str(model), "calls", "all")
-        assert calls
+        calls = spreads[str(model), "calls", "all"]
         assert (calls.median, calls.most) == (of_model.api_calls.median(), of_model.api_calls.max())
 
 
@@ -93,7 +95,9 @@ def test_repeats_are_flaky_or_not(lake: LakeBuilder) -> None:
         for repeat in range(3):
             outcome = "resolved" if repeat < resolved else "unresolved"
             lake.cell("a", instance, outcome, repeat=repeat)
-    (repeats,) = build(lake.root, "trial").breakdowns.repeats
+    connection = open_marts(lake.root, "trial")
+    (repeats,) = read_repeats(connection)
+    connection.close()
     assert (repeats.attempts, repeats.always, repeats.flaky, repeats.never) == (3, 1, 1, 1)
     assert repeats.resolved == 2
     assert [repeats.pass_at[k].value for k in (1, 2, 3)] == pytest.approx([4 / 9, 5 / 9, 2 / 3])

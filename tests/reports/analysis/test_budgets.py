@@ -5,9 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from reports.analysis import budgets
-from reports.analysis.budgets import read_budgets
-from reports.economics import BudgetComparison, BudgetStep
+from reports.questions.budgets import analysis as budgets
+from reports.questions.budgets.analysis import BudgetComparison, BudgetStep, read_budgets
 from reports.relations import open_marts
 from tests.reports.lake_fixture import LakeBuilder, declared
 

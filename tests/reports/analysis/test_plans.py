@@ -10,13 +10,14 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from reports.build import build
-from reports.format import p_value
+from reports.estimates import PairedTable
+from reports.format import DASH, p_value
 from reports.rendering import markdown, page
-from reports.rendering.headline import headline
-from reports.rendering.leading import DASH, describe
 from reports.statistics import PairedTest, single_leads
-from reports.types import PairedTable, Report
+from reports.types import Report
 from tests.reports.lake_fixture import NOON, LakeBuilder
+from tests.reports.shown import headline, summary
+from tests.reports.shown import lines as numbers
 
 pytestmark = pytest.mark.sampled(7)
 
@@ -64,9 +65,7 @@ def roles(report: Report) -> dict[str, str]:
 
 def lines(report: Report) -> dict[str, tuple[str, str]]:
     """Return value and basis of the leading pair's numbers by name."""
-    found = describe(report)
-    assert found is not None
-    return {line.name: (line.value, line.over) for group in found.groups for line in group.lines}
+    return {line.name: (line.value, line.over) for line in numbers(report)}
 
 
 def test_what_is_not_declared_is_exploratory(lake: LakeBuilder) -> None:
@@ -296,12 +295,11 @@ def test_the_summary_has_the_adjusted_p_value_and_the_margin(lake: LakeBuilder) 
     """The summary for the terminal contains the adjusted p-value and the non-inferiority."""
     declare(lake, 0)
     run(lake)
-    found = describe(build(lake.root, "trial"))
-    assert found is not None
+    found = summary(build(lake.root, "trial"))
     assert (
         "p = 0.00222, paired test; p, adjusted: 0.00444; "
         "b not worse by more than 10.0 points: shown; ratio of cost"
-    ) in found.summary
+    ) in found
 
 
 def test_another_primary_after_results_leads_and_is_exploratory(lake: LakeBuilder) -> None:

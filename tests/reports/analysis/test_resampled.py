@@ -6,9 +6,10 @@ import pytest
 
 from reports.analysis.resampled import read_resampled
 from reports.build import build
+from reports.estimates import PairedTable
 from reports.relations import open_marts
 from reports.statistics import Bootstrap
-from reports.types import PairedTable, Resampled
+from reports.types import Resampled
 from tests.reports.lake_fixture import LakeBuilder
 
 BOOTSTRAP = Bootstrap(resamples=500)

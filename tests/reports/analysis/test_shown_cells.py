@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from flows.report import most_telling
-from reports.analysis import breakdowns, paired
+from reports.analysis import paired
 from reports.build import build
+from reports.relations import open_marts
 from reports.types import ReportCell
 from tests.reports.lake_fixture import LakeBuilder
 
@@ -42,7 +43,7 @@ def test_the_cells_are_those_that_are_shown(
     monkeypatch.setattr(paired, "TELLING_CELLS", 2)
     monkeypatch.setattr(paired, "SHOWN", 2)
     report = build(three_arms.root, "trial")
-    examples = {one.attempt_id for one in whole.failures.examples}
+    examples = {one.attempt_id for one in whole.failures}
     telling = most_telling(whole.cells)[:2]
     by_place = {(cell.arm, cell.instance_id): cell for cell in whole.cells}
     pairs = [(by_place["a", f"i{n}"], by_place["b", f"i{n}"]) for n in range(8)]
@@ -61,7 +62,8 @@ def test_the_cells_are_those_that_are_shown(
     assert len(whole.cells) == 24
     assert len(expected) < 24
     assert report.cells == expected
-    assert replace(report, cells=()) == replace(whole, cells=())
+    nothing = {"cells": (), "sections": ()}
+    assert replace(report, **nothing) == replace(whole, **nothing)
 
 
 def test_of_many_costs_some_are_shown_evenly(
@@ -72,10 +74,12 @@ def test_of_many_costs_some_are_shown_evenly(
     lake.declare(["a"], [f"i{n}" for n in range(5)])
     for number, cost in enumerate(costs):
         lake.cell("a", f"i{number}", cost_usd=cost)
-    (all_of_them,) = build(lake.root, "trial").breakdowns.costs
+    connection = open_marts(lake.root, "trial")
+    (all_of_them,) = cost.read_costs(connection, ["a"])
     assert list(all_of_them.dots) == costs
     assert (all_of_them.least, all_of_them.middle, all_of_them.most) == (0.1, 0.5, 0.9)
-    monkeypatch.setattr(breakdowns, "DOTS", 3)
-    (some,) = build(lake.root, "trial").breakdowns.costs
+    monkeypatch.setattr(cost, "DOTS", 3)
+    (some,) = cost.read_costs(connection, ["a"])
+    connection.close()
     assert list(some.dots) == [0.1, 0.5, 0.9]
     assert some.cells == 5

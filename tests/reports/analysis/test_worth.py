@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from reports.analysis.worth import read_worth
 from reports.economics import Worth
+from reports.questions.worth.analysis import read_worth
 from reports.relations import open_marts
 from reports.statistics import Bootstrap
 from tests.reports.lake_fixture import LakeBuilder, declared

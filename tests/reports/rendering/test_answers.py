@@ -2,12 +2,10 @@
 
 import pytest
 
-from reports.analysis.failing import group_failures
-from reports.analysis.spending import billed, part, share
 from reports.build import build
-from reports.rendering.answers import answers
-from reports.rendering.leading import describe
+from reports.rendering.sections import Cell
 from tests.reports.lake_fixture import LakeBuilder
+from tests.reports.shown import answers, section
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -16,8 +14,7 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 def told(lake: LakeBuilder) -> dict[str, str]:
     """Return the answers for the experiment `trial` by name of the question."""
-    report = build(lake.root, "trial")
-    return {answer.name: answer.text for answer in answers(report, describe(report))}
+    return answers(build(lake.root, "trial"))
 
 
 def test_a_complete_run_has_five_answers(two_arms: LakeBuilder) -> None:
@@ -58,12 +55,13 @@ def test_an_unknown_bill_is_not_zero(lake: LakeBuilder) -> None:
         "a cost $1.00 (its bill is unknown): 100.0 % went into resolved cells. "
         "The bill of b is unknown."
     )
-    a, b, c = build(lake.root, "trial").spending
-    assert (billed(a), part(a, "resolved"), part(a, "lost"), share(a, "lost")) == (
-        "unknown", "$1.00", "unknown", "",
-    )  # fmt: skip
-    assert (billed(b), part(b, "resolved")) == ("unknown", "unknown")
-    assert (billed(c), part(c, "resolved")) == ("\N{EN DASH}", "\N{EN DASH}")
+    [table] = section(build(lake.root, "trial"), "spending").tables
+    rows = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    assert [rows["a"][name] for name in ("billed", "resolved cells", "lost calls")] == [
+        "unknown", "$1.00", "unknown",
+    ]  # fmt: skip
+    assert [rows["b"][name] for name in ("billed", "resolved cells")] == ["unknown", "unknown"]
+    assert [rows["c"][name] for name in ("billed", "resolved cells")] == ["–", "–"]
 
 
 def test_a_bill_that_is_known_in_part_is_a_lower_bound(lake: LakeBuilder) -> None:
@@ -71,9 +69,10 @@ def test_a_bill_that_is_known_in_part_is_a_lower_bound(lake: LakeBuilder) -> Non
     lake.declare(["a"], ["i1", "i2"])
     lake.cell("a", "i1", cost_usd=1.0, billed_usd=None, environment="imported")
     lake.cell("a", "i2", cost_usd=1.0, billed_usd=1.0)
-    (spending,) = build(lake.root, "trial").spending
-    assert billed(spending) == "≥ $1.00"
-    assert spending.spent_usd == 2.0
+    [table] = section(build(lake.root, "trial"), "spending").tables
+    [row] = table.rows
+    assert row[2] == "≥ $1.00"
+    assert told(lake)["spending"].startswith("a was billed ≥ $1.00: 100.0 % went into")
 
 
 def test_before_anything_ran_what_is_known_has_an_answer(lake: LakeBuilder) -> None:
@@ -98,10 +97,18 @@ def test_failures_are_divided_in_three_ways(lake: LakeBuilder) -> None:
         "d", "i1", outcome="gave_up", workflow_status="blocked", agent_verdict="unverified",
         reproduced=False,
     )  # fmt: skip
-    groups = group_failures(build(lake.root, "trial"), ["a", "d"])
-    assert [[(row.name, row.cells) for row in group.rows] for group in groups] == [
-        [("no patch", (1, 1))],
-        [("gave up", (0, 1)), ("vanished", (1, 0))],
-        [("not reproduced", (0, 1))],
+    *groups, _ = section(build(lake.root, "trial"), "failures").tables
+    by_kind = [[(row[0], *map(text, row[1:3])) for row in group.rows] for group in groups]
+    assert by_kind == [
+        [("no patch", "1", "1")],
+        [("gave up", "0", "1"), ("vanished", "1", "0")],
+        [("not reproduced", "0", "1")],
     ]
-    assert [example.arm for example in groups[0].rows[0].examples] == ["a", "d"]
+    examples = groups[0].rows[0][-1]
+    assert isinstance(examples, tuple)
+    assert [example.quiet for example in examples] == ["a", "d"]
+
+
+def text(cell: object) -> str:
+    """Return the text of a field."""
+    return cell.text if isinstance(cell, Cell) else str(cell)

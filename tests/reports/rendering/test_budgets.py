@@ -4,9 +4,9 @@ import pytest
 
 from reports.build import build
 from reports.rendering import markdown, page
-from reports.rendering.budgets import budget_section
-from reports.sections import Section
+from reports.rendering.sections import Section
 from tests.reports.lake_fixture import LakeBuilder
+from tests.reports.shown import section as shown
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -23,7 +23,7 @@ def two_arms(lake: LakeBuilder) -> None:
 
 
 def section(lake: LakeBuilder) -> Section:
-    return budget_section(build(lake.root, "trial"))
+    return shown(build(lake.root, "trial"), "budget")
 
 
 def test_the_answer_names_the_best_arm_by_limit(lake: LakeBuilder) -> None:

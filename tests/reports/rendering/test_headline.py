@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reports.build import build
-from reports.rendering.headline import headline
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import instance_ids, verdicts
+from tests.reports.shown import headline
 
 COSTS = {"cheap": 0.1, "middle": 1.0, "best": 2.0, "next": 4.0}
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from reports.analysis.history import read_history
 from reports.build import build
 from reports.combining import combine, combined_name
 from reports.format import p_value, points
-from reports.rendering import history
+from reports.questions.history.analysis import read_history
+from reports.questions.history.section import describe_history
 from tests.reports.lake_fixture import ORDINARY, LakeBuilder
 
 INSTANCES = [f"i{number}" for number in range(12)]
@@ -28,8 +28,10 @@ def run(root: Path, day: int, resolved: dict[str, int], **columns: object) -> La
 
 def changes(root: Path) -> list[tuple[str, str, str]]:
     """Return run, arm and change of each row of the table."""
-    place = history.HEADER.index("change, p")
-    return [(row[0], row[2], row[place]) for row in history.rows(read_history(root, "night"))]
+    [section] = describe_history(read_history(root, "night")).sections
+    [table] = section.tables
+    place = table.header.index("change, p")
+    return [(str(row[0]), str(row[2]), str(row[place])) for row in table.rows]
 
 
 def test_a_run_is_compared_with_the_one_before_it(tmp_path: Path) -> None:
@@ -72,4 +74,4 @@ def test_runs_that_ended_early_have_other_instances(tmp_path: Path) -> None:
     decision = {name: value for name, value in ORDINARY["decisions"].items() if name != "arm"}
     lake.write("decisions", "b", [decision])
     assert {change for *_, change in changes(tmp_path)} == {"–"}
-    assert "Other instances" in history.note(read_history(tmp_path, "night"))
+    assert "Other instances" in describe_history(read_history(tmp_path, "night")).sections[0].answer

@@ -6,10 +6,9 @@ import pytest
 
 from reports.build import build
 from reports.rendering import markdown, page
-from reports.rendering.answers import answers
-from reports.rendering.leading import describe
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import instance_ids, verdicts
+from tests.reports.shown import answers
 
 SAYS_NOTHING = (
     "tests not recorded",
@@ -36,8 +35,7 @@ def imported(lake: LakeBuilder) -> LakeBuilder:
 
 def asked(lake: LakeBuilder) -> Sequence[str]:
     """Return the names of the questions that the report answers."""
-    report = build(lake.root, "trial")
-    return [answer.name for answer in answers(report, describe(report))]
+    return list(answers(build(lake.root, "trial")))
 
 
 def test_verdicts_alone_make_a_short_report(imported: LakeBuilder) -> None:

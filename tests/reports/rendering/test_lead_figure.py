@@ -5,8 +5,8 @@ import re
 import pytest
 
 from reports.build import build
+from reports.questions.resolution.lead_figure import HARNESSES, draw_lead
 from reports.rendering import page
-from reports.rendering.lead_figure import HARNESSES, draw_lead
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import fill, instance_ids, verdicts
 

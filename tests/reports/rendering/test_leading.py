@@ -5,13 +5,15 @@ from collections.abc import Callable
 import pytest
 
 from reports.build import build
+from reports.estimates import InstanceLeads, PairedTable
 from reports.format import p_value, points
+from reports.questions.instances.section import read_repeats
+from reports.relations import open_marts
 from reports.rendering import markdown, page
-from reports.rendering.leading import Leading, describe
-from reports.rendering.lines import Line
 from reports.statistics import PairedTest
-from reports.types import InstanceLeads, PairedTable, Report
+from reports.types import Report
 from tests.reports.lake_fixture import LakeBuilder
+from tests.reports.shown import Line, footnotes, line, lines, section, summary
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -20,17 +22,9 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 DASH = "\N{EN DASH}"
 
 
-def leading(lake: LakeBuilder) -> Leading:
-    """Return the description of the leading pair of the experiment `trial`."""
-    found = describe(build(lake.root, "trial"))
-    assert found is not None
-    return found
-
-
-def line(found: Leading, name: str) -> Line:
-    """Return the only line with this name."""
-    (wanted,) = (line for group in found.groups for line in group.lines if line.name == name)
-    return wanted
+def leading(lake: LakeBuilder) -> Report:
+    """Return the report of the experiment `trial`."""
+    return build(lake.root, "trial")
 
 
 @pytest.fixture
@@ -54,7 +48,7 @@ def test_difference_and_p_are_of_one_test(two_arms: LakeBuilder) -> None:
         "difference, points", "0.0", f"{MINUS}74.2 to +74.2", "4 pairs", "paired test"
     )
     assert line(found, "p") == Line("p", "1.00", DASH, "2 discordant pairs", "paired test")
-    assert sum(note.startswith("Paired test: p is twice") for note in found.footnotes) == 1
+    assert sum(note.startswith("Paired test: p is twice") for note in footnotes(found)) == 1
 
 
 def test_amounts_come_as_ratio_and_as_difference(two_arms: LakeBuilder) -> None:
@@ -70,8 +64,7 @@ def test_amounts_come_as_ratio_and_as_difference(two_arms: LakeBuilder) -> None:
 
 def test_the_cheaper_candidate_has_minus_signs(two_arms: LakeBuilder) -> None:
     """The minus sign precedes the currency."""
-    found = describe(build(two_arms.root, "trial", baseline="careful"))
-    assert found is not None
+    found = build(two_arms.root, "trial", baseline="careful")
     assert line(found, "cost, difference per cell").value == f"{MINUS}$1.00"
 
 
@@ -102,7 +95,7 @@ def test_nothing_resolved_and_nothing_known_are_dashes(lake: LakeBuilder) -> Non
     found = leading(lake)
     nothing = line(found, "a")
     assert (nothing.value, nothing.interval, nothing.over) == (DASH, DASH, "2 pairs")
-    assert not [line for line in found.groups[1].lines if line.name.startswith("time")]
+    assert not [each for each in lines(found) if each.name.startswith("time")]
 
 
 def test_one_repository_gives_no_limit(two_arms: LakeBuilder) -> None:
@@ -128,9 +121,8 @@ def test_an_experiment_that_has_not_begun_has_dashes(lake: LakeBuilder) -> None:
     found = leading(lake)
     assert line(found, "difference, complete pairs, points").value == DASH
     assert line(found, "difference, points").value == "0.0"
-    assert found.cost_ratio.value == DASH
-    assert [group.lines for group in found.groups[1:3]] == [(), ()]
-    assert "ratio of cost" not in found.summary
+    assert section(found, "cost").tables == ()
+    assert "ratio of cost" not in summary(found)
 
 
 def test_repeats_are_tested_by_instance(repeated: LakeBuilder) -> None:
@@ -143,9 +135,9 @@ def test_repeats_are_tested_by_instance(repeated: LakeBuilder) -> None:
         "difference, points", "+50.0", limits, "4 pairs", "paired test"
     )
     assert line(found, "p") == Line("p", p, DASH, "2 of 2 instances differ", "paired test")
-    names = {line.name for group in found.groups for line in group.lines}
+    names = {each.name for each in lines(found)}
     assert not any("complete pairs" in name or "suspect" in name for name in names)
-    assert any("not taken for independent" in note for note in found.footnotes)
+    assert any("not taken for independent" in note for note in footnotes(found))
 
 
 def test_instances_that_do_not_differ_leave_no_certainty(lake: LakeBuilder) -> None:
@@ -162,12 +154,14 @@ def test_instances_that_do_not_differ_leave_no_certainty(lake: LakeBuilder) -> N
 def test_a_statistic_has_one_place_and_one_interval(repeated: LakeBuilder) -> None:
     """pass@1 is the rate of an arm, with the same interval, and pass@k is shown only once."""
     report = build(repeated.root, "trial")
-    by_arm = {each.arm: each.pass_at[1] for each in report.breakdowns.repeats}
+    connection = open_marts(repeated.root, "trial")
+    by_arm = {each.arm: each.pass_at[1] for each in read_repeats(connection)}
+    connection.close()
     for arm in report.arms:
         assert (by_arm[arm.name].value, by_arm[arm.name].interval) == (arm.rate, arm.interval)
     assert markdown.render(report).count("pass@k: at least one of k") == 1
     assert "pass@1" not in markdown.render(report)
-    names = [each.name for group in leading(repeated).groups for each in group.lines]
+    names = [each.name for each in lines(report)]
     assert len(names) == len(set(names))
     assert "difference by instance, points" not in names
 
@@ -176,15 +170,15 @@ def test_one_arm_has_no_leading_pair(lake: LakeBuilder) -> None:
     """With a single arm there is no leading pair, and the page has no section for it."""
     lake.declare(["a"], ["i1"])
     report = build(lake.root, "trial")
-    assert (report.resampled, describe(report)) == (None, None)
+    assert report.resampled is None
     assert 'id="leading"' not in page.render(report)
 
 
 def test_the_summary_names_method_level_resamples_and_seed(two_arms: LakeBuilder) -> None:
     """The summary for the terminal states method, level, resamples and seed in one sentence."""
-    assert leading(two_arms).summary == (
-        f"Difference of resolution 0.0 points (95 % interval {MINUS}74.2 to +74.2), p = 1.00, "
-        f"paired test; ratio of cost 3.00{TIMES} (95 % interval "
+    assert summary(leading(two_arms)) == (
+        "careful against quick (primary): Difference of resolution 0.0 points (95 % interval "
+        f"{MINUS}74.2 to +74.2), p = 1.00, paired test; ratio of cost 3.00{TIMES} (95 % interval "
         f"3.00{TIMES} to 3.00{TIMES}, bootstrap by instance, 10,000 resamples, seed 1)."
     )
 
@@ -196,14 +190,9 @@ def test_markdown_and_page_show_every_line_and_footnote(
     """Markdown and page show the same lines and footnotes of the leading pair."""
     report = build(repeated.root, "trial")
     text = render(report)
-    found = describe(report)
-    assert found is not None
-    for group in found.groups:
-        assert group.title in text
-        for told in group.lines:
-            cells = (told.name, told.value, told.interval, told.over, told.method)
-            assert all(cell in text for cell in cells), told
-    assert all(note in text for note in found.footnotes)
+    for told in lines(report):
+        assert all(cell in text for cell in told), told
+    assert all(note in text for note in footnotes(report))
 
 
 def test_a_rounding_error_is_no_difference(lake: LakeBuilder) -> None:

@@ -9,17 +9,19 @@ import pytest
 from rich.console import Console
 
 from flows.cli import console
+from reports.analysis.best import named_arms
+from reports.analysis.notes import write_notes
 from reports.build import build
+from reports.questions.arms.section import SHOWN_ARMS
+from reports.questions.cost.section import NONE_KNOWN
+from reports.questions.resolution.section import draw_resolution
 from reports.rendering import markdown, page
-from reports.rendering.costs import NONE_KNOWN
-from reports.rendering.figures import draw_resolution
-from reports.rendering.headline import named_arms
-from reports.rendering.notes import write_notes
-from reports.rendering.order import ranked
 from reports.types import Report
+from reports.wording import ranked
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import LONG, arm_name, declare, fill, verdicts
 from tests.reports.rendering.test_page import outline
+from tests.reports.shown import section
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -64,7 +66,7 @@ def test_arms_are_shown_best_first(report: Report, html: str) -> None:
     """The figure and the tables of the page and of the Markdown have the best arm first."""
     names = best_first(report)
     assert names != [arm.name for arm in report.arms]
-    (figure,) = draw_resolution(report)
+    figure = draw_resolution(report)
     drawn = re.sub(r"<title.*?</title>", "", figure.svg)
     assert in_order(drawn, names)
     assert in_order(html.partition('<section id="details">')[2], names)
@@ -74,7 +76,7 @@ def test_arms_are_shown_best_first(report: Report, html: str) -> None:
 
 def test_long_names_leave_the_whole_width_to_the_plot(report: Report) -> None:
     """The axes of the figure take nearly the whole width, however long the names are."""
-    (figure,) = draw_resolution(report)
+    figure = draw_resolution(report)
     width = float(re.search(r'viewBox="0 0 ([\d.]+)', figure.svg)[1])  # type: ignore[index]
     grid = re.findall(r'<g id="resolution-xtick_\d+">.*?<path d="M ([\d.]+)', figure.svg, re.S)
     xs = [float(x) for x in grid]
@@ -95,22 +97,23 @@ def test_nothing_is_wider_than_a_terminal(report: Report, monkeypatch: pytest.Mo
     printed = StringIO()
     narrow = Console(file=printed, width=TERMINAL, highlight=False)
     monkeypatch.setattr(console, "out", lambda: narrow)
-    for shown in console._arms(report, TERMINAL):
+    [table] = section(report, "arms").written("terminal")
+    for shown in console.lay_out(table, TERMINAL):
         narrow.print(shown)
     lines = printed.getvalue().splitlines()
     assert max(map(len, lines)) <= TERMINAL
-    names = best_first(report)[: console.SHOWN_ARMS]
+    names = best_first(report)[:SHOWN_ARMS]
     assert in_order("\n".join(lines), names)
     assert named_arms(report) <= {line.strip() for line in lines}
     assert "…" not in printed.getvalue()
-    if len(report.arms) > console.SHOWN_ARMS:
+    if len(report.arms) > SHOWN_ARMS:
         others = len(report.arms) - len(named_arms(report) | {*names})
         assert lines[-1] == f"and {others} more arms, all in the report"
 
 
 def test_every_instance_has_a_sign_for_every_arm(report: Report, html: str) -> None:
     """With many arms, an instance has one sign for each arm, best first, and their number."""
-    strips = re.findall(r"<td>(\d+)</td><td class=\"left\">([●○]+)</td>", html)
+    strips = re.findall(r"<td class=\"\w*\">(\d+)</td><td class=\"left\">([●○]+)</td>", html)
     if len(report.arms) <= 6:
         assert strips == []
         return
@@ -131,10 +134,10 @@ def test_without_costs_nothing_empty_is_shown(arms: int, lake: LakeBuilder) -> N
         warnings.simplefilter("error")
         report = build(lake.root, "trial")
         html, text = page.render(report), markdown.render(report)
-    section = html.partition('id="cost">')[2].partition("</section>")[0]
-    assert NONE_KNOWN in section
-    assert "<table" not in section
-    assert "<svg" not in section
+    cost = html.partition('id="cost">')[2].partition("</section>")[0]
+    assert NONE_KNOWN in cost
+    assert "<table" not in cost
+    assert "<svg" not in cost
     spent = html.partition('id="spending">')[2].partition("</section>")[0]
     assert "No bill and no cost is known" in spent
     assert "<table" not in spent
@@ -161,7 +164,7 @@ def test_a_name_of_any_length_is_drawn(lake: LakeBuilder) -> None:
     name = "a" * 60 + "b" * 60
     lake.declare([name], ["i1"])
     lake.cell(name, "i1")
-    (figure,) = draw_resolution(build(lake.root, "trial"))
+    figure = draw_resolution(build(lake.root, "trial"))
     assert f"{'a' * 23}…{'b' * 24}" in figure.svg
 
 

@@ -5,10 +5,9 @@ import re
 import pytest
 
 from reports.build import build
-from reports.rendering import pairs as module
+from reports.questions.pairs import section as module
 from reports.rendering.markdown import render as to_markdown
 from reports.rendering.page import render
-from reports.rendering.pairs import pairs_section
 from tests.reports.lake_fixture import LakeBuilder
 
 pytestmark = pytest.mark.sampled(3)
@@ -29,7 +28,7 @@ def test_declared_pairs_are_told_from_a_search(lake: LakeBuilder) -> None:
     fill(
         lake, {"a": 0, "b": 12, "c": 11}, primary_baseline="a", primary_candidate="b"
     )  # fmt: skip
-    section = pairs_section(build(lake.root, "trial"))
+    section = build(lake.root, "trial").section("pairs")
     assert section is not None
     assert section.answer == (
         "Of 3 pairs of arms, 2 differ at 0.05 by Benjamini and Hochberg and 2 by Holm. 1 of all "
@@ -53,7 +52,7 @@ def test_a_long_list_has_the_declared_and_the_clearest_pairs(
     fill(
         lake, {"a": 0, "b": 1, "c": 11, "d": 12}, primary_baseline="a", primary_candidate="b"
     )  # fmt: skip
-    section = pairs_section(build(lake.root, "trial"))
+    section = build(lake.root, "trial").section("pairs")
     assert section is not None
     (table,) = section.tables
     assert [row[:2] for row in table.rows] == [("a", "b"), ("a", "d")]

@@ -4,14 +4,12 @@ import pytest
 
 from reports.build import build
 from reports.rendering import markdown, page
-from reports.rendering.effort import effort_section
-from reports.rendering.effort_figures import draw_effort
-from reports.rendering.instances import instances_section
-from reports.sections import Section, Table
+from reports.rendering.sections import Section, Table
 from reports.types import Report
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import fill
 from tests.reports.rendering.test_page import outline
+from tests.reports.shown import section as shown
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -47,7 +45,7 @@ def table(section: Section, beginning: str) -> Table:
 
 def test_instances_are_counted_by_resolving_arms(report: Report) -> None:
     """The answer and the table count instances that all, one and no arms resolve."""
-    section = instances_section(report)
+    section = shown(report, "instances")
     assert section.answer == (
         "3 of 3 instances (100.0 %) are resolved by at least one of 2 arms: 1 by every arm and 2 "
         "by exactly one. 0 are resolved by none."
@@ -63,7 +61,7 @@ def test_instances_are_counted_by_resolving_arms(report: Report) -> None:
 
 def test_rates_are_shown_by_repository_and_difficulty(report: Report) -> None:
     """Each repository and each difficulty has the rates of all arms, with intervals."""
-    section = instances_section(report)
+    section = shown(report, "instances")
     by_repository = table(section, "Share resolved by repository")
     assert by_repository.header == ("repository", "instances", "phased", "plain")
     assert by_repository.rows[0] == ("x/y", "2", "75.0 % (20 to 97)", "50.0 % (9 to 91)")
@@ -72,7 +70,7 @@ def test_rates_are_shown_by_repository_and_difficulty(report: Report) -> None:
 
 def test_repeats_are_shown_as_flaky_and_as_chances(report: Report) -> None:
     """With repeats, the section has flaky instances, pass@k and pass^k."""
-    section = instances_section(report)
+    section = shown(report, "instances")
     assert table(section, "Flaky").rows == (
         ("phased", "2", "1", "2", "0", "66.7 %"),
         ("plain", "2", "1", "0", "2", "0.0 %"),
@@ -84,7 +82,7 @@ def test_repeats_are_shown_as_flaky_and_as_chances(report: Report) -> None:
 
 def test_work_is_shown_by_arm(report: Report) -> None:
     """Turns, cache hits, costs by verdict and tools have one row or column for each arm."""
-    section = effort_section(report)
+    section = shown(report, "effort")
     assert table(section, "Turns").rows[0] == (
         "phased", "6", "2", "2 to 2", "2.0", "2", "40.0 %", "10",
     )  # fmt: skip
@@ -96,7 +94,7 @@ def test_work_is_shown_by_arm(report: Report) -> None:
         ("read", "50.0 % (6)", "50.0 % (6)"),
     )
     assert section.answer.startswith("plain makes 2 calls in the middle and 2 at most and pays")
-    assert [figure.name for figure in draw_effort(report)] == ["calls", "cost-by-verdict"]
+    assert [figure.name for figure in section.figures] == ["calls", "cost-by-verdict"]
     assert not [each for each in section.tables if each.caption.startswith("Money")]
 
 
@@ -119,7 +117,7 @@ def test_money_is_divided_by_role_and_phase(lake: LakeBuilder) -> None:
             )
         ],
     )
-    section = effort_section(build(lake.root, "trial"))
+    section = shown(build(lake.root, "trial"), "effort")
     assert table(section, "Money").rows == (
         ("a", "planner", "plan", "2", "$3.00", "75.0 %", "40.0 %"),
         ("a", "main conversation", "main conversation", "1", "$1.00", "25.0 %", "40.0 %"),
@@ -127,18 +125,16 @@ def test_money_is_divided_by_role_and_phase(lake: LakeBuilder) -> None:
 
 
 def test_unknown_work_is_one_line(lake: LakeBuilder) -> None:
-    """Without calls, costs and steps, the section is one line without tables and figures."""
+    """Without calls, costs and steps, there is no section."""
     fill(lake, 2, 5, priced=False)
     report = build(lake.root, "trial")
-    section = effort_section(report)
-    assert section.answer == "Neither calls nor costs of single attempts are known."
-    assert (section.tables, draw_effort(report)) == ((), ())
+    assert report.section("effort") is None
 
 
 def test_before_anything_ran_there_are_no_instances(lake: LakeBuilder) -> None:
     """Before the first attempt, the section on instances says that nothing has run."""
     lake.declare(["a", "b"], ["i1"])
-    assert instances_section(build(lake.root, "trial")).answer == "Nothing has run yet."
+    assert shown(build(lake.root, "trial"), "instances").answer == "Nothing has run yet."
 
 
 def test_one_arm_and_controls_are_told(lake: LakeBuilder) -> None:
@@ -148,7 +144,7 @@ def test_one_arm_and_controls_are_told(lake: LakeBuilder) -> None:
     lake.cell("a", "i1")
     for instance in ("i1", "i2"):
         lake.cell("gold", instance, model_calls=0, cost_usd=0.0)
-    section = instances_section(build(lake.root, "trial"))
+    section = shown(build(lake.root, "trial"), "instances")
     assert section.answer == "The only arm resolves 1 of 2 instances."
     assert not [each for each in section.tables if each.caption.startswith("Instances")]
 
@@ -157,7 +153,7 @@ def test_both_sections_are_on_page_and_in_markdown(report: Report) -> None:
     """Page and Markdown have both sections with their tables and definitions."""
     html, text = page.render(report), markdown.render(report)
     outline(html)
-    for section in (instances_section(report), effort_section(report)):
+    for section in (shown(report, "instances"), shown(report, "effort")):
         assert f"## {section.question}" in text
         for each in section.tables:
             assert each.caption.partition(":")[0].replace("^", "^") in html

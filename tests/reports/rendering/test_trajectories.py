@@ -6,7 +6,8 @@ import re
 import pytest
 
 from reports.build import build
-from reports.rendering import page, trajectories
+from reports.questions.trajectories.pages import render_trajectories
+from reports.rendering import page
 from tests.reports.lake_fixture import NOON, LakeBuilder
 from tests.reports.rendering.test_page import outline
 
@@ -51,10 +52,10 @@ def test_a_difference_links_to_both_trajectories(differing: LakeBuilder) -> None
     for arm, instance, attempt in (("a", "i1", "a-1"), ("b", "i1", "b-1"), ("a", "i2", "a-2")):
         differing.steps(arm, instance, attempt, MODEL, {})
     report = build(differing.root, "trial")
-    pages = dict(trajectories.render_trajectories(differing.root, report))
+    pages = dict(render_trajectories(differing.root, report))
     assert pages.keys() == {"a-1.html", "b-1.html"}
     links = set(outline(page.render(report)).fetched)
-    assert links == {f"trajectories/{name}" for name in pages}
+    assert links == {*pages}
     assert "durabench trace a-1" in page.render(report)
 
 
@@ -63,7 +64,7 @@ def test_an_attempt_without_steps_has_no_link(differing: LakeBuilder) -> None:
     there are no others, otherwise in the place of the link."""
     report = build(differing.root, "trial")
     html = page.render(report)
-    assert list(trajectories.render_trajectories(differing.root, report)) == []
+    assert list(render_trajectories(differing.root, report)) == []
     assert outline(html).fetched == []
     assert "its trajectory" not in html
     assert "The lake has no steps of these attempts" in html
@@ -81,7 +82,7 @@ def test_an_id_that_could_leave_the_folder_has_no_page(lake: LakeBuilder) -> Non
     lake.cell("b", "i1", attempt_id="../../x")
     report = build(lake.root, "trial")
     assert report.trajectories == frozenset()
-    assert list(trajectories.render_trajectories(lake.root, report)) == []
+    assert list(render_trajectories(lake.root, report)) == []
 
 
 def test_a_page_shows_what_was_said_and_done(differing: LakeBuilder) -> None:
@@ -98,7 +99,7 @@ def test_a_page_shows_what_was_said_and_done(differing: LakeBuilder) -> None:
     )
     differing.predict("a", "i1", "a-1", unit="a-1")
     report = build(differing.root, "trial")
-    html = dict(trajectories.render_trajectories(differing.root, report))["a-1.html"]
+    html = dict(render_trajectories(differing.root, report))["trajectories/a-1.html"]
     parsed = outline(html)
     assert not {"script", "link", "img"} & parsed.tags
     assert parsed.fetched == ["../index.html#differences"]
@@ -123,9 +124,11 @@ def test_parallel_branches_come_in_the_order_of_time(differing: LakeBuilder) -> 
     )
     differing.steps("b", "i1", "b-1", {"started_at": None}, {"started_at": None})
     report = build(differing.root, "trial")
-    pages = dict(trajectories.render_trajectories(differing.root, report))
-    assert pages["a-1.html"].index(">z/0<") < pages["a-1.html"].index(">b/0<")
-    assert pages["b-1.html"].index(">0<") < pages["b-1.html"].index(">1<")
+    pages = dict(render_trajectories(differing.root, report))
+    assert pages["trajectories/a-1.html"].index(">z/0<") < pages["trajectories/a-1.html"].index(
+        ">b/0<"
+    )
+    assert pages["trajectories/b-1.html"].index(">0<") < pages["trajectories/b-1.html"].index(">1<")
 
 
 def test_scopes_are_folded_together_where_they_began(differing: LakeBuilder) -> None:
@@ -138,7 +141,7 @@ def test_scopes_are_folded_together_where_they_began(differing: LakeBuilder) -> 
     ]
     differing.steps("a", "i1", "a-1", *steps)
     report = build(differing.root, "trial")
-    shown = dict(trajectories.render_trajectories(differing.root, report))["a-1.html"]
+    shown = dict(render_trajectories(differing.root, report))["trajectories/a-1.html"]
     folds = re.findall(r"<summary>(work/.*?)</summary>", shown)
     assert folds == ["work/spawn-1 (2 steps)", "work/spawn-2 (1 step)"]
     assert re.findall(r'id="step-(\d)"', shown) == ["1", "2", "3", "4"]

@@ -4,10 +4,10 @@ import pytest
 
 from reports.build import build
 from reports.rendering import markdown, page
-from reports.rendering.worth import worth_section
-from reports.sections import Section
+from reports.rendering.sections import Section
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import instance_ids, verdicts
+from tests.reports.shown import section as shown
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -23,7 +23,7 @@ def three_arms(lake: LakeBuilder, *names: str, **declared: float) -> None:
 
 
 def section(lake: LakeBuilder) -> Section:
-    return worth_section(build(lake.root, "trial"))
+    return shown(build(lake.root, "trial"), "worth")
 
 
 def test_the_answer_walks_along_the_frontier(lake: LakeBuilder) -> None:

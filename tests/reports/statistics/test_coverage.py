@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, multinomial
 
+from reports.estimates import Estimate, PairedTable
 from reports.statistics import (
     Bootstrap,
     PairedTest,
@@ -23,7 +24,6 @@ from reports.statistics import (
     single_leads,
     wilson_interval,
 )
-from reports.types import Estimate, PairedTable
 
 pytestmark = pytest.mark.slow
 

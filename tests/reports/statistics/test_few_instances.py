@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm, ttest_1samp
 
+from reports.estimates import Estimate
 from reports.statistics import Bootstrap, cost_per_resolved, difference_of_amounts
-from reports.types import Estimate
 
 FEW, ALL = 300, 1500
 LEAST = {FEW: 0.925 - 3 * 0.015, ALL: 0.925}

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reports.estimates import InstanceLeads, PairedTable
 from reports.statistics import (
     PairedTest,
     Verdicts,
@@ -16,7 +17,6 @@ from reports.statistics import (
     wrong_verdicts_for_another_sign,
     wrong_verdicts_for_another_test,
 )
-from reports.types import InstanceLeads, PairedTable
 
 Fields = tuple[int, int, int, int]
 

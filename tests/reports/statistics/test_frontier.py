@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from reports.economics import FrontierPlace
+from reports.estimates import FrontierPlace
 from reports.statistics import efficient_frontier
 
 pytestmark = pytest.mark.sampled(2)

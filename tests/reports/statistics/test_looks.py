@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from reports.estimates import PairedTable
 from reports.statistics import PairedTest, paired_e_value, single_leads
-from reports.types import PairedTable
 
 DECIDED = 20
 """Decides at 5 %."""

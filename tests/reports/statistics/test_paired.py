@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import xlogy
 from scipy.stats import binom, binomtest, multinomial
 
+from reports.estimates import InstanceLeads, Interval, PairedTable
 from reports.statistics import (
     Bootstrap,
     PairedTest,
@@ -19,7 +20,6 @@ from reports.statistics import (
     single_leads,
     wilson_interval,
 )
-from reports.types import InstanceLeads, Interval, PairedTable
 
 counts = st.integers(0, 200)
 tables = st.builds(PairedTable, counts, counts, counts, counts)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from reports.estimates import InstanceLeads, PairedTable
 from reports.statistics import (
     Design,
     PairedTest,
@@ -16,7 +17,6 @@ from reports.statistics import (
     single_leads,
     smallest_detectable_difference,
 )
-from reports.types import InstanceLeads, PairedTable
 
 pytestmark = pytest.mark.sampled(2)
 

@@ -1,0 +1,3 @@
+"""Every instance."""
+
+from reports.questions.cells.section import answer as answer

@@ -1,0 +1,3 @@
+"""What does it cost?"""
+
+from reports.questions.cost.section import answer as answer

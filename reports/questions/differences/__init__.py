@@ -1,0 +1,3 @@
+"""Where do the arms of the leading pair differ?"""
+
+from reports.questions.differences.section import answer as answer

@@ -1,0 +1,3 @@
+"""Why do attempts fail?"""
+
+from reports.questions.failures.section import answer as answer

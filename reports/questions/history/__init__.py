@@ -1,0 +1,1 @@
+"""How did the results of a schedule change?"""

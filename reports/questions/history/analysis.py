@@ -1,0 +1,172 @@
+"""Runs of one experiment over time: those under its name, and under its name with a date.
+
+A schedule files each run under a name of its own, as `nightly-20260301t020000`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.analysis.paired import read_arms
+from reports.errors import ReportError
+from reports.estimates import Interval
+from reports.lake import list_experiments, near
+from reports.relations import open_marts, read_rows
+from reports.statistics import PairedTest, instance_leads, paired_table
+from reports.types import ArmSummary
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from upath import UPath
+
+LATEST = 60
+"""Number of runs that a history shows."""
+
+Place = tuple[str, int]
+"""An instance and a repeat."""
+
+_DATE = r"-\d{8}t\d{6}$"
+
+
+@dataclass(frozen=True)
+class DatedRun:
+    """One run of a series."""
+
+    experiment: str
+    began: datetime | None
+    """Start of its first attempt, or the time of its declaration, in UTC. None for an import that
+    does not state when it was run."""
+    declared_at: datetime
+    """Time of its declaration or import, in UTC."""
+    contents: object
+    """Equal for runs of the same instances with the same contents. The contents of an import are
+    not known, and only its instances count."""
+    arms: tuple[ArmSummary, ...]
+    cells: Mapping[str, Mapping[Place, bool]]
+    """By arm, whether each planned cell was resolved."""
+
+
+@dataclass(frozen=True)
+class RateChange:
+    """The difference between the rates of an arm in two runs, later less earlier."""
+
+    difference: float
+    """As a share."""
+    interval: Interval
+    p_value: float
+
+
+@dataclass(frozen=True)
+class History:
+    """The runs of a series, the oldest first."""
+
+    name: str
+    runs: tuple[DatedRun, ...]
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Names of all arms, in order of their first run."""
+        return tuple(dict.fromkeys(arm.name for run in self.runs for arm in run.arms))
+
+    @property
+    def other_instances(self) -> tuple[str, ...]:
+        """Names of the runs with other instances than the latest, or with other contents."""
+        return tuple(run.experiment for run in self.runs if run.contents != self.runs[-1].contents)
+
+    def before(self, experiment: str) -> DatedRun | None:
+        """Return the run before this one, on the same instances; None if there is none."""
+        names = [run.experiment for run in self.runs]
+        place = names.index(experiment)
+        return next(self._alike(place), None)
+
+    def change(self, place: int, arm: str) -> RateChange | None:
+        """Return the change of an arm since the run before the one at `place`.
+
+        That is the last one on the same instances that has the arm. Return None if there is none.
+        """
+        before = next((run for run in self._alike(place) if arm in run.cells), None)
+        return _compare(before.cells[arm], self.runs[place].cells[arm]) if before else None
+
+    def _alike(self, place: int) -> Iterator[DatedRun]:
+        """Yield the runs before the one at `place` on the same instances, the latest first."""
+        contents = self.runs[place].contents
+        return (run for run in reversed(self.runs[:place]) if run.contents == contents)
+
+
+def _compare(before: Mapping[Place, bool], after: Mapping[Place, bool]) -> RateChange | None:
+    """Return the change over the cells that both runs plan, or None without any.
+
+    The test is that of two arms of one experiment (`PairedTest`).
+    """
+    places = sorted(before.keys() & after.keys())
+    if not places:
+        return None
+    first, second = [before[place] for place in places], [after[place] for place in places]
+    table = paired_table(first, second)
+    test = PairedTest(table, instance_leads([name for name, _ in places], first, second))
+    return RateChange(table.difference, test.interval(), test.p_value())
+
+
+def series_of(experiment: str) -> str:
+    """Return the name of the series that an experiment belongs to."""
+    return re.sub(_DATE, "", experiment)
+
+
+def run_names(lake: Path | UPath, experiment: str) -> list[str]:
+    """Return the names of the runs of the series that an experiment belongs to, sorted.
+
+    Raise ReportError for a missing lake.
+    """
+    name = series_of(experiment)
+    return sorted(each for each in list_experiments(lake) if series_of(each) == name)
+
+
+def read_history(lake: Path | UPath, experiment: str) -> History:
+    """Read the latest runs of the series that an experiment belongs to.
+
+    A run without a whole declaration is left out. Raise ReportError for a missing lake and an
+    unknown series.
+    """
+    name, names = series_of(experiment), run_names(lake, experiment)
+    if not names:
+        raise ReportError(f"no run of {name!r} in {lake}; {near(name, list_experiments(lake))}")
+    read = (_read(lake, each) for each in names[-LATEST:])
+    runs = [run for run in read if run is not None]
+    return History(
+        name, tuple(sorted(runs, key=lambda run: (run.began or run.declared_at, run.experiment)))
+    )
+
+
+def _read(lake: Path | UPath, experiment: str) -> DatedRun | None:
+    connection = open_marts(lake, experiment, ("arms", "arm_states", "source"))
+    try:
+        rows = read_rows(connection, "from marts.source")
+        if not rows:
+            return None
+        [row] = rows
+        declared_at, began = row["declared_at_utc"], row["first_attempt_utc"]
+        contents: object = row["dataset_digest"]
+        if row["environment"] == "imported":
+            contents = frozenset(row["instance_ids"])
+        elif len(row["instance_ids"]) < row["declared_instances"]:
+            contents = contents, frozenset(row["instance_ids"])
+        elif began is None:
+            began = declared_at
+        arms = read_arms(connection)
+        return DatedRun(experiment, began, declared_at, contents, arms, _read_cells(connection))
+    finally:
+        connection.close()
+
+
+def _read_cells(connection: DuckDBPyConnection) -> dict[str, dict[Place, bool]]:
+    found: defaultdict[str, dict[Place, bool]] = defaultdict(dict)
+    query = "select arm, instance_id, repeat, state = 'resolved' from marts.cells"
+    for arm, instance, repeat, is_resolved in connection.execute(query).fetchall():
+        found[arm][instance, repeat] = is_resolved
+    return dict(found)

@@ -1,0 +1,3 @@
+"""What may be concluded before the end?"""
+
+from reports.questions.looks.section import answer as answer

@@ -1,0 +1,3 @@
+"""Every pair of arms."""
+
+from reports.questions.pairs.section import answer as answer

@@ -1,0 +1,3 @@
+"""Which arm is best, how sure is that, and at which price?"""
+
+from reports.questions.resolution.section import answer as answer

@@ -1,0 +1,145 @@
+"""The trajectories that a report links to, each as one self-contained page beside the report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reports.analysis.differences import read_sides
+from reports.insight import Insight
+from reports.lake import unit_file
+from reports.questions.trajectories.graph import MOST, draw
+from reports.rendering.page import environment
+from reports.steps import StepView, of_row
+from reports.types import FAILURES, Report, ReportCell
+from reports.wording import address_of
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+Row = dict[str, Any]
+
+InsightOf = Callable[[str], Insight | None]
+"""Returns what the journal tells about an attempt, or None if it has no steps of it."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Steps of one scope and the scopes inside it, which the page folds together."""
+
+    scope: str
+    """Empty for a single step."""
+    steps: tuple[tuple[int, StepView], ...]
+    """Each with its number on the page."""
+
+
+def find_trajectories(lake: Path | UPath, report: Report) -> frozenset[str]:
+    """Return the attempts that the report refers to and whose steps are in the lake.
+
+    Imports without steps have none, nor has an attempt that ended before its first step.
+    """
+    return frozenset(
+        cell.attempt_id
+        for cell in _referred(report)
+        if cell.attempt_id and _is_file_name(cell.attempt_id) and _steps(lake, report, cell)
+    )
+
+
+def render_trajectories(
+    lake: Path | UPath, report: Report, insight_of: InsightOf = lambda attempt_id: None
+) -> Iterator[tuple[str, str]]:
+    """Yield address and HTML text of the page of each attempt in `report.trajectories`.
+
+    An address is within the folder of the report.
+    """
+    template = environment(Path(__file__).parent).get_template("trajectory.html.j2")
+    for cell in _referred(report):
+        if cell.attempt_id in report.trajectories:
+            folds = _folded(_read(lake, report, cell))
+            insight = insight_of(cell.attempt_id)
+            numbers = {step.origin.place: number for fold in folds for number, step in fold.steps}
+            yield (
+                address_of(cell.attempt_id),
+                template.render(
+                    cell=cell,
+                    failure=FAILURES[cell.failure] if cell.failure else "resolved",
+                    report=report,
+                    folds=folds,
+                    insight=insight,
+                    drawing=draw(insight.graph, numbers) if insight else "",
+                    left_out=max(0, len(insight.graph) - MOST) if insight else 0,
+                    numbers=numbers,
+                    patch=_patch(lake, report, cell),
+                ),
+            )
+
+
+def _referred(report: Report) -> tuple[ReportCell, ...]:
+    """Return the cells whose attempts are named on the page, each once."""
+    differences = [one for side in read_sides(report) for one in side.shown]
+    cells = [cell for one in differences for cell in (one.winner, one.loser)]
+    examples = {example.attempt_id for example in report.failures}
+    cells += [cell for cell in report.cells if cell.attempt_id in examples]
+    return tuple({cell.attempt_id: cell for cell in cells if cell.attempt_id}.values())
+
+
+def _is_file_name(attempt_id: str) -> bool:
+    """Return True if the id is safe as a file name. An id that could leave the folder is not."""
+    return re.fullmatch(r"\w[\w.-]*", attempt_id) is not None
+
+
+def _steps(lake: Path | UPath, report: Report, cell: ReportCell) -> bool:
+    return _unit(lake, "steps", report, cell).exists()
+
+
+def _read(lake: Path | UPath, report: Report, cell: ReportCell) -> tuple[StepView, ...]:
+    calls = {
+        (row["scope"], row["seq"]): row for row in _rows(_unit(lake, "llm_calls", report, cell))
+    }
+    steps = sorted(_rows(_unit(lake, "steps", report, cell)), key=_when)
+    return tuple(of_row(row, calls.get((row["scope"], row["seq"]))) for row in steps)
+
+
+def _folded(steps: Iterable[StepView]) -> tuple[Fold, ...]:
+    """Return the steps by the scopes inside the outermost ones, each where it began."""
+    groups: dict[tuple[str, int], list[StepView]] = {}
+    for number, step in enumerate(steps):
+        parts = step.origin.scope.split("/")
+        key = ("/".join(parts[:2]), 0) if len(parts) > 1 else ("", number)
+        groups.setdefault(key, []).append(step)
+    numbers = count(1)
+    return tuple(
+        Fold(scope, tuple((next(numbers), step) for step in inside))
+        for (scope, _), inside in groups.items()
+    )
+
+
+def _patch(lake: Path | UPath, report: Report, cell: ReportCell) -> str:
+    """Return the patch that the attempt left, or `""` if there is none."""
+    return "".join(row["model_patch"] for row in _rows(_unit(lake, "predictions", report, cell)))
+
+
+def _unit(lake: Path | UPath, table: str, report: Report, cell: ReportCell) -> Path | UPath:
+    return unit_file(lake, table, report.source.experiment, cell.arm, str(cell.attempt_id))
+
+
+def _rows(path: Path | UPath) -> list[Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    rows: list[Row] = pq.ParquetFile(pa.BufferReader(content)).read().to_pylist()
+    return rows
+
+
+def _when(row: Row) -> tuple[datetime, str, int]:
+    """Return the sort key that orders steps of parallel branches by start time."""
+    return row["started_at"] or datetime.min.replace(tzinfo=UTC), row["scope"], row["seq"]
