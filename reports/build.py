@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -135,7 +136,12 @@ def _ask(making: Making, question: ModuleType, report: Report) -> Section | None
     folder = Path(str(question.__file__)).parent
     making.wait([name for name, path in FILES.items() if path.parent == folder])
     section: Section | None = question.answer(making.connection, report)
-    return section
+    origins = folder / "origins.csv"
+    if section is None or not origins.exists():
+        return section
+    with origins.open(encoding="utf-8", newline="") as file:
+        _, *rows = csv.reader(file)
+    return replace(section, origins=tuple((number, made, read) for number, made, read in rows))
 
 
 def _read_source(connection: DuckDBPyConnection, experiment: str) -> Provenance:

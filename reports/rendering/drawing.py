@@ -200,8 +200,16 @@ class Box:
     @classmethod
     def of(cls, spread: Mapping[str, Any], middle: float, colour: str, *, is_filled: bool) -> Box:
         """Return the box of a row of `marts.spreads`."""
-        ends = ("least", "lower_quartile", "median", "upper_quartile", "most")
-        return cls(middle, *(spread[name] for name in ends), colour, is_filled)
+        return cls(
+            middle,
+            spread["least"],
+            spread["lower_quartile"],
+            spread["median"],
+            spread["upper_quartile"],
+            spread["most"],
+            colour,
+            is_filled,
+        )
 
 
 def boxes(axes: Axes, shown: Sequence[Box], height: float) -> None:

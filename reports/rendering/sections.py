@@ -101,7 +101,7 @@ class Section:
     notes: tuple[Note, ...] = ()
     """What a reader must know before using any number of the report."""
     origins: tuple[tuple[str, str, str], ...] = ()
-    """Numbers, each with the part of `reports/` that computes it and the columns it is from."""
+    """Numbers, each with the part of `reports/` that computes it and what it reads."""
 
     def written(self, medium: Medium) -> Iterable[Table]:
         """Return the tables that this medium shows."""
@@ -123,3 +123,8 @@ class Document:
     def section(self, name: str) -> Section | None:
         """Return the section of this name, or None if there is nothing to say."""
         return next((section for section in self.sections if section.name == name), None)
+
+    def figures(self, name: str) -> tuple[Figure, ...]:
+        """Return the figures of a section; none if there is nothing to say."""
+        section = self.section(name)
+        return section.figures if section else ()

@@ -45,7 +45,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
         Table("States of the planned cells" + doubt, ("arm", *counts), states),
         *_tokens(arms),
     )
-    return Section("arms", "Arms", tables=tables, is_detail=True, origins=_ORIGINS)
+    return Section("arms", "Arms", tables=tables, is_detail=True)
 
 
 def _row(arm: ArmSummary) -> tuple[str, ...]:
@@ -116,19 +116,3 @@ def _list_briefly(report: Report) -> Table:
     note = f"and {count(rest)} more arms, all in the report" if rest else ""
     rows = tuple(zip(*columns.values(), strict=True))
     return Table("", tuple(columns), rows, note=note, on=("terminal",))
-
-
-_ORIGINS = (
-    ("planned", "marts/planned_cells.sql", "experiments.instance_ids × experiments.repeats"),
-    (
-        "state of a cell",
-        "marts/cells.sql",
-        "attempts.outcome, predictions.model_patch, evaluations.outcome",
-    ),
-    (
-        "suspect",
-        "marts/cells.sql → marts/arms.sql",
-        "evaluations.audited_verdict, evaluations.audit_reasons",
-    ),
-    ("tokens, calls, time", "marts/arms.sql", "attempts.*_tokens, model_calls, duration_s"),
-)

@@ -41,7 +41,6 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
         tuple(table for budget in budgets for table in _tables(budget)),
         tuple(_footnotes(budgets)),
         figures=_draw(report, budgets),
-        origins=_ORIGINS,
     )
 
 
@@ -215,12 +214,3 @@ def _start(curve: BudgetCurve, along: Callable[[BudgetStep], float]) -> float:
     used = [along(step) for step in curve.steps if along(step) > 0]
     resolving = [along(step) for step in curve.steps if along(step) > 0 and step.resolved]
     return resolving[0] if resolving else used[0]
-
-
-_ORIGINS = (
-    (
-        "resolved within a limit, total spend",
-        "budgets/budget_steps.sql",
-        "marts.cells.cost_usd, marts.cells.model_calls",
-    ),
-)

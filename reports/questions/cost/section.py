@@ -78,7 +78,6 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
         ),
         footnotes,
         figures=_draw(connection, report),
-        origins=_ORIGINS,
     )
 
 
@@ -266,13 +265,4 @@ _FOOTNOTES = (
     "Bootstrap-t: each resample is divided by its own standard error, which keeps the coverage "
     "for few instances with skewed costs. Differences have symmetric limits (Hall 1988); cost "
     "per resolved cell inverts the test (Fieller 1954; Hwang 1995).",
-)
-
-_ORIGINS = (
-    ("cost", "marts/arms.sql", "attempts.cost_usd, attempts.unpriced_calls"),
-    (
-        "difference of cost, cost per resolved cell",
-        "statistics.difference_of_amounts, statistics.cost_per_resolved",
-        "marts.cells with known costs in both arms",
-    ),
 )

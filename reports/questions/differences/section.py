@@ -22,9 +22,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
     """Return the cells that only one of the two arms resolved, with their trajectories."""
     sides = read_sides(report)
     tables = (_list_instances(sides), _list_cells(report, sides)) if sides else ()
-    return Section(
-        "differences", "Where do they differ?", _summarise(sides), tables, origins=_ORIGINS
-    )
+    return Section("differences", "Where do they differ?", _summarise(sides), tables)
 
 
 def _summarise(sides: Sequence[Side]) -> str:
@@ -103,6 +101,3 @@ def _explain(report: Report, sides: Sequence[Side]) -> Iterator[str]:
         yield "`durabench trace ATTEMPT` shows a trajectory in a terminal."
     else:
         yield "The lake has no steps of these attempts; imported runs may have none."
-
-
-_ORIGINS = (("a trajectory", "trajectories.render_trajectories", "steps, llm_calls, predictions"),)

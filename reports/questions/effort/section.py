@@ -76,7 +76,6 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
         tables,
         tuple(footnotes),
         figures=tuple(_draw(report, spreads)),
-        origins=_ORIGINS,
     )
 
 
@@ -342,14 +341,4 @@ _OF_CALLS = (
 _OF_TOOLS = (
     "Tools: commands in the workspace and the agent's own actions, as recorded. What a command "
     "does is not looked into."
-)
-
-_ORIGINS = (
-    ("turns, cost by verdict", "marts/spreads.sql", "attempts.model_calls, attempts.cost_usd"),
-    (
-        "money by role and phase",
-        "marts/attempt_scopes.sql → effort/call_uses.sql",
-        "llm_calls.role, llm_calls.scope, llm_calls.cost_usd",
-    ),
-    ("tools", "effort/tool_uses.sql", "steps.kind, steps.request"),
 )

@@ -92,7 +92,6 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
             *(_table(report, group, names) for group in groups),
             *((_list_ways(rows),) if groups else ()),
         ),
-        origins=_ORIGINS,
     )
 
 
@@ -162,6 +161,7 @@ def _table(report: Report, group: FailureGroup, arms: Sequence[str]) -> Table:
         )
         return Table(group.title, header, tuple(map(tuple, rows)), note=note)
     has_examples = any(examples)
+    unresolved = ", ".join(f"{arm} {count(failed[arm])}" for arm in arms)
     rows_of_kinds = tuple(
         (row.name, *cells, *((some or "",) if has_examples else ()))
         for row, cells, some in zip(group.rows, shown, examples, strict=True)
@@ -171,7 +171,8 @@ def _table(report: Report, group: FailureGroup, arms: Sequence[str]) -> Table:
         (group.title, *arms, *(("for example",) if has_examples else ())),
         rows_of_kinds,
         remarks=int(has_examples),
-        note="Shares refer to the arm's unresolved cells. Each cell is counted once in each group.",
+        note=f"Shares refer to the arm's unresolved cells ({unresolved}). Each cell is counted "
+        "once in each group.",
         style="failures",
     )
 
@@ -208,18 +209,3 @@ def _list_ways(rows: Sequence[Mapping[str, Any]]) -> Table:
         4,
         on=("page",),
     )
-
-
-_ORIGINS = (
-    (
-        "class of a failure",
-        "marts/failures.sql",
-        "marts.cells.state, evaluations.fail_to_pass_failure, evaluations.pass_to_pass_failure, "
-        "attempts.detail, llm_calls.finish_reason, llm_calls.output_tokens",
-    ),
-    (
-        "ending, phase",
-        "marts/failures.sql",
-        "attempts.outcome, workflow_status, agent_verdict, reproduced",
-    ),
-)

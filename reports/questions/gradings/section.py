@@ -69,7 +69,6 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
         _tables(flips),
         tuple(_footnotes(pair, again)),
         is_detail=True,
-        origins=_ORIGINS,
         brief=(" ".join(brief),) if brief else (),
     )
 
@@ -163,18 +162,3 @@ def _footnotes(pair: Comparison | None, again: Sequence[Mapping[str, Any]]) -> I
             "choice, often those that count as resolved, so that the share need not hold for all. "
             "Equal gradings can both be wrong."
         )
-
-
-_ORIGINS = (
-    (
-        "wrong verdicts that turn the test, or the sign",
-        "marts/leads.sql → statistics.wrong_verdicts_for_another_test, "
-        "wrong_verdicts_for_another_sign",
-        "marts.cells of both arms",
-    ),
-    (
-        "verdicts that flip",
-        "marts/gradings.sql",
-        "evaluations.resolved, evaluations.gradings, evaluations.audit_reasons",
-    ),
-)

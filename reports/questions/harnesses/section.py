@@ -79,9 +79,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
         _agreements(grid, rates),
         _interactions(*_estimate(connection, grid)),
     )
-    return Section(
-        "grid", "Harnesses by model", "", tables, _FOOTNOTES, is_detail=True, origins=_ORIGINS
-    )
+    return Section("grid", "Harnesses by model", "", tables, _FOOTNOTES, is_detail=True)
 
 
 def read_grid(connection: DuckDBPyConnection, names: Sequence[str]) -> HarnessGrid:
@@ -215,13 +213,4 @@ _FOOTNOTES = (
     "An interaction is the difference between two harnesses with one model less that with another, "
     "over the instances of all four arms. Its interval is from resampling instances, and is not "
     "adjusted for the number of interactions: all are exploratory.",
-)
-
-
-_ORIGINS = (
-    (
-        "interaction, Kendall's tau-b",
-        "harnesses.read_grid → statistics.kendall_tau",
-        "experiments.declaration, marts.cells",
-    ),
 )

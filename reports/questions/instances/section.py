@@ -118,7 +118,6 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
             *_repeats([each for each in repeats if each.attempts > 1]),
         ),
         (*_FOOTNOTES, *((_OF_CHANCES,) if any(each.attempts > 1 for each in repeats) else ())),
-        origins=_ORIGINS,
     )
 
 
@@ -319,22 +318,4 @@ _OF_CHANCES = (
     "intervals are Wilson's with each instance as one trial, which is conservative: no mean of "
     "values between 0 and 1 varies more than a share (Bhatia, R. and Davis, C. (2000), American "
     "Mathematical Monthly 107, 353-357)."
-)
-
-_ORIGINS = (
-    (
-        "instances by resolving arms",
-        "marts/arm_instances.sql → marts/instances.sql",
-        "marts.cells",
-    ),
-    (
-        "by repository and difficulty",
-        "instances/groups.sql → statistics.wilson_interval",
-        "marts.cells, attempts.repo, attempts.difficulty",
-    ),
-    (
-        "flaky, pass@k, pass^k",
-        "instances/consistency.sql → statistics.pass_at_k, statistics.pass_all_k",
-        "marts.cells",
-    ),
 )

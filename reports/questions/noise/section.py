@@ -53,7 +53,6 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
         ),
         tuple(_footnotes(None if grading is None else patches)),
         is_detail=True,
-        origins=_ORIGINS,
         brief=(line,),
         advice=(
             "Repeats or more instances? For the same number of cells, instances are never worse. "
@@ -137,12 +136,3 @@ def _footnotes(graded_again: int | None) -> Iterator[str]:
             "Gradings: half of the share of patches with another verdict at a second grading, "
             f"added over both arms, from {count(graded_again)} patches."
         )
-
-
-_ORIGINS = (
-    (
-        "parts of the variance",
-        "statistics.split_variance",
-        "marts.cells of both arms, marts/gradings.sql",
-    ),
-)

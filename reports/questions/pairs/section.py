@@ -64,7 +64,6 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
         figures=_draw_pairs(report),
         is_detail=True,
         brief=tuple(_list_declared(report)),
-        origins=_ORIGINS,
     )
 
 
@@ -269,18 +268,3 @@ def _runs(
         width = len(list(run))
         yield kind, start, width
         start += width
-
-
-_ORIGINS = (
-    (
-        "declared comparisons",
-        "marts/plans.sql → plans.read_plans",
-        "experiments.primary_*, experiments.family, experiments.declared_at, attempts.started_at",
-    ),
-    ("Holm p, declared", "statistics.holm", "p of the declared comparisons"),
-    (
-        "Holm p and BH p, all",
-        "statistics.holm, statistics.benjamini_hochberg",
-        "p of all pairs without controls",
-    ),
-)

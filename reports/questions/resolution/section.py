@@ -62,7 +62,6 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
         tuple(footnotes),
         figures=(*draw_lead(report), draw_resolution(report)),
         brief=tuple(brief),
-        origins=_ORIGINS,
     )
 
 
@@ -231,25 +230,3 @@ def _footnotes(report: Report, pair: Comparison) -> Iterator[str]:
             "of the difference is above minus the margin, a one-sided test at 2.5 %. Not shown "
             "does not mean worse."
         )
-
-
-_ORIGINS = (
-    ("resolved, rate", "marts/cells.sql → marts/arm_states.sql", "evaluations.resolved"),
-    ("95 % interval of a rate", "statistics.wilson_interval", "resolved and planned"),
-    (
-        "best arm, arms that may be as good",
-        "best.find_best",
-        "paired tests of the best arm with each other",
-    ),
-    ("paired table", "marts/pairs.sql", "marts.cells of both arms by instance and repeat"),
-    (
-        "p, interval of a difference",
-        "marts/leads.sql → statistics.PairedTest",
-        "marts.cells of both arms by instance and repeat",
-    ),
-    (
-        "not worse by the margin",
-        "statistics.is_non_inferior",
-        "95 % interval of the difference, experiments.primary_margin",
-    ),
-)

@@ -41,7 +41,6 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
         ),
         footnotes=tuple(_footnotes(pair, resampled)),
         is_detail=True,
-        origins=_ORIGINS,
     )
 
 
@@ -150,15 +149,3 @@ def _footnotes(pair: Comparison, resampled: Resampled) -> Iterator[str]:
         "Imputed costs and bounds: how far could a number of cost be off because some prices are "
         "unknown, whatever was drawn?"
     )
-
-
-_ORIGINS = (
-    (
-        "what is resampled",
-        "resampled.read_resampled",
-        "marts.cells of both arms by instance and repeat",
-    ),
-    ("repository of an instance", "resampled.read_resampled", "attempts.repo"),
-    ("complete pairs", "statistics.paired_table", "marts.cells with a verdict in both arms"),
-    ("unknown costs replaced, bounds", "imputation.compare_unknown", "marts.cells that ran"),
-)

@@ -38,7 +38,6 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
         (Table("Derived arms", HEADER, tuple(map(_show, rows)), 2),),
         _FOOTNOTES,
         is_detail=True,
-        origins=_ORIGINS,
         notes=(Note("note", note),),
     )
 
@@ -77,13 +76,4 @@ _FOOTNOTES = (
     "the only one that resolves a cell, however much the two attempts share, and instances are "
     "independent of each other. Sharing makes fewer pairs differ, so differences are less random.",
     "The time of an attempt counts that of the shared steps in their own attempt.",
-)
-
-
-_ORIGINS = (
-    (
-        "shared calls, saved by sharing",
-        "sharing/sharing.sql",
-        "attempts.reused_calls, attempts.reused_usd, experiments.derived_from",
-    ),
 )

@@ -138,7 +138,6 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
         (table,),
         _FOOTNOTES,
         figures=(_draw(report, spendings),),
-        origins=_ORIGINS,
     )
 
 
@@ -255,12 +254,4 @@ _FOOTNOTES = (
     "were stopped, lost to infrastructure or not graded. Lost calls were sent and never answered. "
     "They are billed at their maximum cost. So are calls of unknown price, together with the lost "
     "calls of the same attempts.",
-)
-
-_ORIGINS = (
-    (
-        "billed and its parts",
-        "marts/paid_attempts.sql → marts/spending.sql",
-        "attempts.billed_usd, attempts.cost_usd, attempts.unpriced_calls, marts.cells.state",
-    ),
 )

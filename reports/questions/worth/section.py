@@ -64,7 +64,6 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
         (*tables, *last),
         footnotes,
         figures=_draw(worth),
-        origins=_ORIGINS,
     )
 
 
@@ -370,22 +369,3 @@ def _acceptability(worth: Worth, curve: Acceptability) -> Figure:
         2.7 + 0.19 * len(shown),
         draw,
     )
-
-
-_ORIGINS = (
-    (
-        "place, cost of a further resolved instance",
-        "marts/arm_instances.sql → statistics.efficient_frontier, statistics.fieller_interval",
-        "marts.cells of all arms",
-    ),
-    (
-        "net benefit, chance to be best",
-        "statistics.net_benefit, statistics.acceptability",
-        "marts.arm_instances, experiments.willingness_to_pay",
-    ),
-    (
-        "unknown costs of an arm replaced",
-        "worth/unknown_costs.sql → imputation.read_unknown_costs",
-        "marts.cells that ran",
-    ),
-)

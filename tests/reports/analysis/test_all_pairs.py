@@ -20,8 +20,8 @@ from reports.statistics import (
     single_leads,
 )
 from reports.types import AnalysisPlan
-from tests.reports.shown import section
 from tests.reports.lake_fixture import LakeBuilder, attempt_row, evaluation_row
+from tests.reports.shown import section
 
 pytestmark = pytest.mark.sampled(4)
 

@@ -7,6 +7,7 @@ import pytest
 from flows.report import most_telling
 from reports.analysis import paired
 from reports.build import build
+from reports.questions.cost import section as costs_of
 from reports.relations import open_marts
 from reports.types import ReportCell
 from tests.reports.lake_fixture import LakeBuilder
@@ -75,11 +76,11 @@ def test_of_many_costs_some_are_shown_evenly(
     for number, cost in enumerate(costs):
         lake.cell("a", f"i{number}", cost_usd=cost)
     connection = open_marts(lake.root, "trial")
-    (all_of_them,) = cost.read_costs(connection, ["a"])
+    (all_of_them,) = costs_of.read_costs(connection, ["a"])
     assert list(all_of_them.dots) == costs
     assert (all_of_them.least, all_of_them.middle, all_of_them.most) == (0.1, 0.5, 0.9)
-    monkeypatch.setattr(cost, "DOTS", 3)
-    (some,) = cost.read_costs(connection, ["a"])
+    monkeypatch.setattr(costs_of, "DOTS", 3)
+    (some,) = costs_of.read_costs(connection, ["a"])
     connection.close()
     assert list(some.dots) == [0.1, 0.5, 0.9]
     assert some.cells == 5

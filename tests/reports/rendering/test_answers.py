@@ -57,7 +57,7 @@ def test_an_unknown_bill_is_not_zero(lake: LakeBuilder) -> None:
     )
     [table] = section(build(lake.root, "trial"), "spending").tables
     rows = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
-    assert [rows["a"][name] for name in ("billed", "resolved cells", "lost calls")] == [
+    assert [text(rows["a"][name]) for name in ("billed", "resolved cells", "lost calls")] == [
         "unknown", "$1.00", "unknown",
     ]  # fmt: skip
     assert [rows["b"][name] for name in ("billed", "resolved cells")] == ["unknown", "unknown"]

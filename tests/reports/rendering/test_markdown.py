@@ -16,15 +16,17 @@ def test_the_parts_come_in_the_order_of_importance(two_arms: LakeBuilder) -> Non
     assert heads == [
         "# trial",
         "## Arms",
-        "## careful against quick (primary)",
+        "## What does it cost?",
         "## Which arm is worth its cost?",
         "## What does a budget buy?",
+        "## Where do they differ?",
         "## Which instances are resolved, and by how many arms?",
-        "## Why attempts fail",
+        "## Why do attempts fail?",
         "## How do the arms work, and where does the money go?",
-        "## How much was wasted",
-        "## Every pair of arms",
+        "## How much was wasted?",
         "## How wrong may the grader be?",
+        "## careful against quick: sensitivity and method",
+        "## Every pair of arms",
         "## Source",
     ]
     assert text.endswith("swebench 5.0.2\n")
@@ -45,8 +47,8 @@ def test_the_golden_rows(two_arms: LakeBuilder) -> None:
         "\N{MINUS SIGN}74.2 to +74.2 | 1.00 | 1.00 | 1.00 | 1.00 | "
         "3.00\N{MULTIPLICATION SIGN} | 4 |",
         "| quick | 400 | 160 | 40 | 80 | 20 |",
-        "Only careful: `i3`.",
-        "Only quick: `i2`.",
+        "| careful | i3 |",
+        "| quick | i2 |",
         "| difference, points | 0.0 | \N{MINUS SIGN}74.2 to +74.2 | 4 pairs | paired test |",
         "| p | 1.00 | \N{EN DASH} | 2 discordant pairs | paired test |",
         "| cost, difference per cell | +$1.00 | +$1.00 to +$1.00 | 4 pairs | bootstrap-t by "
@@ -80,7 +82,7 @@ def test_data_cannot_write_markdown(lake: LakeBuilder) -> None:
     lake.cell("careful", weird)
     lake.cell("quick", weird, "unresolved")
     text = render(build(lake.root, "trial"))
-    assert "Only careful: ```a`b``|<script>*x* _y_```." in text
+    assert r"| careful | a\`b\`\`\|\<script\>\*x\* \_y\_ |" in text
     assert r"\<b\>\|\[x\](y)" in text
     assert r"| quick | m\|x\* | 1 |" in text
 
@@ -92,8 +94,8 @@ def test_long_lists_of_differences_stop(lake: LakeBuilder) -> None:
     for name in names:
         lake.cell("careful", name)
     text = render(build(lake.root, "trial"))
-    assert "`i19` and 3 more cells." in text
-    assert "`i20`" not in text
+    assert "i19 and 3 more cells |" in text
+    assert "i20" not in text
 
 
 def test_an_experiment_that_has_not_begun_says_so(lake: LakeBuilder) -> None:

@@ -53,7 +53,7 @@ def test_a_difference_links_to_both_trajectories(differing: LakeBuilder) -> None
         differing.steps(arm, instance, attempt, MODEL, {})
     report = build(differing.root, "trial")
     pages = dict(render_trajectories(differing.root, report))
-    assert pages.keys() == {"a-1.html", "b-1.html"}
+    assert pages.keys() == {"trajectories/a-1.html", "trajectories/b-1.html"}
     links = set(outline(page.render(report)).fetched)
     assert links == {*pages}
     assert "durabench trace a-1" in page.render(report)
