@@ -137,7 +137,7 @@ def show_standing(seen: Seen) -> None:
 
 def is_attempt(lake: Lake, name: str) -> bool:
     """Return True if a name is the beginning of an attempt's id, and not that of an experiment."""
-    from reports.analysis.history import run_names
+    from reports.questions.history.analysis import run_names
 
     journal = existing_journal(lake)
     with lake.reading():

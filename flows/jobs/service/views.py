@@ -28,7 +28,7 @@ from flows.storage.files import make_readable
 from flows.storage.job_names import experiment_of
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
-from reports.rendering.templates import TEMPLATES, environment
+from reports.rendering.page import TEMPLATES, environment
 
 FOLDER = Path(__file__).parent
 JOBS, NEW, PIPELINES, EXPERIMENTS = "/ui/jobs", "/ui/new", "/ui/pipelines", "/ui/experiments"
