@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -177,21 +178,31 @@ async def solve_job(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Ro
         GateFailed, IncompleteRun, Interrupted, UsageError: as in `job`. The row says why.
     """
     try:
-        async with open_place(prepared, store) as place:
-            candidates = await _solve_all(prepared, place, store, stop)
-            row = _choose(prepared, row, candidates, store)
-            stop.check()
+        with note_failure(store, row):
+            async with open_place(prepared, store) as place:
+                candidates = await _solve_all(prepared, place, store, stop)
+                row = _choose(prepared, row, candidates, store)
+                stop.check()
     except Waiting as error:
         stored = await asyncio.to_thread(rows.read, store, row["job_id"])
         if stored is not None and stored["state"] == "cancelled":
             return stored
         asks = await asyncio.to_thread(read_asks, store, row["job_id"])
         return rows.update(store, row, state="waiting", detail=describe_asks(asks) or str(error))
+    return row
+
+
+@contextmanager
+def note_failure(store: Lake, row: Row) -> Iterator[None]:
+    """Write an error of the block into the row of a job, which a closed gate ends."""
+    try:
+        yield
+    except Waiting:
+        raise
     except Exception as error:
         ended = {"state": "failed"} if isinstance(error, GateFailed) else {}
         rows.update(store, row, detail=str(error), **ended)
         raise
-    return row
 
 
 def publish_job(prepared: Prepared, row: Row, store: Lake) -> Row:
@@ -204,13 +215,10 @@ def publish_job(prepared: Prepared, row: Row, store: Lake) -> Row:
     stored = rows.read(store, row["job_id"])
     if stored is not None and stored["state"] == "cancelled":
         raise Interrupted(f"job {row['job_id']} was cancelled; run it again to continue")
-    try:
+    with note_failure(store, row):
         if row["pipeline"] is None:  # the commits of a pipeline are made already
             row = rows.update(store, row, commit=commits.commit(prepared.mirror, row))
         row = publishing.publish(store, row, prepared.request, prepared.source, prepared.mirror)
-    except Exception as error:
-        rows.update(store, row, detail=str(error))
-        raise
     return rows.update(store, row, state="done", detail="")
 
 

@@ -125,24 +125,15 @@ class Mailbox:
         """Send a message of a given sender. Return it as it was sent first.
 
         Raises:
-            MessageRefused: as for `send`.
+            MessageRefused: as for `send`, or the agent of the attempt hears no messages.
         """
-        return send(self.journal, self.attempt, message)
+        check_hears(self.attempt)
+        check(message)
+        return self._inbox.send(message)
 
     def received(self) -> list[InboxMessage]:
         """Return all messages, in order."""
         return self._inbox.read()
-
-
-def send(journal: Journal, attempt: Attempt, message: InboxMessage) -> InboxMessage:
-    """Send a message to an attempt. Return it as it was sent first.
-
-    Raises:
-        MessageRefused: its agent hears no messages, or as in `Inbox.send`.
-    """
-    check_hears(attempt)
-    check(message)
-    return journal.inbox(attempt.attempt_id).send(message)
 
 
 def check(message: InboxMessage) -> None:
@@ -167,18 +158,18 @@ def check_hears(attempt: Attempt) -> None:
     if not hears(attempt):
         *others, last = (name for name, arm in ARMS.items() if arm.hears)
         raise MessageRefused(
-            f"attempt {attempt.attempt_id} is of agent {agent_of(attempt)}, whose conversation is "
+            f"attempt {attempt.attempt_id} is of agent {_agent_of(attempt)}, whose conversation is "
             f"its own: only {', '.join(others)} and {last} hear messages"
         )
 
 
 def hears(attempt: Attempt) -> bool:
     """Return True if the agent of an attempt hears messages."""
-    agent = agent_of(attempt)
+    agent = _agent_of(attempt)
     return agent in ARMS and ARMS[agent].hears
 
 
-def agent_of(attempt: Attempt) -> str:
+def _agent_of(attempt: Attempt) -> str:
     """Return the agent of an attempt."""
     return str(json.loads(attempt.spec).get("agent", ""))
 

@@ -31,6 +31,7 @@ from flows.jobs.job import (
     flow_run_id,
     is_published,
     judge,
+    note_failure,
     publish_job,
     publish_report,
     solve_job,
@@ -126,7 +127,7 @@ async def _make(work: "_Run", row: Row) -> Row:
     prepared, store = work.prepared, work.store
     begun = {"state": "running", "detail": "", "flow_run_id": flow_run_id()}
     row = await asyncio.to_thread(rows.update, store, row, **begun)
-    try:
+    with note_failure(store, row):
         async with graceful_stop() as stop, swept(store), open_place(prepared, store) as place:
             await work.run_steps(stop)
             stop.check()
@@ -135,10 +136,6 @@ async def _make(work: "_Run", row: Row) -> Row:
             if why := work.why_it_waits():
                 return rows.update(store, row, state="waiting", detail=why)
             return await _judge_whole(work, row, place)
-    except Exception as error:
-        ended = {"state": "failed"} if isinstance(error, GateFailed) else {}
-        rows.update(store, row, detail=str(error), **ended)
-        raise
 
 
 async def _judge_whole(work: "_Run", row: Row, place: Place) -> Row:

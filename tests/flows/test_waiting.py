@@ -12,7 +12,7 @@ from flows.benchmark import benchmark
 from flows.display.errors import IncompleteRun
 from flows.experiments.declaration import Experiment
 from flows.formats import exports
-from flows.jobs import mailbox
+from flows.jobs.mailbox import Mailbox, check_hears
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
@@ -43,7 +43,8 @@ def waiting(lake_path: str) -> tuple[Journal, Attempt]:
 
 def send(lake_path: str, kind: Any, text: str = "") -> InboxMessage:
     journal, attempt = waiting(lake_path)
-    return mailbox.send(journal, attempt, InboxMessage(f"{kind} {text}", kind, text, "ann"))
+    message = InboxMessage(f"{kind} {text}", kind, text, "ann")
+    return Mailbox(journal, attempt).pass_on(message)
 
 
 def outcomes(lake_path: str) -> dict[str, str]:
@@ -80,10 +81,10 @@ async def test_a_cell_that_waits_is_resumed_by_its_answer(
 
 @pytest.mark.parametrize(("agent", "hears"), [("mini", False), ("command", False), ("loop", True)])
 def test_agents_with_a_conversation_of_their_own_refuse_messages(agent: str, hears: bool) -> None:
-    """The error is one line, and names the agents that hear mailbox."""
+    """The error is one line, and names the agents that hear messages."""
     attempt = Attempt("a", "e", "arm", "i", 0, f'{{"agent": "{agent}"}}')
     if hears:
-        mailbox.check_hears(attempt)
+        check_hears(attempt)
         return
     with pytest.raises(MessageRefused, match=f"of agent {agent}.* only durable, loop and staged"):
-        mailbox.check_hears(attempt)
+        check_hears(attempt)

@@ -242,14 +242,6 @@ async def change(
     return RedirectResponse(f"{back}/{made.id if made else job_id}", 303)
 
 
-async def _approve(service: Service, job: JobStatus, given: Fields) -> None:
-    await orders.approve(service, job)
-
-
-async def _cancel(service: Service, job: JobStatus, given: Fields) -> None:
-    await orders.cancel(service, job)
-
-
 async def _say(service: Service, job: JobStatus, given: Fields) -> None:
     content = {name: values[-1] for name, values in given.items() if values[-1]}
     try:
@@ -267,8 +259,8 @@ async def _revise(service: Service, job: JobStatus, given: Fields) -> JobStatus:
 
 
 _ORDERS: Mapping[str, Callable[[Service, JobStatus, Fields], Awaitable[JobStatus | None]]] = {
-    "approve": _approve,
-    "cancel": _cancel,
+    "approve": lambda service, job, given: orders.approve(service, job),
+    "cancel": lambda service, job, given: orders.cancel(service, job),
     "messages": _say,
     "revise": _revise,
 }

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request
@@ -16,7 +17,7 @@ from flows.jobs.deployed import Deployed
 from flows.jobs.mailbox import read_asks
 from flows.jobs.request import Request as JobRequest
 from flows.jobs.service import orders, views
-from flows.jobs.service.board import ask
+from flows.jobs.service.board import JobStatus, ask
 from flows.jobs.service.feed import Service, Used
 from flows.jobs.service.guard import Problem
 from flows.jobs.service.orders import JobMessage
@@ -100,17 +101,13 @@ async def jobs(
 @router.post("/jobs/{job_id}/cancel")
 async def cancel(job_id: str, service: Used) -> Answer:
     """Cancel a job. What it bought is kept, and submitting it again continues it."""
-    job = await service.board.status(job_id)
-    await orders.cancel(service, job)
-    return (await service.board.status(job.id)).as_json()
+    return (await _order(service, orders.cancel, job_id, "job")).as_json()
 
 
 @router.post("/jobs/{job_id}/approve", status_code=202)
 async def approve(job_id: str, service: Used) -> Answer:
     """Publish the patch of a job that waits for approval."""
-    job = await service.board.status(job_id)
-    await orders.approve(service, job)
-    return (await service.board.status(job.id)).as_json()
+    return (await _order(service, orders.approve, job_id, "job")).as_json()
 
 
 @router.post("/jobs/{job_id}/revise", status_code=202)
@@ -184,15 +181,25 @@ async def run_status(run_id: str, service: Used) -> Answer:
 @router.post("/runs/{run_id}/approve", status_code=202)
 async def approve_run(run_id: str, service: Used) -> Answer:
     """Publish the result of a run that waits. A step is approved as the job that it is."""
-    await orders.approve(service, await service.board.status(run_id, "run"))
-    return await _run_as_json(service, run_id)
+    return await _run_as_json(service, (await _order(service, orders.approve, run_id, "run")).id)
 
 
 @router.post("/runs/{run_id}/cancel")
 async def cancel_run(run_id: str, service: Used) -> Answer:
     """Cancel a run. What it bought is kept, and continuing it buys nothing twice."""
-    await orders.cancel(service, await service.board.status(run_id, "run"))
-    return await _run_as_json(service, run_id)
+    return await _run_as_json(service, (await _order(service, orders.cancel, run_id, "run")).id)
+
+
+async def _order(
+    service: Service,
+    order: Callable[[Service, JobStatus], Awaitable[None]],
+    given: str,
+    what: Literal["job", "run"],
+) -> JobStatus:
+    """Carry out an order about a job or a run. Return its state after that."""
+    job = await service.board.status(given, what)
+    await order(service, job)
+    return await service.board.status(job.id, what)
 
 
 def _as_json(request: Request, body: bytes) -> Any:
