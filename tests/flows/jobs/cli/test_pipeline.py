@@ -14,7 +14,7 @@ from tests.servers.forge import Forge
 
 assert forge, "a fixture"
 
-EXAMPLE = Path(load.__code__.co_filename).with_name("example.yaml")
+EXAMPLE = Path(load.__code__.co_filename).with_name("pipeline.example.yaml")
 
 
 @pytest.fixture
