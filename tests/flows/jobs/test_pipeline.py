@@ -2,8 +2,11 @@
 
 import asyncio
 from typing import Any
+from uuid import UUID
 
 import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
 from agent.errors import InfrastructureError
 from eval.types import Instance
@@ -55,6 +58,25 @@ async def test_steps_build_on_each_other_and_become_one_pull_request(
     assert (pull["draft"], pull["title"]) == (True, "A release")
     assert "| add-notes | done | verified | add-notes |" in pull["body"]
     assert row["cost_usd"] == 0
+    wanted = {"Fix_it": "Done", "add-notes": "Done", "both": "Done after Fix_it, add-notes"}
+    async with asyncio.timeout(60):  # Prefect writes task runs some time after their states
+        while await drawn(row["flow_run_id"]) != wanted:
+            await asyncio.sleep(0.2)
+
+
+async def drawn(flow_run_id: str) -> dict[str, str]:
+    """Return the steps of a run as Prefect draws them: their states, and what they waited for."""
+    own = FlowRunFilter(id=FlowRunFilterId(any_=[UUID(flow_run_id)]))
+    async with get_client() as client:
+        found = await client.read_task_runs(flow_run_filter=own)
+    names = {run.id: run.name for run in found}
+    shown = {}
+    for run in found:
+        if run.task_key.startswith("run_step"):
+            before = [names.get(each.id, "") for each in run.task_inputs.get("wait_for", [])]  # type: ignore[union-attr]
+            after = f" after {', '.join(before)}" if before else ""
+            shown[run.name] = f"{run.state_name}{after}"
+    return shown
 
 
 async def test_the_first_row_of_a_run_or_step_says_what_it_is(
