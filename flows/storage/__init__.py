@@ -2,7 +2,6 @@
 
 lake          Parquet tables in a folder or an object store
 files         files written whole, rows as Parquet, texts that are not UTF-8
-shared_rows   a table of the lake for programs that read it often
 journals      locating and opening the journal of a lake
 bindings      the record of which journal belongs to a lake, in both
 cleanup       removal of leftovers of dead runs

@@ -2,9 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Collection, Iterable, Mapping
+import os
+from collections.abc import Awaitable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -20,7 +23,62 @@ from flows.jobs.deployed import Deployed
 from flows.jobs.flow_runs import JOB, OPEN, PIPELINE, UNFINISHED, name_job, name_pipeline_run
 from flows.jobs.service.guard import Problem, not_found
 from flows.storage.lake import Lake, Row
-from flows.storage.shared_rows import SharedRows
+
+_READERS = 4
+
+
+class SharedRows:
+    """The rows of a table, of which only changed files are read again."""
+
+    def __init__(self, lake: Lake, table: str, columns: Sequence[str]) -> None:
+        self._lake, self._table, self._columns = lake, table, columns
+        self._kept: dict[str, tuple[Hashable, Row]] = {}
+
+    def read(self) -> list[Row]:
+        """Return all rows with these columns, in no order.
+
+        Raises:
+            InfrastructureError: a disk or object-store operation failed.
+        """
+        with self._lake.reading():
+            there = dict(self._stamps())
+        changed = [unit for unit, stamp in there.items() if self._stamp_of(unit) != stamp]
+        with ThreadPoolExecutor(_READERS) as readers:
+            rows = list(readers.map(self._row, changed))
+        kept = {unit: each for unit, each in self._kept.items() if unit in there}
+        for unit, row in zip(changed, rows, strict=True):
+            if row is not None:
+                kept[unit] = (there[unit], row)
+        self._kept = kept
+        return [row for _, row in kept.values()]
+
+    def _stamp_of(self, unit: str) -> Hashable:
+        return self._kept[unit][0] if unit in self._kept else None
+
+    def _row(self, unit: str) -> Row | None:
+        return self._lake.read_shared(self._table, unit, self._columns)
+
+    def _stamps(self) -> Iterator[tuple[str, Hashable]]:
+        """Yield each unit with a value that every write changes."""
+        folder = self._lake.root / self._table
+        if isinstance(folder, Path):
+            if folder.is_dir():
+                yield from _local(folder)
+            return
+        for name, info in folder.fs.find(folder.path, detail=True).items():
+            if name.endswith(".parquet"):
+                stamp = (info.get("ETag"), str(info.get("LastModified")), info.get("size"))
+                yield name.rpartition("/")[2].removesuffix(".parquet"), stamp
+
+
+def _local(folder: Path) -> Iterator[tuple[str, Hashable]]:
+    with os.scandir(folder) as files:
+        for file in files:
+            if file.name.endswith(".parquet"):
+                found = file.stat()
+                stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+                yield file.name.removesuffix(".parquet"), stamp
+
 
 T = TypeVar("T")
 
