@@ -161,7 +161,7 @@ async def find_covering(
         found = await query(
             workspace, lambda each: covering(each.symbols, each.texts, paths, names, among)
         )
-        return [test.path for test in found[:MOST_COVERING]]
+        return found[:MOST_COVERING]
 
     return await session.act(
         "tests covering", {"paths": list(paths)}, look, list[str], depends_on=names

@@ -10,10 +10,9 @@ follows names from file to file. `symbols` combines them to find definitions, ca
 
 from agent.index.sources import Indexed, Sources, query, read_sources
 from agent.index.symbols import Definition, SymbolIndex, Use
-from agent.index.tests_of import Covering, changed_names, covering, find_tests
+from agent.index.tests_of import changed_names, covering, find_tests
 
 __all__ = [
-    "Covering",
     "Definition",
     "Indexed",
     "Sources",

@@ -17,13 +17,11 @@ import tarfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from agent.errors import WorkspaceError
 from agent.index.symbols import SymbolIndex
 from agent.workspaces import Workspace
-
-SkipReason = Literal["binary", "too large", "beyond the total", "unreadable"]
 
 MAX_FILE_BYTES = 2**20
 MAX_TOTAL_BYTES = 48 * 2**20
@@ -67,10 +65,8 @@ class Sources:
 
     texts: Mapping[str, str]
     """Content by path, with original line ends. Bytes that are not UTF-8 are replaced."""
-    skipped: Mapping[str, SkipReason]
-    """Existing files without an entry in `texts`."""
     stamps: Mapping[str, str]
-    """Size, time of change and inode of every file.
+    """Size, time of change and inode of every file that was read, binary ones too.
 
     Equal stamps mean equal content. A file that changed a moment ago has an empty stamp, which
     means nothing.
@@ -104,21 +100,15 @@ async def read_sources(
         WorkspaceError: git lists no files (a retry does not help), or the shell is gone.
     """
     files = _parse_listing(await _run(workspace, _LIST, keep_bytes=_LISTING_BYTES))
-    skipped = _over_a_limit(files, max_file_bytes, max_total_bytes)
-    wanted = [file for file in files if file.path not in skipped]
+    wanted = _within_limits(files, max_file_bytes, max_total_bytes)
     contents: dict[str, str | None] = {}
     for reading in known:
         missing = [file for file in wanted if file.path not in contents]
         contents |= _reused(missing, reading)
     contents |= await _fetch(workspace, [file for file in wanted if file.path not in contents])
-    texts: dict[str, str] = {}
-    for file in wanted:
-        text = contents.get(file.path)
-        if text is not None:
-            texts[file.path] = text
-        else:
-            skipped[file.path] = "binary" if file.path in contents else "unreadable"
-    return Sources(texts, skipped, {file.path: file.stamp for file in files})
+    read = [file for file in wanted if file.path in contents]
+    texts = {file.path: text for file in read if (text := contents[file.path]) is not None}
+    return Sources(texts, {file.path: file.stamp for file in read})
 
 
 def lines(text: str) -> list[str]:
@@ -135,26 +125,18 @@ def _reused(files: Sequence[_Listed], known: Sources) -> dict[str, str | None]:
     return {
         file.path: known.texts.get(file.path)
         for file in files
-        if file.stamp
-        and known.stamps.get(file.path) == file.stamp
-        and (file.path in known.texts or known.skipped.get(file.path) == "binary")
+        if file.stamp and known.stamps.get(file.path) == file.stamp
     }
 
 
-def _over_a_limit(
-    files: Sequence[_Listed], max_file_bytes: int, max_total_bytes: int
-) -> dict[str, SkipReason]:
-    """Return the files that are not read because they or the files before them are too large."""
-    over: dict[str, SkipReason] = {}
-    room = max_total_bytes
+def _within_limits(files: Sequence[_Listed], max_bytes: int, max_total_bytes: int) -> list[_Listed]:
+    """Return the files that are read: none is too large, nor are they all together."""
+    room, taken = max_total_bytes, set()
     for file in sorted(files, key=lambda file: (not file.path.endswith(".py"), file.size)):
-        if file.size > max_file_bytes:
-            over[file.path] = "too large"
-        elif file.size > room:
-            over[file.path] = "beyond the total"
-        else:
+        if file.size <= min(max_bytes, room):
             room -= file.size
-    return over
+            taken.add(file.path)
+    return [file for file in files if file.path in taken]
 
 
 def _parse_listing(listing: bytes) -> list[_Listed]:

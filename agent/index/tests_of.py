@@ -8,22 +8,16 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from agent.index.symbols import SymbolIndex
 
-_NAMED = "is named after it"
-_IMPORTED = "imports it"
-_BY_CONFTEST = "its conftest imports it"
-_INDIRECT = "imports what imports it"
-_MENTIONED = "mentions names of the change"
 _NAME, _PATH, _FOREIGN = 2.0, 2.0, 0.5
 """Weights of the words of a file's name, of those of its path, and of those of a test's name that
 the path has not, each from 0 to 1 of the path's words."""
 
 _WHOLE_NAME = 2.0
-_IMPORTS = {_IMPORTED: 3.0, _BY_CONFTEST: 0.5, _INDIRECT: 1.0}
+_IMPORTED, _IMPORTED_INDIRECTLY, _IMPORTED_BY_CONFTEST = 3.0, 1.0, 0.5
 _OWN_NAMES, _CHANGED_NAMES = 2.0, 3.0
 # BM25's usual saturation of repetition. Length counts little: large test files cover much.
 _SATURATION, _LENGTH = 1.2, 0.2
@@ -46,17 +40,6 @@ _SEARCHED_CHARS = 100 * 2**20
 """Text that is searched for names: the more tests a repository has, the fewer names count."""
 
 _FEWEST_NAMES, _MOST_NAMES = 8, 200
-
-
-@dataclass(frozen=True, slots=True)
-class Covering:
-    """A test file and the reasons to expect that it covers a source file."""
-
-    path: str
-    points: float
-    """A higher value is likelier. Meaningful only in comparison."""
-    reasons: tuple[str, ...]
-    """Reasons such as `imports it: src/reader.py`."""
 
 
 def find_tests(index: SymbolIndex, paths: Iterable[str]) -> list[str]:
@@ -90,7 +73,7 @@ def covering(
     sources: Iterable[str],
     changed: Mapping[str, int] | None = None,
     among: Collection[str] | None = None,
-) -> list[Covering]:
+) -> list[str]:
     """Return the test files that likely cover any of the source files, the likeliest first.
 
     `texts` are all files of the repository by their paths, `index` their symbols. `changed` are
@@ -101,33 +84,26 @@ def covering(
     paths = _Paths(tests)
     indirect = _importers(index, wanted)
     points = dict.fromkeys(tests, 0.0)
-    reasons: dict[str, list[str]] = {test: [] for test in tests}
+    found: set[str] = set()
     for source in wanted:
         for test in tests:
             fit, is_named = paths.fit(source, test)
             points[test] += fit
-            why = [_NAMED] if is_named else []
             imported = _imported(index, texts, test, source, indirect[source])
-            if imported:
-                points[test] += _IMPORTS[imported]
-                why.append(imported)
-            reasons[test] += [f"{each}: {source}" for each in why]
+            points[test] += imported
+            if is_named or imported:
+                found.add(test)
     own = {name: 1 for source in wanted for name in _own_names(index, source)}
     for weight, names in ((_CHANGED_NAMES, changed or {}), (_OWN_NAMES, own)):
         for test, mentioned in _mentions(texts, tests, names).items():
             points[test] += weight * mentioned
             if names is changed and mentioned:
-                reasons[test].append(_MENTIONED)
-    found = [Covering(test, points[test], tuple(reasons[test])) for test in tests if reasons[test]]
+                found.add(test)
     folders = [_folders(source) for source in wanted]
 
-    def order(covering: Covering) -> tuple[float, int, str]:
-        near = _folders(covering.path)
-        return (
-            -round(covering.points, 6),
-            -max((len(near & each) for each in folders), default=0),
-            covering.path,
-        )
+    def order(test: str) -> tuple[float, int, str]:
+        nearest = max((len(_folders(test) & each) for each in folders), default=0)
+        return -round(points[test], 6), -nearest, test
 
     return sorted(found, key=order)
 
@@ -152,14 +128,14 @@ def _importers(index: SymbolIndex, sources: Iterable[str]) -> dict[str, set[str]
 
 def _imported(
     index: SymbolIndex, texts: Mapping[str, str], test: str, source: str, indirect: set[str]
-) -> str:
-    """Return the way by which a test imports a source, or ''."""
+) -> float:
+    """Return the points of the way by which a test imports a source, 0 if it does not."""
     imported = set(index.imports(test))
     if source in imported or _names_module(texts[test], test, source):
         return _IMPORTED
     if any(source in index.imports(conftest) for conftest in _conftests(test)):
-        return _BY_CONFTEST
-    return _INDIRECT if imported & indirect else ""
+        return _IMPORTED_BY_CONFTEST
+    return _IMPORTED_INDIRECTLY if imported & indirect else 0.0
 
 
 class _Paths:

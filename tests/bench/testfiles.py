@@ -56,7 +56,7 @@ def _rank(index: SymbolIndex, texts: dict[str, str], row: dict[str, Any]) -> int
     """Return the place of the first deciding file, 0 if none is listed."""
     patch = row["patch"]
     changed = {path for file in parse(patch) for path in file.paths}
-    found = [each.path for each in covering(index, texts, changed, changed_names(patch))]
+    found = covering(index, texts, changed, changed_names(patch))
     failing = {test.partition("::")[0] for test in json.loads(row["FAIL_TO_PASS"])}
     deciding = failing & texts.keys() or {
         path for file in parse(row["test_patch"]) for path in file.paths

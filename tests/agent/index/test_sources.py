@@ -125,7 +125,6 @@ async def test_only_tracked_and_new_files_are_read(workspace: Workspace) -> None
     await workspace.run("git init -q nested && echo other >nested/other.txt", timeout_s=10)
     sources = await read_sources(workspace)
     assert sources.texts == TEXTS
-    assert sources.skipped == {"binary.dat": "binary"}
     assert sorted(sources.stamps) == sorted([*TEXTS, "binary.dat"])
 
 
@@ -182,16 +181,15 @@ async def test_a_reading_of_another_workspace_can_be_known(on_host: HostWorkspac
         await other.close()
 
 
-async def test_size_limits_skip_and_say_so(on_host: HostWorkspace) -> None:
-    """Files that are too large or beyond the total are skipped. Python files come first."""
+async def test_files_beyond_the_limits_are_left_out(on_host: HostWorkspace) -> None:
+    """Files that are too large, or beyond the total, are not read. Python files come first."""
     await on_host.write("big.txt", b"b" * 2000)
     await on_host.write("big.py", b"#" * 500)
     sources = await read_sources(on_host, max_file_bytes=1000, max_total_bytes=512)
-    assert sources.skipped["big.txt"] == "too large"
     assert set(sources.texts) >= {"big.py", "pkg/deep/mod.py"}
-    assert "beyond the total" in sources.skipped.values()
+    assert "big.txt" not in sources.texts
     assert sum(len(text.encode()) for text in sources.texts.values()) <= 512
-    assert set(sources.stamps) == set(sources.texts) | set(sources.skipped)
+    assert set(sources.stamps) == {*sources.texts, "binary.dat"}
 
 
 async def test_files_left_out_by_a_limit_are_read_later(on_host: HostWorkspace) -> None:
