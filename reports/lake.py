@@ -11,6 +11,7 @@ import re
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,11 +20,16 @@ from typing import TYPE_CHECKING
 
 from reports.columns import PARTITION, SHARED_TABLES, TABLES
 from reports.errors import ReportError
-from reports.sources import SESSION, TableFiles, literal_glob
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from duckdb import DuckDBPyConnection
     from upath import UPath
+
+    from reports.columns import LakeTable
+
+SESSION = "set timezone = 'UTC'; set parquet_metadata_cache = true"
+"""Settings that each cursor needs. It does not inherit those of its connection."""
 
 _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
@@ -40,6 +46,49 @@ for each query. That takes half a millisecond of processor time a file, however 
 
 _AT_ONCE = 200
 """Files that are read at a time. All of 10,000 at once take twice the time."""
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """The files of a table below a folder."""
+
+    table: LakeTable
+    partition: tuple[str, ...]
+    folder: Path | UPath
+    files: str
+    """A shell pattern."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The declared columns, those of the partition first."""
+        import pyarrow as pa
+
+        from_path = [pa.field(name, pa.string(), nullable=False) for name in self.partition]
+        return pa.schema([*from_path, *self.table.schema])
+
+    def rows(self, *scanned: str) -> str:
+        """Return a query for the rows of some scans, in the declared columns.
+
+        It is text, because DuckDB opens all files again for each step of a relation.
+        """
+        columns = ", ".join(f'"{name}"' for name in self.schema.names)
+        every = " union all by name ".join([f"from declared.{self.table.name}", *scanned])
+        return f"from ({every}) select {columns}"
+
+    def scan(self, files: Sequence[str]) -> str:
+        """Return the table function that reads patterns of files, as SQL without parameters.
+
+        DuckDB allows no parameters in a view. Partition values stay text, because an arm called
+        `007` is not the number 7.
+        """
+        patterns = ", ".join(map(quote_literal, files))
+        types = ", ".join(f"'{name}': varchar" for name in self.partition)
+        hive = (
+            f"hive_partitioning = true, hive_types = {{{types}}}"
+            if self.partition
+            else "hive_partitioning = false"
+        )
+        return f"read_parquet([{patterns}], {hive}, union_by_name = true)"
 
 
 def location(given: str | Path | UPath) -> Path | UPath:
@@ -244,3 +293,13 @@ def _create_table(
         scan = source.scan([literal_glob(str(path)) for path in files[start : start + _AT_ONCE]])
         connection.execute(f"insert into {source.table.name} {source.rows(f'from {scan}')}")
     connection.execute("reset threads")
+
+
+def quote_literal(text: str) -> str:
+    """Return a text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def literal_glob(path: str) -> str:
+    """Escape DuckDB's glob characters in a path."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in path)

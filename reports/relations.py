@@ -12,11 +12,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reports.lake import naming_damage, open_lake
+from reports.columns import SHARED_TABLES, TABLES
+from reports.lake import SESSION, naming_damage, open_lake, quote_literal
 from reports.rendering.sections import AuditFailure
-from reports.sources import SESSION
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -69,6 +70,9 @@ SHARED = tuple(
     name for name, _, is_slow in _ORDER if FILES[name].parent.name == "marts" and not is_slow
 )
 """The marts for the numbers of arms and pairs."""
+
+LAKE = "lake"
+"""Schema of the tables as they are in the lake."""
 
 THREADS = 2
 """Number of relations that are created at a time, each by a part of the processors."""
@@ -165,6 +169,33 @@ def open_marts(
             making.close()
             raise
         return making.connection
+
+
+def write_relations(lake: Path | UPath, experiment: str, output: Path) -> dict[str, int]:
+    """Write the tables of the lake, `staging` and `marts` to a file. Return rows by relation.
+
+    The file appears whole or not at all, and replaces an earlier one. Raise ReportError as
+    `reports.lake.open_lake` does, and OSError if the file cannot be written.
+    """
+    relations = {f"{LAKE}.{name}": f"main.{name}" for name in (*TABLES, *SHARED_TABLES)}
+    for schema, names in (("staging", STAGING), ("marts", MARTS)):
+        relations |= {f"{schema}.{name}": f"{schema}.{name}" for name in names}
+    connection = open_marts(lake, experiment)
+    try:
+        # In the folder of the file, because a rename works on one disk only.
+        with TemporaryDirectory(dir=output.absolute().parent, prefix=".durabench-") as folder:
+            made = Path(folder) / "made.duckdb"
+            connection.execute(f"attach {quote_literal(str(made))} as made")
+            for schema in (LAKE, "staging", "marts"):
+                connection.execute(f"create schema made.{schema}")
+            for name, source in relations.items():
+                connection.table(source).create(f"made.{name}")
+            rows = {name: len(connection.table(f"made.{name}")) for name in relations}
+            connection.execute("detach made")
+            made.replace(output)
+    finally:
+        connection.close()
+    return rows
 
 
 def read_rows(

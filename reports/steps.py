@@ -292,3 +292,37 @@ def _spent(spent: CallPrice) -> Iterator[str]:
         yield f"{plural(spent.input_tokens, 'token')} in{cached}"
         yield f"{count(spent.output_tokens)} out"
     yield spent.cost
+
+
+@dataclass(frozen=True)
+class GraphStep:
+    """One step of a graph."""
+
+    place: str
+    """Scope and number, as `durabench trace` shows them."""
+    state: str
+    """pending, executed, stale or failed."""
+    label: str
+    uses: tuple[str, ...]
+    """Places of the earlier steps whose results it used."""
+
+
+@dataclass(frozen=True)
+class DiagnosisPart:
+    """One part of a diagnosis."""
+
+    title: str
+    lines: tuple[str, ...]
+    steps: tuple[str, ...] = ()
+    """Places of the steps that it is about."""
+    command: str = ""
+    """A command to run next."""
+
+
+@dataclass(frozen=True)
+class Insight:
+    """The graph of one attempt, and the findings about its failure."""
+
+    graph: tuple[GraphStep, ...]
+    findings: tuple[DiagnosisPart, ...]
+    """Empty for a resolved attempt."""

@@ -11,8 +11,8 @@ from flows.cli.options import LakeOption
 
 if TYPE_CHECKING:
     from flows.storage.lake import Lake
-    from reports.insight import Insight
     from reports.questions.trajectories.pages import InsightOf
+    from reports.steps import Insight
 
 _LATE = ("scipy.special", "matplotlib.backends.backend_svg", "flows.cli.console")
 """Modules that a report needs late. They take most of a second to import."""

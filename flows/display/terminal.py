@@ -19,7 +19,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from reports.visible import make_visible
+from reports.quoting import make_visible
 
 UNBOUNDED = 100_000
 """Width of a file or a pipe, so that nothing is cut or wrapped."""

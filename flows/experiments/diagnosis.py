@@ -19,7 +19,7 @@ from flows.experiments.changes import Written, differing, writers
 from flows.storage.journals import blobs, existing_journal
 from flows.storage.lake import Lake, Row
 from reports.format import plural
-from reports.insight import DiagnosisPart, GraphStep, Insight
+from reports.steps import DiagnosisPart, GraphStep, Insight
 
 _NAMED = 5
 """Tests, files and steps that one line names."""

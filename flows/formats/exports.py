@@ -93,7 +93,7 @@ def relations(experiment: str, output: Path, lake_path: str | None) -> Iterator[
         ReportError: the experiment does not exist.
         UsageError: the file cannot be written.
     """
-    from reports.exporting import write_relations
+    from reports.relations import write_relations
 
     folder = output.absolute().parent
     if output.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):

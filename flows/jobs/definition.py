@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from flows.display.errors import UsageError
 from flows.experiments.declaration import from_yaml, in_one_line
 from flows.jobs.request import MOST_CHARACTERS, JobSettings
-from reports.visible import is_blank
+from reports.quoting import is_blank
 
 STEP_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
 PIPELINE_NAME = r"^[a-z0-9][a-z0-9._-]*$"

@@ -17,7 +17,7 @@ from flows.display.errors import UsageError
 from flows.experiments.arms import ArmSpec
 from flows.experiments.resources import Resources
 from flows.experiments.secret_kinds import ReadableValues
-from reports.visible import is_blank
+from reports.quoting import is_blank
 
 Publish = Literal["pull_request", "branch", "patch"]
 

@@ -25,7 +25,7 @@ from flows.jobs.request import Request
 from flows.storage import journals
 from flows.storage.job_names import job_of
 from flows.storage.lake import Lake
-from reports.visible import is_blank
+from reports.quoting import is_blank
 
 
 class Talk(ReadableValues):

@@ -4,7 +4,7 @@ import logging
 
 from prefect.logging.handlers import PrefectConsoleHandler
 
-from reports.visible import make_visible
+from reports.quoting import make_visible
 
 
 class ConsoleHandler(PrefectConsoleHandler):

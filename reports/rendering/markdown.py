@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from reports.format import plural
-from reports.quoting import quote_code, quote_text
+from reports.quoting import make_visible, quote_code, quote_text
 from reports.rendering.sections import Document, Section, Table, Text
-from reports.visible import make_visible
 
 
 def render(document: Document) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from reports import format as formats
+from reports.quoting import make_visible
 from reports.rendering.drawing import SERIES
 from reports.rendering.sections import Document
-from reports.visible import make_visible
 
 TEMPLATES = Path(__file__).parent / "templates"
 

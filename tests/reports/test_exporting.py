@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from reports.columns import SHARED_TABLES, TABLES
-from reports.exporting import write_relations
-from reports.relations import MARTS, STAGING
+from reports.relations import MARTS, STAGING, write_relations
 from tests.reports.lake_fixture import LakeBuilder
 
 
@@ -70,7 +69,7 @@ def test_an_earlier_file_stays_if_the_export_fails(
     """A failing export leaves the earlier file as it was, and nothing else."""
     file = tmp_path / "f.duckdb"
     file.write_text("earlier")
-    monkeypatch.setattr("reports.exporting.MARTS", ("cells", "nothing"))
+    monkeypatch.setattr("reports.relations.MARTS", ("cells", "nothing"))
     with pytest.raises(duckdb.Error):
         write_relations(lake, "trial", file)
     assert file.read_text() == "earlier"

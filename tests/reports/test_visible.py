@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reports.quoting import make_visible
 from reports.rendering.page import environment
-from reports.visible import make_visible
 
 
 @given(st.text(st.characters()))

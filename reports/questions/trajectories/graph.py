@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from reports.insight import GraphStep
+from reports.steps import GraphStep
 
 MOST = 400
 """Maximum number of steps that are drawn; more could not be read."""

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reports.analysis.differences import read_sides
-from reports.insight import Insight
 from reports.lake import unit_file
 from reports.questions.trajectories.graph import MOST, draw
 from reports.rendering.page import environment
-from reports.steps import StepView, of_row
+from reports.steps import Insight, StepView, of_row
 from reports.types import FAILURES, Report, ReportCell
 from reports.wording import address_of
 
