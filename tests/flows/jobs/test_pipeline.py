@@ -73,8 +73,8 @@ async def drawn(flow_run_id: str) -> dict[str, str]:
     shown = {}
     for run in found:
         if run.task_key.startswith("run_step"):
-            before = [names.get(each.id, "") for each in run.task_inputs.get("wait_for", [])]  # type: ignore[union-attr]
-            after = f" after {', '.join(before)}" if before else ""
+            before = [names[each.id] for each in run.task_inputs.get("wait_for", [])]  # type: ignore[union-attr]
+            after = f" after {', '.join(sorted(before))}" if before else ""
             shown[run.name] = f"{run.state_name}{after}"
     return shown
 
