@@ -77,8 +77,9 @@ def test_attempts_that_hear_nothing_refuse(journal: Journal, lease: Lease) -> No
     journal.release(lease)
     reasons = {"a2": "was asked to end", "a1": "has ended: fork it", "a3": "has no attempt a3"}
     for name, why in reasons.items():
-        with pytest.raises(MessageRefused, match=why):
-            journal.inbox(name).send(said("hello", "new"))
+        for kind in ("say", "approve"):
+            with pytest.raises(MessageRefused, match=why):
+                journal.inbox(name).send(said("hello", "new", kind=kind))
     journal.retention.prune("a1")
     with pytest.raises(MessageRefused, match="its steps were pruned"):
         journal.inbox("a1").send(said("hello"))
