@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from reports.economics import Worth
 from reports.estimates import Estimate, Imputed, InstanceLeads, Interval, PairedTable, Split
-from reports.rendering.sections import Document
+from reports.rendering.sections import ReportDocument
 
 State = Literal[
     "resolved",
@@ -465,7 +465,7 @@ class FailureExample:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(Document):
+class Report(ReportDocument):
     """The facts that several questions share, and the answers."""
 
     kind: str = "report"

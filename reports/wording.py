@@ -20,7 +20,7 @@ from reports.format import (
     some,
     usd,
 )
-from reports.rendering.sections import Cell, Table, Text
+from reports.rendering.sections import Table, TableCell, Text
 from reports.types import (
     AnalysisPlan,
     ArmSummary,
@@ -206,17 +206,17 @@ def cost_ratio(pair: Comparison, resampled: Resampled) -> Line:
 
 def name_instance(report: Report, instance: str, repeat: int) -> Text:
     """Return an instance, with its repeat if there are several."""
-    return Cell(instance, quiet=f"#{repeat}") if report.source.repeats > 1 else instance
+    return TableCell(instance, quiet=f"#{repeat}") if report.source.repeats > 1 else instance
 
 
 def link_cell(report: Report, attempt_id: str | None) -> Text:
     """Return a link to the trajectory of an attempt, if there is one."""
     if attempt_id is None:
-        return Cell("", quiet="not run")
+        return TableCell("", quiet="not run")
     if attempt_id not in report.trajectories:
-        return Cell("", quiet="no trajectory")
+        return TableCell("", quiet="no trajectory")
     hint = f"durabench trace {attempt_id}"
-    return Cell(attempt_id[:12], link=address_of(attempt_id), hint=hint)
+    return TableCell(attempt_id[:12], link=address_of(attempt_id), hint=hint)
 
 
 def address_of(attempt_id: str) -> str:

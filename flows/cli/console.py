@@ -17,7 +17,7 @@ from flows.storage.lake import Lake
 if TYPE_CHECKING:
     from flows.formats.imported_arms import Summary
     from reports.questions.history.analysis import History
-    from reports.rendering.sections import Document
+    from reports.rendering.sections import ReportDocument
     from reports.rendering.sections import Table as Part
     from reports.steps import StepView
     from reports.types import Report
@@ -48,7 +48,7 @@ def history(lake: Lake, found: "History") -> None:
     show(f"History: {report_files.history_path(lake, found.name)}")
 
 
-def _print_tables(document: "Document") -> None:
+def _print_tables(document: "ReportDocument") -> None:
     """Print the tables of a document that are for a terminal."""
     for section in document.sections:
         for table in section.written("terminal"):

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from reports.format import plural
 from reports.quoting import make_visible, quote_code, quote_text
-from reports.rendering.sections import Document, Section, Table, Text
+from reports.rendering.sections import ReportDocument, Section, Table, Text
 
 
-def render(document: Document) -> str:
+def render(document: ReportDocument) -> str:
     """Return the document as Markdown, most important parts first. It ends with a newline."""
     first, *others = document.sections
     parts = [
@@ -21,14 +21,14 @@ def render(document: Document) -> str:
     return make_visible("\n\n".join(filter(None, parts)) + "\n")
 
 
-def _audits(document: Document) -> Iterator[str]:
+def _audits(document: ReportDocument) -> Iterator[str]:
     for audit in document.audits:
         found = f"Audit `{audit.name}` found {plural(audit.rows, 'row')}:"
         example = quote_code(audit.examples[0])
         yield f"> **{found}** {quote_text(audit.meaning)} For example {example}."
 
 
-def _notes(document: Document) -> Iterator[str]:
+def _notes(document: ReportDocument) -> Iterator[str]:
     for note in document.notes:
         warning = "**Warning:** " if note.level == "warning" else ""
         yield f"> {warning}{quote_text(note.text)}"

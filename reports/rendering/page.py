@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from reports import format as formats
 from reports.quoting import make_visible
 from reports.rendering.drawing import SERIES
-from reports.rendering.sections import Document
+from reports.rendering.sections import ReportDocument
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -46,7 +46,7 @@ def environment(*folders: Path) -> Environment:
     return made
 
 
-def render(document: Document) -> str:
+def render(document: ReportDocument) -> str:
     """Return the page as HTML text."""
     shown = [section for section in document.sections if section.question]
     return template().render(

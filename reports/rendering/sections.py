@@ -14,7 +14,7 @@ WRITTEN: tuple[Medium, ...] = ("markdown", "page")
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A text in a table, with what a page shows besides."""
 
     text: str
@@ -32,7 +32,7 @@ class Cell:
     """Length of the bar."""
 
 
-Text = str | Cell | tuple[Cell, ...]
+Text = str | TableCell | tuple[TableCell, ...]
 """What a field of a table holds: a text, or several that are listed."""
 
 Row = tuple[Text, ...]
@@ -109,7 +109,7 @@ class Section:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class ReportDocument:
     """A report or a history, in order of importance."""
 
     kind: str

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from reports.format import count, usd
-from reports.rendering.sections import Cell, Row, Section, Table
+from reports.rendering.sections import Row, Section, Table, TableCell
 from reports.types import STATES, Report, ReportCell, State
 from reports.wording import MANY_ARMS, name_instance, ranked
 
@@ -130,7 +130,7 @@ def _grid(report: Report) -> Table:
     )
 
 
-def _show(cell: ReportCell) -> Cell:
+def _show(cell: ReportCell) -> TableCell:
     hint = cell.reason or (cell.detail if cell.state == "infrastructure" else "") or ""
     cost = ""
     if cell.attempt_id:
@@ -139,8 +139,8 @@ def _show(cell: ReportCell) -> Cell:
     text = f"{MARKS[cell.state]} {STATES[cell.state]}"
     if cell.is_suspect:
         hint, kind = "; ".join(cell.audit_reasons), "state resolved suspect"
-        return Cell(text, quiet=f"? suspect {cost}", hint=hint, kind=kind)
-    return Cell(text, quiet=cost, hint=hint, kind=f"state {cell.state}")
+        return TableCell(text, quiet=f"? suspect {cost}", hint=hint, kind=kind)
+    return TableCell(text, quiet=cost, hint=hint, kind=f"state {cell.state}")
 
 
 def _draw_strips(connection: DuckDBPyConnection, report: Report) -> Table:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from reports.analysis.differences import Difference, Side, read_sides
 from reports.format import count, plural
-from reports.rendering.sections import Cell, Row, Section, Table, Text
+from reports.rendering.sections import Row, Section, Table, TableCell, Text
 from reports.types import FAILURES, Report, ReportCell
 from reports.wording import link_cell, name_instance
 
@@ -87,7 +87,7 @@ def _list_cells(report: Report, sides: Sequence[Side]) -> Table:
 def _mark(arm: str, cell: ReportCell) -> Text:
     if not cell.is_suspect:
         return arm
-    return Cell(arm, quiet="? suspect", kind="suspect", hint="; ".join(cell.audit_reasons))
+    return TableCell(arm, quiet="? suspect", kind="suspect", hint="; ".join(cell.audit_reasons))
 
 
 def _explain(report: Report, sides: Sequence[Side]) -> Iterator[str]:

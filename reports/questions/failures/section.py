@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.format import DASH, count, percent, plural
 from reports.relations import read_rows
-from reports.rendering.sections import Cell, Section, Table, Text
+from reports.rendering.sections import Section, Table, TableCell, Text
 from reports.types import FAILURES, FailureExample, Report
 from reports.wording import MANY_ARMS, address_of, leading_arms, name_instance, ranked
 
@@ -181,15 +181,15 @@ def _share(arm: str, cells: int, failed: int) -> Text:
     if not cells:
         return "0"
     share = cells / failed
-    return Cell(count(cells), quiet=percent(share), arm=arm, share=share)
+    return TableCell(count(cells), quiet=percent(share), arm=arm, share=share)
 
 
-def _link(report: Report, example: FailureExample) -> Cell:
+def _link(report: Report, example: FailureExample) -> TableCell:
     name = name_instance(report, example.instance_id, example.repeat)
     text = name if isinstance(name, str) else f"{example.instance_id} #{example.repeat}"
     attempt_id = example.attempt_id
     link = address_of(attempt_id) if attempt_id in report.trajectories else ""
-    return Cell(text, quiet=example.arm, link=link, hint=f"durabench trace {attempt_id}")
+    return TableCell(text, quiet=example.arm, link=link, hint=f"durabench trace {attempt_id}")
 
 
 def _list_ways(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from reports.format import DASH, UNKNOWN, listing, moment, p_value, percent, percents, points, usd
 from reports.questions.history.analysis import DatedRun, History, RateChange
 from reports.rendering.drawing import Figure, arm_colour, marker, percent_axis
-from reports.rendering.sections import Document, Section, Table
+from reports.rendering.sections import ReportDocument, Section, Table
 from reports.types import ArmSummary
 from reports.wording import cost_per_resolved, interval_text
 
@@ -21,7 +21,7 @@ HEADER = (
 )
 
 
-def describe_history(history: History) -> Document:
+def describe_history(history: History) -> ReportDocument:
     """Return the runs of a series, the latest first, with their figure."""
     rows = tuple(
         _row(run, arm, history.change(place, arm.name))
@@ -32,7 +32,9 @@ def describe_history(history: History) -> Document:
     section = Section(
         "history", "History", _warn(history), (table,), figures=(draw_history(history),)
     )
-    return Document(kind="history", title=history.name, names=history.arms, sections=(section,))
+    return ReportDocument(
+        kind="history", title=history.name, names=history.arms, sections=(section,)
+    )
 
 
 def _warn(history: History) -> str:

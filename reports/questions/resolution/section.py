@@ -19,7 +19,7 @@ from reports.rendering.drawing import (
     percent_axis,
     row_transform,
 )
-from reports.rendering.sections import Cell, Section, Table
+from reports.rendering.sections import Section, Table, TableCell
 from reports.types import ArmSummary, Comparison, Report, Resampled
 from reports.wording import (
     PAIRED,
@@ -143,11 +143,11 @@ def _fourfold(pair: Comparison) -> Table:
             (
                 f"{pair.baseline} resolved",
                 count(table.both),
-                Cell(count(table.only_baseline), kind="discordant"),
+                TableCell(count(table.only_baseline), kind="discordant"),
             ),
             (
                 "not resolved",
-                Cell(count(table.only_candidate), kind="discordant"),
+                TableCell(count(table.only_candidate), kind="discordant"),
                 count(table.neither),
             ),
         ),

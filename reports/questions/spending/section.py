@@ -20,7 +20,7 @@ from reports.rendering.drawing import (
     percent_axis,
     row_transform,
 )
-from reports.rendering.sections import Cell, Section, Table, Text
+from reports.rendering.sections import Section, Table, TableCell, Text
 from reports.types import Report
 from reports.wording import leading_arms, positions, ranked
 
@@ -104,7 +104,7 @@ class Spending:
             return UNKNOWN
         if not amount or is_bound or self.row["unknown_attempts"]:
             return usd(amount, is_bound)
-        return Cell(usd(amount), quiet=percent(self.share(purpose)))
+        return TableCell(usd(amount), quiet=percent(self.share(purpose)))
 
 
 def answer(connection: DuckDBPyConnection, report: Report) -> Section:

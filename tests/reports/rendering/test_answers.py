@@ -3,7 +3,7 @@
 import pytest
 
 from reports.build import build
-from reports.rendering.sections import Cell
+from reports.rendering.sections import TableCell
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.shown import answers, section
 
@@ -111,4 +111,4 @@ def test_failures_are_divided_in_three_ways(lake: LakeBuilder) -> None:
 
 def text(cell: object) -> str:
     """Return the text of a field."""
-    return cell.text if isinstance(cell, Cell) else str(cell)
+    return cell.text if isinstance(cell, TableCell) else str(cell)
