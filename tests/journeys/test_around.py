@@ -70,12 +70,8 @@ def test_the_demo_is_stopped(terminal: Terminal, environment: str) -> None:
     )
     demo.send_signal(signal.SIGINT)
     assert demo.wait(timeout=120) == EXIT_INFRASTRUCTURE
-    assert {row["arm"] for row in terminal.rows("experiments")} == {
-        "mini",
-        "durable",
-        "gold",
-        "null",
-    }
+    arms = {arm for _, arm, _ in terminal.lake.places("experiments", "*")}
+    assert arms == {"mini", "durable", "gold", "null"}
 
 
 @pytest.mark.journey("debug")
