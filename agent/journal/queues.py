@@ -33,7 +33,12 @@ _IS_HELD = (
 )
 _NEXT = (
     select(queue.c.name, queue.c.losses, queue.c.holder)
-    .where(*_OPEN, ~_IS_HELD, queue.c.position >= bindparam("start"))
+    .where(
+        *_OPEN,
+        ~_IS_HELD,
+        queue.c.holder != bindparam("by"),  # its lease may have lapsed while it was suspended
+        queue.c.position >= bindparam("start"),
+    )
     .order_by(queue.c.position)
     .limit(1)
     .with_for_update(skip_locked=True)
@@ -135,7 +140,7 @@ class Queue:
         """
         following = _NEXT_FRESH if fresh else _NEXT
         for first in {start: None, 0: None}:
-            found = connection.execute(following, self._key(start=first)).first()
+            found = connection.execute(following, self._key(start=first, by=holder)).first()
             if found is not None:
                 taken = Taken(found.name, found.losses + (found.holder != ""))
                 key = self._key(of_name=taken.name, by=holder, with_losses=taken.losses)

@@ -67,7 +67,8 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> State[str
     while True:
         try:
             async with held(journal, attempt_id) as lease:
-                return await _run(_LeasedAttempt(cell, lake, journal, lease), stop)
+                row = await _LeasedAttempt(cell, lake, journal, lease).finish(stop)
+                return Completed(message=brief(row["outcome"], row), data=attempt_id)
         except Waiting as error:
             wait = await asyncio.to_thread(journal.inbox(attempt_id).wait)
             assert wait is not None, "the attempt has stated it"
@@ -75,26 +76,6 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> State[str
                 continue  # while the lease was held, so that no other run resumed the attempt
             tell_waiting(cell, wait)
             return Failed(name="Waiting", message=str(error), data=error)
-
-
-async def _run(own: "_LeasedAttempt", stop: Stop) -> State[str]:
-    """Resume a held attempt, and write its rows. Return its id, in a state."""
-    cell, lake = own.cell, own.lake
-    if await own.is_over():
-        where = (*cell.partition, own.lease.attempt_id)
-        [row] = await asyncio.to_thread(lake.read, "attempts", *where)
-        return _completed(row)
-    try:
-        outcome = await own.outcome(stop)
-    except Exception as error:
-        await own.write(cell_state.Interruption.of(error))
-        raise
-    return _completed(await own.write(outcome))
-
-
-def _completed(row: Row) -> State[str]:
-    """Return the state of an ended attempt, with its outcome and its bill."""
-    return Completed(message=brief(row["outcome"], row), data=str(row["attempt_id"]))
 
 
 @dataclass(frozen=True)
@@ -108,18 +89,42 @@ class _LeasedAttempt:
     removed: set[str] = field(default_factory=set)
     """What was removed from git before the agent saw it."""
 
-    async def is_over(self) -> bool:
-        """Return True if the attempt has ended and its rows are written. They are then final.
+    async def finish(self, stop: Stop) -> Row:
+        """Resume the attempt and write its rows. Return its row of `attempts`."""
+        if row := await asyncio.to_thread(self._read_final_row):
+            return row
+        try:
+            outcome = await self._resume(stop)
+        except Exception as error:
+            await self._write(cell_state.Interruption.of(error))
+            raise
+        return await self._write(outcome)
+
+    def _read_final_row(self) -> Row | None:
+        """Return the row of an attempt that has ended and was written; it is final.
 
         Raises:
             InfrastructureError: a row that can only be written from pruned steps is missing.
         """
-        if await asyncio.to_thread(self.journal.pruned_at, self.lease.attempt_id) is not None:
-            await asyncio.to_thread(self._check_rows)
-            return True
-        return await asyncio.to_thread(self._is_filed)
+        where = (*self.cell.partition, self.lease.attempt_id)
+        tables = ("attempts", "predictions")
+        missing = [table for table in tables if not self.lake.has(table, *where)]
+        is_pruned = self.journal.pruned_at(self.lease.attempt_id) is not None
+        if missing and is_pruned:
+            raise InfrastructureError(
+                f"attempt {self.lease.attempt_id} has ended, but its row in `{missing[0]}` is gone "
+                f"from {self.lake.root} and its steps were pruned from the journal: restore the "
+                "row from a copy, or run under another --name, which buys everything again",
+                retryable=False,
+            )
+        ended = self.journal.outcome(self.lease.attempt_id)
+        if missing or (ended is None and not is_pruned):
+            return None
+        [row] = self.lake.read("attempts", *where)
+        is_final = is_pruned or row["outcome"] == json.loads(ended or "{}").get("status")
+        return row if is_final else None
 
-    async def outcome(self, stop: Stop) -> Outcome:
+    async def _resume(self, stop: Stop) -> Outcome:
         """Return the recorded outcome, or replay the arm over the recorded steps."""
         ended = await asyncio.to_thread(self.journal.outcome, self.lease.attempt_id)
         if ended is not None:
@@ -145,43 +150,44 @@ class _LeasedAttempt:
         await asyncio.to_thread(self.journal.end, self.lease, cell_state.to_text(outcome))
         return outcome
 
-    async def write(self, outcome: Outcome | cell_state.Interruption) -> Row:
+    async def _write(self, outcome: Outcome | cell_state.Interruption) -> Row:
         """Write the rows of the attempt. Return its row of `attempts`.
 
         Raises:
             FencedError: another run has acquired the attempt.
         """
-        attempt_id = self.lease.attempt_id
-        recorded = await asyncio.to_thread(self.journal.steps, attempt_id)
-        steps = [from_record(step) for step in recorded if step.result is not None]
-        known = await asyncio.to_thread(self.journal.attempt, attempt_id)
-        assert known is not None, "it is held"
-        account = await asyncio.to_thread(self.journal.account, attempt_id)
-        tenures = await asyncio.to_thread(self.journal.tenures, attempt_id)
-        # A journal of old has no tenure of the run that began the attempt.
-        begun = [tenures[0].began_at, *(step.started_at for step in recorded if not step.copied)]
+        finished = await asyncio.to_thread(self._read_record, outcome)
         # Only the lease holder writes rows: a run that lost its lease must not overwrite its
         # successor's.
         await asyncio.to_thread(self.journal.check, self.lease)
-        finished = records.AttemptRecord(
+        records.write(self.lake, finished)
+        if finished.git_removed:
+            names = ", ".join(finished.git_removed)
+            run_log().info("%s: removed from git before the work: %s", self.cell.label, names)
+        row = records.attempt_row(finished)
+        run_log().info("%s: %s", self.cell.label, attempt_line(row, len(finished.steps)))
+        return row
+
+    def _read_record(self, outcome: Outcome | cell_state.Interruption) -> records.AttemptRecord:
+        attempt_id = self.lease.attempt_id
+        recorded = self.journal.steps(attempt_id)
+        known = self.journal.attempt(attempt_id)
+        assert known is not None, "it is held"
+        # A journal of old has no tenure of the run that began the attempt.
+        tenures = self.journal.tenures(attempt_id)
+        begun = [tenures[0].began_at, *(step.started_at for step in recorded if not step.copied)]
+        return records.AttemptRecord(
             attempt_id,
             self.cell,
             outcome,
-            steps,
-            account.billed_usd,
+            [from_record(step) for step in recorded if step.result is not None],
+            self.journal.account(attempt_id).billed_usd,
             min(begun),
             covered_s(recorded),
             known.parent_id,
             frozenset((step.scope, step.seq) for step in recorded if step.copied),
             tuple(sorted(self.removed)),
         )
-        records.write(self.lake, finished)
-        if finished.git_removed:
-            names = ", ".join(finished.git_removed)
-            run_log().info("%s: removed from git before the work: %s", self.cell.label, names)
-        row = records.attempt_row(finished)
-        run_log().info("%s: %s", self.cell.label, attempt_line(row, len(steps)))
-        return row
 
     def _comes_again(self, error: Exception, answered: int) -> bool:
         """Return True if the last run ended by the same error, and this one got no further.
@@ -197,28 +203,6 @@ class _LeasedAttempt:
         [row] = self.lake.read("attempts", *where)
         before = cell_state.Interruption.of(error)
         return (row["outcome"], row["detail"]) == (before.status, make_readable(before.detail))
-
-    def _is_filed(self) -> bool:
-        ended = self.journal.outcome(self.lease.attempt_id)
-        if ended is None or self._missing():
-            return False
-        [row] = self.lake.read("attempts", *self.cell.partition, self.lease.attempt_id)
-        return bool(row["outcome"] == json.loads(ended)["status"])
-
-    def _check_rows(self) -> None:
-        if missing := self._missing():
-            raise InfrastructureError(
-                f"attempt {self.lease.attempt_id} has ended, but its row in `{missing[0]}` is gone "
-                f"from {self.lake.root} and its steps were pruned from the journal: restore the "
-                "row from a copy, or run under another --name, which buys everything again",
-                retryable=False,
-            )
-
-    def _missing(self) -> list[str]:
-        """Return the tables in which a row of the ended attempt is missing."""
-        where = (*self.cell.partition, self.lease.attempt_id)
-        tables = ("attempts", "predictions")
-        return [table for table in tables if not self.lake.has(table, *where)]
 
 
 _OF_THE_PROGRAM = (

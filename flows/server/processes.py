@@ -18,12 +18,13 @@ from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.context import AsyncClientContext, hydrated_context, serialize_context
 
-from agent.errors import InfrastructureError, Interrupted
+from agent.errors import InfrastructureError
 from agent.timings import STOP_CHECK_S, timings
 from flows.display.terminal import discard, on_lost_reader
-from flows.experiments.stop import RESUME, Stop
+from flows.experiments.stop import Stop
 from flows.server.api import settle
 from flows.server.retry import patiently
+from flows.server.stopping import cut_off
 
 T = TypeVar("T")
 
@@ -139,30 +140,25 @@ async def _with_stop(
         Interrupted: the function was cut off.
     """
     stop, loop = Stop(), asyncio.get_running_loop()
-    grace_s = EARLIER * timings().stop_grace_s
-    try:
-        async with asyncio.timeout(None) as limit:
+    async with cut_off(EARLIER * timings().stop_grace_s) as asked:
 
-            def ask() -> None:
-                try:
-                    connection.recv()
-                except (EOFError, ConnectionError):
-                    stop.is_orphaned = True
-                    loop.remove_reader(connection.fileno())
-                    discard(sys.stdout, sys.stderr)  # they were the parent's
-                if not stop.requested:
-                    stop.requested = True
-                    limit.reschedule(loop.time() + grace_s)
+        def ask() -> None:
+            try:
+                connection.recv()
+            except (EOFError, ConnectionError):
+                stop.is_orphaned = True
+                loop.remove_reader(connection.fileno())
+                discard(sys.stdout, sys.stderr)  # they were the parent's
+            if not stop.requested:
+                stop.requested = True
+                asked()
 
-            loop.add_reader(connection.fileno(), ask)
+        loop.add_reader(connection.fileno(), ask)
+        try:
             async with _one_client():
                 return await do(*arguments, stop=stop)
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        raise Interrupted(f"cut off after {grace_s:.0f} s; {RESUME}") from None
-    finally:
-        loop.remove_reader(connection.fileno())
+        finally:
+            loop.remove_reader(connection.fileno())
 
 
 @asynccontextmanager

@@ -46,7 +46,7 @@ async def graceful_stop() -> AsyncIterator[Stop]:
     """
     stop = Stop()
     try:
-        async with _grace(stop) as asked:
+        async with cut_off(timings().stop_grace_s) as asked:
             with _signals(stop, asked), _unread(stop, asked):
                 async with _watched(stop, asked):
                     yield stop
@@ -62,12 +62,14 @@ async def graceful_stop() -> AsyncIterator[Stop]:
 
 
 @asynccontextmanager
-async def _grace(stop: Stop) -> AsyncIterator[Callable[[], None]]:
+async def cut_off(grace_s: float) -> AsyncIterator[Callable[[], None]]:
     """Yield a callback for stop requests. Cut off the block if it takes too long after a request.
 
-    Raise Interrupted then: a flow that ended with the cancellation itself would count as crashed.
+    A flow that ended with the cancellation itself would count as crashed.
+
+    Raises:
+        Interrupted: the block was cut off.
     """
-    grace_s = timings().stop_grace_s
     try:
         async with asyncio.timeout(None) as limit:
 

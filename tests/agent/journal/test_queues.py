@@ -125,6 +125,16 @@ def test_work_that_was_lost_is_left_to_others(journal: Journal, queue: Queue) ->
     assert queue.take("third") == Taken("w0", losses=2)
 
 
+def test_work_of_a_worker_whose_lease_has_lapsed_is_not_lost_to_itself(
+    journal: Journal, queue: Queue
+) -> None:
+    """A worker that was suspended renews its lease soon, and still has its work."""
+    assert queue.take("one") == Taken("w0")
+    journal.expire("one", "one/1-1")
+    assert queue.take("one") == Taken("w1")
+    assert queue.take("other") == Taken("w0", losses=1)
+
+
 def test_work_of_a_silent_worker_is_claimable_before_it_is_free(
     journal: Journal, queue: Queue
 ) -> None:
