@@ -4,16 +4,13 @@ Cells of text are not converted by column, so that one bad cell does not affect 
 """
 
 import csv
-import functools
 import io
-import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flows.display.errors import UsageError
 
@@ -51,19 +48,38 @@ from read_json($file, maximum_depth = 1, sample_size = -1, records = true)
 
 @dataclass(frozen=True)
 class Sheet:
-    """One table."""
+    """The temporary table `rows` of a connection."""
 
+    connection: "DuckDBPyConnection"
     names: tuple[str, ...]
     """Column names as in the file, with surrounding blanks removed."""
-    rows: int
-    column: Callable[[int], list[Any]]
-    """Function that returns the cells of a column by its position."""
+    columns: Sequence[tuple[str, str]]
+    """Name and type of each column in `rows`."""
 
     def find(self, wanted: str) -> list[int]:
         """Return the columns with exactly that name, or else with that name in any case."""
         exact = [i for i, name in enumerate(self.names) if name == wanted]
         folded = wanted.strip().casefold()
         return exact or [i for i, name in enumerate(self.names) if name.casefold() == folded]
+
+    def write_sql(self, position: int, *, is_name: bool) -> str:
+        """Return SQL for a column as text. What cannot be a name becomes a control character."""
+        column, kind = self.columns[position]
+        quoted = '"' + column.replace('"', '""') + '"'
+        if kind == "JSON":
+            text, type_ = f"{quoted}->>'$'", f"json_type({quoted})"
+            names = f"{type_} in ('VARCHAR', 'UBIGINT', 'BIGINT', 'NULL')"
+        elif kind == "BLOB":
+            text, names = f"try(decode({quoted}))", f"try(decode({quoted})) is not null"
+        elif kind.startswith("DECIMAL"):
+            text, names = f"{quoted}::varchar", f"{quoted} = floor({quoted})"
+            text = f"case when {names} then ({quoted}::hugeint)::varchar else {text} end"
+        else:
+            text = f"{quoted}::varchar"
+            names = str(kind == "VARCHAR" or kind.endswith(("INT", "INTEGER")))
+        if not is_name:
+            return f"({text})"
+        return f"(case when {quoted} is null then null when {names} then {text} else chr(0) end)"
 
 
 @contextmanager
@@ -95,18 +111,24 @@ def open_sheet(path: Path, content: bytes) -> Iterator[Sheet]:
 def _read(path: Path, content: bytes, connection: "DuckDBPyConnection", copy: str) -> Sheet:
     match path.suffix.lower():
         case ".parquet" | ".pq":
-            return _read_parquet(path, connection, copy)
+            names = _read_parquet(path, connection, copy)
         case ".csv" | ".tsv":
-            return _read_text(path, connection, copy, _text(path, content))
+            names = _read_text(path, connection, copy, _text(path, content))
         case ".json" | ".jsonl" | ".ndjson":
             if _text(path, content).strip() in ("", "[]"):
-                return Sheet((), 0, lambda _: [])
+                raise UsageError(f"{path} has no rows")
             connection.execute(_READ_JSON, {"file": copy})
-            return _sheet(path, connection, _described(connection), functools.cache(json.loads))
-    raise UsageError(f"{path}: a table of results ends in {_ENDINGS}")
+            names = _described(connection)
+        case _:
+            raise UsageError(f"{path}: a table of results ends in {_ENDINGS}")
+    [rows] = connection.execute("select count(*) from rows").fetchone() or (0,)
+    if not rows:
+        raise UsageError(f"{path} has no rows")
+    columns = [(name, kind) for name, kind, *_ in connection.execute("describe rows").fetchall()]
+    return Sheet(connection, tuple(name.strip() for name in names), columns)
 
 
-def _read_parquet(path: Path, connection: "DuckDBPyConnection", copy: str) -> Sheet:
+def _read_parquet(path: Path, connection: "DuckDBPyConnection", copy: str) -> list[str]:
     [rows] = connection.execute(
         "select sum(num_rows) from parquet_file_metadata(?)", [copy]
     ).fetchone() or (0,)
@@ -116,17 +138,16 @@ def _read_parquet(path: Path, connection: "DuckDBPyConnection", copy: str) -> Sh
     schema = connection.execute("select name from parquet_schema(?)", [copy]).fetchall()
     own = {name for (name,) in schema}
     # DuckDB numbers the second one of two columns of one name.
-    names = [n if n in own else n.rpartition("_")[0] for n in _described(connection)]
-    return _sheet(path, connection, names)
+    return [n if n in own else n.rpartition("_")[0] for n in _described(connection)]
 
 
-def _read_text(path: Path, connection: "DuckDBPyConnection", copy: str, text: str) -> Sheet:
+def _read_text(path: Path, connection: "DuckDBPyConnection", copy: str, text: str) -> list[str]:
     first = text.lstrip().partition("\n")[0]
     delimiter = "\t" if path.suffix.lower() == ".tsv" else max(_DELIMITERS, key=first.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     header = next((row for row in reader if any(map(str.strip, row))), None)
     if header is None:
-        return Sheet((), 0, lambda _: [])
+        raise UsageError(f"{path} has no rows")
     columns = {f"c{number}": "VARCHAR" for number in range(len(header))}
     connection.execute(
         _READ_TEXT.format(columns=columns, names=", ".join(columns)),
@@ -136,35 +157,11 @@ def _read_text(path: Path, connection: "DuckDBPyConnection", copy: str, text: st
     if bad:
         hint = f"put quotes around a cell with {delimiter!r} in it"
         raise _unreadable(path, "line {}: {}".format(*bad) + f"; {hint}")
-    return _sheet(path, connection, header)
+    return header
 
 
 def _described(connection: "DuckDBPyConnection") -> list[str]:
     return [name for name, *_ in connection.execute("describe rows").fetchall()]
-
-
-def _sheet(
-    path: Path,
-    connection: "DuckDBPyConnection",
-    names: Sequence[str],
-    decode: Callable[[Any], Any] | None = None,
-) -> Sheet:
-    """Return the table `rows`, whose columns have these names in the file."""
-    own = _described(connection)
-
-    def column(position: int) -> list[Any]:
-        quoted = own[position].replace('"', '""')
-        found = connection.execute(f'select "{quoted}" from rows').fetchall()  # noqa: S608
-        values = list(map(itemgetter(0), found))
-        if decode is None:
-            return values
-        try:
-            return [None if value is None else decode(value) for value in values]
-        except (ValueError, RecursionError):
-            raise _unreadable(path, "a number has thousands of digits") from None
-
-    [rows] = connection.execute("select count(*) from rows").fetchone() or (0,)
-    return Sheet(tuple(name.strip() for name in names), rows, column)
 
 
 def _text(path: Path, content: bytes) -> str:

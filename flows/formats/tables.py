@@ -1,98 +1,258 @@
 """Tables of published results: one row per attempt.
 
-The table is handled by column: a million rows take seconds.
+DuckDB parses the cells: a million rows take seconds.
 """
 
-import functools
 import hashlib
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eval.digests import canonical_digest
 from flows.display.errors import UsageError
 from flows.formats import cells, imported_arms, lake_rows
-from flows.formats.cells import AMOUNTS, KINDS, NAMES, REQUIRED, UNGRADED, Ending
+from flows.formats.attempts import read_content
+from flows.formats.cells import FILLED, KINDS, NAMES, REQUIRED
 from flows.formats.imported_arms import Comparisons, ImportedArm, Summary
 from flows.formats.sheets import Sheet, open_sheet
-from flows.storage.lake import Lake, Row
+from flows.storage.lake import Lake
 
-_COLUMNS = {
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_AMOUNTS = {
     "cost_usd": "cost",
     "model_calls": "calls",
     "duration_s": "duration",
-    "difficulty": "difficulty",
     **{kind: kind for kind in KINDS if kind.endswith("_tokens")},
 }
-"""Columns of `attempts` by the kind that they are filled from."""
+"""Columns of `attempts` by the kind that they are filled from. A number above 0 means that an
+attempt was made."""
+
+_ENDED = f"""
+create temp table results as
+select * exclude (repeat),
+    repeat - least(1, min(repeat) over ()) as repeat,  -- a table may count them from 1
+    case
+        when outcome in {cells.VERDICTS} or outcome = 'no_patch' then 'submitted'
+        when outcome in {cells.UNGRADED} then outcome
+        when resolved is not null then coalesce(outcome, 'unknown')
+        when outcome in {cells.WITHOUT_SUBMISSION} then outcome
+        when outcome is not null or greatest(0, {", ".join(_AMOUNTS.values())}) > 0 then 'unknown'
+    end as attempt,  -- null for a cell that was never run
+    case
+        when outcome in {cells.VERDICTS} then outcome
+        when outcome = 'no_patch' or outcome in {cells.UNGRADED} then null
+        when resolved then 'resolved'
+        when not resolved then 'unresolved'
+    end as graded
+from parsed
+"""  # noqa: S608
+
+_CONTRADICTION = f"""
+select row, resolved, outcome from parsed
+where resolved and (outcome in {cells.UNGRADED} or outcome = 'no_patch')
+    or outcome in {cells.VERDICTS} and resolved <> (outcome = 'resolved')
+order by row limit 1
+"""  # noqa: S608
+
+_TWICE = """
+select arm, instance from results group by arm, instance, repeat having count(*) > 1
+order by min(row) limit 1
+"""
+
+_ARMS = """
+select arm, list(distinct instance), 1 + max(repeat),
+    string_agg(distinct model, ', ' order by model),
+    string_agg(distinct harness, ', ' order by harness)
+from results group by arm order by min(row)
+"""
+
+_ATTEMPTS = f"""
+select
+    left(sha256(concat_ws(chr(0), $experiment, $name, 'table', instance, repeat)), 32)
+        as attempt_id,
+    instance as instance_id, repeat, repo, difficulty, attempt as outcome, graded,
+    {", ".join(f"{kind} as {column}" for column, kind in _AMOUNTS.items())}
+from results where arm = $arm and attempt is not null order by row
+"""  # noqa: S608
 
 
-@dataclass(frozen=True)
-class Results:
-    """The rows of a table, by column. All lists have the same length."""
+def import_table(
+    path: Path,
+    experiment: str,
+    columns: Mapping[str, str],
+    lake_path: str | None,
+    comparisons: Comparisons | None = None,
+) -> list[Summary]:
+    """Import a table of results. Return the arms in the order of their first rows.
 
-    labels: list[str]
-    """Name of the arm in the table."""
-    instances: list[str]
-    repeats: list[int]
-    endings: list[Ending | None]
-    """None if there is neither a verdict nor an outcome nor an amount above 0: never run."""
-    other: Mapping[str, list[Any]]
-    """The optional columns by kind."""
-    blanks: Mapping[str, int]
-    """Number of names with surrounding blanks, by what they name."""
-
-
-def _results(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> Results:
-    """Parse the columns of a table."""
-    found: dict[str, list[Any]] = {}
-    blanks: dict[str, int] = {}
-    for kind, position in _positions_by_kind(path, sheet, columns).items():
-        given = sheet.column(position)
-        found[kind] = _parsed(path, sheet.names[position], given, KINDS[kind].parse)
-        if kind not in NAMES and kind not in columns:
-            _check_others(path, sheet, kind, position, found[kind])
-        if kind in ("arm", "instance"):
-            pairs = zip(given, found[kind], strict=True)
-            blanks[kind] = sum(isinstance(cell, str) and cell != name for cell, name in pairs)
-    labels = found.pop("arm", None) or [
-        " · ".join(filter(None, parts)) or "unnamed"
-        for parts in zip(found["harness"], found["model"], strict=True)
-    ]
-    repeats = found.pop("repeat", [0] * sheet.rows)
-    if first := min(1, min(repeats)):  # a table may count them from 1
-        repeats = [number - first for number in repeats]
-    outcomes = found.pop("outcome", [None] * sheet.rows)
-    endings = _find_endings(path, found.pop("resolved"), outcomes)
-    amounts = [column for kind, column in found.items() if kind in AMOUNTS]
-    for row, ended in enumerate(endings):
-        if ended is None and any(column[row] for column in amounts):
-            endings[row] = UNGRADED  # it cost something, and so it ran
-    return Results(labels, found.pop("instance"), repeats, endings, found, blanks)
-
-
-def _check_others(path: Path, sheet: Sheet, kind: str, position: int, found: Sequence[Any]) -> None:
-    """Check that the other columns with a usual name of a kind do not contradict the found one.
+    `columns` has names of columns by kind; they are case-insensitive. The instances are those of
+    all arms. An instance without a row for an arm stays in the arm's denominator as never run, and
+    so does a row that says nothing. A row without a verdict that has a cost or another amount is
+    not graded. No dataset is needed: the file takes its place. Importing a table from the same path
+    replaces the earlier one, including its arms and instances.
 
     Raises:
-        UsageError: one does.
+        UsageError: the file, a column, a row or a comparison cannot be used; nothing was written.
     """
-    usual = {name.casefold() for name in KINDS[kind].usual}
-    for other, name in enumerate(sheet.names):
-        if other == position or name.casefold() not in usual:
-            continue
-        try:
-            parsed = _parsed(path, name, sheet.column(other), KINDS[kind].parse)
-        except UsageError:  # a column of something else
-            continue
-        for row, pair in enumerate(zip(found, parsed, strict=True), 1):
-            if None not in pair and pair[0] != pair[1]:
-                raise UsageError(
-                    f"{path}, row {row}: {sheet.names[position]} and {name} contradict each other "
-                    f"({pair[0]} and {pair[1]}); remove or rename one of the two columns"
+    content = read_content(path)
+    digest = hashlib.sha256(content).hexdigest()
+    source = canonical_digest(["table", str(path.absolute())])[:16]
+    with open_sheet(path, content) as sheet:
+        notes = _parse(path, sheet, columns)
+        connection = sheet.connection
+        rows = connection.execute(_ARMS).fetchall()
+        imported_arms.check_name(experiment)
+        lake = Lake.open(lake_path)
+        with imported_arms.alone(lake, experiment):
+            declared = imported_arms.declared(lake, experiment)
+            others = [arm for arm in declared if arm.imported_from != source]
+            names = imported_arms.arm_names([label for label, *_ in rows], others)
+            filed = {
+                label: _FiledArm.read(connection, experiment, label, names[label], repeats, model)
+                for label, _, repeats, model, _ in rows
+            }
+            arms = [
+                ImportedArm(
+                    names[label],
+                    label=label,
+                    agent=harness or "imported",
+                    model=model or "unknown",
+                    environment="imported",
+                    dataset=f"{path.name} (sha256 {digest[:12]})",
+                    dataset_digest=digest,
+                    instance_ids=tuple(sorted(ids)),
+                    imported_from=source,
+                    units=frozenset({filed[label].unit}),
+                    repeats=repeats,
                 )
+                for label, ids, repeats, model, harness in rows
+            ]
+            planned = imported_arms.declare(lake, experiment, arms, source, comparisons)
+            for note in notes:
+                imported_arms.tell(f"{path}: {note}")
+            _tell_of_arms(path, declared, source, names)
+            return [arm.write(lake, experiment, path.name, planned) for arm in filed.values()]
+
+
+class _FiledArm(NamedTuple):
+    """One arm as files of the lake."""
+
+    label: str
+    name: str
+    model: str
+    repeats: int
+    unit: str
+    columns: Mapping[str, list[Any]]
+    """The columns of `attempts` and the verdict of each attempt."""
+
+    @classmethod
+    def read(
+        cls,
+        connection: "DuckDBPyConnection",
+        experiment: str,
+        label: str,
+        name: str,
+        repeats: int,
+        model: str | None,
+    ) -> "_FiledArm":
+        found = connection.execute(
+            _ATTEMPTS, {"experiment": experiment, "name": name, "arm": label}
+        )
+        header = [column for column, *_ in found.description]
+        rows = found.fetchall()
+        columns = dict(zip(header, map(list, zip(*rows, strict=True)), strict=False))
+        # Different results get different files.
+        digest = hashlib.sha256(repr((model, rows)).encode("utf-8", "surrogateescape")).hexdigest()
+        unit = f"table-{digest[:16]}"
+        return cls(label, name, model or "unknown", repeats, unit, columns)
+
+    def write(self, lake: Lake, experiment: str, detail: str, planned: int) -> Summary:
+        """Write verdicts and attempts. Return the summary of the arm."""
+        attempts = {name: column for name, column in self.columns.items() if name != "graded"}
+        verdicts = self.columns.get("graded", [])
+        costs = []
+        if attempts:
+            ids = attempts["instance_id"]
+            attempts["repo"] = [
+                repo or lake_rows.repository(id_)
+                for repo, id_ in zip(attempts["repo"], ids, strict=True)
+            ]
+            graded = [n for n, verdict in enumerate(verdicts) if verdict]
+            cell = ("attempt_id", "instance_id", "repeat")
+            evaluations = {name: [attempts[name][n] for n in graded] for name in cell}
+            evaluations["outcome"] = [verdicts[n] for n in graded]
+            evaluations["resolved"] = [verdicts[n] == "resolved" for n in graded]
+            where = (experiment, self.name, self.unit)
+            shared = lake_rows.evaluation_row({}, "unresolved", harness_version="unknown")
+            lake.write_columns("evaluations", *where, shared, evaluations)
+            shared = lake_rows.bare_attempt_row({}, "", model=self.model, detail=detail)
+            lake.write_columns("attempts", *where, shared, attempts)
+            amounts = map(lake_rows.metered, attempts["cost_usd"], attempts["model_calls"])
+            costs = [cost for cost in amounts if cost is not None]
+        return Summary(
+            self.name,
+            planned * self.repeats,
+            found=len(verdicts),
+            resolved=verdicts.count("resolved"),
+            cost_usd=sum(costs) if costs else None,
+            unpriced=len(verdicts) - len(costs),
+            label=self.label,
+        )
+
+
+def _tell_of_arms(
+    path: Path, before: Sequence[ImportedArm], source: str, names: dict[str, str]
+) -> None:
+    now = set(names.values())
+    if gone := [a.name for a in before if a.imported_from == source and a.name not in now]:
+        imported_arms.tell(f"No longer in {path.name}, and so no longer an arm: {', '.join(gone)}.")
+    corrected = {arm.imported_from for arm in before if arm.name in now} - {source, None}
+    if stay := [a.name for a in before if a.imported_from in corrected and a.name not in now]:
+        imported_arms.tell(
+            f"{', '.join(stay)} came with another file that {path.name} has arms of, and stays; "
+            "import from the path of that file to replace all of its arms."
+        )
+
+
+def _parse(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> list[str]:
+    """Make the table `results`. Return what is to be told of the file.
+
+    Raises:
+        UsageError: a column or a row cannot be used.
+    """
+    connection = sheet.connection
+    connection.execute(cells.MACROS)
+    positions = _positions_by_kind(path, sheet, columns)
+    texts = {kind: _text(sheet, kind, position) for kind, position in positions.items()}
+    values = {kind: f"{KINDS[kind].macro}({texts[kind]})" for kind in texts}
+    both = f"concat_ws(' · ', {values.get('harness')}, {values.get('model')})"
+    defaults = {"repeat": "0", "arm": f"coalesce(nullif({both}, ''), 'unnamed')"}
+    for kind in KINDS.keys() - values.keys():
+        is_number = kind in _AMOUNTS.values()
+        type_ = "boolean" if kind == "resolved" else "double" if is_number else "varchar"
+        values[kind] = defaults.get(kind, f"null::{type_}")
+    for kind, position in positions.items():
+        _check_cells(path, sheet, kind, position)
+        if kind not in NAMES and kind not in columns:
+            _check_others(path, sheet, kind, position)
+    listed = ", ".join(f"{value} as {kind}" for kind, value in values.items())
+    connection.execute(f"create temp table parsed as select rowid + 1 as row, {listed} from rows")  # noqa: S608
+    if bad := connection.execute(_CONTRADICTION).fetchone():
+        row, resolved, outcome = bad
+        raise UsageError(
+            f"{path}, row {row}: resolved is {str(resolved).lower()}, and outcome {outcome}; "
+            "correct one of them"
+        )
+    connection.execute(_ENDED)
+    if twice := connection.execute(_TWICE).fetchone():
+        raise UsageError(
+            f"{path}: {twice[0]!r} has more than one row for {twice[1]}; keep one per arm and "
+            "instance, or number them in a column `repeat`"
+        )
+    return [*_notes_of_blanks(sheet, texts), *_notes_of_endings(sheet)]
 
 
 def _positions_by_kind(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> dict[str, int]:
@@ -137,263 +297,73 @@ def _find_usual(sheet: Sheet, kind: str) -> list[int]:
     return next(filter(None, map(sheet.find, KINDS[kind].usual)), [])
 
 
-def _parsed(path: Path, name: str, given: Sequence[Any], parse: Callable[[Any], Any]) -> list[Any]:
-    """Parse the cells of a column, and each distinct one once."""
-    known: dict[type, dict[Any, Any]] = defaultdict(dict)
-    parsed = []
-    for row, cell in enumerate(given, 1):
-        alike = known[cell.__class__]  # 1, 1.0 and True are equal, and no names of each other
-        try:
-            parsed.append(alike[cell])
-            continue
-        except (KeyError, TypeError):  # a list cannot be a key, and every parser refuses it
-            pass
-        try:
-            alike[cell] = value = parse(cell)
-        except ValueError as error:
-            raise UsageError(f"{path}, row {row}: {name} {error}") from None
-        parsed.append(value)
-    return parsed
+def _text(sheet: Sheet, kind: str, position: int) -> str:
+    return sheet.write_sql(position, is_name="name" in KINDS[kind].macro)
 
 
-def _find_endings(
-    path: Path, verdicts: Sequence[bool | None], outcomes: Sequence[str | None]
-) -> list[Ending | None]:
-    find_ending = functools.cache(cells.find_ending)
-    endings = []
-    for row, pair in enumerate(zip(verdicts, outcomes, strict=True), 1):
-        try:
-            endings.append(find_ending(*pair))
-        except ValueError as error:
-            raise UsageError(f"{path}, row {row}: {error}; correct one of them") from None
-    return endings
+def _find_bad(sheet: Sheet, kind: str, position: int) -> tuple[int, str | None] | None:
+    """Return the row and the text of the first cell that a kind cannot use."""
+    text = _text(sheet, kind, position)
+    is_stated = "true" if kind in FILLED else f"known({text}) is not null"
+    found: tuple[int, str | None] | None = sheet.connection.execute(
+        f"select rowid + 1, {sheet.write_sql(position, is_name=False)} from rows "  # noqa: S608
+        f"where {KINDS[kind].macro}({text}) is null and {is_stated} order by rowid limit 1"
+    ).fetchone()
+    return found
 
 
-def import_table(
-    path: Path,
-    experiment: str,
-    columns: Mapping[str, str],
-    lake_path: str | None,
-    comparisons: Comparisons | None = None,
-) -> list[Summary]:
-    """Import a table of results. Return the arms in the order of their first rows.
+def _check_cells(path: Path, sheet: Sheet, kind: str, position: int) -> None:
+    if bad := _find_bad(sheet, kind, position):
+        row, text = bad
+        shown = repr(text)
+        if re.fullmatch(r"-?[0-9.]+(e[0-9]+)?|inf", text or ""):
+            shown = shown.strip("'")
+        shown = shown if len(shown) <= 100 else f"{shown:.97}..."
+        must = KINDS[kind].must.format(shown)
+        raise UsageError(f"{path}, row {row}: {sheet.names[position]} {must}")
 
-    `columns` has names of columns by kind; they are case-insensitive. The instances are those of
-    all arms. An instance without a row for an arm stays in the arm's denominator as never run, and
-    so does a row that says nothing. A row without a verdict that has a cost or another amount is
-    not graded. No dataset is needed: the file takes its place. Importing a table from the same path
-    replaces the earlier one, including its arms and instances.
+
+def _check_others(path: Path, sheet: Sheet, kind: str, position: int) -> None:
+    """Check that the other columns with a usual name of a kind do not contradict the found one.
 
     Raises:
-        UsageError: the file, a column, a row or a comparison cannot be used; nothing was written.
+        UsageError: one does.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    with open_sheet(path, content) as sheet:
-        if not sheet.rows:
-            raise UsageError(f"{path} has no rows")
-        found = _results(path, sheet, columns)
-    by_label = _by_label(path, found)
-    digest = hashlib.sha256(content).hexdigest()
-    source = canonical_digest(["table", str(path.absolute())])[:16]
-    imported_arms.check_name(experiment)
-    lake = Lake.open(lake_path)
-    with imported_arms.alone(lake, experiment):
-        declared = imported_arms.declared(lake, experiment)
-        others = [arm for arm in declared if arm.imported_from != source]
-        names = imported_arms.arm_names(by_label, others)
-        models = {
-            label: _one_of(found.other.get("model"), own) or "unknown"
-            for label, own in by_label.items()
-        }
-        filed = {
-            label: _Filed(experiment, names[label], models[label], path.name, found, own)
-            for label, own in by_label.items()
-        }
-        planned = imported_arms.declare(
-            lake,
-            experiment,
-            [
-                ImportedArm(
-                    names[label],
-                    label=label,
-                    agent=_one_of(found.other.get("harness"), own) or "imported",
-                    model=models[label],
-                    environment="imported",
-                    dataset=f"{path.name} (sha256 {digest[:12]})",
-                    dataset_digest=digest,
-                    instance_ids=tuple(dict.fromkeys(found.instances[row] for row in own)),
-                    imported_from=source,
-                    units=frozenset({filed[label].unit}),
-                    repeats=1 + max(found.repeats[row] for row in own),
-                )
-                for label, own in by_label.items()
-            ],
-            source=source,
-            comparisons=comparisons,
-        )
-        _tell_of_blanks(path, found.blanks)
-        _tell_of_endings(path, found.endings)
-        _tell_of_arms(path, declared, source, names)
-        return [filed[label].write(lake, planned) for label in by_label]
+    usual, macro = {name.casefold() for name in KINDS[kind].usual}, KINDS[kind].macro
+    for other, name in enumerate(sheet.names):
+        if other == position or name.casefold() not in usual or _find_bad(sheet, kind, other):
+            continue
+        one, two = (f"{macro}({_text(sheet, kind, n)})" for n in (position, other))
+        found = sheet.connection.execute(
+            f"select rowid + 1, {one}, {two} from rows where {one} <> {two} order by 1 limit 1"  # noqa: S608
+        ).fetchone()
+        if found:
+            raise UsageError(
+                f"{path}, row {found[0]}: {sheet.names[position]} and {name} contradict each other "
+                f"({found[1]} and {found[2]}); remove or rename one of the two columns"
+            )
 
 
-def _tell_of_endings(path: Path, endings: Sequence[Ending | None]) -> None:
-    for ended, without, state in (
-        (None, "verdict, outcome or amount", "never run"),
-        (UNGRADED, "verdict", "not graded"),
-    ):
-        if number := sum(each == ended for each in endings):
-            rows = "1 row has" if number == 1 else f"{number} rows have"
-            imported_arms.tell(f"{path}: {rows} no {without}, and count as {state}.")
-
-
-def _tell_of_arms(
-    path: Path, before: Sequence[ImportedArm], source: str, names: dict[str, str]
-) -> None:
-    now = set(names.values())
-    if gone := [a.name for a in before if a.imported_from == source and a.name not in now]:
-        imported_arms.tell(f"No longer in {path.name}, and so no longer an arm: {', '.join(gone)}.")
-    corrected = {arm.imported_from for arm in before if arm.name in now} - {source, None}
-    if stay := [a.name for a in before if a.imported_from in corrected and a.name not in now]:
-        imported_arms.tell(
-            f"{', '.join(stay)} came with another file that {path.name} has arms of, and stays; "
-            "import from the path of that file to replace all of its arms."
-        )
-
-
-class _Filed:
-    """The rows of one arm as files of the lake."""
-
-    def __init__(
-        self,
-        experiment: str,
-        arm: str,
-        model: str,
-        detail: str,
-        found: Results,
-        rows: Sequence[int],
-    ) -> None:
-        self._experiment, self._arm = experiment, arm
-        self._model, self._detail = model, detail
-        self._label = found.labels[rows[0]]
-        self._repeats = 1 + max(found.repeats[row] for row in rows)
-        tried = [row for row in rows if found.endings[row] is not None]
-        self._columns = _columns(experiment, arm, found, tried)
-        self._endings = [ended for row in tried if (ended := found.endings[row])]
-        self.unit = f"table-{self._digest()}"
-
-    def write(self, lake: Lake, planned: int) -> Summary:
-        """Write verdicts and attempts. Return the summary of the arm."""
-        where = (self._experiment, self._arm, self.unit)
-        if self._endings:
-            lake.write_columns("evaluations", *where, *self._evaluations())
-            lake.write_columns("attempts", *where, *self._attempts())
-        amounts = map(lake_rows.metered, self._columns["cost_usd"], self._columns["model_calls"])
-        costs = [cost for cost in amounts if cost is not None]
-        return Summary(
-            self._arm,
-            planned * self._repeats,
-            found=len(self._endings),
-            resolved=sum(ended.graded == "resolved" for ended in self._endings),
-            cost_usd=sum(costs) if costs else None,
-            unpriced=len(self._endings) - len(costs),
-            label=self._label,
-        )
-
-    def _digest(self) -> str:
-        """Return the digest that names the arm's files: different results get different files."""
-        digest = hashlib.sha256()
-        endings = {ended: repr(ended) for ended in set(self._endings)}
-        texts = [
-            *map(repr, ([self._model], *self._columns.values())),
-            f"[{', '.join(map(endings.__getitem__, self._endings))}]",
-        ]
-        for text in texts:
-            digest.update(text.encode("utf-8", "surrogateescape"))
-        return digest.hexdigest()[:16]
-
-    def _attempts(self) -> tuple[Row, Mapping[str, Sequence[Any]]]:
-        """Return the values that all attempts share, and the columns of the others."""
-        shared = lake_rows.bare_attempt_row({}, "", model=self._model, detail=self._detail)
-        outcomes = [ended.attempt for ended in self._endings]
-        return shared, {**self._columns, "outcome": outcomes}
-
-    def _evaluations(self) -> tuple[Row, Mapping[str, Sequence[Any]]]:
-        """Return the values that all verdicts share, and the columns of the others."""
-        shared = lake_rows.evaluation_row({}, "unresolved", harness_version="unknown")
-        graded = [n for n, ended in enumerate(self._endings) if ended.graded is not None]
-        verdicts = [self._endings[n].graded for n in graded]
-        return shared, {
-            **{
-                name: [self._columns[name][n] for n in graded]
-                for name in ("attempt_id", "instance_id", "repeat")
-            },
-            "outcome": verdicts,
-            "resolved": [verdict == "resolved" for verdict in verdicts],
-        }
-
-
-def _columns(
-    experiment: str, arm: str, found: Results, rows: Sequence[int]
-) -> dict[str, list[Any]]:
-    """Return the columns of `attempts` that a table fills, for some of its rows."""
-    instances = [found.instances[row] for row in rows]
-    repeats = [found.repeats[row] for row in rows]
-    other = found.other
-    repos = other.get("repo")
-    return {
-        "attempt_id": _attempt_ids(experiment, arm, instances, repeats),
-        "instance_id": instances,
-        "repeat": repeats,
-        "repo": [
-            (repos[row] if repos else None) or lake_rows.repository(found.instances[row])
-            for row in rows
-        ],
-        **{
-            column: [other[kind][row] for row in rows] if kind in other else [None] * len(rows)
-            for column, kind in _COLUMNS.items()
-        },
-    }
-
-
-def _attempt_ids(
-    experiment: str, arm: str, instances: Sequence[str], repeats: Sequence[int]
-) -> list[str]:
-    prefix = f"{experiment}\0{arm}\0table\0"
-    return [
-        hashlib.sha256(f"{prefix}{instance}\0{number}".encode()).hexdigest()[:32]
-        for instance, number in zip(instances, repeats, strict=True)
-    ]
-
-
-def _one_of(column: list[str | None] | None, rows: Sequence[int]) -> str:
-    """Return the value of these rows, or all of them in order; empty if there is none."""
-    return ", ".join(sorted({value for row in rows if column and (value := column[row])}))
-
-
-def _by_label(path: Path, found: Results) -> dict[str, list[int]]:
-    """Return the rows of each arm, in order of their first rows."""
-    arms: dict[str, list[int]] = {}
-    for row, label in enumerate(found.labels):
-        arms.setdefault(label, []).append(row)
-    rows = Counter(zip(found.labels, found.instances, found.repeats, strict=True))
-    if len(rows) < len(found.labels):
-        [((label, instance, _), _)] = rows.most_common(1)
-        raise UsageError(
-            f"{path}: {label!r} has more than one row for {instance}; keep one per arm and "
-            "instance, or number them in a column `repeat`"
-        )
-    return arms
-
-
-def _tell_of_blanks(path: Path, blanks: Mapping[str, int]) -> None:
-    told = [
-        f"{number} {what}{'' if number == 1 else 's'}"
-        for kind, what in (("instance", "instance id"), ("arm", "arm name"))
-        if (number := blanks.get(kind, 0))
-    ]
+def _notes_of_blanks(sheet: Sheet, texts: Mapping[str, str]) -> Iterator[str]:
+    told = []
+    for kind, what in (("instance", "instance id"), ("arm", "arm name")):
+        if kind in texts:
+            [number] = sheet.connection.execute(
+                f"select count(*) from rows where {texts[kind]} <> bare({texts[kind]})"  # noqa: S608
+            ).fetchone() or (0,)
+            told += [f"{number} {what}{'' if number == 1 else 's'}"] if number else []
     if told:
-        imported_arms.tell(f"{path}: blanks were taken off the ends of {' and '.join(told)}.")
+        yield f"blanks were taken off the ends of {' and '.join(told)}."
+
+
+def _notes_of_endings(sheet: Sheet) -> Iterator[str]:
+    for ended, without, state in (
+        ("attempt is null", "verdict, outcome or amount", "never run"),
+        ("attempt = 'unknown' and graded is null", "verdict", "not graded"),
+    ):
+        [number] = sheet.connection.execute(
+            f"select count(*) from results where {ended}"  # noqa: S608
+        ).fetchone() or (0,)
+        if number:
+            rows = "1 row has" if number == 1 else f"{number} rows have"
+            yield f"{rows} no {without}, and count as {state}."

@@ -194,7 +194,7 @@ def test_the_same_table_again_changes_nothing(table: Path, tmp_path: Path) -> No
         ("small,a__b-1", "Big Model,a__b-1", "'Big Model' has more than one row for a__b-1"),
         (",1,0.5,3", ",yes,0.5,3", "row 1: resolved must be true, false, 1 or 0, not 'yes'"),
         (",1,0.5,3", ",2,0.5,3", "row 1: resolved must be true, false, 1 or 0, not 2"),
-        ("0.25", "-1", "row 3: cost_usd must be an amount of at least 0, not -1.0"),
+        ("0.25", "-1", "row 3: cost_usd must be an amount of at least 0, not -1"),
         (
             ",6\n",
             ",6.5\n",
