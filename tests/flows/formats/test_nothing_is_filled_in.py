@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from typer.testing import CliRunner
 
@@ -11,6 +12,7 @@ from flows.formats.lake_rows import repository
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from reports.questions.history.section import describe_history
+from reports.relations import write_relations
 from reports.rendering import markdown
 from reports.types import STATES, Report
 
@@ -67,7 +69,10 @@ def test_only_an_id_of_swebench_names_a_repository(
     table = f"arm instance_id resolved\na {instance_id} 1\na x__y-1 0\nb x__y-1 1"
     assert put(tmp_path, table).exit_code == 0
     report = read(tmp_path)
-    repositories = {one.instance_id: one.repository for one in report.breakdowns.instances}
+    write_relations(tmp_path / "lake", "x", tmp_path / "x.duckdb")
+    with duckdb.connect(tmp_path / "x.duckdb") as relations:
+        rows = relations.execute("select instance_id, repository from marts.instances").fetchall()
+    repositories = dict(rows)
     assert repositories == {instance_id: named or None, "x__y-1": "x/y"}
     assert report.resampled
     is_known = report.resampled.difference_by_repository is not None
