@@ -128,7 +128,7 @@ class WorkerKilled(Fault):
     """SIGKILL while a tool runs."""
 
     tells = "A worker is killed with SIGKILL in the middle of a turn. Another one continues."
-    capabilities = ("files", "faults")
+    capabilities = ("files", "tests.agent.arms.loop.faults:FAULTS")
     replies = (
         _calls("write", path="notes.txt", content="before the kill\n"),
         _calls("slow", seconds=_SLOW_S),
