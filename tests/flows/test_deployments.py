@@ -90,15 +90,16 @@ def test_every_parameter_says_what_it_is(name: str) -> None:
 def test_choices_are_enumerations_and_models_are_tabs() -> None:
     """A form offers choices as lists, and a model as text or as one of four blocks."""
     made = schema("solve")
-    assert made["properties"]["trace"]["enum"] == ["off", "steps"]
-    arms, derived = made["definitions"]["Experiment"]["properties"]["arms"]["items"]["anyOf"]
+    fields = made["definitions"]["Experiment"]["properties"]
+    assert fields["execution"]["enum"] == ["local", "distributed"]
+    arms, derived = fields["arms"]["items"]["anyOf"]
     assert derived["$ref"].endswith("/DerivedArm")
     agents = list(arms["discriminator"]["mapping"])
     assert agents == sorted(ARMS)
     assert "profile" not in made["definitions"]["MiniOptions"]["properties"]
     assert schema("grade")["properties"]["environment"]["enum"] == ["auto", "docker", "host"]
     assert schema("grade")["properties"]["predictions"]["type"] == "string"
-    model = made["definitions"]["Experiment"]["properties"]["model"]["anyOf"]
+    model = fields["model"]["anyOf"]
     assert [each.get("type") or each["$ref"].rpartition("/")[2] for each in model] == [
         "string",
         "LiteLLMSpec",
