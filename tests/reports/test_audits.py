@@ -8,6 +8,8 @@ from reports.build import build
 from reports.relations import AUDIT_EXAMPLES, MARTS, SQL, STAGING
 from tests.reports.lake_fixture import LakeBuilder
 
+OF_QUESTIONS = sorted(SQL.parent.glob("questions/*/*.sql"))
+
 
 def test_a_failed_audit_has_its_meaning_and_examples(lake: LakeBuilder) -> None:
     """A failed audit states its meaning, the number of rows and a few examples.
@@ -26,7 +28,7 @@ def test_a_failed_audit_has_its_meaning_and_examples(lake: LakeBuilder) -> None:
     assert "attempt_id=" in failure.examples[0]
 
 
-@pytest.mark.parametrize("path", sorted(SQL.rglob("*.sql")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*SQL.rglob("*.sql"), *OF_QUESTIONS], ids=lambda path: path.stem)
 def test_sql_files_follow_the_house_form(path: Path) -> None:
     """A SQL file begins with its grain or claim, ends with `final` and has at most 70 lines."""
     text = path.read_text(encoding="utf-8")
@@ -37,7 +39,7 @@ def test_sql_files_follow_the_house_form(path: Path) -> None:
 
 
 def test_every_sql_file_is_used() -> None:
-    """The lists in `reports.relations` name all files of staging, and of marts with the questions'."""
+    """The lists in `reports.relations` name all files of staging, marts and questions."""
     assert {path.stem for path in (SQL / "staging").glob("*.sql")} == set(STAGING)
-    shared, of_questions = (SQL / "marts").glob("*.sql"), SQL.parent.glob("questions/*/*.sql")
-    assert sorted(path.stem for path in (*shared, *of_questions)) == sorted(MARTS)
+    marts = [*(SQL / "marts").glob("*.sql"), *OF_QUESTIONS]
+    assert sorted(path.stem for path in marts) == sorted(MARTS)
