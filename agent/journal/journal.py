@@ -33,28 +33,30 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-def _read(
+def _as_method(
     work: Callable[Concatenate[Connection, P], T],
-) -> Callable[Concatenate["Journal", P], T]:
-    """Return the method of the journal that is this work in a read-only transaction."""
+) -> Callable[Concatenate["Journal", Connection, P], T]:
+    """Return work on a connection as a method of the journal."""
 
     @functools.wraps(work)
     def method(self: "Journal", connection: Connection, /, *rest: P.args, **named: P.kwargs) -> T:
         return work(connection, *rest, **named)
 
-    return reads(method)
+    return method
+
+
+def _read(
+    work: Callable[Concatenate[Connection, P], T],
+) -> Callable[Concatenate["Journal", P], T]:
+    """Return the method of the journal that is this work in a read-only transaction."""
+    return reads(_as_method(work))
 
 
 def _write(
     work: Callable[Concatenate[Connection, P], T],
 ) -> Callable[Concatenate["Journal", P], T]:
     """Return the method of the journal that is this work in a transaction that writes."""
-
-    @functools.wraps(work)
-    def method(self: "Journal", connection: Connection, /, *rest: P.args, **named: P.kwargs) -> T:
-        return work(connection, *rest, **named)
-
-    return writes(method)
+    return writes(_as_method(work))
 
 
 class Journal:
