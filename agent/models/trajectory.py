@@ -77,18 +77,6 @@ class Trajectory:
         return sum(call.usage.cost_usd is None for call in self.calls)
 
     @property
-    def has_all_tokens(self) -> bool:
-        """True if the file has the token counts of every call."""
-        return all(call.has_tokens for call in self.calls)
-
-    @property
-    def known_cost_usd(self) -> float | None:
-        """The package's own total; None if it is 0 because no price was known."""
-        if self.instance_cost_usd == 0 and self.calls and self.unpriced_calls == len(self.calls):
-            return None
-        return self.instance_cost_usd
-
-    @property
     def unattributed_cost_usd(self) -> float:
         """The package's total minus the calls' own costs, US dollars."""
         return self.instance_cost_usd - sum(call.usage.cost_usd or 0.0 for call in self.calls)
