@@ -8,7 +8,7 @@ from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.states import Completed
 
-from flows.cells.loop import How, LocalShard
+from flows.cells.loop import LocalShard
 from flows.display.errors import GateFailed, IncompleteRun
 from flows.display.terminal import say
 from flows.experiments.cell_state import CellStates, End
@@ -98,7 +98,7 @@ async def benchmark(
                 await news.resumed()
             journal = await asyncio.to_thread(journals.open_journal, plan.lake)
             if not distributed:
-                shard = LocalShard(plan, journal, How(experiment.concurrency, grade), stop)
+                shard = LocalShard(plan, journal, stop, grade=grade)
                 counts = await run_queue(shard, left, on_end, stop, monitor)
             elif left or monitor.decision is not None:
                 home = await asyncio.to_thread(journals.home, plan.lake)

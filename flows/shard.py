@@ -13,7 +13,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
-from flows.cells.loop import How, run_shard
+from flows.cells.loop import run_shard
 from flows.display.errors import UsageError
 from flows.experiments.cell_queue import ShardPart
 from flows.experiments.cell_state import REFUSED
@@ -63,11 +63,11 @@ async def shard(
         return Failed(name=REFUSED, message=str(error))
     if await was_given_up(UUID(flow_run.id)):
         return Cancelled(message="Another shard had taken its place before it began.")
-    part, how = ShardPart(queue, number - 1, shards), How(concurrency, grade)
+    part, run = ShardPart(queue, number - 1, shards), UUID(flow_run.id)
     async with graceful_stop() as stop:
         try:
             outcomes = await run_below(
-                run_shard, experiment, lake, part, how, UUID(flow_run.id), stop=stop
+                run_shard, experiment, lake, part, concurrency, grade, run, stop=stop
             )
         except ProcessDied as error:
             return Crashed(message=str(error))

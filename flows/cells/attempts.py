@@ -16,7 +16,6 @@ from agent.errors import InfrastructureError, Waiting, one_line
 from agent.journal import Journal, Lease, Limit, RecordedStep
 from agent.journal.holding import free, held
 from agent.models.pacing import Pace, Sending
-from agent.models.spec import ModelSpec
 from agent.session.limits import covered_s
 from agent.session.log import JournalLog
 from agent.session.session import Session
@@ -41,9 +40,19 @@ on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
 )
 """Callback after every step of an attempt; set by code that shows progress."""
 
-
 on_text: ContextVar[Callable[[str], None] | None] = ContextVar("on_text", default=None)
 """Callback for texts of models while they are generated; set by a terminal that shows them."""
+
+_OF_THE_PROGRAM = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""Errors that depend on nothing outside the program."""
 
 
 @kept("attempt", "{cell.label}", lambda parameters: attempt_key(parameters["cell"]))
@@ -67,7 +76,7 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> State[str
     while True:
         try:
             async with held(journal, attempt_id) as lease:
-                row = await _LeasedAttempt(cell, lake, journal, lease).finish(stop)
+                row = await _LeasedAttempt(cell, lake, journal, lease, stop).finish()
                 return Completed(message=brief(row["outcome"], row), data=attempt_id)
         except Waiting as error:
             wait = await asyncio.to_thread(journal.inbox(attempt_id).wait)
@@ -86,15 +95,16 @@ class _LeasedAttempt:
     lake: Lake
     journal: Journal
     lease: Lease
+    stop: Stop
     removed: set[str] = field(default_factory=set)
-    """What was removed from git before the agent saw it."""
+    """Refs and files that were removed from git before the agent saw it."""
 
-    async def finish(self, stop: Stop) -> Row:
+    async def finish(self) -> Row:
         """Resume the attempt and write its rows. Return its row of `attempts`."""
         if row := await asyncio.to_thread(self._read_final_row):
             return row
         try:
-            outcome = await self._resume(stop)
+            outcome = await self._resume()
         except Exception as error:
             await self._write(cell_state.Interruption.of(error))
             raise
@@ -124,31 +134,99 @@ class _LeasedAttempt:
         is_final = is_pruned or row["outcome"] == json.loads(ended or "{}").get("status")
         return row if is_final else None
 
-    async def _resume(self, stop: Stop) -> Outcome:
-        """Return the recorded outcome, or replay the arm over the recorded steps."""
-        ended = await asyncio.to_thread(self.journal.outcome, self.lease.attempt_id)
+    async def _resume(self) -> Outcome:
+        """Return the recorded outcome, or replay the arm over the recorded steps.
+
+        Raises:
+            Waiting: the attempt waits for a person, and has received no answer since its last run.
+        """
+        journal, attempt_id = self.journal, self.lease.attempt_id
+        ended = await asyncio.to_thread(journal.outcome, attempt_id)
         if ended is not None:
             return cell_state.from_text(ended)
-        await asyncio.to_thread(_check_answered, self.journal, self.lease.attempt_id)
-        recorded = await asyncio.to_thread(self.journal.steps, self.lease.attempt_id)
+        wait = await asyncio.to_thread(journal.inbox(attempt_id).wait)
+        if wait is not None and not wait.is_answered:
+            raise Waiting.for_a(wait.wanted)
+        recorded = await asyncio.to_thread(journal.steps, attempt_id)
         answered = sum(step.result is not None for step in recorded)
-        run_log().info("%s", _begun(self.cell, self.lease.attempt_id, answered))
-        limits = _limits(self.cell, self.lease)
-        reuse = await asyncio.to_thread(reuse_of, self.journal, self.lease.attempt_id)
-        log = JournalLog(
-            self.journal, self.lease, blobs(self.lake), recorded, limits, stop.sleep, reuse
-        )
+        self._log_start(answered)
         try:
-            outcome = await _solve(self.cell, log, recorded, stop, self.removed)
+            outcome = await self._replay(recorded)
         except InfrastructureError:
-            stop.check()  # the signal that stops a worker also ends the programs of its cells
+            self.stop.check()  # the signal that stops a worker also ends the programs of its cells
             raise
         except _OF_THE_PROGRAM as error:
-            if not await asyncio.to_thread(self._comes_again, error, answered):
+            if not await asyncio.to_thread(self._failed_before, error, answered):
                 raise
             outcome = Outcome("gave_up", "", f"failed twice in the same way: {one_line(error)}")
-        await asyncio.to_thread(self.journal.end, self.lease, cell_state.to_text(outcome))
+        await asyncio.to_thread(journal.end, self.lease, cell_state.to_text(outcome))
         return outcome
+
+    def _log_start(self, recorded_steps: int) -> None:
+        model = self.cell.experiment.model_of(self.cell.arm)
+        with_model = f" with {records.model_name(model)}" if model else ""
+        resumed = f", resumes after {recorded_steps} recorded steps" if recorded_steps else ""
+        run_log().info(
+            "%s",
+            f"{self.cell.label}: attempt {self.lease.attempt_id} of agent {self.cell.arm.agent}"
+            f"{with_model}, {self.cell.place.environment}{resumed}",
+        )
+
+    async def _replay(self, recorded: Sequence[RecordedStep]) -> Outcome:
+        """Run the arm in a session whose recorded steps answer."""
+        cell, journal, attempt_id, stop = self.cell, self.journal, self.lease.attempt_id, self.stop
+        experiment, arm = cell.partition
+        accounts = {"attempt": attempt_id, "arm": f"{experiment}/{arm}", "experiment": experiment}
+        budgets = tuple(
+            Limit(kind, accounts[kind], budget.usd, budget.calls)
+            for kind, budget in cell.experiment.budgets.items()
+        )
+        reuse = await asyncio.to_thread(reuse_of, journal, attempt_id)
+        log = JournalLog(
+            journal, self.lease, blobs(self.lake), recorded, budgets, stop.sleep, reuse
+        )
+        origin = await asyncio.to_thread(origin_of, journal, attempt_id)
+        places = workspaces.AttemptWorkspaces(
+            cell.instance, cell.place, attempt_id, journal.id, origin, removed=self.removed
+        )
+        show, note = on_step.get(), step_log()
+
+        def report(step: Step) -> None:
+            note(step)
+            show(cell, step)
+
+        async with Session.start(
+            attempt_id=attempt_id,
+            models=self._build_models(),
+            workspaces=places.as_recorded(recorded),
+            log=log,
+            on_step=report,
+            may_go_on=stop.check,
+            limit_s=cell.arm.options.time_limit_s,
+            origins=origins(cell),
+            turn_end=stop.turn_end,
+        ) as session:
+            return await ARMS[cell.arm.agent].solve(cell.task, session, cell.arm.options)
+
+    def _build_models(self) -> dict[str, models.Model]:
+        """Return the model of each role. Roles without a separate model share one."""
+        cell, stop = self.cell, self.stop
+        default = cell.experiment.model_of(cell.arm)
+        if default is None:
+            return {}
+        limits = cell.experiment.rate_limits
+        pace = Pace(self.journal, limits, stop.sleep) if limits else None
+        sending = Sending(
+            stop.check,
+            stop.sleep,
+            pace,
+            on_text.get(),
+            lambda line: say(f"{cell.label}: the model {line}"),
+        )
+        return {
+            role: models.build(spec, cell.task, cell.seed, sending)
+            for role, spec in cell.arm.options.models(default).items()
+        }
 
     async def _write(self, outcome: Outcome | cell_state.Interruption) -> Row:
         """Write the rows of the attempt. Return its row of `attempts`.
@@ -156,43 +234,43 @@ class _LeasedAttempt:
         Raises:
             FencedError: another run has acquired the attempt.
         """
-        finished = await asyncio.to_thread(self._read_record, outcome)
+        record = await asyncio.to_thread(self._read_record, outcome)
         # Only the lease holder writes rows: a run that lost its lease must not overwrite its
         # successor's.
         await asyncio.to_thread(self.journal.check, self.lease)
-        records.write(self.lake, finished)
-        if finished.git_removed:
-            names = ", ".join(finished.git_removed)
+        records.write(self.lake, record)
+        if record.git_removed:
+            names = ", ".join(record.git_removed)
             run_log().info("%s: removed from git before the work: %s", self.cell.label, names)
-        row = records.attempt_row(finished)
-        run_log().info("%s: %s", self.cell.label, attempt_line(row, len(finished.steps)))
+        row = records.attempt_row(record)
+        run_log().info("%s: %s", self.cell.label, attempt_line(row, len(record.steps)))
         return row
 
     def _read_record(self, outcome: Outcome | cell_state.Interruption) -> records.AttemptRecord:
         attempt_id = self.lease.attempt_id
         recorded = self.journal.steps(attempt_id)
-        known = self.journal.attempt(attempt_id)
-        assert known is not None, "it is held"
-        # A journal of old has no tenure of the run that began the attempt.
+        registered = self.journal.attempt(attempt_id)
+        assert registered is not None, "it is held"
+        # A journal of an old release has no tenure of the run that began the attempt.
         tenures = self.journal.tenures(attempt_id)
-        begun = [tenures[0].began_at, *(step.started_at for step in recorded if not step.copied)]
+        starts = [tenures[0].began_at, *(step.started_at for step in recorded if not step.copied)]
         return records.AttemptRecord(
             attempt_id,
             self.cell,
             outcome,
             [from_record(step) for step in recorded if step.result is not None],
             self.journal.account(attempt_id).billed_usd,
-            min(begun),
+            min(starts),
             covered_s(recorded),
-            known.parent_id,
+            registered.parent_id,
             frozenset((step.scope, step.seq) for step in recorded if step.copied),
             tuple(sorted(self.removed)),
         )
 
-    def _comes_again(self, error: Exception, answered: int) -> bool:
-        """Return True if the last run ended by the same error, and this one got no further.
+    def _failed_before(self, error: Exception, answered: int) -> bool:
+        """Return True if the last run ended with the same error, and this one got no further.
 
-        The record leads there, so that every later run would end by it, too.
+        The recorded steps lead there, so every later run would end in the same way.
         """
         steps = self.journal.steps(self.lease.attempt_id)
         where = (*self.cell.partition, self.lease.attempt_id)
@@ -203,97 +281,6 @@ class _LeasedAttempt:
         [row] = self.lake.read("attempts", *where)
         before = cell_state.Interruption.of(error)
         return (row["outcome"], row["detail"]) == (before.status, make_readable(before.detail))
-
-
-_OF_THE_PROGRAM = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""Errors that depend on nothing outside the program."""
-
-
-def _begun(cell: Cell, attempt_id: str, recorded_steps: int) -> str:
-    """Return what is about to be solved, how and where."""
-    model = cell.experiment.model_of(cell.arm)
-    with_model = f" with {records.model_name(model)}" if model else ""
-    resumed = f", resumes after {recorded_steps} recorded steps" if recorded_steps else ""
-    return (
-        f"{cell.label}: attempt {attempt_id} of agent {cell.arm.agent}{with_model}, "
-        f"{cell.place.environment}{resumed}"
-    )
-
-
-def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
-    """Return the budgets that the attempt's calls count against."""
-    experiment, arm = cell.partition
-    of_arm = f"{experiment}/{arm}"
-    names = {"attempt": lease.attempt_id, "arm": of_arm, "experiment": experiment}
-    return tuple(
-        Limit(kind, names[kind], budget.usd, budget.calls)
-        for kind, budget in cell.experiment.budgets.items()
-    )
-
-
-async def _solve(
-    cell: Cell,
-    log: JournalLog,
-    recorded: Sequence[RecordedStep],
-    stop: Stop,
-    removed: set[str],
-) -> Outcome:
-    show, note, attempt_id = on_step.get(), step_log(), log.lease.attempt_id
-    spec = cell.experiment.model_of(cell.arm)
-    built = _models(cell, spec, log.journal, stop) if spec else {}
-    origin = await asyncio.to_thread(origin_of, log.journal, attempt_id)
-    place = workspaces.AttemptWorkspaces(
-        cell.instance, cell.place, attempt_id, log.journal.id, origin, removed=removed
-    )
-
-    def tell(step: Step) -> None:
-        note(step)
-        show(cell, step)
-
-    async with Session.start(
-        attempt_id=attempt_id,
-        models=built,
-        workspaces=place.as_recorded(recorded),
-        log=log,
-        on_step=tell,
-        may_go_on=stop.check,
-        limit_s=cell.arm.options.time_limit_s,
-        origins=origins(cell),
-        turn_end=stop.turn_end,
-    ) as session:
-        return await ARMS[cell.arm.agent].solve(cell.task, session, cell.arm.options)
-
-
-def _models(cell: Cell, own: ModelSpec, journal: Journal, stop: Stop) -> dict[str, models.Model]:
-    """Return the model of each role. Roles without a model of their own share one."""
-    limits = cell.experiment.rate_limits
-    pace = Pace(journal, limits, stop.sleep) if limits else None
-
-    def waits(line: str) -> None:
-        say(f"{cell.label}: the model {line}")
-
-    sending = Sending(stop.check, stop.sleep, pace, on_text.get(), waits)
-    specs = cell.arm.options.models(own)
-    return {role: models.build(spec, cell.task, cell.seed, sending) for role, spec in specs.items()}
-
-
-def _check_answered(journal: Journal, attempt_id: str) -> None:
-    """Return if an attempt does not wait for a person, or has an answer.
-
-    Raises:
-        Waiting: no answer has come since its last run.
-    """
-    wait = journal.inbox(attempt_id).wait()
-    if wait is not None and not wait.is_answered:
-        raise Waiting.for_a(wait.wanted)
 
 
 async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:

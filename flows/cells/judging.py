@@ -1,14 +1,14 @@
 """Verdicts on patches: grade a submission, grade it again, and record both. It needs no Prefect."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from agent.errors import InfrastructureError, one_line
-from agent.journal import Journal
 from agent.journal.holding import held
 from agent.runner_settings import differ
 from eval import grading
@@ -60,13 +60,13 @@ async def evaluate(submission: Submission, lake: Lake) -> tuple[str, list[str]]:
 
 
 async def grade_again(
-    submission: Submission, where: list[str], lake: Lake
+    submission: Submission, lake: Lake, where: list[str]
 ) -> tuple[str, AuditedVerdict | None]:
-    """Grade a submission with a recorded verdict again. Record the audited verdict.
+    """Grade a submission with a recorded verdict again, and record the audited verdict.
 
-    Return it, after itself in one line.
+    Return the verdict in one line, and the audited verdict.
 
-    The official verdict remains that of the first grading. `where` is the result of `evaluate`.
+    The first grading remains the official verdict. `where` is the result of `evaluate`.
 
     Raises:
         InfrastructureError: the second grading failed; never cached.
@@ -78,20 +78,20 @@ async def grade_again(
     first = GradingResults(
         row["outcome"], frozenset(row["fail_to_pass_success"] + row["pass_to_pass_success"])
     )
-    found = [*audited.reasons, *differences(first, results(evaluation))]
-    reasons = dict.fromkeys([*(row.get("audit_reasons") or []), *map(str, found)])
+    doubts = [*audited.reasons, *differences(first, results(evaluation))]
+    reasons = dict.fromkeys([*(row.get("audit_reasons") or []), *map(str, doubts)])
     verdict = audited_verdict(first.outcome, in_doubt=bool(reasons))
     gradings = (row.get("gradings") or 1) + 1
     row = resources.UNKNOWN | row | records.audit_columns(verdict, reasons, gradings)
     lake.write("evaluations", experiment, arm, unit, [row])
-    again = verdict_line(evaluation, verdict, reasons)
-    run_log().info("%s, again: %s", submission.label, again)
-    return again, verdict
+    line = verdict_line(evaluation, verdict, reasons)
+    run_log().info("%s, again: %s", submission.label, line)
+    return line, verdict
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the official tests say of a patch, as recorded."""
+    """The recorded verdict of the official tests on a patch."""
 
     outcome: EvaluationOutcome
     reason: str
@@ -100,10 +100,16 @@ class Verdict:
         return f"{self.outcome}: {self.reason}" if self.reason else self.outcome
 
 
-First = Callable[[Submission, Lake, bool], Awaitable[list[str]]]
-"""Carries out `evaluate`, or finds its stored result unless the last argument is True."""
-Second = Callable[[Submission, list[str], Lake, bool], Awaitable[object]]
-"""Carries out `grade_again`, in the same way."""
+class First(Protocol):
+    """Runs `evaluate` on a submission, or returns its stored result unless it is refreshed."""
+
+    def __call__(self, *, refresh: bool) -> Awaitable[list[str]]: ...
+
+
+class Second(Protocol):
+    """Runs `grade_again` in the same way."""
+
+    def __call__(self, where: list[str], *, refresh: bool) -> Awaitable[object]: ...
 
 
 async def grade_once(
@@ -115,73 +121,67 @@ async def grade_once(
         InfrastructureError: the patch could not be graded.
         LeaseHeld: another run is grading a submission with the same verdict key.
     """
-    async with _turn(submission, lake, twice=twice) as known:
-        if known is not None:  # a task run would only find that, and costs the server 20 ms
-            return await asyncio.to_thread(_taken_over, submission, known, lake)
-        where = await first(submission, lake, False)
+    async with _turn(submission, lake, twice=twice) as where:
+        if where is not None:  # a task run would only find that, and costs the server 20 ms
+            return await asyncio.to_thread(_take_over, submission, where, lake)
+        where = await first(refresh=False)
         # The result of a verdict whose row was removed is still stored.
         is_gone = not lake.has("evaluations", *where)
         if is_gone:
-            where = await first(submission, lake, True)
+            where = await first(refresh=True)
         if twice:
-            await second(submission, where, lake, is_gone)
-        return _taken_over(submission, where, lake)
+            await second(where, refresh=is_gone)
+        return _take_over(submission, where, lake)
 
 
 @asynccontextmanager
 async def _turn(
     submission: Submission, lake: Lake, *, twice: bool
 ) -> AsyncIterator[list[str] | None]:
-    """Serialize gradings with the same verdict key. Yield the recorded verdict as `_known` does.
+    """Serialize gradings with the same verdict key. Yield the recorded verdict as `_find` does.
 
     Raises:
         LeaseHeld: another program is grading it.
     """
     key = submission.verdict_key
     async with _TURNS.setdefault(key, asyncio.Lock()):
-        known = await asyncio.to_thread(_known, submission, lake, twice=twice)
-        journal = None if known else await asyncio.to_thread(_journal, lake)
+        where = await asyncio.to_thread(_find, submission, lake, twice=twice)
+        try:
+            journal = None if where else await asyncio.to_thread(open_journal, lake)
+        except UsageError:  # an object store without a database
+            journal = None
         if journal is None:
-            yield known
+            yield where
             return
         name = f"verdict-{key}"
         await asyncio.to_thread(journal.offer, name)
         async with held(journal, name):
             # Another program may have graded it meanwhile.
-            yield await asyncio.to_thread(_known, submission, lake, twice=twice)
+            yield await asyncio.to_thread(_find, submission, lake, twice=twice)
 
 
-def _known(submission: Submission, lake: Lake, *, twice: bool) -> list[str] | None:
+def _find(submission: Submission, lake: Lake, *, twice: bool) -> list[str] | None:
     """Return experiment, arm and unit of the recorded verdict on the same patch, or None."""
     is_graded = is_cached("evaluation", submission.verdict_key, lake)
     if not is_graded or (twice and not is_cached("audit", submission.audit_key, lake)):
         return None
     where = lake.result(result_name("evaluation", submission.verdict_key))
-    is_there = isinstance(where, list) and lake.has("evaluations", *where)
-    return where if is_there else None
+    return where if isinstance(where, list) and lake.has("evaluations", *where) else None
 
 
 def _is_reference_resolved(submission: Submission, lake: Lake) -> bool:
     """Return True if the lake has such a verdict on the reference patch at the same place."""
     reference = replace(submission, patch=submission.instance.patch)
-    where = _known(reference, lake, twice=False)
+    where = _find(reference, lake, twice=False)
     return where is not None and lake.read("evaluations", *where)[0]["resolved"]
 
 
-def _journal(lake: Lake) -> Journal | None:
-    """Return the journal for leases on verdicts; None for an object store without a database."""
-    try:
-        return open_journal(lake)
-    except UsageError:
-        return None
-
-
-def _taken_over(submission: Submission, where: list[str], lake: Lake) -> Verdict:
+def _take_over(submission: Submission, where: list[str], lake: Lake) -> Verdict:
     """Copy the row at `where` to this submission's own row. Return its verdict."""
     [row] = lake.read("evaluations", *where)
-    own = row | {"attempt_id": submission.attempt_id, "repeat": submission.repeat}
-    if lake.read("evaluations", *_where(submission)) != [own]:
-        lake.write("evaluations", *_where(submission), [resources.UNKNOWN | own])
+    copy = row | {"attempt_id": submission.attempt_id, "repeat": submission.repeat}
+    if lake.read("evaluations", *_where(submission)) != [copy]:
+        lake.write("evaluations", *_where(submission), [resources.UNKNOWN | copy])
     return Verdict(row["outcome"], row["reason"])
 
 
@@ -215,7 +215,7 @@ def _record(evaluation: Evaluation, submission: Submission, audited: Audit, lake
 def _where(submission: Submission) -> tuple[str, str, str]:
     """Return experiment, arm and unit of the row.
 
-    The unit contains the verdict key, because an upgrade may add a second verdict beside the first.
+    The unit contains the verdict key, because an upgrade can add a second verdict.
     """
     unit = f"{submission.attempt_id}-{submission.verdict_key[:12]}"
     return submission.experiment, submission.arm, unit

@@ -2,11 +2,11 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from agent.errors import InfrastructureError
 from flows.cells import judging
@@ -28,7 +28,7 @@ from flows.storage.lake import Lake
 T = TypeVar("T")
 
 _WAITS_S = (2.0, 4.0)
-"""Seconds before the repetitions of a grading that infrastructure broke, as of a Prefect task."""
+"""Seconds before a grading is repeated after an infrastructure failure, as in a Prefect task."""
 
 
 class Grade(Protocol):
@@ -72,41 +72,28 @@ async def grade_file(
         network=how.network,
         resources=how.resources,
     )
-    outcomes = await _grade(submissions, source, how, store, grade, progress)
-    broken = outcomes.count("infrastructure")
-    if broken:
-        raise IncompleteRun(f"{broken} of {len(outcomes)} predictions could not be graded")
+    slots, is_limited = asyncio.Semaphore(how.concurrency), how.keep_gb is not None
+    recorded = partial(CellStates(store).verdict_at, twice=how.audit)
+    images = scheduled(submissions, source.dataset, Images(keep_gb=how.keep_gb), store, recorded)
+
+    async def grade_one(submission: Submission) -> str:
+        async with Slot(slots, is_kept=is_limited) as slot:
+            try:
+                async with places.open(submission) as place:
+                    do = partial(grade, submission.at(place), store, twice=how.audit)
+                    verdict = await in_turn(do, submission.label, store, Stop(), slot)
+            except InfrastructureError as error:
+                await bar.advance(submission.label, f"infrastructure: {error}")
+                return "infrastructure"
+            await bar.advance(submission.label, str(verdict))
+            return verdict.outcome
+
+    with progress(source.experiment, len(submissions), store) as bar:
+        async with images as places:
+            outcomes = await asyncio.gather(*map(grade_one, submissions))
+    if failures := outcomes.count("infrastructure"):
+        raise IncompleteRun(f"{failures} of {len(outcomes)} predictions could not be graded")
     return {s.instance.instance_id: o for s, o in zip(submissions, outcomes, strict=True)}
-
-
-async def _grade(
-    submissions: Sequence[Submission],
-    source: PredictionSource,
-    how: Grading,
-    store: Lake,
-    grade: Grade,
-    progress: Callable[[str, int, Lake], TerminalProgress],
-) -> list[str]:
-    """Return the outcome of each submission."""
-    slots, keep_gb = asyncio.Semaphore(how.concurrency), how.keep_gb
-    known = partial(CellStates(store).verdict_at, twice=how.audit)
-    images = scheduled(submissions, source.dataset, Images(keep_gb=keep_gb), store, known)
-    with progress(source.experiment, len(submissions), store) as shown:
-
-        async def one(submission: Submission) -> str:
-            async with Slot(slots, is_kept=keep_gb is not None) as slot:
-                try:
-                    async with placed(submission) as there:
-                        do = partial(grade, there, store, twice=how.audit)
-                        verdict = await in_turn(do, submission.label, store, Stop(), slot)
-                except InfrastructureError as error:
-                    await shown.advance(submission.label, f"infrastructure: {error}")
-                    return "infrastructure"
-                await shown.advance(submission.label, str(verdict))
-                return verdict.outcome
-
-        async with images as placed:
-            return await asyncio.gather(*(one(submission) for submission in submissions))
 
 
 def shown_here(name: str, total: int, lake: Lake) -> TerminalProgress:
@@ -117,33 +104,32 @@ def shown_here(name: str, total: int, lake: Lake) -> TerminalProgress:
 async def grade_without_prefect(submission: Submission, lake: Lake, *, twice: bool) -> Verdict:
     """Return the verdict for a submission as `judging.grade_once` does, without Prefect.
 
-    A private server would take as much processor time as all the rest. Results are stored where
+    A private server would take as much processor time as everything else. Results are stored where
     and as Prefect stores them.
     """
-    return await judging.grade_once(submission, lake, twice=twice, first=_first, second=_second)
-
-
-async def _first(submission: Submission, lake: Lake, refresh: bool) -> list[str]:
-    name = result_name("evaluation", submission.verdict_key)
-    return await _result(name, partial(judging.evaluate, submission, lake), lake, refresh)
-
-
-async def _second(submission: Submission, where: list[str], lake: Lake, refresh: bool) -> object:
-    name = result_name("audit", submission.audit_key)
-    return await _result(name, partial(judging.grade_again, submission, where, lake), lake, refresh)
+    evaluation = result_name("evaluation", submission.verdict_key)
+    audit = result_name("audit", submission.audit_key)
+    first = partial(_result, evaluation, judging.evaluate, submission, lake)
+    second = partial(_result, audit, judging.grade_again, submission, lake)
+    return await judging.grade_once(submission, lake, twice=twice, first=first, second=second)
 
 
 async def _result(
-    name: str, do: Callable[[], Awaitable[tuple[str, T]]], lake: Lake, refresh: bool
+    name: str,
+    do: Callable[..., Awaitable[tuple[str, T]]],
+    submission: Submission,
+    lake: Lake,
+    *args: Any,
+    refresh: bool,
 ) -> T:
-    """Return a stored result, or else that of `do`, which is repeated if infrastructure broke."""
+    """Return a stored result, or else that of `do`, repeated after infrastructure failures."""
     if not refresh and lake.has_result(name):
         stored: T = lake.result(name)
         return stored
     waits = list(_WAITS_S)
     while True:
         try:
-            _, result = await do()
+            _, result = await do(submission, lake, *args)
             break
         except InfrastructureError as error:
             if not (waits and error.retryable):

@@ -1,5 +1,7 @@
 """The Prefect tasks that grade a submission, and grade it again."""
 
+from functools import partial
+
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
@@ -24,25 +26,19 @@ async def evaluate(submission: Submission, lake: Lake) -> State[list[str]]:
 
 @kept("audit", "{submission.label}, again", lambda parameters: parameters["submission"].audit_key)
 async def grade_again(
-    submission: Submission, where: list[str], lake: Lake
+    submission: Submission, lake: Lake, where: list[str]
 ) -> State[AuditedVerdict | None]:
     """Grade a submission with a recorded verdict again. Return the audited verdict in a state.
 
     Raises:
         InfrastructureError: the second grading failed; never cached.
     """
-    line, verdict = await judging.grade_again(submission, where, lake)
+    line, verdict = await judging.grade_again(submission, lake, where)
     return Completed(message=line, data=verdict)
 
 
 async def grade_submission(submission: Submission, lake: Lake, *, twice: bool) -> Verdict:
     """Return the verdict for a submission as `judging.grade_once` does, by task runs."""
-    return await judging.grade_once(submission, lake, twice=twice, first=_first, second=_second)
-
-
-async def _first(submission: Submission, lake: Lake, refresh: bool) -> list[str]:
-    return await result_of(evaluate, lake, submission, lake, refresh=refresh)
-
-
-async def _second(submission: Submission, where: list[str], lake: Lake, refresh: bool) -> object:
-    return await result_of(grade_again, lake, submission, where, lake, refresh=refresh)
+    first = partial(result_of, evaluate, lake, submission, lake)
+    second = partial(result_of, grade_again, lake, submission, lake)
+    return await judging.grade_once(submission, lake, twice=twice, first=first, second=second)

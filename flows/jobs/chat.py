@@ -92,10 +92,10 @@ async def _at_its_place(opened: Opened, lake: Lake, stop: Stop) -> AsyncIterator
     experiment, states = cell.experiment, CellStates(lake)
     known = partial(states.cell_at, grade=False)
     async with (
-        scheduled([cell], experiment.dataset, experiment.images, lake, known, stop) as placing,
-        placing(cell) as there,
+        scheduled([cell], experiment.dataset, experiment.images, lake, known, stop) as places,
+        places.open(cell) as place,
     ):
-        yield there
+        yield cell.at(place)
 
 
 def _close(opened: Opened, lake: Lake) -> None:

@@ -83,7 +83,7 @@ class ImageCache:
         """
         image, repo, clock = instance.image, task_repo(dataset), time.perf_counter()
         with self.store.fetching(image):
-            if (image_id := self._id(image)) is not None:
+            if (image_id := self.find(image)) is not None:
                 return Fetched(image, image_id, None)
             row = _row(image, "pulled" if repo is None else "built")
             # Record the image first, so that it counts as ours even if this program is killed.
@@ -177,7 +177,7 @@ class ImageCache:
     def _bytes(self, rows: list[Row]) -> int:
         return self.store.size({row["image_digest"] for row in rows})
 
-    def _id(self, image: str) -> str | None:
+    def find(self, image: str) -> str | None:
         return self.store.find([image]).get(image)
 
     def _settle(self, row: Row) -> None:
@@ -188,7 +188,7 @@ class ImageCache:
 
     def _arrived(self, row: Row) -> str | None:
         """Record id and size of a new image. Return its id; None if it is not available locally."""
-        image_id = self._id(row["image"])
+        image_id = self.find(row["image"])
         if image_id is not None:
             self._write(row | {"image_digest": image_id, "size_bytes": self.store.size({image_id})})
         return image_id

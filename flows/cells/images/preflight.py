@@ -11,7 +11,7 @@ from functools import partial
 from agent.errors import InfrastructureError, Unfit
 from eval import preflight
 from eval.errors import ImageError
-from eval.preflight import Preflight, preflight_key
+from eval.preflight import preflight_key
 from eval.types import Instance
 from flows.cells.images.schedule import scheduled
 from flows.display.terminal import say
@@ -22,7 +22,7 @@ from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_id_of
 from flows.storage.files import make_readable
 from flows.storage.images import last_digest
-from flows.storage.lake import Lake, Row
+from flows.storage.lake import Lake
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,11 @@ class _Image:
     instance: Instance
     place: Place
 
-    def at(self, place: Place) -> "_Image":
-        return replace(self, place=place)
-
 
 async def check_all(
     instances: list[Instance], experiment: Experiment, lake: Lake, concurrency: int
 ) -> AsyncIterator[Checked]:
-    """Check the images of an experiment's instances. Yield the results as they are known.
+    """Check the images of an experiment's instances. Yield each result when it is available.
 
     Missing images are pulled or built. Results are recorded in the lake by image digest, so that an
     image checked before is not pulled again.
@@ -61,23 +58,26 @@ async def check_all(
         ImageError: no Docker daemon answers.
     """
     slots = asyncio.Semaphore(concurrency)
-    waiting = [_Image(i, _place(experiment)) for i in instances]
-    known = partial(_checked_at, lake=lake)
+    place = Place("docker", network=experiment.network, resources=experiment.resources)
+    waiting = [_Image(instance, place) for instance in instances]
 
-    async def one(image: _Image) -> Checked:
-        async with slots, placed(image) as there:
-            return await _check(there.instance, there.place, lake)
+    def read_place(image: _Image, local_id: str | None) -> Place | None:
+        # Without a local image, its last known digest counts.
+        digest = local_id or last_digest(lake, image.instance.image)
+        place = replace(image.place, image_digest=digest)
+        unit = _unit(image.instance, place)
+        return place if unit and lake.read_shared("preflights", unit) else None
 
-    images = scheduled(waiting, experiment.dataset, experiment.images, lake, known)
-    async with images as placed:
+    async def check(image: _Image) -> Checked:
+        async with slots, places.open(image) as place:
+            return await _check(image.instance, place, lake)
+
+    images = scheduled(waiting, experiment.dataset, experiment.images, lake, read_place)
+    async with images as places:
         # Start the tasks in order, as the schedule requires; `as_completed` alone has no order.
-        checks = [asyncio.create_task(one(image)) for image in waiting]
+        checks = [asyncio.create_task(check(image)) for image in waiting]
         for finished in asyncio.as_completed(checks):
             yield await finished
-
-
-def _place(experiment: Experiment) -> Place:
-    return Place("docker", network=experiment.network, resources=experiment.resources)
 
 
 class PreflightFailed(Exception):
@@ -88,10 +88,9 @@ class PreflightGate:
     """Lets a cell run only if its image passes the preflight. Each image is checked once."""
 
     def __init__(self, lake: Lake) -> None:
-        self.refused: dict[str, str] = {}
-        """Reason for the refusal, by instance id."""
         self._lake = lake
-        self._passed: set[str] = set()
+        self._refusals: dict[str, str] = {}
+        """Reason for the refusal by instance id; empty if the image passed."""
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def check(self, cell: Cell) -> None:
@@ -100,19 +99,16 @@ class PreflightGate:
         Raises:
             PreflightFailed: the image failed its preflight.
         """
-        instance = cell.instance
+        instance_id = cell.instance.instance_id
         if cell.place.problem:
             return
-        async with self._locks[instance.instance_id]:
-            if instance.instance_id not in self._passed | self.refused.keys():
-                checked = await _check(instance, cell.place, self._lake)
+        async with self._locks[instance_id]:
+            if instance_id not in self._refusals:
+                checked = await _check(cell.instance, cell.place, self._lake)
                 say(line(checked))
-                if checked.reasons:
-                    reason = f"preflight failed: {'; '.join(checked.reasons)}"
-                    self.refused[instance.instance_id] = reason
-                else:
-                    self._passed.add(instance.instance_id)
-        if reason := self.refused.get(instance.instance_id, ""):
+                reasons = "; ".join(checked.reasons)
+                self._refusals[instance_id] = reasons and f"preflight failed: {reasons}"
+        if reason := self._refusals[instance_id]:
             await asyncio.to_thread(_record, cell, reason, self._lake)
             raise PreflightFailed(reason)
 
@@ -122,14 +118,6 @@ def line(checked: Checked) -> str:
     verdict = "passes" if not checked.reasons else "fails" if checked.is_known else "unknown"
     before = ", known from before" if checked.from_lake else ""
     return "; ".join([f"preflight of {checked.instance_id}: {verdict}{before}", *checked.reasons])
-
-
-def _checked_at(image: _Image, here: str | None, lake: Lake) -> Place | None:
-    """Return the place of the recorded check. Without a local image, use its last known digest."""
-    digest = here or last_digest(lake, image.instance.image)
-    at = replace(image.place, image_digest=digest)
-    unit = _unit(image.instance, at)
-    return at if unit and lake.read_shared("preflights", unit) else None
 
 
 def _unit(instance: Instance, place: Place) -> str | None:
@@ -149,37 +137,31 @@ async def _check(instance: Instance, place: Place, lake: Lake) -> Checked:
     for_arm = partial(for_grading, grading=False)
     clock = time.perf_counter()
     try:
-        found = await preflight.check(instance, for_grading, for_arm)
+        result = await preflight.check(instance, for_grading, for_arm)
     except Unfit as error:
         return Checked(instance.instance_id, (str(error),), True)
     except (InfrastructureError, ImageError) as error:
         return Checked(instance.instance_id, (str(error),), False)
     if unit:
-        duration_s = time.perf_counter() - clock
-        lake.write_shared("preflights", unit, _row(found, instance, place, duration_s))
-    return Checked(instance.instance_id, found.reasons, True)
-
-
-def _row(found: Preflight, instance: Instance, place: Place, duration_s: float) -> Row:
-    return {
-        "instance_id": found.instance_id,
-        "image": instance.image,
-        "image_digest": place.image_digest,
-        "row_digest": instance.digest,
-        "network": place.network,
-        "passed": found.passed,
-        "reasons": [make_readable(reason) for reason in found.reasons],
-        "harness_version": found.harness_version,
-        "checked_at": found.checked_at,
-        "duration_s": duration_s,
-    }
+        row = {
+            "instance_id": result.instance_id,
+            "image": instance.image,
+            "image_digest": place.image_digest,
+            "row_digest": instance.digest,
+            "network": place.network,
+            "passed": result.passed,
+            "reasons": [make_readable(reason) for reason in result.reasons],
+            "harness_version": result.harness_version,
+            "checked_at": result.checked_at,
+            "duration_s": time.perf_counter() - clock,
+        }
+        lake.write_shared("preflights", unit, row)
+    return Checked(instance.instance_id, result.reasons, True)
 
 
 def _record(cell: Cell, reason: str, lake: Lake) -> None:
     """Record an attempt row for a refused cell, unless an earlier run left one."""
     attempt_id = attempt_id_of(cell)
-    if lake.has("attempts", *cell.partition, attempt_id):
-        return
-    ended = Interruption("refused", reason)
-    now = datetime.now(UTC)
-    records.write(lake, records.AttemptRecord(attempt_id, cell, ended, [], 0.0, now, 0.0))
+    if not lake.has("attempts", *cell.partition, attempt_id):
+        refusal, now = Interruption("refused", reason), datetime.now(UTC)
+        records.write(lake, records.AttemptRecord(attempt_id, cell, refusal, [], 0.0, now, 0.0))

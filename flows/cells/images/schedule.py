@@ -11,9 +11,9 @@ In a shard, some cells are run by other shards. Their instances are skipped.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Protocol
 
 from agent.errors import InfrastructureError
 from agent.timings import STOP_CHECK_S
@@ -23,7 +23,7 @@ from flows.display.terminal import say
 from flows.experiments.cells import Place
 from flows.experiments.declaration import Images
 from flows.experiments.stop import Stop
-from flows.storage.images import EvictionResult, Fetched, ImageCache
+from flows.storage.images import EvictionResult, ImageCache
 from flows.storage.lake import Lake
 
 AT_ONCE = 2
@@ -37,74 +37,59 @@ class Item(Protocol):
     def instance(self) -> Instance: ...
     @property
     def place(self) -> Place: ...
-    def at(self, place: Place) -> Self:
-        """Return the same item in another place."""
 
 
-T = TypeVar("T", bound=Item)
-
-
-class Placing(Protocol[T]):
-    """Gives items their places."""
-
-    def __call__(self, item: T) -> AbstractAsyncContextManager[T]:
-        """Give an item its place during a block."""
-
-    def skip(self, item: T) -> None:
-        """Drop an item that needs no image here, because another program does its work."""
-
-
-class _AsTheyAre(Generic[T]):
-    """Leaves items where they are: on the host, no images are needed."""
-
-    def __call__(self, item: T) -> AbstractAsyncContextManager[T]:
-        return nullcontext(item)
-
-    def skip(self, item: T) -> None:
-        pass
-
-
-Recorded = Callable[[T, str | None], Place | None]
+Recorded = Callable[[Any, str | None], Place | None]
 """Return the place where all work of an item was done; None if some work is missing. The text is
 the id of the local image, if there is one."""
 
 
+class Places:
+    """The places of items on the host, where no images are needed."""
+
+    @asynccontextmanager
+    async def open(self, item: Item) -> AsyncIterator[Place]:
+        """Yield the place of an item."""
+        yield item.place
+
+    def skip(self, item: Item) -> None:
+        """Drop an item that needs no image, because another program does its work."""
+
+
 @dataclass
-class _Turn(Generic[T]):
+class _Turn:
     """One instance of the walk."""
 
     instance: Instance
-    items: list[T]
+    items: list[Item]
     left: int
     """Number of items that have not ended."""
-    ready: asyncio.Future[list[Place]]
+    places: asyncio.Future[list[Place]]
     """The place of each item."""
-    skipped: list[T] = field(default_factory=list)
-    is_asked: bool = False
+    skipped: list[Item] = field(default_factory=list)
+    is_requested: bool = False
     hold: ExitStack = field(default_factory=ExitStack)
     is_held: bool = False
 
 
 @asynccontextmanager
 async def scheduled(
-    items: Sequence[T],
+    items: Sequence[Item],
     dataset: str,
     images: Images,
     lake: Lake,
-    recorded: Recorded[T],
+    recorded: Recorded,
     stop: Stop | None = None,
-) -> AsyncIterator[Placing[T]]:
-    """Pull or build the images of `items` in order during the block.
+) -> AsyncIterator[Places]:
+    """Pull or build the images of `items` in order during the block. Yield the places of the items.
 
-    Yield what gives an item its place; see `ImageSchedule.__call__`. With a limit, the
-    items of an instance have to be consecutive. On the host no images are needed, and items are not
-    changed.
+    With a limit, the items of an instance have to be consecutive.
 
     Raises:
         ImageError: no Docker daemon answers.
     """
     if not any(item.place.environment == "docker" for item in items):
-        yield _AsTheyAre()
+        yield Places()
         return
     cache = await asyncio.to_thread(ImageCache.of, lake, images.keep_gb)
     schedule = ImageSchedule(items, dataset, images.ahead, cache, recorded, stop or Stop())
@@ -116,43 +101,42 @@ async def scheduled(
         await asyncio.wait({walk})
         schedule.close()
     try:
-        _tell(await asyncio.to_thread(cache.make_room))
+        _report(await asyncio.to_thread(cache.make_room))
     except (ImageError, InfrastructureError) as error:
         say(f"images stay until the next run: {error}")
 
 
-class ImageSchedule(Generic[T]):
+class ImageSchedule(Places):
     """Tracks which images are local, on their way, and in use."""
 
     def __init__(
         self,
-        items: Sequence[T],
+        items: Sequence[Item],
         dataset: str,
         ahead: int,
         cache: ImageCache,
-        recorded: Recorded[T],
+        recorded: Recorded,
         stop: Stop,
     ) -> None:
         self._dataset, self._ahead, self._cache, self._recorded = dataset, ahead, cache, recorded
         self._stop = stop
-        self._turns: dict[str, _Turn[T]] = {}
+        self._turns: dict[str, _Turn] = {}
         for item in items:
-            turn = self._turns.setdefault(
-                item.instance.instance_id,
-                _Turn(item.instance, [], 0, asyncio.get_running_loop().create_future()),
-            )
+            places = asyncio.get_running_loop().create_future()
+            turn = _Turn(item.instance, [], 0, places)
+            turn = self._turns.setdefault(item.instance.instance_id, turn)
             turn.items.append(item)
             turn.left += 1
         self._to_come = deque(self._turns.values())
         """The turn that the walk has reached, and those after it."""
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._coming: dict[str, int] = {}
-        """Expected bytes by instance."""
+        self._expected: dict[str, int] = {}
+        """Bytes that are on their way, by instance."""
         self._changed = asyncio.Event()
 
     @asynccontextmanager
-    async def __call__(self, item: T) -> AsyncIterator[T]:
-        """Yield the item once its image is local, and keep the image during the block.
+    async def open(self, item: Item) -> AsyncIterator[Place]:
+        """Yield the place of an item once its image is local, and keep the image during the block.
 
         If the image is unavailable, `place.problem` says why. Every item enters once, or is
         skipped. With a limit, items have to enter in order, because an item may wait for earlier
@@ -163,19 +147,24 @@ class ImageSchedule(Generic[T]):
         """
         turn = self._turns[item.instance.instance_id]
         if item in turn.skipped:
-            turn = self._reopened(turn, item)
-        turn.is_asked = True
+            turn.skipped.remove(item)
+            if not turn.left:  # its image was released
+                places = asyncio.get_running_loop().create_future()
+                turn = _Turn(turn.instance, turn.items, 0, places, turn.skipped)
+                self._turns[item.instance.instance_id] = turn
+                self._to_come.insert(1, turn)
+            turn.left += 1
+        turn.is_requested = True
         self._notify()
         try:
-            while not turn.ready.done():
-                await asyncio.wait({turn.ready}, timeout=STOP_CHECK_S)
+            while not turn.places.done():
+                await asyncio.wait({turn.places}, timeout=STOP_CHECK_S)
                 self._stop.check()
-            place = turn.ready.result()[turn.items.index(item)]
-            yield item.at(place)
+            yield turn.places.result()[turn.items.index(item)]
         finally:
             self._leave(turn)
 
-    def skip(self, item: T) -> None:
+    def skip(self, item: Item) -> None:
         """Drop an item that needs no image here, because another program does its work."""
         turn = self._turns[item.instance.instance_id]
         turn.skipped.append(item)
@@ -188,10 +177,15 @@ class ImageSchedule(Generic[T]):
             async with asyncio.TaskGroup() as fetches:
                 while True:
                     while self._to_come:
-                        await self._begin(self._to_come[0], fetches)
+                        await self._prepare(self._to_come[0], fetches)
+                        self._to_come.popleft()
                     await self._changed.wait()
         except BaseExceptionGroup as group:
-            self._give_up(group.exceptions[0])
+            # No more images will arrive, so all waiting items fail.
+            for turn in self._turns.values():
+                if not turn.places.done():
+                    turn.places.set_exception(group.exceptions[0])
+                    turn.places.exception()  # mark it as retrieved, even if no cell waits for it
 
     def close(self) -> None:
         """Release all images and abort pulls in progress."""
@@ -199,112 +193,76 @@ class ImageSchedule(Generic[T]):
         for turn in self._turns.values():
             self._release(turn)
 
-    async def _begin(self, turn: _Turn[T], fetches: asyncio.TaskGroup) -> None:
+    async def _prepare(self, turn: _Turn, fetches: asyncio.TaskGroup) -> None:
+        """Find the image of an instance, or start to fetch it, once it is due."""
         try:
-            if places := await asyncio.to_thread(self._nothing_to_do, turn):
-                turn.ready.set_result(places)
+            if places := await asyncio.to_thread(self._read_places, turn):
+                turn.places.set_result(places)
                 return
             while turn.left and not self._is_due():
                 await self._changed.wait()
             if not turn.left:
                 return
             self._stop.check()
-            await asyncio.to_thread(self._hold, turn)
+            image = turn.instance.image
+            await asyncio.to_thread(turn.hold.enter_context, self._cache.store.held(image))
+            turn.is_held = True
             if not turn.left:  # its last item has just been skipped
                 self._release(turn)
-                return
-            if (image_id := await asyncio.to_thread(self._here, turn)) is None:
+            elif image_id := await asyncio.to_thread(self._cache.find, image):
+                turn.places.set_result(_at_image(turn, image_id))
+            else:
                 await self._find_room(turn)
                 fetches.create_task(self._fetch(turn))
-            else:
-                self._arrived(turn, image_id)
         except (ImageError, InfrastructureError) as error:
-            self._failed(turn, error)
-        finally:
-            self._to_come.popleft()
+            turn.places.set_result(_without_image(turn, error))
 
     def _is_due(self) -> bool:
         """Return True if the next image of the walk should be local by now."""
-        return self._waiting() < self._ahead or any(one.is_asked for one in self._to_come)
+        turns = self._turns.values()
+        waiting = sum(turn.is_held and not turn.is_requested for turn in turns)
+        return waiting < self._ahead or any(turn.is_requested for turn in self._to_come)
 
-    def _reopened(self, turn: _Turn[T], item: T) -> _Turn[T]:
-        """Return the turn of an instance with a skipped item that is wanted now."""
-        turn.skipped.remove(item)
-        if not turn.left:  # its image was released
-            ready = asyncio.get_running_loop().create_future()
-            turn = _Turn(turn.instance, turn.items, 0, ready, turn.skipped)
-            self._turns[item.instance.instance_id] = turn
-            self._to_come.insert(1, turn)
-        turn.left += 1
-        return turn
-
-    def _leave(self, turn: _Turn[T]) -> None:
+    def _leave(self, turn: _Turn) -> None:
         turn.left -= 1
         if not turn.left:
             self._release(turn)
 
-    def _nothing_to_do(self, turn: _Turn[T]) -> list[Place]:
+    def _read_places(self, turn: _Turn) -> list[Place]:
         """Return the places where an instance was done; empty if any work on it is missing."""
-        here = self._here(turn)
-        places = [self._recorded(item, here) for item in turn.items]
+        image_id = self._cache.find(turn.instance.image)
+        places = [self._recorded(item, image_id) for item in turn.items]
         return [place for place in places if place] if all(places) else []
 
-    async def _find_room(self, turn: _Turn[T]) -> None:
+    async def _find_room(self, turn: _Turn) -> None:
         """Wait until the image fits, or until no other image is in use and waiting is pointless."""
         while True:
             changed = self._changed
             expected = await asyncio.to_thread(self._cache.expected_bytes, turn.instance.image)
-            coming = sum(self._coming.values())
-            room = await asyncio.to_thread(self._cache.make_room, expected + coming)
-            _tell(room)
+            needed = expected + sum(self._expected.values())
+            room = await asyncio.to_thread(self._cache.make_room, needed)
+            _report(room)
             in_use = any(other.is_held for other in self._turns.values() if other is not turn)
             if room.is_enough or not in_use:
-                self._coming[turn.instance.instance_id] = expected
+                self._expected[turn.instance.instance_id] = expected
                 return
             await changed.wait()
 
-    async def _fetch(self, turn: _Turn[T]) -> None:
+    async def _fetch(self, turn: _Turn) -> None:
         try:
             async with self._slots:
-                fetched: Fetched = await asyncio.to_thread(
-                    self._cache.fetch, turn.instance, self._dataset
-                )
+                fetch = self._cache.fetch
+                fetched = await asyncio.to_thread(fetch, turn.instance, self._dataset)
             if fetched.how:
                 say(str(fetched))
-            self._arrived(turn, fetched.image_id)
+            turn.places.set_result(_at_image(turn, fetched.image_id))
         except (ImageError, InfrastructureError) as error:
-            self._failed(turn, error)
+            turn.places.set_result(_without_image(turn, error))
         finally:
-            del self._coming[turn.instance.instance_id]
+            del self._expected[turn.instance.instance_id]
             self._notify()
 
-    def _here(self, turn: _Turn[T]) -> str | None:
-        return self._cache.store.find([turn.instance.image]).get(turn.instance.image)
-
-    def _hold(self, turn: _Turn[T]) -> None:
-        turn.hold.enter_context(self._cache.store.held(turn.instance.image))
-        turn.is_held = True
-
-    def _arrived(self, turn: _Turn[T], image_id: str) -> None:
-        here = [replace(item.place, image_digest=image_id) for item in turn.items]
-        turn.ready.set_result(here)
-
-    def _failed(self, turn: _Turn[T], error: Exception) -> None:
-        nowhere = [replace(item.place, problem=str(error)) for item in turn.items]
-        turn.ready.set_result(nowhere)
-
-    def _give_up(self, error: BaseException) -> None:
-        """Fail all waiting items with the error, because no more images will arrive."""
-        for turn in self._turns.values():
-            if not turn.ready.done():
-                turn.ready.set_exception(error)
-                turn.ready.exception()  # mark it as retrieved, even if no cell asks any more
-
-    def _waiting(self) -> int:
-        """Return the number of images that are local or on their way but not requested yet."""
-        return sum(turn.is_held and not turn.is_asked for turn in self._turns.values())
-
-    def _release(self, turn: _Turn[T]) -> None:
+    def _release(self, turn: _Turn) -> None:
         if turn.is_held:
             try:
                 self._cache.needed(turn.instance.image)
@@ -318,6 +276,14 @@ class ImageSchedule(Generic[T]):
         self._changed = asyncio.Event()
 
 
-def _tell(room: EvictionResult) -> None:
+def _at_image(turn: _Turn, image_id: str) -> list[Place]:
+    return [replace(item.place, image_digest=image_id) for item in turn.items]
+
+
+def _without_image(turn: _Turn, error: Exception) -> list[Place]:
+    return [replace(item.place, problem=str(error)) for item in turn.items]
+
+
+def _report(room: EvictionResult) -> None:
     for row in room.removed:
         say(f"image {row['image']}: removed")

@@ -256,9 +256,6 @@ class Visit:
     instance: Instance
     place: Place = field(default_factory=lambda: Place("docker"))
 
-    def at(self, place: Place) -> "Visit":
-        return replace(self, place=place)
-
 
 class TestSchedule:
     def schedule(
@@ -282,8 +279,8 @@ class TestSchedule:
         visits, schedule = self.schedule(repo, lake_path, ahead=1)
         async with schedule as placed:
             await until(lambda: repo.here() == {TASKS[0]})
-            async with placed(visits[0]) as there:
-                assert there.place.image_digest == repo.client.images.get(there.instance.image).id
+            async with placed.open(visits[0]) as place:
+                assert place.image_digest == repo.client.images.get(visits[0].instance.image).id
                 await until(lambda: repo.here() == set(TASKS[:2]))
                 await asyncio.sleep(1)
                 assert repo.here() == set(TASKS[:2])
@@ -298,12 +295,12 @@ class TestSchedule:
         entered = asyncio.Event()
 
         async def second() -> None:
-            async with placed(visits[1]):
+            async with placed.open(visits[1]):
                 entered.set()
                 assert repo.here() == {TASKS[1]}
 
         async with schedule as placed:
-            async with placed(visits[0]):
+            async with placed.open(visits[0]):
                 follower = asyncio.create_task(second())
                 await asyncio.sleep(2)
                 assert not entered.is_set()
@@ -318,8 +315,8 @@ class TestSchedule:
         visits, schedule = self.schedule(repo, lake_path, keep_gb=MB / GB)
         async with schedule as placed:
             for visit in visits[:2]:
-                async with placed(visit) as there:
-                    assert not there.place.problem
+                async with placed.open(visit) as place:
+                    assert not place.problem
                     assert repo.here() == {visit.instance.instance_id}
         assert repo.here() == set()
 
@@ -329,21 +326,21 @@ class TestSchedule:
         limit."""
         limit = (FILLER + MB) / GB
         [visit, *_], first = self.schedule(repo, lake_path, keep_gb=limit, ahead=0)
-        async with first as placed, placed(visit):
+        async with first as placed, placed.open(visit):
             shutil.rmtree(repo.path / "tasks" / TASKS[0])  # the second run does not use it
             visits, second = self.schedule(repo, lake_path, keep_gb=limit, ahead=0)
             async with second as placed_by_second:
-                async with placed_by_second(visits[0]):
+                async with placed_by_second.open(visits[0]):
                     assert repo.here() == set(TASKS[:2])
-                async with placed_by_second(visits[1]):
+                async with placed_by_second.open(visits[1]):
                     assert repo.here() == {TASKS[0], TASKS[2]}
 
     @pytest.mark.usefixtures("store")
     async def test_a_later_cell_may_enter_first(self, repo: Repo, lake_path: str) -> None:
         """A cell that enters before earlier ones gets its image and does not hang."""
         visits, schedule = self.schedule(repo, lake_path, ahead=0)
-        async with schedule as placed, placed(visits[2]) as there:
-            assert there.place.image_digest
+        async with schedule as placed, placed.open(visits[2]) as place:
+            assert place.image_digest
             assert TASKS[2] in repo.here()
             assert TASKS[3] not in repo.here()
 
@@ -363,9 +360,9 @@ class TestSchedule:
         visits, schedule = self.schedule(repo, lake_path, done, ahead=0)
         async with schedule as placed:
             for visit in visits[:3]:
-                async with placed(visit) as there:
-                    assert there.place.image_digest == "sha256:old"
-            async with placed(visits[3]):
+                async with placed.open(visit) as place:
+                    assert place.image_digest == "sha256:old"
+            async with placed.open(visits[3]):
                 assert repo.here() == {TASKS[3]}
 
     @pytest.mark.usefixtures("store")
@@ -377,11 +374,11 @@ class TestSchedule:
         (repo.path / "tasks" / TASKS[0] / "Dockerfile").unlink()
         visits, schedule = self.schedule(repo, lake_path)
         async with schedule as placed:
-            async with placed(visits[0]) as there:
-                assert "no readable Dockerfile" in there.place.problem
-                assert there.place.image_digest is None
-            async with placed(visits[1]) as there:
-                assert not there.place.problem
+            async with placed.open(visits[0]) as place:
+                assert "no readable Dockerfile" in place.problem
+                assert place.image_digest is None
+            async with placed.open(visits[1]) as place:
+                assert not place.problem
 
     @pytest.mark.usefixtures("store")
     async def test_an_unexpected_error_ends_the_waiting(self, repo: Repo, lake_path: str) -> None:
@@ -394,7 +391,7 @@ class TestSchedule:
         async with schedule as placed:
             for visit in visits[:2]:
                 with pytest.raises(ZeroDivisionError):
-                    async with placed(visit):
+                    async with placed.open(visit):
                         pass
 
     @pytest.mark.usefixtures("store")
@@ -402,10 +399,10 @@ class TestSchedule:
         """A stop request interrupts the cells that wait for an image."""
         limit = (FILLER + MB) / GB
         visits, schedule = self.schedule(repo, lake_path, stop=(stop := Stop()), keep_gb=limit)
-        async with schedule as placed, placed(visits[0]):
+        async with schedule as placed, placed.open(visits[0]):
             asyncio.get_running_loop().call_later(0.5, setattr, stop, "requested", True)
             with pytest.raises(Interrupted):
-                async with placed(visits[1]):
+                async with placed.open(visits[1]):
                     pass
 
     @pytest.mark.usefixtures("store")
@@ -418,13 +415,13 @@ class TestSchedule:
             await until(lambda: repo.here() == {TASKS[0]})
             for visit in visits[:3]:
                 placed.skip(visit)
-            async with placed(visits[3]):
+            async with placed.open(visits[3]):
                 assert repo.here() == {TASKS[0], TASKS[3]}
-            async with placed(visits[1]) as there:
-                assert there.place.image_digest
+            async with placed.open(visits[1]) as place:
+                assert place.image_digest
                 assert repo.here() == {TASKS[0], TASKS[1], TASKS[3]}
-            async with placed(visits[0]) as there:
-                assert there.place.image_digest
+            async with placed.open(visits[0]) as place:
+                assert place.image_digest
 
 
 @pytest.mark.sampled(4)
