@@ -37,7 +37,7 @@ from agent.errors import ContextWindowExceeded, OutOfTime, Undone
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.session.session import Session
 from agent.types import Outcome, OutcomeStatus, Task
-from agent.workspaces.protocol import CommandResult
+from agent.workspaces import CommandResult
 
 T = TypeVar("T")
 Settings = dict[str, Any]

@@ -19,8 +19,7 @@ from agent.session.session import Session
 from agent.tools import Protection, Toolbox, ToolResult, ToolSettings
 from agent.tools.rendering import head_and_tail
 from agent.tools.tool import Arguments, Tool
-from agent.workspaces import Workspace
-from agent.workspaces.protocol import CommandResult
+from agent.workspaces import CommandResult, Workspace
 
 _INSIDE = Path(__file__).with_name("inside")
 _PARTS = ("watching", "values", "heap", "making", "kernel")

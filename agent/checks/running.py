@@ -12,7 +12,7 @@ from agent.session.session import Session
 from agent.tools import Protection, TestRun, ToolSettings
 from agent.tools.protection import explain
 from agent.tools.testing import run_paths
-from agent.workspaces.protocol import Workspace
+from agent.workspaces import Workspace
 
 _NO_RESULT = 125
 

@@ -32,7 +32,7 @@ from agent.journal import (
 from agent.journal.blobs import Blobs
 from agent.session.reuse import Reuse
 from agent.session.steps import StepKind
-from agent.workspaces.protocol import Checkpoint
+from agent.workspaces import Checkpoint
 
 HOLD_S = 0.1
 """Steps are written after this time even without an intent. An arm needs less for its next call."""

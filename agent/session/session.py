@@ -37,7 +37,7 @@ from agent.session.steps import (
     work_in_workspace,
 )
 from agent.session.workbench import BASE, Workbench, Workspaces
-from agent.workspaces.protocol import CommandResult, Mount, Workspace
+from agent.workspaces import CommandResult, Mount, Workspace
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from agent.journal import RecordedStep
 from agent.models.protocol import Model, ModelReply, ModelRequest, Usage
-from agent.workspaces.protocol import CommandResult
+from agent.workspaces import CommandResult
 
 StepKind = Literal["model", "command", "action", "event", "limit"]
 """Kinds of steps.

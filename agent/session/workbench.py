@@ -13,8 +13,8 @@ from typing import Protocol, Self
 
 from agent.journal import RecordedStep, TreeRef
 from agent.session.log import StepLog
+from agent.workspaces import Environment, Mount, Workspace
 from agent.workspaces.ownership import uninterrupted
-from agent.workspaces.protocol import Environment, Mount, Workspace
 
 BASE = TreeRef("", "")
 """The work tree of the base commit."""

@@ -54,7 +54,7 @@ async def confined_all(workspace: Workspace, paths: Sequence[str]) -> list[str]:
         Refused: one of them is empty, or its target is outside the repository.
     """
     try:
-        found = await workspace.resolve_all(paths)
+        found = await workspace.resolve(paths)
     except OSError as error:
         raise Refused(str(error)) from error
     return [_inside(workspace, path, real) for path, real in zip(paths, found, strict=True)]

@@ -1,14 +1,14 @@
 """Python programs that run apart from a workspace's shell, with the interpreter of its opening.
 
 A command can change `~/.bashrc`, PATH or the interpreter, and code that runs as the same user can
-read the memory of the shell. So the program that starts tests is given its secret here, directly.
+read the memory of the shell. So the program that starts tests gets its secret directly.
 """
 
 import asyncio
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from agent.workspaces.shell import ByteReader, ByteWriter, Output
@@ -20,21 +20,22 @@ OPTIONS = ("-I", "-S", "-B")
 """Options of the interpreter: no file of a user or of a package is read."""
 
 _UNCOMPILED = ("-X", "pycache_prefix=/nonexistent")
-"""And none that was compiled. This takes a tenth of a second, and Python 3.8."""
+"""Options with which Python 3.8 and newer read no compiled file. They cost a tenth of a second."""
 
 LOOK = r"""
 python=$(type -P python) || exit 127
 env -0 | base64 -w0 && echo && "$python" -I -S -c "$look"
 """
-"""Prints the environment of a login shell, and then what `_LOOK` prints in its interpreter."""
+"""Prints the environment of a login shell, and then the output of `_LOOK` in its interpreter."""
 
 _LOOK = """
 import base64, binascii, ctypes, hashlib, hmac, json, os, subprocess, sys, threading, zlib
 modules = [module for module in list(sys.modules.values()) if getattr(module, "__file__", None)]
 files = [module.__file__ for module in modules]
-compiled = [module.__cached__ for module in modules if getattr(module, "__cached__", None)]
-is_compiled = all(os.path.exists(name) for name in compiled)
 folders = sorted({os.path.dirname(os.path.realpath(name)) for name in files if name})
+ignores_compiled = sys.version_info >= (3, 8)
+if not ignores_compiled:
+    files += [module.__cached__ for module in modules if getattr(module, "__cached__", None)]
 for line in open("/proc/self/maps"):
     parts = line.split(None, 5)
     if len(parts) == 6 and parts[5].startswith("/"):
@@ -47,9 +48,8 @@ while place:
 for folder in (os.path.dirname(sys.executable), os.path.dirname(os.path.dirname(sys.executable))):
     files.append(os.path.join(folder, "pyvenv.cfg"))
 files += ["/etc/ld.so.preload", "/etc/ld.so.cache"] + [name for name in sys.path if name]
-known = sorted({place for name in files if name for place in (name, os.path.realpath(name))})
-can_ignore = sys.version_info >= (3, 8)
-print(json.dumps([sys.executable, can_ignore, is_compiled, known, compiled, folders]))
+places = sorted({place for name in files if name for place in (name, os.path.realpath(name))})
+print(json.dumps([sys.executable, ignores_compiled, places, folders]))
 """
 
 
@@ -60,7 +60,7 @@ class NoPython(Exception):
 class Process(Protocol):
     """A program that runs."""
 
-    async def talk(self, given: bytes, output: Output) -> int:
+    async def talk(self, stdin: bytes, output: Output) -> int:
         """Send the program its input, and add what it prints to `output`. Return its exit code."""
         ...
 
@@ -73,14 +73,8 @@ class Interpreter:
     """The path of the interpreter, and its options."""
     environment: Mapping[str, str]
     files: tuple[str, ...]
-    compiled: tuple[str, ...]
-    """Files that it compiled, and may compile again. Empty if they are not read."""
     folders: tuple[str, ...]
     """Folders of modules, in which a new file could take the place of another one."""
-
-    def without_compiled(self) -> "Interpreter":
-        """Return the interpreter with options by which it reads no compiled file."""
-        return replace(self, command=(*self.command, *_UNCOMPILED), compiled=())
 
 
 def look_command() -> str:
@@ -92,28 +86,25 @@ def read_interpreter(printed: str) -> Interpreter:
     """Return the interpreter that a login shell in an unused container finds.
 
     Raises:
-        NoPython: there is none.
+        NoPython: there is no interpreter.
     """
     try:
-        *_, encoded, found = printed.strip().splitlines()
+        *_, encoded, report = printed.strip().splitlines()
         variables = base64.b64decode(encoded, validate=True).decode(errors="surrogateescape")
-        path, can_ignore, is_compiled, files, compiled, folders = json.loads(found)
+        path, ignores_compiled, files, folders = json.loads(report)
     except (ValueError, TypeError):
         raise NoPython("python: command not found") from None
-    pairs = (each.partition("=") for each in variables.split("\0") if each)
+    pairs = (variable.partition("=") for variable in variables.split("\0") if variable)
     environment = {name: value for name, _, value in pairs if name not in _OF_THE_SHELL}
-    command = (path, *OPTIONS)
-    python = Interpreter(command, environment, tuple(files), tuple(compiled), tuple(folders))
-    if not can_ignore:
-        return replace(python, files=(*files, *compiled), compiled=())
-    return python if is_compiled else python.without_compiled()
+    command = (path, *OPTIONS, *(_UNCOMPILED if ignores_compiled else ()))
+    return Interpreter(command, environment, tuple(files), tuple(folders))
 
 
-async def exchange(reader: ByteReader, writer: ByteWriter, given: bytes, output: Output) -> None:
-    """Send the input, and add what comes until the end to `output`."""
+async def exchange(reader: ByteReader, writer: ByteWriter, stdin: bytes, output: Output) -> None:
+    """Send the input, and add everything until the end to `output`."""
 
     async def send() -> None:
-        writer.write(given)
+        writer.write(stdin)
         await writer.drain()
 
     sending = asyncio.create_task(send())

@@ -1,7 +1,6 @@
 """A workspace in a Docker container of its own."""
 
 import asyncio
-import functools
 import json
 import logging
 import re
@@ -14,7 +13,7 @@ from datetime import datetime
 from time import sleep
 from typing import Any, Self
 
-from agent.errors import Destroyed, WorkspaceError
+from agent.errors import Destroyed, Unfit, WorkspaceError
 from agent.workspaces import apart, ownership
 from agent.workspaces.docker_daemon import (
     ContainerProgram,
@@ -29,10 +28,9 @@ from agent.workspaces.docker_daemon import (
 )
 from agent.workspaces.limits import LimitObserver, ResourceLimits
 from agent.workspaces.ownership import uninterrupted
-from agent.workspaces.protocol import Environment, Mount
-from agent.workspaces.repository import PAGERS_OFF, ShellWorkspace
+from agent.workspaces.repository import PAGERS_OFF, Workspace
 from agent.workspaces.shell import FinishedCommand, Shell, server_command
-from agent.workspaces.survey import expect_first_process, expect_server, expect_start
+from agent.workspaces.workspace_values import Mount
 
 CAPABILITIES = (
     "CHOWN",  # pip, tar and test suites change owners
@@ -86,24 +84,36 @@ _END_ALL = "kill -KILL -1"
 _LIST_LARGE = ["find", "/", "-xdev", "-type", "f", "-size", "+1M", "-printf", "%s %b\\n"]
 _CPU_PERIOD_US = 100_000
 _KILLED = 137  # the exit code of a first process that SIGKILL ended
+_SIGNALS = 128
+"""Exit codes above it are of processes that a signal ended."""
+
 _STREAM_BYTES = 2**20
 
 _LOOK_TIMEOUT_S = 60.0
 
 _interpreters: dict[str, apart.Interpreter] = {}
-"""The interpreters of images that this process has looked at, by their content ids."""
+"""The interpreters of images that this process has used, by their content ids."""
+
+_BAD_REQUEST = 400
+_NO_TOOLS = "it cannot run bash and sleep: install bash and coreutils, and leave them on PATH"
+_NO_SERVER = {
+    1: "its user cannot enter the folder {root}: put the repository there, and let the user enter",
+    126: _NO_TOOLS,
+    127: _NO_TOOLS,
+}
+"""Reasons why the command server did not start, by its exit code."""
 
 _log = logging.getLogger(__name__)
 
 
-class DockerWorkspace(ShellWorkspace):
+class DockerWorkspace(Workspace):
     """One container, without network unless requested, and one `docker exec` in it.
 
     Commands run as the image's user; those of a grading as root, as with the official runner. The
     host's environment is not passed on, and only the `mounts` of `open` are mounted, read-only.
     """
 
-    environment: Environment = "docker"
+    environment = "docker"
 
     def __init__(
         self, container: "_Container", shell: Shell, *, root: str, base_commit: str
@@ -143,13 +153,12 @@ class DockerWorkspace(ShellWorkspace):
             WorkspaceError: no daemon or no such image (neither is retryable), or Docker failed.
         """
         limits = limits or ResourceLimits()
+        options = _options(ownership.labels(labels or {}), network, limits, mounts)
         if adopt is not None:
-            wanted = _host_config(network, limits)
-            adopted = await cls._adopt(image, adopt, wanted, root, base_commit)
+            adopted = await cls._adopt(image, adopt, options, root, base_commit)
             if adopted is not None:
                 return adopted._limited(limits)
         container = _Container(image)
-        options = _options(ownership.labels(labels or {}), network, limits, mounts)
         if grading:
             options["user"] = "0"
         try:
@@ -165,13 +174,12 @@ class DockerWorkspace(ShellWorkspace):
 
     @classmethod
     async def _adopt(
-        cls, image: str, label: str, wanted: dict[str, Any], root: str, base_commit: str
+        cls, image: str, label: str, options: dict[str, Any], root: str, base_commit: str
     ) -> Self | None:
         """Return a workspace in an existing container, or None. Remove an unusable container."""
         container = _Container(image)
         try:
-            take = functools.partial(container.adopt, label, wanted)
-            if not await uninterrupted(asyncio.to_thread(take)):
+            if not await uninterrupted(asyncio.to_thread(container.adopt, label, options)):
                 return None
             shell = await container.connect(root)
             workspace = cls(container, shell, root=root, base_commit=base_commit)
@@ -196,7 +204,7 @@ class DockerWorkspace(ShellWorkspace):
 
     @property
     def limits_reached(self) -> Mapping[str, str]:
-        """The limits that were reached since the opening: name of the setting to description."""
+        """The limits that were reached since the opening."""
         return self._observer.reached(self._shell.pressure)
 
     def _limited(self, limits: ResourceLimits) -> Self:
@@ -206,12 +214,12 @@ class DockerWorkspace(ShellWorkspace):
         self._watching = asyncio.create_task(watching)
         return self
 
-    def _of_limits(self) -> str:
+    def _describe_limits(self) -> str:
         return self._observer.news(self._shell.pressure)
 
-    async def _in_a_shell(self, command: str, **how: Any) -> FinishedCommand:
+    async def _run_in_shell(self, command: str, **options: Any) -> FinishedCommand:
         with self._explained():
-            return await super()._in_a_shell(command, **how)
+            return await super()._run_in_shell(command, **options)
 
     async def _replace(self) -> None:
         with self._explained():
@@ -246,12 +254,11 @@ class DockerWorkspace(ShellWorkspace):
 
     @asynccontextmanager
     async def _python(self, program: str) -> AsyncIterator[apart.Process]:
-        python = await self._interpreter()
-        compare = functools.partial(find_change, self._container.id, self.image_digest, python)
-        changed = await uninterrupted(asyncio.to_thread(compare))
-        if changed in python.compiled:
-            python = python.without_compiled()
-        elif changed:
+        python = await self._find_interpreter()
+        changed = await uninterrupted(
+            asyncio.to_thread(find_change, self._container.id, self.image_digest, python)
+        )
+        if changed:
             raise apart.NoPython(f"{changed} was changed, so the interpreter of the image is gone")
         process = await self._container.run_apart(
             [*python.command, "-c", program],
@@ -263,21 +270,19 @@ class DockerWorkspace(ShellWorkspace):
         finally:
             process.close()
 
-    async def _interpreter(self) -> apart.Interpreter:
+    async def _find_interpreter(self) -> apart.Interpreter:
         """Return the interpreter of the image, from a container in which nothing has run."""
-        if (known := _interpreters.get(self.image_digest)) is None:
+        if self.image_digest not in _interpreters:
             unused = _Container(self.image_digest)
+            options = _options(ownership.labels({}), network=False, limits=ResourceLimits())
             try:
-                options = _options(
-                    ownership.labels({}), network=False, limits=ResourceLimits(), mounts=()
-                )
                 await uninterrupted(asyncio.to_thread(unused.start, options))
                 shell = await unused.connect(self._root)
-                found = await shell.run(apart.look_command(), timeout_s=_LOOK_TIMEOUT_S)
+                look = await shell.run(apart.look_command(), timeout_s=_LOOK_TIMEOUT_S)
             finally:
                 await uninterrupted(unused.close())
-            known = _interpreters[self.image_digest] = apart.read_interpreter(found.text)
-        return known
+            _interpreters[self.image_digest] = apart.read_interpreter(look.text)
+        return _interpreters[self.image_digest]
 
     async def _revived(self) -> Shell:
         try:
@@ -293,13 +298,14 @@ class DockerWorkspace(ShellWorkspace):
 
     async def close(self) -> None:
         """Kill and remove the container with its anonymous volumes."""
-        await uninterrupted(self._end())
 
-    async def _end(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
-        await self._container.close()
+        async def end() -> None:
+            if self._watching is not None:
+                self._watching.cancel()
+                await asyncio.gather(self._watching, return_exceptions=True)
+            await self._container.close()
+
+        await uninterrupted(end())
 
 
 class _Container:
@@ -328,11 +334,17 @@ class _Container:
             try:
                 container.start()
             except APIError as error:
-                expect_start(self._image, error.status_code, str(error.explanation or error))
+                reason = str(error.explanation or error)
+                if error.status_code == _BAD_REQUEST or "unable to find user" in reason:
+                    raise Unfit.of(
+                        f"image {self._image}",
+                        f"none of its containers can start, as Docker says: {reason}",
+                    ) from error
                 raise
 
-    def adopt(self, label: str, wanted: dict[str, Any]) -> bool:
-        """Adopt a container with that label and the wanted host configuration; blocking.
+    def adopt(self, label: str, options: dict[str, Any]) -> bool:
+        """Adopt a container with that label, and with the network and limits of the options;
+        blocking.
 
         Return False if there is none.
 
@@ -342,44 +354,51 @@ class _Container:
         """
         from docker.errors import ImageNotFound
 
+        host_config = {
+            "NetworkMode": options["network_mode"],
+            "Memory": options["mem_limit"],
+            "PidsLimit": options["pids_limit"],
+            "CpuQuota": options["cpu_quota"],
+        }
         with docker_errors(self._image):
             daemon = client()
             try:
                 digest = daemon.images.get(self._image).id
-            except ImageNotFound:  # a new container is rejected for this, too
+            except ImageNotFound:  # a new container is rejected for the same reason
                 return False
-            for found in owned_containers(daemon, label):
-                host = found.attrs["HostConfig"]
-                if found.attrs["Image"] != digest or not wanted.items() <= host.items():
-                    continue
-                found.rename(self._name)
-                self._created = True
-                self.id, self.image_digest = found.id, digest
-                if found.status == "paused":
-                    found.unpause()
-                found.restart(timeout=0)
-                return True
+            for container in owned_containers(daemon, label):
+                attributes = container.attrs
+                if attributes["Image"] == digest and (
+                    host_config.items() <= attributes["HostConfig"].items()
+                ):
+                    container.rename(self._name)
+                    self._created = True
+                    self.id, self.image_digest = container.id, digest
+                    if container.status == "paused":
+                        container.unpause()
+                    container.restart(timeout=0)
+                    return True
         return False
 
     def commit(self) -> str:
         """Save the file system as an image with the container's labels. Return its id; blocking."""
         with docker_errors(self._image):
-            found = client().containers.get(self._name)
-            labels = {**found.labels, "durabench": "snapshot"}
+            container = client().containers.get(self._name)
+            labels = {**container.labels, "durabench": "snapshot"}
             lines = [
                 f"LABEL {json.dumps(name)}={json.dumps(text)}" for name, text in labels.items()
             ]
-            return str(found.commit(changes="\n".join(lines)).id)
+            return str(container.commit(changes="\n".join(lines)).id)
 
     def measure(self, limit: int) -> tuple[int, int]:
-        """Return the bytes of the files that were written, and those that are free; blocking.
+        """Return the bytes of the files that were written, and the free bytes; blocking.
 
-        Docker counts the holes of sparse files. They are only looked for above the limit.
+        Docker counts the holes of sparse files. They are subtracted only above the limit.
         """
         with docker_errors(self._image):
             daemon = client()
             listed = daemon.api.containers(size=True, filters={"name": f"^/{self._name}$"})
-            used = sum(each.get("SizeRw") or 0 for each in listed)
+            used = sum(container.get("SizeRw") or 0 for container in listed)
             if used > limit:
                 container = daemon.containers.get(self._name)
                 large = container.exec_run(_LIST_LARGE, user="0", stderr=False).output
@@ -391,18 +410,18 @@ class _Container:
     def is_out_of_memory(self) -> bool:
         """Return True if a container that ended has lost a process for lack of memory; blocking.
 
-        Its state lacks that if Docker heard of the end first. Then an event comes a moment later.
+        Its state lacks that if Docker noticed the end first. Then an event comes a moment later.
         """
         with docker_errors(self._image):
             state = client().containers.get(self._name).attrs["State"]
             if state["OOMKilled"] or state["ExitCode"] != _KILLED:
                 return bool(state["OOMKilled"])
             ended = int(datetime.fromisoformat(state["FinishedAt"]).timestamp())
-            wanted = {"container": self.id, "event": "oom"}
-            return any(client().events(since=ended - 1, until=ended + 2, filters=wanted))
+            filters = {"container": self.id, "event": "oom"}
+            return any(client().events(since=ended - 1, until=ended + 2, filters=filters))
 
     def is_alive(self) -> bool:
-        """Return True if the container runs, and goes on doing so; blocking."""
+        """Return True if the container runs, and still does a second later; blocking."""
         for _ in range(20):  # its processes end a moment before Docker records its own end
             with docker_errors(self._image):
                 if client().containers.get(self._name).status != "running":
@@ -413,7 +432,7 @@ class _Container:
     async def run_apart(
         self, command: list[str], environment: Mapping[str, str], folder: str
     ) -> ContainerProgram:
-        """Start a program beside the command server."""
+        """Start a program next to the command server."""
 
         def start() -> tuple[str, socket.socket]:
             with docker_errors(self._image):
@@ -441,8 +460,14 @@ class _Container:
         shell = Shell(Frames(reader), writer, name=f"container {self._name} of {self._image}")
         try:
             await shell.greet()
-        except WorkspaceError:
-            await asyncio.to_thread(self._explain_no_start, exec_id, root)
+        except WorkspaceError as error:
+            with docker_errors(self._image):
+                exit_code = await asyncio.to_thread(exit_code_of, exec_id)
+                # Its end also ends a server that has just started.
+                await asyncio.to_thread(self._expect_running)
+            if exit_code in _NO_SERVER:
+                reason = _NO_SERVER[exit_code].format(root=root)
+                raise Unfit.of(f"image {self._image}", reason) from error
             raise
         return shell
 
@@ -475,22 +500,15 @@ class _Container:
         self._stream = socket_of(stream)
         return str(created["Id"])
 
-    def _explain_no_start(self, exec_id: str, root: str) -> None:
-        """Raise an error that is not retryable if the server could not start in this image."""
-        with docker_errors(self._image):
-            exit_code = exit_code_of(exec_id)
-            self._expect_running()  # its end also ends a server that has just started
-        expect_server(self._image, root, exit_code)
-
     def _expect_running(self) -> None:
-        """Raise an error that is not retryable if the container has ended by itself."""
+        """Raise `Unfit` if the first process has ended by itself and not by a signal."""
         state = client().api.inspect_container(self._name)["State"]
-        if not state["Running"]:
-            expect_first_process(self._image, state["ExitCode"])
+        if not state["Running"] and state["ExitCode"] < _SIGNALS:
+            raise Unfit.of(f"image {self._image}", _NO_TOOLS)
 
 
 def _options(
-    labels: dict[str, str], network: bool, limits: ResourceLimits, mounts: Sequence[Mount]
+    labels: dict[str, str], network: bool, limits: ResourceLimits, mounts: Sequence[Mount] = ()
 ) -> dict[str, Any]:
     from docker import types
 
@@ -499,7 +517,7 @@ def _options(
         "command": [_FIRST_PROCESS],
         "stop_signal": "SIGKILL",  # it ignores others, for which a daemon that stops would wait
         "labels": {"durabench": "workspace", **labels},
-        "network_mode": _network_mode(network),
+        "network_mode": "bridge" if network else "none",
         # Set on the container, not on its commands: a grading restores the environment of process
         # 1.
         "environment": {} if network else OFFLINE_ENVIRONMENT,
@@ -512,31 +530,17 @@ def _options(
         "pids_limit": limits.pids,
         "mounts": [
             types.Mount(
-                each.target,
-                each.source,
-                type="bind" if each.source.startswith("/") else "volume",
+                mount.target,
+                mount.source,
+                type="bind" if mount.source.startswith("/") else "volume",
                 read_only=True,
             )
-            for each in mounts
+            for mount in mounts
         ],
         # Unlike nano_cpus, this is accepted on machines that have fewer processors.
         "cpu_period": _CPU_PERIOD_US,
         "cpu_quota": int(limits.cpus * _CPU_PERIOD_US),
     }
-
-
-def _host_config(network: bool, limits: ResourceLimits) -> dict[str, Any]:
-    """Return what Docker records of a container's network and limits."""
-    return {
-        "NetworkMode": _network_mode(network),
-        "Memory": limits.memory_bytes,
-        "PidsLimit": limits.pids,
-        "CpuQuota": int(limits.cpus * _CPU_PERIOD_US),
-    }
-
-
-def _network_mode(network: bool) -> str:
-    return "bridge" if network else "none"
 
 
 def owned_containers(daemon: Any, *labels: str) -> list[Any]:

@@ -25,6 +25,7 @@ from agent.workspaces.shell import Output
 
 _CLIENT_LOCK = threading.Lock()
 _CONFLICT = 409
+_KILLED = 137
 
 _log = logging.getLogger(__name__)
 
@@ -74,11 +75,11 @@ def docker_errors(image: str) -> Iterator[None]:
         raise WorkspaceError(f"Docker refused: {error.explanation or error}") from error
     except RequestException as error:
         raise WorkspaceError(
-            f"Docker stopped answering ({_short(error)}): start it and run again"
+            f"Docker stopped answering ({one_line(error)[:200]}): start it and run again"
         ) from error
     except DockerException as error:
         raise WorkspaceError(
-            f"no Docker daemon answers ({_short(error)}); start Docker, check DOCKER_HOST, "
+            f"no Docker daemon answers ({one_line(error)[:200]}); start Docker, check DOCKER_HOST, "
             "or use `environment: host`",
             retryable=False,
         ) from error
@@ -104,18 +105,14 @@ def remove_container(name: str) -> bool:
         return False
     except Exception as error:  # a failure to close must not hide an earlier error
         if isinstance(error, APIError) and error.status_code == _CONFLICT:
-            return True  # somebody else is removing it
+            return True  # another process is removing it
         _log.warning("container %s is left behind: %s", name, error)
         return False
     return True
 
 
-def _short(error: Exception) -> str:
-    return one_line(error)[:200]
-
-
 def machine() -> dict[str, float]:
-    """Return what the daemon's machine has, by the name of the setting; blocking.
+    """Return the resources of the daemon's machine, by the name of the setting; blocking.
 
     `disk_gb` is missing if the daemon is on another machine.
 
@@ -124,13 +121,10 @@ def machine() -> dict[str, float]:
     """
     with docker_errors("none"):
         info = client().info()
-    found = {"memory_gb": info["MemTotal"] / GB, "cpus": float(info["NCPU"])}
+    resources = {"memory_gb": info["MemTotal"] / GB, "cpus": float(info["NCPU"])}
     with suppress(OSError):
-        found["disk_gb"] = shutil.disk_usage(info["DockerRootDir"]).free / GB
-    return found
-
-
-_KILLED = 137
+        resources["disk_gb"] = shutil.disk_usage(info["DockerRootDir"]).free / GB
+    return resources
 
 
 class Frames:
@@ -152,34 +146,32 @@ class Frames:
 
 
 class ContainerProgram:
-    """A program in a container, beside the command server."""
+    """A program in a container, next to the command server."""
 
     def __init__(self, exec_id: str, reader: Frames, writer: asyncio.StreamWriter) -> None:
         self._exec_id = exec_id
         self._reader = reader
         self._writer = writer
 
-    async def talk(self, given: bytes, output: Output) -> int:
+    async def talk(self, stdin: bytes, output: Output) -> int:
         """Send the program its input, and add what it prints to `output`. Return its exit code."""
-        await apart.exchange(self._reader, self._writer, given, output)
+        await apart.exchange(self._reader, self._writer, stdin, output)
         exit_code = await asyncio.to_thread(exit_code_of, self._exec_id)
         return _KILLED if exit_code is None else exit_code
 
     def close(self) -> None:
-        """End the connection. The program may go on."""
+        """End the connection. The program can continue."""
         self._writer.close()
 
 
 def exit_code_of(exec_id: str) -> int | None:
-    """Return the exit code of a program whose stream ended; None if Docker knows none; blocking."""
-    state = client().api.exec_inspect(exec_id)
+    """Return the exit code of a program whose stream ended; None if Docker has none; blocking."""
     for _ in range(20):  # the stream can end a moment before Docker records the exit code
-        if state["ExitCode"] is not None:
-            break
+        exit_code: int | None = client().api.exec_inspect(exec_id)["ExitCode"]
+        if exit_code is not None:
+            return exit_code
         sleep(0.05)
-        state = client().api.exec_inspect(exec_id)
-    exit_code: int | None = state["ExitCode"]
-    return exit_code
+    return None
 
 
 def socket_of(stream: Any) -> socket.socket:
@@ -195,17 +187,17 @@ def socket_of(stream: Any) -> socket.socket:
             retryable=False,
         )
     # A duplicate, so that the HTTP response that owns the original can be closed.
-    found = socket.socket(fileno=os.dup(stream.fileno()))
+    duplicate = socket.socket(fileno=os.dup(stream.fileno()))
     stream._response.close()  # type: ignore[attr-defined]  # set by the Docker client
-    found.setblocking(False)
-    return found
+    duplicate.setblocking(False)
+    return duplicate
 
 
 _CAPABILITIES = (
     "DAC_OVERRIDE",
     "SYS_PTRACE",  # to see the root of a process of another user
     "SYS_CHROOT",
-    # Those that processes of a workspace may have. They could otherwise write to this process.
+    # Processes of a workspace can have these. They could otherwise write to this process.
     "CHOWN",
     "FOWNER",
     "SETUID",
@@ -216,40 +208,37 @@ _CAPABILITIES = (
 _MEMORY_BYTES = 2**29
 
 _OTHERS = ("__pycache__", "site-packages", "dist-packages")
-"""Folders beside the interpreter's modules of which its options read nothing."""
+"""Folders next to the interpreter's modules from which it reads nothing with its options."""
 
 _COMPARE = """
 import hashlib, json, os, stat, sys
-files, compiled, folders, others = json.loads(sys.argv[1])
+files, folders, others = json.loads(sys.argv[1])
 
 def state(path, size=None):
     try:
-        found = os.lstat(path)
-        if stat.S_ISLNK(found.st_mode):
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
             return os.readlink(path)
-        if not stat.S_ISREG(found.st_mode):
-            return stat.S_IFMT(found.st_mode)
-        if size not in (None, found.st_size):
-            return found.st_size, None
+        if not stat.S_ISREG(status.st_mode):
+            return stat.S_IFMT(status.st_mode)
+        if size not in (None, status.st_size):
+            return status.st_size, None
         with open(path, "rb") as file:
-            return found.st_size, hashlib.sha256(file.read()).hexdigest()
+            return status.st_size, hashlib.sha256(file.read()).hexdigest()
     except OSError as error:
         return error.errno
 
 def paths():
-    names = set(files + compiled)
+    names = set(files)
     for folder in folders:
         if os.path.isdir(folder):
             names.update(os.path.join(folder, name) for name in os.listdir(folder))
     return {name for name in names if os.path.basename(name) not in others}
 
-def is_compiled(name):
-    return name in compiled, name
-
 image = {path: state(path) for path in paths()}
 os.chroot("/proc/1/root")
 os.chdir("/")
-for path in sorted(paths() | set(image), key=is_compiled):
+for path in sorted(paths() | set(image)):
     expected = image.get(path)
     size = expected[0] if isinstance(expected, tuple) else 0
     if path not in image or state(path, size) != expected:
@@ -258,24 +247,23 @@ for path in sorted(paths() | set(image), key=is_compiled):
 else:
     print(json.dumps(None))
 """
-"""Prints a path at which the root of process 1 differs, as JSON, or null. A compiled file is only
-printed if there is no other."""
+"""Prints a path at which the root of process 1 differs, as JSON, or null."""
 
 
 def find_change(container: str, image: str, python: Interpreter) -> str | None:
     """Return a file of the interpreter that a container has changed, or None; blocking.
 
-    It is a compiled one only if no other was changed.
-
-    The files are read by an interpreter of the image that nobody could change, in a container that
-    sees the processes of the other one. Contents are compared, since a command can restore the size
-    and the date of a file, which is all that `docker diff` compares.
+    An interpreter of the image that nobody could change reads the files, in a container that sees
+    the processes of the other one. Contents are compared, since a command can restore the size and
+    the date of a file, and `docker diff` compares only these.
 
     Raises:
         NoPython: they cannot be compared.
         WorkspaceError: the container is gone, or Docker failed.
     """
-    compared = json.dumps([python.files, python.compiled, python.folders, _OTHERS])
+    from docker import types
+
+    compared = json.dumps([python.files, python.folders, _OTHERS])
     path, *options = python.command
     with docker_errors(image):
         witness = client().containers.create(
@@ -284,32 +272,24 @@ def find_change(container: str, image: str, python: Interpreter) -> str | None:
             name=ownership.container_name(),
             entrypoint=[path],
             pid_mode=f"container:{container}",
-            **_options(),
+            labels=ownership.labels({"durabench": "workspace"}),
+            user="0",
+            network_mode="none",
+            cap_drop=["ALL"],
+            cap_add=list(_CAPABILITIES),
+            security_opt=["no-new-privileges"],
+            log_config=types.LogConfig(type="none"),
+            mem_limit=_MEMORY_BYTES,
+            memswap_limit=_MEMORY_BYTES,
         )
         try:
-            printed = witness.attach(stream=True)
+            stream = witness.attach(stream=True)
             witness.start()
-            found = b"".join(printed)
+            printed = b"".join(stream)
         finally:
             remove_container(witness.id)
     try:
-        changed: str | None = json.loads(found)
+        changed: str | None = json.loads(printed)
     except ValueError:
         raise NoPython("the interpreter of the image cannot be compared with it") from None
     return changed
-
-
-def _options() -> dict[str, Any]:
-    from docker import types
-
-    return {
-        "labels": ownership.labels({"durabench": "workspace"}),
-        "user": "0",
-        "network_mode": "none",
-        "cap_drop": ["ALL"],
-        "cap_add": list(_CAPABILITIES),
-        "security_opt": ["no-new-privileges"],
-        "log_config": types.LogConfig(type="none"),
-        "mem_limit": _MEMORY_BYTES,
-        "memswap_limit": _MEMORY_BYTES,
-    }

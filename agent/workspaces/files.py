@@ -12,7 +12,6 @@ from time import monotonic
 from typing import Any
 
 from agent.workspaces.apart import NoPython, Process
-from agent.workspaces.protocol import CommandResult, Found
 from agent.workspaces.shell import (
     DEFAULT_OUTPUT_BYTES,
     FinishedCommand,
@@ -21,6 +20,7 @@ from agent.workspaces.shell import (
     Shell,
     ShellEnded,
 )
+from agent.workspaces.workspace_values import CommandResult, Found
 
 MAX_FILE_BYTES = 64 * 2**20
 """Largest file that is read, and largest patch that `diff` returns."""
@@ -37,19 +37,17 @@ _KILLED = "\n[The shell was killed with all that ran in it. Another one was star
 _NO_COMMAND = "[bash takes no command with NUL characters or lone surrogates]"
 _TIMED_OUT, _CANNOT_EXECUTE, _NOT_FOUND = 124, 126, 127
 
+_TOO_LARGE = f"{{}} is larger than {MAX_FILE_BYTES} bytes"
+
 _MAX_PATH_CHARS = 4096
 _SHOWN_CHARS = 200
 
-_WRITE = """
-[[ -d {folder} ]] || mkdir -p -- {folder} && base64 -d {redirect} {path}
-"""
-
 
 class ShellFiles(ABC):
-    """The part of the workspace protocol that needs no git, over any shell.
+    """The part of a workspace that needs no git, over any shell.
 
-    Cancelling a call while its command runs closes the workspace: the command may be at any point
-    of its work, and has to end.
+    Cancelling a call while its command runs closes the workspace, because the command can be at any
+    point of its work, and must end.
     """
 
     def __init__(self, shell: Shell, *, root: str) -> None:
@@ -58,8 +56,7 @@ class ShellFiles(ABC):
         self._root = root
         # The time in the workspace since which nothing in the root has changed; empty if something
         # has, or if that is unknown. Most commands only read, and checking for changes as part of
-        # each command takes a tenth of the time of asking git. Scripts of our own that only read
-        # are not checked.
+        # each command takes a tenth of the time of git. Our scripts that only read are not checked.
         self._unchanged_since = ""
 
     @property
@@ -69,12 +66,15 @@ class ShellFiles(ABC):
 
     @property
     def limits_reached(self) -> Mapping[str, str]:
-        """The limits that were reached since the opening: name of the setting to description."""
+        """The limits that were reached since the opening: name of the setting to description.
+
+        `memory_gb` is `the memory limit of 4 GB`. A host workspace has no limits.
+        """
         return {}
 
     @abstractmethod
     async def close(self) -> None:
-        """End every process and remove all that was made. Never raises. May be called twice."""
+        """End every process and remove the container or folder. Never raises; idempotent."""
 
     @abstractmethod
     async def _revived(self) -> Shell:
@@ -98,38 +98,47 @@ class ShellFiles(ABC):
             Destroyed: it left a workspace in which no shell can be started.
             WorkspaceError: the workspace is gone.
         """
-        if not _is_command(command):
+        try:
+            is_valid = b"\0" not in command.encode(errors="surrogateescape")
+        except UnicodeEncodeError:
+            is_valid = False
+        if not is_valid:
             size = len(_NO_COMMAND)
             return CommandResult(_CANNOT_EXECUTE, _NO_COMMAND, size, False, False, 0.0)
-        keep = DEFAULT_OUTPUT_BYTES if max_output_bytes is None else max_output_bytes
-        told = ""
+        note = ""
         try:
             done = await self._execute(
-                command, timeout_s=timeout_s, keep_bytes=keep, mode="login", may_change=True
+                command,
+                timeout_s=timeout_s,
+                keep_bytes=max_output_bytes or DEFAULT_OUTPUT_BYTES,
+                mode="login",
+                may_change=True,
             )
         except ShellEnded as ended:
             if ended.so_far is None:
                 raise
             self._unchanged_since = ""
             await self._replace()
-            done, told = ended.so_far, _KILLED
-        return self._result(done, told)
+            done, note = ended.so_far, _KILLED
+        return self._result(done, note)
 
     async def run_python(
         self, program: str, given: str, *, timeout_s: float, max_output_bytes: int | None = None
     ) -> CommandResult:
         """Run a Python program that gets one line of input, which no command can read.
 
-        It runs apart from the shell, whose memory other processes of its user can read. When it
-        ends, the processes that it leaves are killed, as with `run`.
+        It runs apart from the shell, whose memory other processes of its user can read. The
+        interpreter and its environment are those that a login shell finds at the opening, whatever
+        commands changed since. In a container whose interpreter was changed, the program is not
+        run. When it ends, the processes that it leaves are killed, as with `run`.
 
         Raises:
             Destroyed: it left a workspace in which no shell can be started.
             WorkspaceError: the workspace is gone.
         """
         start = monotonic()
-        output = Output(DEFAULT_OUTPUT_BYTES if max_output_bytes is None else max_output_bytes)
-        timed_out, exit_code, told = False, _TIMED_OUT, ""
+        output = Output(max_output_bytes or DEFAULT_OUTPUT_BYTES)
+        timed_out, exit_code, note = False, _TIMED_OUT, ""
         try:
             async with self._shell.alone(), self._python(program) as process:
                 async with asyncio.timeout(timeout_s + _START_S):
@@ -145,10 +154,10 @@ class ShellFiles(ABC):
         try:
             await self._execute("unset WORKSPACE_MARK; kill_stragglers", may_change=True)
         except ShellEnded:
-            self._unchanged_since, told = "", _KILLED
+            self._unchanged_since, note = "", _KILLED
             await self._replace()
         done = output.finished(exit_code, monotonic() - start, timed_out=timed_out)
-        return self._result(done, told)
+        return self._result(done, note)
 
     @abstractmethod
     def _python(self, program: str) -> AbstractAsyncContextManager[Process]:
@@ -159,22 +168,22 @@ class ShellFiles(ABC):
             WorkspaceError: the workspace is gone.
         """
 
-    def _result(self, done: FinishedCommand, told: str) -> CommandResult:
+    def _result(self, done: FinishedCommand, note: str) -> CommandResult:
         return CommandResult(
             exit_code=done.exit_code,
-            output=done.text + told + self._of_limits(),
+            output=done.text + note + self._describe_limits(),
             output_bytes=done.output_bytes,
             truncated=done.left_out > 0,
             timed_out=done.timed_out,
             duration_s=done.duration_s,
         )
 
-    def _of_limits(self) -> str:
+    def _describe_limits(self) -> str:
         """Return a line about the limits that the last command reached, for its output, or ''."""
         return ""
 
     async def read(self, path: str) -> bytes:
-        """Return the content of a file.
+        """Return the content of a file. `path` is absolute or relative to the root.
 
         Raises:
             FileNotFoundError: there is no such file, or it is a folder or a device.
@@ -186,7 +195,7 @@ class ShellFiles(ABC):
         self._expect_success(done, f"cannot read {path}")
         content = base64.b64decode(done.head + done.tail)
         if len(content) > MAX_FILE_BYTES:
-            raise OSError(_too_large(path))
+            raise OSError(_TOO_LARGE.format(path))
         return content
 
     async def write(self, path: str, content: bytes) -> None:
@@ -196,60 +205,54 @@ class ShellFiles(ABC):
             OSError: the shell's reason, such as a folder of that name or a full disk.
         """
         target = self._absolute(path)
-        names = {"path": shlex.quote(target), "folder": shlex.quote(posixpath.dirname(target))}
+        name, folder = shlex.quote(target), shlex.quote(posixpath.dirname(target))
         redirect = ">"
         if PurePosixPath(target).is_relative_to(self._root):
             self._unchanged_since = ""  # no search for a change that is known
         for start in range(0, max(1, len(content)), PIECE_BYTES):
             piece = base64.b64encode(content[start : start + PIECE_BYTES]).decode()
-            script = _WRITE.format(redirect=redirect, **names)
+            script = f"[[ -d {folder} ]] || mkdir -p -- {folder} && base64 -d {redirect} {name}"
             done = await self._execute(script, stdin=piece, may_change=True)
             self._expect_success(done, f"cannot write {path}")
             redirect = ">>"
 
-    async def resolve(self, path: str) -> str | None:
-        """Return the target of a path with all symbolic links followed, whether it exists or not.
+    async def resolve(self, paths: Sequence[str]) -> list[str | None]:
+        """Return the targets of paths with all symbolic links followed, existing or not.
 
-        The result is relative to the root (`.` for the root itself), or None if it is outside the
-        root.
-
-        Raises:
-            OSError: the path is invalid, such as an empty one.
-        """
-        [resolved] = await self.resolve_all([path])
-        return resolved
-
-    async def resolve_all(self, paths: Sequence[str]) -> list[str | None]:
-        """Return the targets of several paths, as `resolve` does.
+        A target is relative to the root (`.` for the root itself), or None if it is outside.
 
         Raises:
-            OSError: a path is invalid.
+            OSError: a path is invalid, such as an empty one.
         """
         done = await self._read("print_resolved", paths)
         self._expect_success(done, f"cannot resolve {', '.join(paths)}")
-        root, *found, _ = done.head.split(b"\0")
-        return _inside(root, found)
+        root, *targets, _ = done.head.split(b"\0")
+        return _relative_to(root, targets)
 
     async def look_up(self, paths: Sequence[str]) -> list[Found]:
-        """Return the targets of paths, with all symbolic links followed, and their contents.
+        """Return the targets of paths, as `resolve` does, and the contents of files.
 
         Raises:
             OSError: a path is invalid, such as an empty one, or the files are too large together.
         """
         done = await self._read("look_up", paths)
-        what = ", ".join(paths)
-        self._expect_success(done, f"cannot resolve {what}")
+        names = ", ".join(paths)
+        self._expect_success(done, f"cannot resolve {names}")
         if done.left_out:
-            raise OSError(f"{what} are too large together")
+            raise OSError(f"{names} are too large together")
         root, *targets, printed = (done.head + done.tail).split(b"\0")
-        inside = _inside(root, targets)
+        inside = _relative_to(root, targets)
         lines = printed.decode().splitlines()
         return [
-            _found(path, line, name) for path, line, name in zip(inside, lines, paths, strict=True)
+            _parse_found(target, line, path)
+            for target, line, path in zip(inside, lines, paths, strict=True)
         ]
 
     async def holds(self, path: str, content: bytes) -> bool:
-        """Return True if there is a file of that content at exactly this path, without links."""
+        """Return True if there is a file of that content at exactly this path, without links.
+
+        The path is relative to the root.
+        """
         [found] = await self.look_up([path])
         return found.path == path and found.content == content
 
@@ -282,7 +285,7 @@ class ShellFiles(ABC):
             ShellEnded: the command began, and ended the shell.
         """
         try:
-            done = await self._in_a_shell(
+            done = await self._run_in_shell(
                 command,
                 timeout_s=timeout_s,
                 mode=mode,
@@ -298,15 +301,15 @@ class ShellFiles(ABC):
             self._unchanged_since = ""
         return done
 
-    async def _in_a_shell(self, command: str, **how: Any) -> FinishedCommand:
+    async def _run_in_shell(self, command: str, **options: Any) -> FinishedCommand:
         """Run a command. Something that an earlier one left behind may have killed the shell."""
         try:
-            return await self._shell.run(command, **how)
+            return await self._shell.run(command, **options)
         except ShellEnded as ended:
             if ended.so_far is not None:
                 raise
         await self._replace()
-        return await self._shell.run(command, **how)
+        return await self._shell.run(command, **options)
 
     async def _replace(self) -> None:
         """Put another shell in the place of one that has ended."""
@@ -322,32 +325,20 @@ class ShellFiles(ABC):
             raise OSError(f"{failure}: {done.text.strip() or f'exit {done.exit_code}'}")
 
 
-def _is_command(command: str) -> bool:
-    """Return True if bash can be given a command. Bytes that are no UTF-8 may be in it."""
-    try:
-        return b"\0" not in command.encode(errors="surrogateescape")
-    except UnicodeEncodeError:
-        return False
-
-
-def _inside(root: bytes, targets: Sequence[bytes]) -> list[str | None]:
+def _relative_to(root: bytes, targets: Sequence[bytes]) -> list[str | None]:
     """Return paths relative to the root, or None for those outside."""
     top = PurePosixPath(root.decode(errors="surrogateescape"))
     paths = [PurePosixPath(target.decode(errors="surrogateescape")) for target in targets]
     return [str(path.relative_to(top)) if path.is_relative_to(top) else None for path in paths]
 
 
-def _found(path: str | None, line: str, name: str) -> Found:
-    """Parse a line of `look_up` about a path. `name` is how it was asked for."""
+def _parse_found(target: str | None, line: str, path: str) -> Found:
+    """Parse the line of `look_up` about a path."""
     if not line.startswith("="):
-        return Found(path)
+        return Found(target)
     if line.endswith("!"):
-        return Found(path, problem=f"cannot read {name}: permission denied")
+        return Found(target, problem=f"cannot read {path}: permission denied")
     content = base64.b64decode(line[1:])
     if len(content) > MAX_FILE_BYTES:
-        return Found(path, problem=_too_large(name))
-    return Found(path, content)
-
-
-def _too_large(name: str) -> str:
-    return f"{name} is larger than {MAX_FILE_BYTES} bytes"
+        return Found(target, problem=_TOO_LARGE.format(path))
+    return Found(target, content)

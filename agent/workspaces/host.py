@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -21,8 +21,7 @@ import psutil
 from agent.errors import WorkspaceError
 from agent.workspaces import apart, ownership
 from agent.workspaces.ownership import uninterrupted
-from agent.workspaces.protocol import Environment
-from agent.workspaces.repository import PAGERS_OFF, ShellWorkspace
+from agent.workspaces.repository import PAGERS_OFF, Workspace
 from agent.workspaces.shell import Output, Shell, server_command
 
 PREFIX = "durabench-"
@@ -37,7 +36,7 @@ _KILL_ROUNDS = 100
 _INTERRUPTS = (signal.SIGINT, signal.SIGQUIT)
 
 
-class HostWorkspace(ShellWorkspace):
+class HostWorkspace(Workspace):
     """A private folder `durabench-...` with the repository in `repo`.
 
     Commands run as the user who runs this program and can do whatever that user can: read and write
@@ -46,7 +45,7 @@ class HostWorkspace(ShellWorkspace):
     variables. Use it for code that you would run yourself.
     """
 
-    environment: Environment = "host"
+    environment = "host"
 
     def __init__(self, folder: "_Folder", shell: Shell, *, base_commit: str) -> None:
         """Use `open` instead."""
@@ -81,7 +80,7 @@ class HostWorkspace(ShellWorkspace):
         folder = await uninterrupted(asyncio.to_thread(_Folder, dict(labels or {}), name))
         try:
             await uninterrupted(asyncio.to_thread(prepare, folder.repository))
-            workspace = cls(folder, await folder.connect(), base_commit=base_commit)
+            workspace = cls(folder, await folder.start_shell(), base_commit=base_commit)
             await workspace._begin("the folder", os.environ.get("PATH", ""))
         except BaseException:
             await uninterrupted(folder.close())
@@ -98,10 +97,13 @@ class HostWorkspace(ShellWorkspace):
 
     @contextlib.asynccontextmanager
     async def _python(self, program: str) -> AsyncIterator[apart.Process]:
-        yield await self._folder.start_python(program)
+        python = shutil.which("python", path=_search_path())
+        if python is None:
+            raise apart.NoPython("python: command not found")
+        yield await self._folder.start_program([python, *apart.OPTIONS, "-c", program])
 
     async def _revived(self) -> Shell:
-        return await self._folder.connect_again()
+        return await self._folder.restart_shell()
 
     async def close(self) -> None:
         """Kill every process that was started in the workspace, and remove the folder."""
@@ -114,13 +116,19 @@ class _Folder:
     def __init__(self, labels: dict[str, str], name: str | None) -> None:
         self._mark = f"{PREFIX}{secrets.token_hex(8)}"
         labels = {**ownership.labels(labels), MARK: self._mark}
+        prefix = f"{PREFIX}{os.getpid()}-"
         try:
-            own = f"{PREFIX}{os.getpid()}-"
-            self.path = _named(name) if name else Path(tempfile.mkdtemp(prefix=own)).resolve()
+            self.path = (
+                _take_over(_path_of(name)) if name else Path(tempfile.mkdtemp(prefix=prefix))
+            ).resolve()
             self.repository = self.path / _REPOSITORY
             (self.path / LABELS_FILE).write_text(json.dumps(labels), encoding="utf-8")
             (self.path / "tmp").mkdir()
-            _fill_home(self.path / "home")
+            (self.path / "home").mkdir()
+            profile = (
+                f"export PATH={shlex.quote(_search_path())}\n"  # Debian's /etc/profile sets it
+            )
+            (self.path / "home/.bash_profile").write_text(profile, encoding="utf-8")
         except OSError as error:
             raise WorkspaceError(
                 f"no folder for a workspace: {error}; make room or set TMPDIR"
@@ -128,20 +136,11 @@ class _Folder:
         self._server: Process | None = None
         self._closed = False
 
-    async def connect(self) -> Shell:
+    async def start_shell(self) -> Shell:
         """Start the command server and wait until it responds."""
+        command = server_command(str(self.repository), self._mark)
         try:
-            self._server = server = await asyncio.create_subprocess_exec(
-                *server_command(str(self.repository), self._mark),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=DEVNULL,
-                env=_environment(self.path),
-                cwd=self.path,
-                start_new_session=True,
-                limit=_STREAM_BYTES,
-                preexec_fn=heed_interrupts(),
-            )
+            self._server = server = await self._start(command, self.path, DEVNULL, mark="")
         except FileNotFoundError as error:
             if not self.path.exists():
                 raise WorkspaceError(f"folder {self.path} is gone") from error
@@ -154,32 +153,37 @@ class _Folder:
         await shell.greet()
         return shell
 
-    async def start_python(self, program: str) -> "_Program":
-        """Start a Python program in the repository.
+    async def start_program(self, command: Sequence[str]) -> "_Program":
+        """Start a program in the repository."""
+        return _Program(await self._start(command, self.repository, STDOUT, mark=self._mark))
 
-        Raises:
-            NoPython: there is no interpreter.
-        """
-        python = shutil.which("python", path=_path())
-        if python is None:
-            raise apart.NoPython("python: command not found")
-        process = await asyncio.create_subprocess_exec(
-            python,
-            *apart.OPTIONS,
-            "-c",
-            program,
+    async def _start(
+        self, command: Sequence[str], folder: Path, stderr: int, *, mark: str
+    ) -> Process:
+        environment = {
+            **PAGERS_OFF,
+            "PATH": _search_path(),
+            "HOME": str(self.path / "home"),
+            "TMPDIR": str(self.path / "tmp"),
+            "LANG": "C.UTF-8",
+            # `git status` would write the index of a new work tree, which counts as a change of it.
+            "GIT_OPTIONAL_LOCKS": "0",
+            # The plugins installed with this program do not belong to the repository.
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        }
+        return await asyncio.create_subprocess_exec(
+            *command,
             stdin=PIPE,
             stdout=PIPE,
-            stderr=STDOUT,
-            env={**_environment(self.path), "WORKSPACE_MARK": self._mark},
-            cwd=self.repository,
+            stderr=stderr,
+            env={**environment, "WORKSPACE_MARK": mark} if mark else environment,
+            cwd=folder,
             start_new_session=True,
             limit=_STREAM_BYTES,
             preexec_fn=heed_interrupts(),
         )
-        return _Program(process)
 
-    async def connect_again(self) -> Shell:
+    async def restart_shell(self) -> Shell:
         """End all processes that were started here, and start another command server.
 
         Raises:
@@ -189,7 +193,7 @@ class _Folder:
             raise WorkspaceError(f"folder {self.path} is closed")
         await uninterrupted(self._end(self._server))
         self._check_owned()
-        shell = await self.connect()
+        shell = await self.start_shell()
         self._check_owned()
         return shell
 
@@ -214,7 +218,7 @@ class _Folder:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGKILL)
         await asyncio.to_thread(_kill_marked, self._mark)
-        # Reads the rest, so that the pipes close while the loop still exists. If another task still
+        # Read the rest, so that the pipes close while the loop still exists. If another task still
         # waits for a command, that task reads to the end itself.
         with contextlib.suppress(TimeoutError, RuntimeError):
             await asyncio.wait_for(server.communicate(), _END_TIMEOUT_S)
@@ -226,13 +230,13 @@ class _Program:
     def __init__(self, process: Process) -> None:
         self._process = process
 
-    async def talk(self, given: bytes, output: Output) -> int:
+    async def talk(self, stdin: bytes, output: Output) -> int:
         """Send the program its input, and add what it prints to `output`. Return its exit code."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            await apart.exchange(process.stdout, process.stdin, given, output)
+            await apart.exchange(process.stdout, process.stdin, stdin, output)
             exit_code = await process.wait()
         finally:
             if process.returncode is None:
@@ -245,14 +249,14 @@ def _path_of(name: str) -> Path:
     return Path(tempfile.gettempdir()).resolve() / f"{PREFIX}{os.getuid()}-{name}"
 
 
-def _named(name: str) -> Path:
-    path = _path_of(name)
+def _take_over(path: Path) -> Path:
+    """Create a folder in place of an abandoned one."""
     while True:
         with contextlib.suppress(FileNotFoundError):  # nothing is left of it, or a sweep was faster
             discard(path)
         try:
             path.mkdir(mode=0o700)
-        except FileExistsError:  # of a worker that has lost the attempt and does not know it yet
+        except FileExistsError:  # of a worker that has lost the attempt and has not noticed yet
             continue
         return path
 
@@ -281,61 +285,35 @@ def discard(folder: Path) -> None:
 def _kill_marked(mark: str) -> None:
     """Kill the command server of that mark, all commands and the processes that they started."""
     for _ in range(_KILL_ROUNDS):
-        found = list(_marked(mark))
-        if not found:
+        were_killed = False
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):  # the process has ended or is another user's
+                environment, arguments = process.environ(), process.cmdline()
+                # Commands have the mark in their environment, the server as its last argument.
+                if environment.get("WORKSPACE_MARK") == mark or arguments[-1:] == [mark]:
+                    were_killed = True
+                    process.kill()
+        if not were_killed:
             return
-        for process in found:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
 
 
-def _marked(mark: str) -> Iterator[psutil.Process]:
-    """Yield the processes with the mark in their environment, as commands, or as last argument."""
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):  # the process has ended or is another user's
-            environment, arguments = process.environ(), process.cmdline()
-            if environment.get("WORKSPACE_MARK") == mark or arguments[-1:] == [mark]:
-                yield process
-
-
-def _fill_home(home: Path) -> None:
-    """Set PATH in the home folder's profile. Debian's /etc/profile sets PATH first."""
-    home.mkdir()
-    profile = f"export PATH={shlex.quote(_path())}\n"
-    (home / ".bash_profile").write_text(profile, encoding="utf-8")
-
-
-def _path() -> str:
+def _search_path() -> str:
     return f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
 
 
 def heed_interrupts() -> Callable[[], None] | None:
-    """Return what a new process does to heed interrupts, or None if it does so anyway.
+    """Return a function for a new process to heed interrupts, or None if it does so anyway.
 
     Background processes of a shell ignore interrupts, and all commands would inherit that. A
-    process that has to do something first is forked with all memory of this one, which takes long.
+    process with such a function is forked with all memory of this one, which is slow.
     """
-    ignored = [each for each in _INTERRUPTS if signal.getsignal(each) is signal.SIG_IGN]
+    ignored = [number for number in _INTERRUPTS if signal.getsignal(number) is signal.SIG_IGN]
 
     def restore() -> None:
         for number in ignored:
             signal.signal(number, signal.SIG_DFL)
 
     return restore if ignored else None
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    return {
-        **PAGERS_OFF,
-        "PATH": _path(),
-        "HOME": str(folder / "home"),
-        "TMPDIR": str(folder / "tmp"),
-        "LANG": "C.UTF-8",
-        # `git status` would write the index of a new work tree, which counts as a change of it.
-        "GIT_OPTIONAL_LOCKS": "0",
-        # The plugins installed with this program are not those of the repository.
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-    }
 
 
 def _remove(folder: Path) -> None:
@@ -347,16 +325,11 @@ def _remove(folder: Path) -> None:
     with contextlib.suppress(OSError):  # another sweep may have been faster
         parts = [part for part in folder.iterdir() if part.name != LABELS_FILE]
         if subprocess.run(["rm", "-rf", "--", *parts], stderr=subprocess.DEVNULL).returncode:
-            _make_accessible(folder)
+            for parent, names, _ in os.walk(folder):  # each is made accessible before it is entered
+                for path in (Path(parent, name) for name in names):
+                    if not path.is_symlink():
+                        with contextlib.suppress(OSError):  # of another user
+                            path.chmod(0o700)
             for part in parts:
                 shutil.rmtree(part, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _make_accessible(folder: Path) -> None:
-    """Let the user change all folders in a folder, each before it is entered."""
-    for parent, names, _ in os.walk(folder):
-        for path in (Path(parent, name) for name in names):
-            if not path.is_symlink():
-                with contextlib.suppress(OSError):  # of another user
-                    path.chmod(0o700)

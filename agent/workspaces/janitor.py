@@ -7,7 +7,7 @@ network or volume. Images that workspaces are saved as are kept until their atte
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -34,7 +34,7 @@ class Leftover:
 
 
 async def find(active: Collection[str], *, older_than_s: float = 0) -> list[Leftover]:
-    """Return what `sweep` would remove: containers first, then folders.
+    """Return the containers and then the folders that `sweep` would remove.
 
     `active` are the attempts with a held lease, by the `durabench.attempt` label. Without a Docker
     daemon, no containers are found.
@@ -42,7 +42,17 @@ async def find(active: Collection[str], *, older_than_s: float = 0) -> list[Left
     Raises:
         WorkspaceError: Docker responds, but fails.
     """
-    return await asyncio.to_thread(_find, frozenset(active), older_than_s)
+
+    def search() -> list[Leftover]:
+        return [
+            leftover
+            for leftover, process in [*_containers(), *_folders()]
+            if leftover.attempt not in active
+            and leftover.age_s >= older_than_s
+            and not ownership.lives(process)
+        ]
+
+    return await asyncio.to_thread(search)
 
 
 async def sweep(active: Collection[str], *, older_than_s: float = 0) -> list[str]:
@@ -51,8 +61,8 @@ async def sweep(active: Collection[str], *, older_than_s: float = 0) -> list[str
     Raises:
         WorkspaceError: Docker responds, but fails.
     """
-    found = await find(active, older_than_s=older_than_s)
-    return [str(one) for one in found if await asyncio.to_thread(_remove, one)]
+    leftovers = await find(active, older_than_s=older_than_s)
+    return [str(leftover) for leftover in leftovers if await asyncio.to_thread(_remove, leftover)]
 
 
 async def snapshots(journal_id: str) -> dict[str, set[str]]:
@@ -61,22 +71,36 @@ async def snapshots(journal_id: str) -> dict[str, set[str]]:
     Raises:
         WorkspaceError: Docker responds, but fails.
     """
-    return await asyncio.to_thread(_snapshots, journal_id)
+
+    def search() -> dict[str, set[str]]:
+        images: dict[str, set[str]] = {}
+        if (client := _client()) is not None:
+            with docker_daemon.docker_errors("none"):
+                for image in container.snapshots(client, f"{ownership.JOURNAL}={journal_id}"):
+                    images.setdefault(image.labels[ownership.ATTEMPT], set()).add(image.id)
+        return images
+
+    return await asyncio.to_thread(search)
 
 
 async def remove_snapshots(images: Collection[str]) -> list[str]:
-    """Remove such images. Return a line for each removal."""
-    removed = [image for image in sorted(images) if await asyncio.to_thread(_remove_image, image)]
+    """Remove such images, except for images on which another one is based.
+
+    Return a line for each removal.
+    """
+
+    def remove(image: str) -> bool:
+        from docker.errors import APIError
+
+        with docker_daemon.docker_errors(image):
+            try:
+                docker_daemon.client().images.remove(image, noprune=True)
+            except APIError:
+                return False
+        return True
+
+    removed = [image for image in sorted(images) if await asyncio.to_thread(remove, image)]
     return [f"image {image}: of an attempt that has ended" for image in removed]
-
-
-def _snapshots(journal_id: str) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    if (client := _client()) is not None:
-        with docker_daemon.docker_errors("none"):
-            for image in container.snapshots(client, f"{ownership.JOURNAL}={journal_id}"):
-                found.setdefault(image.labels[ownership.ATTEMPT], set()).add(image.id)
-    return found
 
 
 def _client() -> Any | None:
@@ -90,27 +114,19 @@ def _client() -> Any | None:
     return client
 
 
-def _find(active: Collection[str], older_than_s: float) -> list[Leftover]:
-    candidates = [*_containers(), *_folders()]
-    return [
-        leftover
-        for leftover, process in candidates
-        if leftover.attempt not in active
-        and leftover.age_s >= older_than_s
-        and not ownership.lives(process)
-    ]
-
-
 def _containers() -> Iterator[tuple[Leftover, str]]:
     """Yield every container of this user, with the process that owns it."""
     if (client := _client()) is None:
         return
     with docker_daemon.docker_errors("none"):
-        for found in container.owned_containers(client):
+        for item in container.owned_containers(client):
+            # Docker reports nanoseconds, of which Python reads six digits.
+            created = datetime.fromisoformat(item.attrs["Created"][:19] + "+00:00")
+            age_s = max(0.0, time() - created.timestamp())
+            attempt = item.labels.get(ownership.ATTEMPT)
             # An adopted container has its new owner in its name, because labels cannot change.
-            process = ownership.process_of(found.name)
-            attempt = found.labels.get(ownership.ATTEMPT)
-            yield Leftover("container", found.name, attempt, _age_s(found)), process
+            process = ownership.process_of(item.name)
+            yield Leftover("container", item.name, attempt, age_s), process
 
 
 def _folders() -> Iterator[tuple[Leftover, str]]:
@@ -127,36 +143,12 @@ def _folders() -> Iterator[tuple[Leftover, str]]:
         yield leftover, labels.get(ownership.PROCESS, "")
 
 
-def _age_s(found: Any) -> float:
-    # Docker reports nanoseconds, of which Python reads six digits.
-    created = datetime.fromisoformat(found.attrs["Created"][:19] + "+00:00")
-    return max(0.0, time() - created.timestamp())
-
-
 def _remove(leftover: Leftover) -> bool:
     """Return True if it existed and was removed."""
-    removers: dict[str, Callable[[str], bool]] = {
-        "container": docker_daemon.remove_container,
-        "folder": _remove_folder,
-    }
-    return removers[leftover.kind](leftover.name)
-
-
-def _remove_image(image: str) -> bool:
-    """Return True if it was removed. An image remains while another is based on it."""
-    from docker.errors import APIError
-
-    with docker_daemon.docker_errors(image):
-        try:
-            docker_daemon.client().images.remove(image, noprune=True)
-        except APIError:
-            return False
-    return True
-
-
-def _remove_folder(path: str) -> bool:
+    if leftover.kind == "container":
+        return docker_daemon.remove_container(leftover.name)
     try:
-        host.discard(Path(path))
+        host.discard(Path(leftover.name))
     except FileNotFoundError:
         return False
     return True

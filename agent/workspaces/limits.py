@@ -43,8 +43,7 @@ class ResourceLimits:
 
 
 class LimitObserver:
-    """Knows which limits of one container were reached since it was made, and ends it if its files
-    become too large."""
+    """Observes the limits of one container, and ends it if its files become too large."""
 
     def __init__(self, limits: ResourceLimits, opening: Pressure) -> None:
         """`opening` is the pressure at the opening of the workspace."""
@@ -80,9 +79,9 @@ class LimitObserver:
     ) -> None:
         """End the container when its files become too large, or when the disk is nearly full.
 
-        To end all of it frees the disk at once. Commands that only lost their processes could go on
-        writing with the next ones. `measure` may block. Given the limit, it returns the bytes that
-        the files take and those that are free on the disk.
+        Ending all of it frees the disk at once. Commands that only lost their processes could
+        continue to write with the next ones. `measure` can block. It takes the limit, and returns
+        the bytes of the files and the free bytes of the disk.
         """
         wait_s = _DISK_CHECK_S
         while not (self.is_overfull or self.is_disk_full):
@@ -96,11 +95,11 @@ class LimitObserver:
         await uninterrupted(end())
 
     def _reached(self, before: Pressure, now: Pressure) -> dict[str, str]:
-        limits, found = self._limits, {}
+        limits, reached = self._limits, {}
         if now.killed > before.killed or self.is_out_of_memory:
-            found["memory_gb"] = f"the memory limit of {limits.memory_bytes / GB:.3g} GB"
+            reached["memory_gb"] = f"the memory limit of {limits.memory_bytes / GB:.3g} GB"
         if now.refused > before.refused:
-            found["pids"] = f"the limit of {limits.pids} processes"
+            reached["pids"] = f"the limit of {limits.pids} processes"
         if self.is_overfull:
-            found["disk_gb"] = f"the disk limit of {limits.disk_bytes / GB:.3g} GB"
-        return found
+            reached["disk_gb"] = f"the disk limit of {limits.disk_bytes / GB:.3g} GB"
+        return reached

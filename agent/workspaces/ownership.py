@@ -29,7 +29,11 @@ def owner() -> str:
 
     In another process namespace, as in another container, the name differs.
     """
-    parts = ("durabench", str(os.getuid()), _machine(), str(Path("/proc/self/ns/pid").readlink()))
+    try:
+        machine = Path("/etc/machine-id").read_text(encoding="ascii").strip()
+    except OSError:
+        machine = os.uname().nodename
+    parts = ("durabench", str(os.getuid()), machine, str(Path("/proc/self/ns/pid").readlink()))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -43,9 +47,9 @@ def process() -> str:
     return f"{pid}-{_start_ticks(pid)}"
 
 
-def lives(named: str) -> bool:
+def lives(process_name: str) -> bool:
     """Return True if the process of that name still runs, paused or not."""
-    pid, _, start = named.partition("-")
+    pid, _, start = process_name.partition("-")
     try:
         return str(_start_ticks(int(pid))) == start and (
             psutil.Process(int(pid)).status() not in _ENDED
@@ -64,23 +68,16 @@ def process_of(container: str) -> str:
     return container.removeprefix(_NAME_PREFIX).rpartition("-")[0]
 
 
-def labels(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the given labels with the labels of the owner."""
-    return {**given, OWNER: owner(), PROCESS: process()}
-
-
-def _machine() -> str:
-    try:
-        return Path("/etc/machine-id").read_text(encoding="ascii").strip()
-    except OSError:
-        return os.uname().nodename
+def labels(others: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels of the owner, and others."""
+    return {**others, OWNER: owner(), PROCESS: process()}
 
 
 def _start_ticks(pid: int) -> int:
     """Return the start time of a process in clock ticks since the machine was booted.
 
-    psutil adds the time of boot, which moves with the clock. Read before and after, it is the same
-    that psutil added.
+    psutil adds the time of boot, which moves with the clock. If that is equal before and after,
+    psutil added the same.
     """
     while True:
         booted = psutil.boot_time()

@@ -103,9 +103,9 @@ class Pressure:
 
 
 class ShellEnded(WorkspaceError):
-    """The server of a shell was killed, or does not answer. The workspace may live.
+    """The server of a shell was killed, or does not answer. The workspace can still live.
 
-    `so_far` is what is known of the command; None if it did not begin.
+    `so_far` is the result of the command until then; None if it did not start.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Shell:
     """Runs commands through one server, one at a time.
 
     After a `WorkspaceError` or a cancelled command, the state of the server is unknown. `gone` is
-    the reason, and every later command fails with it. `has_ended` is True if another shell may take
+    the reason, and every later command fails with it. `has_ended` is True if another shell can take
     its place.
     """
 
@@ -174,8 +174,8 @@ class Shell:
         self._writer = writer
         self._name = name
         self._pending = b""
-        self._begun = False
-        """True if the server has begun to run the command that it was sent."""
+        self._has_begun = False
+        """True if the server has started the last command."""
         self._lock = asyncio.Lock()
 
     async def greet(self) -> None:
@@ -210,6 +210,9 @@ class Shell:
             ShellEnded: the server does not respond in time, or has ended.
             WorkspaceError: an earlier command was cancelled.
         """
+        token = secrets.token_hex(16)
+        body, data = command.encode(errors="surrogateescape"), stdin.encode()
+        header = f"{token} {timeout_s:.3f} {mode} {len(body)} {len(data)} {stamp}\n"
         grace_s = GRACE_S
         async with self._lock:
             if self.gone:
@@ -217,13 +220,15 @@ class Shell:
             start, output = monotonic(), Output(keep_bytes)
             try:
                 async with asyncio.timeout(timeout_s + grace_s):
-                    return await self._exchange(command, stdin, mode, timeout_s, output, stamp)
+                    return await self._exchange(
+                        header.encode() + body + data, token.encode(), output
+                    )
             except TimeoutError:
                 output.add(self._pending)
                 what = f"did not end a command {grace_s:.0f} s after its timeout"
-                self._give_up(what, self._begun and _cut_off(124, output, start))
+                self._give_up(what, output, 124, monotonic() - start)
             except (EOFError, OSError) as error:
-                self._give_up(f"ended: {error}", self._begun and _cut_off(137, output, start))
+                self._give_up(f"ended: {error}", output, 137, monotonic() - start)
             except asyncio.CancelledError:
                 self.gone = f"the shell in {self._name} was closed when a command was cancelled"
                 raise
@@ -234,22 +239,14 @@ class Shell:
         async with self._lock:
             yield
 
-    async def _exchange(
-        self,
-        command: str,
-        stdin: str,
-        mode: Mode,
-        timeout_s: float,
-        output: Output,
-        stamp: str,
-    ) -> FinishedCommand:
-        start, self._begun = monotonic(), False
-        token = secrets.token_hex(16).encode()
+    async def _exchange(self, request: bytes, token: bytes, output: Output) -> FinishedCommand:
+        start, self._has_begun = monotonic(), False
         with suppress(ConnectionError):  # a server that ended gave a reason, read below
-            await self._send(token, command, stdin, mode, timeout_s, stamp)
-        # A killed process may still have been writing when its command was over.
+            self._writer.write(request)
+            await self._writer.drain()
+        # Skip what a killed process was still writing when its command was over.
         await self._until(token + b" begin\n", Output(_LAST_WORDS_BYTES))
-        self._begun = True
+        self._has_begun = True
         await self._until(b"\n" + token + b" end ", output)
         ending = Output(_LAST_WORDS_BYTES)
         await self._until(b"\n", ending)
@@ -258,15 +255,6 @@ class Shell:
         return output.finished(
             exit_code, monotonic() - start, timed_out=bool(timed_out), changed=bool(changed)
         )
-
-    async def _send(
-        self, token: bytes, command: str, stdin: str, mode: Mode, timeout_s: float, stamp: str
-    ) -> None:
-        body = command.encode(errors="surrogateescape")
-        given = stdin.encode()
-        header = f" {timeout_s:.3f} {mode} {len(body)} {len(given)} {stamp}\n".encode()
-        self._writer.write(token + header + body + given)
-        await self._writer.drain()
 
     async def _until(self, mark: bytes, sink: Output) -> None:
         """Move everything before `mark` into `sink`, and drop the mark."""
@@ -277,25 +265,18 @@ class Shell:
             chunk = await self._reader.read(_CHUNK_BYTES)
             if not chunk:
                 sink.add(self._pending)
-                raise EOFError(_last_words(sink))
+                end = (sink.head + sink.tail)[-_LAST_WORDS_BYTES:].decode(errors="replace").strip()
+                raise EOFError(f"its last words were {end!r}" if end else "it wrote nothing more")
             self._pending += chunk
         sink.add(self._pending[:at])
         self._pending = self._pending[at + len(mark) :]
 
-    def _give_up(self, what: str, so_far: FinishedCommand | Literal[False]) -> NoReturn:
+    def _give_up(self, what: str, output: Output, exit_code: int, duration_s: float) -> NoReturn:
+        """Raise the error of a server that gave no result. The exit code 124 is for a timeout."""
         self.has_ended = True
         self.gone = (
             f"the shell in {self._name} {what}. It may have been killed or run out of memory "
             "or disk; run this attempt again, with higher limits if it happens twice"
         )
-        raise ShellEnded(self.gone, so_far=so_far or None) from None
-
-
-def _cut_off(exit_code: int, output: Output, start: float) -> FinishedCommand:
-    """Return the end of a command whose server gave none. 124 stands for a timeout."""
-    return output.finished(exit_code, monotonic() - start, timed_out=exit_code == 124)
-
-
-def _last_words(kept: Output) -> str:
-    words = (kept.head + kept.tail)[-_LAST_WORDS_BYTES:].decode(errors="replace").strip()
-    return f"its last words were {words!r}" if words else "it said nothing more"
+        done = output.finished(exit_code, duration_s, timed_out=exit_code == 124)
+        raise ShellEnded(self.gone, so_far=done if self._has_begun else None) from None

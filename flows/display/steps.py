@@ -7,7 +7,7 @@ from rich.tree import Tree
 
 from agent.models.protocol import ModelReply
 from agent.session.steps import ActionResult, CutOff, Step
-from agent.workspaces.protocol import CommandResult
+from agent.workspaces import CommandResult
 from flows.display.terminal import fitted
 from reports.steps import CallPrice, Origin, StepView, of_action, of_call, of_exit, of_work
 

@@ -12,8 +12,7 @@ from functools import cached_property
 
 from agent.runners import TestRunner, runner_of
 from agent.types import Task
-from agent.workspaces import ResourceLimits
-from agent.workspaces.protocol import Environment
+from agent.workspaces import Environment, ResourceLimits
 from eval import audit
 from eval.digests import canonical_digest
 from eval.grading import grading_key

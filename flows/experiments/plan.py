@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from agent.arms import python
 from agent.journal import Attempt
 from agent.models.spec import ModelSpec
-from agent.workspaces.protocol import Environment
+from agent.workspaces import Environment
 from eval import instances, selection
 from eval.digests import canonical_digest
 from eval.selection import Selection

@@ -15,7 +15,7 @@ from agent.session.reuse import Rules
 from agent.session.steps import ActionResult, CutOff, Result, Step
 from agent.shortening import shorten_middle
 from agent.types import Outcome
-from agent.workspaces.protocol import CommandResult
+from agent.workspaces import CommandResult
 from eval.audit import Audit, AuditedVerdict
 from eval.types import Evaluation
 from flows.experiments import resources

@@ -8,10 +8,9 @@ from typing import Any, Self
 from pydantic import Field, ValidationError
 
 from agent.errors import InfrastructureError
-from agent.workspaces import ResourceLimits
+from agent.workspaces import Environment, ResourceLimits
 from agent.workspaces.docker_daemon import machine
 from agent.workspaces.limits import GB
-from agent.workspaces.protocol import Environment
 from eval.types import Instance
 from flows.display.errors import UsageError
 from flows.experiments.arms import Declared

@@ -10,12 +10,14 @@ from agent.errors import WorkspaceError
 from agent.journal import RecordedStep
 from agent.workspaces import (
     DockerWorkspace,
+    Environment,
     HostWorkspace,
+    Mount,
+    Workspace,
     container,
     docker_available,
     ownership,
 )
-from agent.workspaces.protocol import Environment, Mount, Workspace
 from eval import repositories, upstream
 from eval.errors import RepositoryError
 from eval.types import Instance

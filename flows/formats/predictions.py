@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent.workspaces.protocol import Environment
+from agent.workspaces import Environment
 from eval import instances, predictions
 from eval.selection import Selection
 from eval.types import Instance, Prediction

@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.errors import InfrastructureError
 from agent.project import Project, custom, detect
-from agent.workspaces.protocol import Environment
+from agent.workspaces import Environment
 from eval import git, instances, job_images, repositories
 from eval.base_image import connect
 from eval.errors import RepositoryError

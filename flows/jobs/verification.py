@@ -13,7 +13,7 @@ from agent.project import Suite, run_suite
 from agent.runner_settings import is_test_support, shadows_a_module
 from agent.testfiles import BY_CONVENTION
 from agent.tools import TestRun
-from agent.workspaces.protocol import Change, Workspace
+from agent.workspaces import Change, Workspace
 from eval.resources import shortage
 from eval.types import Instance
 from flows.experiments import workspaces

@@ -25,7 +25,7 @@ from agent.models.spec import SimulatedSpec
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.types import Task
-from agent.workspaces.protocol import Environment, Workspace
+from agent.workspaces import Environment, Workspace
 from eval import images, instances
 from eval.types import Instance
 from flows.experiments.cells import Place, runner_of_instance

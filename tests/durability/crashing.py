@@ -24,7 +24,7 @@ from agent.models.chat import bash_call
 from agent.models.protocol import Model, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session import log
 from agent.types import Task
-from agent.workspaces.repository import ShellWorkspace
+from agent.workspaces import Workspace
 from eval import instances
 from flows.cells import attempts
 from flows.experiments import declaration
@@ -239,7 +239,7 @@ def put_around(points: Points, url: str, arm: ArmKind = "mini") -> None:
     for name in WRITES_OF_STEPS:
         setattr(Journal, name, points.around_step(name, getattr(Journal, name)))
     Journal.renew = points.not_within(Journal.renew)  # type: ignore[method-assign]
-    ShellWorkspace.run = points.around_async("run", ShellWorkspace.run)  # type: ignore[method-assign]
+    Workspace.run = points.around_async("run", Workspace.run)  # type: ignore[method-assign]
 
     def sent(scope: str) -> None:
         points.point("during call", scope)

@@ -24,7 +24,7 @@ from agent.gateway.switch import Switch
 from agent.session.session import Session
 from agent.shortening import shorten_middle
 from agent.types import Outcome, OutcomeStatus, Task
-from agent.workspaces.protocol import CommandResult, Mount, Workspace
+from agent.workspaces import CommandResult, Mount, Workspace
 
 _NOT_FOUND = (126, 127)
 _PROBE_TIMEOUT_S = 120.0

@@ -26,7 +26,7 @@ from agent.runners import runner_of
 from agent.session.session import Session
 from agent.tools import ToolSettings
 from agent.types import Outcome, Task
-from agent.workspaces.protocol import Workspace
+from agent.workspaces import Workspace
 
 
 async def solve(task: Task, session: Session, options: DurableOptions) -> Outcome:

@@ -34,7 +34,7 @@ from agent.tools import ToolResult
 from agent.tools.protection import confined
 from agent.tools.rendering import head_and_tail
 from agent.tools.tool import Arguments, Refused
-from agent.workspaces.protocol import Workspace
+from agent.workspaces import Workspace
 
 
 async def implement(state: State, step: NextStep, number: int, session: Session) -> Candidate:

@@ -19,7 +19,7 @@ from agent.tools import Protection, TestRun, ToolSettings
 from agent.tools.protection import explain
 from agent.tools.rendering import render_tests
 from agent.tools.testing import run_paths
-from agent.workspaces.protocol import Workspace
+from agent.workspaces import Workspace
 
 REPRODUCIBLE = frozenset({"bugfix", "feature", "unknown"})
 """Kinds of tasks that begin with a failing test. An `unknown` task may be one of the others."""

@@ -17,7 +17,7 @@ from agent.session.session import Session
 from agent.testfiles import BY_CONVENTION
 from agent.tools import TestRun, ToolSettings
 from agent.tools.testing import Probe, probe
-from agent.workspaces.protocol import Change, Workspace
+from agent.workspaces import Change, Workspace
 
 
 async def probed(tools: ToolSettings, test_files: Sequence[str], session: Session) -> Probe:

@@ -14,7 +14,7 @@ from agent.models.protocol import ModelRequest
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.types import Task
-from agent.workspaces.protocol import Workspace
+from agent.workspaces import Workspace
 from tests.agent.workspaces_on_host import HostWorkspaces
 
 ASK = ModelRequest([{"role": "user", "content": "?"}])

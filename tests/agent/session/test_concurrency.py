@@ -11,7 +11,7 @@ from agent.errors import CalledOff, ToolFailed
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session.limits import Gate
 from agent.session.session import Session
-from agent.workspaces.protocol import Workspace
+from agent.workspaces import Workspace
 from tests.agent.session.runs import ASK, Runs, text
 from tests.waiting import until
 

@@ -11,7 +11,7 @@ from agent.errors import ContextWindowExceeded, DivergenceError, OutOfTime, Undo
 from agent.journal import Attempt
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session.session import BASE, Session
-from agent.workspaces.protocol import Workspace
+from agent.workspaces import Workspace
 from tests.agent.session.runs import ASK, Runs, scripted, text
 
 pytestmark = pytest.mark.sampled(4)

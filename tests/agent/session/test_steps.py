@@ -7,7 +7,7 @@ import pytest
 from agent.models import ModelReply
 from agent.models.protocol import Usage
 from agent.session.steps import ActionResult, CutOff, Result, decode, encode
-from agent.workspaces.protocol import CommandResult
+from agent.workspaces import CommandResult
 
 
 @pytest.mark.parametrize(

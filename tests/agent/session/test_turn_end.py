@@ -6,7 +6,7 @@ import pytest
 
 from agent.errors import Interrupted, NotSent, TurnEnded
 from agent.models.protocol import ModelReply, ModelRequest
-from agent.workspaces.protocol import Workspace
+from agent.workspaces import Workspace
 from flows.experiments.stop import Stop
 from tests.agent.session.runs import ASK, Runs, text
 from tests.walkthrough.one_attempt import PaidModel

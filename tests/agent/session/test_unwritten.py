@@ -10,7 +10,7 @@ from agent.journal.holding import worker
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session import log
 from agent.session.steps import ActionResult, Contact, digest
-from agent.workspaces.protocol import Workspace
+from agent.workspaces import Workspace
 from tests.agent.session.runs import ASK, Runs
 from tests.waiting import until
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from docker import DockerClient
 
-from agent.workspaces import DockerWorkspace, HostWorkspace, Workspace
-from agent.workspaces.protocol import Checkpoint
+from agent.workspaces import Checkpoint, DockerWorkspace, HostWorkspace, Workspace
 from tests.agent.containers import image_of
 from tests.agent.repositories import by_script
 from tests.agent.workspaces.conftest import REPOSITORY

@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agent.session.session import BASE, Session
-from agent.workspaces import DockerWorkspace, container, janitor, ownership
-from agent.workspaces.protocol import Workspace
+from agent.workspaces import DockerWorkspace, Workspace, container, janitor, ownership
 
 pytestmark = pytest.mark.docker
 

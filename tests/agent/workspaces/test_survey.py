@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from agent.workspaces import Change, Workspace
-from agent.workspaces.repository import ShellWorkspace
 from tests.agent.commands import sh
 
 pytestmark = pytest.mark.sampled(4)
@@ -18,13 +17,13 @@ pytestmark = pytest.mark.sampled(4)
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The functions of `work_tree.sh` that were called."""
     calls: list[str] = []
-    work_tree = ShellWorkspace._work_tree
+    work_tree = Workspace._work_tree
 
-    async def counted(self: ShellWorkspace, work: str, **options: Any) -> Any:
+    async def counted(self: Workspace, work: str, **options: Any) -> Any:
         calls.append(work.splitlines()[-1].removeprefix("firmly "))
         return await work_tree(self, work, **options)
 
-    monkeypatch.setattr(ShellWorkspace, "_work_tree", counted)
+    monkeypatch.setattr(Workspace, "_work_tree", counted)
     return calls
 
 
@@ -120,7 +119,7 @@ async def test_every_change_is_noticed(
 async def test_the_time_of_the_last_look_cannot_be_forged(workspace: Workspace) -> None:
     """It is not kept where commands can change it."""
     await settle(workspace)
-    assert isinstance(workspace, ShellWorkspace)
+    assert isinstance(workspace, Workspace)
     forge = f"for f in {workspace._scratch}/*; do touch -d '+1 day' \"$f\"; done"
     await sh(workspace, f"touch {workspace._scratch}/stamp; {forge}; echo 4 >text.txt")
     assert await workspace.changes() == [Change("text.txt", "modified")]

@@ -15,7 +15,7 @@ from agent.session.steps import (
     Step,
     StepKind,
 )
-from agent.workspaces.protocol import CommandResult
+from agent.workspaces import CommandResult
 from flows.display import steps
 from reports.values import in_full, in_line
 

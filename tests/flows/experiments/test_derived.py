@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent.workspaces.protocol import Environment
+from agent.workspaces import Environment
 from eval import instances
 from flows.display.errors import UsageError
 from flows.experiments import declaration, plan

@@ -16,7 +16,7 @@ from github.Requester import HTTPRequestsConnectionClass
 
 from agent.journal import Journal
 from agent.models.recorded import ScriptedModel
-from agent.workspaces.repository import ShellWorkspace
+from agent.workspaces import Workspace
 from eval import git
 from flows.jobs.job import job
 from flows.jobs.request import Request
@@ -70,7 +70,7 @@ def _put_around(points: Points, calls: Path) -> None:
     # Docker's client uses `requests` too, and its requests depend on what else runs here.
     forge = HTTPRequestsConnectionClass
     forge.getresponse = points.around("request", forge.getresponse)  # type: ignore[method-assign]
-    ShellWorkspace.run = points.around_async("run", ShellWorkspace.run)  # type: ignore[method-assign]
+    Workspace.run = points.around_async("run", Workspace.run)  # type: ignore[method-assign]
     complete = ScriptedModel.complete
 
     async def counted(*arguments: object) -> object:

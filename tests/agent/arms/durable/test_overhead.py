@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.workspaces.repository import ShellWorkspace
+from agent.workspaces import Workspace
 from tests.agent.arms.durable.conftest import (
     ANCHOR,
     FIX,
@@ -34,13 +34,13 @@ DONE: Said = answer(
 def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """The functions of `work_tree.sh`, by how often they were called."""
     calls: Counter[str] = Counter()
-    work_tree = ShellWorkspace._work_tree
+    work_tree = Workspace._work_tree
 
-    async def counted(self: ShellWorkspace, work: str, **options: Any) -> Any:
+    async def counted(self: Workspace, work: str, **options: Any) -> Any:
         calls[work.splitlines()[-1].removeprefix("firmly ").split()[0]] += 1
         return await work_tree(self, work, **options)
 
-    monkeypatch.setattr(ShellWorkspace, "_work_tree", counted)
+    monkeypatch.setattr(Workspace, "_work_tree", counted)
     return calls
 
 

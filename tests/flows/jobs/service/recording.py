@@ -8,7 +8,7 @@ from agent.journal import Attempt, FreeStep, Journal, Lease, Reservation, Wanted
 from agent.journal.inbox import Inbox
 from agent.models.protocol import ModelReply, Usage
 from agent.session.steps import canonical, digest, encode
-from agent.workspaces.protocol import CommandResult
+from agent.workspaces import CommandResult
 from flows.jobs import rows
 from flows.jobs.request import Request
 from flows.storage import journals
