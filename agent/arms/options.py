@@ -21,6 +21,11 @@ class ArmOptions(BaseModel):
         default=None, gt=0, description="seconds of work per attempt, over all its runs"
     )
 
+    @property
+    def working_limit_s(self) -> float | None:
+        """95 % of the time limit. The rest is for reading the change."""
+        return self.time_limit_s and self.time_limit_s * 0.95
+
     def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
         """Return the models of the roles that have their own.
 

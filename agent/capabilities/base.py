@@ -3,22 +3,19 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
+from agent.capabilities.declared import Delegation
 from agent.conversation.conversation import Conversation, prompt_beside
-from agent.conversation.exchanges import Answer, ConversationLimits, Exchange, Helper, Meter
+from agent.conversation.exchanges import Answer, ConversationLimits, Helper, Meter
 from agent.conversation.person import Person
-from agent.errors import InvalidSpec
+from agent.ptc.limits import Programs
 from agent.session.session import Session
 from agent.tools import Protection, Toolbox
 from agent.tools.tool import TEXT, Arguments, Refused, Tool, ToolResult, ToolSettings, Value
 from agent.types import Task
-
-if TYPE_CHECKING:
-    from agent.capabilities.declared import Delegation
-    from agent.ptc.limits import Programs
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class Native:
     name: str
     arguments: type[Arguments]
     run: Callable[["Agent", Session, Any], Awaitable[ToolResult]]
-    """Receives the agent that uses it, a scope of its own, and the arguments. Raises `Refused` if
+    """Receives the agent that uses it, a separate scope, and the arguments. Raises `Refused` if
     the model's request is impossible, and `ToolFailed` if the attempt cannot continue."""
     changes_files: bool = False
     """True if it may change the workspace of the agent."""
@@ -52,14 +49,6 @@ class Capability:
 
 
 @dataclass
-class SubagentCount:
-    """The number of subagents that began, in this run of the attempt and in earlier ones."""
-
-    number: int | None = None
-    """None until one begins that no earlier run has recorded."""
-
-
-@dataclass(frozen=True)
 class Crew:
     """The settings and limits that all agents of an attempt share."""
 
@@ -67,13 +56,14 @@ class Crew:
     meter: Meter
     tools: ToolSettings
     protection: Protection
-    programs: "Programs"
-    delegation: "Delegation"
     load: Callable[[Sequence[str]], tuple[Capability, ...]]
     """Returns capabilities by their names."""
+    programs: Programs = field(default_factory=Programs)
+    delegation: Delegation = field(default_factory=Delegation)
     slots: dict[int, asyncio.Semaphore] = field(default_factory=dict)
-    """Limits on the subagents of each depth at the same time. A parent holds none of these."""
-    begun: SubagentCount = field(default_factory=SubagentCount)
+    """Limits on concurrent subagents, by depth. A parent holds none of these."""
+    subagents: int | None = None
+    """Number of subagents so far, in all runs; None until the first one of this run starts."""
 
 
 @dataclass(frozen=True)
@@ -94,55 +84,25 @@ class Agent:
     """State of its native tools between uses, by the name of the capability."""
 
     @property
-    def tools(self) -> Mapping[str, Tool[Any]]:
-        """The tools whose uses are steps, by name."""
-        return {tool.name: tool for each in self.capabilities for tool in each.tools}
-
-    @property
-    def natives(self) -> Mapping[str, Native]:
-        """The tools that are more than a step, by name."""
-        return {native.name: native for each in self.capabilities for native in each.native}
-
-    @property
     def toolbox(self) -> Toolbox:
         """The tools whose uses are steps, with their settings and protection."""
+        tools = {tool.name: tool for each in self.capabilities for tool in each.tools}
         crew = self.crew
-        return Toolbox(self.tools.values(), settings=crew.tools, protection=crew.protection)
+        return Toolbox(tools.values(), settings=crew.tools, protection=crew.protection)
 
     def helpers(self) -> list[Helper]:
         """Return the native tools as helpers of a conversation."""
-        return [self._helper(native) for native in self.natives.values()]
+        natives = {native.name: native for each in self.capabilities for native in each.native}
+        return [self._helper(native) for native in natives.values()]
 
     def _helper(self, native: Native) -> Helper:
-        async def help_(asked: Any, scope: Session) -> ToolResult:
+        async def work(arguments: Any, scope: Session) -> ToolResult:
             try:
-                return await native.run(self, scope, asked)
+                return await native.run(self, scope, arguments)
             except Refused as refusal:
                 return ToolResult(str(refusal), ok=False)
 
-        return Helper(native.name, native.arguments, help_, native.changes_files, native.value)
-
-    def prompts(self) -> list[str]:
-        """Return what the capabilities say in the system message."""
-        said = (each.prompt for each in self.capabilities)
-        return [text if isinstance(text, str) else text(self) for text in said if text]
-
-
-def check(capabilities: Sequence[Capability]) -> None:
-    """Check that capabilities can be used together.
-
-    Raises:
-        InvalidSpec: two of them have a tool of the same name.
-    """
-    owners: dict[str, str] = {"answer": "every agent"}
-    for each in capabilities:
-        for name in [*(tool.name for tool in each.tools), *(tool.name for tool in each.native)]:
-            if name in owners:
-                raise InvalidSpec(
-                    f"capability {each.name} has a tool {name}, as {owners[name]} has: leave one "
-                    "of them out"
-                )
-            owners[name] = each.name
+        return Helper(native.name, native.arguments, work, native.changes_files, native.value)
 
 
 A = TypeVar("A", bound=Answer)
@@ -163,16 +123,6 @@ class Spoken(Answer):
     text: str
 
 
-async def work(agent: Agent, task: str, session: Session) -> Exchange[WorkReport]:
-    """Let an agent work until it reports. `session` is a scope of its own.
-
-    Raises:
-        BudgetExhausted, OutOfTime, LimitReached, InfrastructureError: no call could be made.
-        ToolFailed: a tool ended the attempt.
-    """
-    return await conversation(agent, {"task": task}, WorkReport, session).until_answer()
-
-
 def conversation(
     agent: Agent,
     facts: Mapping[str, Any],
@@ -181,25 +131,25 @@ def conversation(
     person: Person | None = None,
 ) -> Conversation[A]:
     """Open the conversation of an agent, with the facts about its task."""
-    parts = [agent.prompt, prompt_beside(__file__, "working"), *agent.prompts()]
+    prompts = [agent.prompt, prompt_beside(__file__, "working")]
+    for capability in agent.capabilities:
+        text = capability.prompt
+        prompts.append(text if isinstance(text, str) else text(agent))
+    tools, workspaces = agent.crew.tools, session.workspaces
+    shared_facts = {
+        "root": workspaces.root,
+        "network": "commands can reach other machines" if workspaces.network else "none",
+        "command_timeout_s": tools.command_timeout_s,
+        "test_timeout_s": tools.test_timeout_s,
+    }
     return Conversation(
         session,
         agent.role,
-        "\n\n".join(part.strip() for part in parts if part.strip()),
-        {**facts, **_shared_facts(agent, session)},
+        "\n\n".join(prompt.strip() for prompt in prompts if prompt.strip()),
+        {**facts, **shared_facts},
         answer,
         ConversationLimits(rounds=agent.rounds, meter=agent.crew.meter),
         agent.toolbox,
         agent.helpers(),
         person=person,
     )
-
-
-def _shared_facts(agent: Agent, session: Session) -> dict[str, Any]:
-    tools = agent.crew.tools
-    return {
-        "root": session.workspaces.root,
-        "network": "commands can reach other machines" if session.workspaces.network else "none",
-        "command_timeout_s": tools.command_timeout_s,
-        "test_timeout_s": tools.test_timeout_s,
-    }

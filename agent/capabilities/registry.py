@@ -1,4 +1,4 @@
-"""Capabilities by name: those of this package, and those of others by their dotted path."""
+"""Capabilities by name: the built-in ones, and others by their dotted path."""
 
 import importlib
 from collections.abc import Collection, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agent.capabilities.base import Agent, Capability, Native, check
+from agent.capabilities.base import Agent, Capability, Native
 from agent.capabilities.declared import Delegation
 from agent.capabilities.subagents import SUBAGENTS
 from agent.cells.notebook import Notebook
@@ -23,9 +23,9 @@ from agent.tools.testing import COMMANDS, TESTING
 from agent.tools.tool import Arguments, ToolResult
 
 
-async def run_ptc(agent: Agent, session: Session, asked: RunPtc) -> ToolResult:
+async def run_ptc(agent: Agent, session: Session, arguments: RunPtc) -> ToolResult:
     """Run a program of an agent, as `ProgramTool.run` does."""
-    return await _programs_of(agent).run(asked, session)
+    return await _programs_of(agent).run(arguments, session)
 
 
 def _programs_of(agent: Agent) -> ProgramTool:
@@ -42,19 +42,17 @@ PTC = Capability(
 )
 
 
-def _test_prompt(agent: Agent) -> str:
-    runner = agent.crew.tools.runner
-    return f"`run_tests` runs tests as this repository does: `{runner.command}`."
-
-
-TESTS = Capability("tests", tools=TESTING, prompt=_test_prompt)
-
+TESTS = Capability(
+    "tests",
+    tools=TESTING,
+    prompt=lambda agent: (
+        f"`run_tests` runs tests as this repository does: `{agent.crew.tools.runner.command}`."
+    ),
+)
 
 SYMBOLS = Capability("symbols", tools=tuple(t for t in READING if t.name.startswith("find_")))
 
-
 SHELL = Capability("shell", tools=COMMANDS)
-
 
 _LOOKING = ("read", "search")
 _CHANGING = ("write", "edit", "apply_patch")
@@ -69,14 +67,14 @@ FILES = Capability(
 )
 
 LOOK = Capability("look", tools=tuple(tool for tool in READING if tool.name in _LOOKING))
-"""The files for agents that must not change any."""
+"""The files for agents that must not change them."""
 
 
-async def _use_cells(tool: CellTool, agent: Agent, session: Session, asked: Any) -> ToolResult:
+async def _use_cells(tool: CellTool, agent: Agent, session: Session, arguments: Any) -> ToolResult:
     if "cells" not in agent.memory:
         kernel = Kernel(agent.crew.tools, agent.crew.protection)
         agent.memory["cells"] = Notebook(kernel, keeps_files=agent.writes)
-    return await tool(agent.memory["cells"], session, asked)
+    return await tool(agent.memory["cells"], session, arguments)
 
 
 CELLS = Capability(
@@ -98,14 +96,14 @@ class Ask(Arguments):
     )
 
 
-async def ask(agent: Agent, session: Session, asked: Ask) -> ToolResult:
+async def ask(agent: Agent, session: Session, arguments: Ask) -> ToolResult:
     """Return the answer of a person, for which the attempt waits.
 
     Raises:
         Dismissed: the person ended the attempt instead.
         Waiting: there is no answer yet; the next message resumes the attempt.
     """
-    messages = await Person(session).answer(0, "answer", asked.question)
+    messages = await Person(session).answer(0, "answer", arguments.question)
     if messages[-1].kind == "end":
         raise dismissed(messages[-1])
     return ToolResult(told(messages))
@@ -125,17 +123,25 @@ BUILT_IN: Mapping[str, Capability] = {
 
 
 def load(names: Sequence[str]) -> tuple[Capability, ...]:
-    """Return capabilities by their names. `module:NAME` is one of another package.
+    """Return capabilities by their names. `module:NAME` names one of another package.
 
     Raises:
-        InvalidSpec: there is no such capability, or two of them do not fit together.
+        InvalidSpec: a name is unknown, or two capabilities have a tool of the same name.
     """
-    found = tuple(_named(name) for name in dict.fromkeys(names))
-    check(found)
-    return found
+    capabilities = tuple(_find(name) for name in dict.fromkeys(names))
+    owners: dict[str, str] = {"answer": "every agent"}
+    for capability in capabilities:
+        for tool in (*capability.tools, *capability.native):
+            if tool.name in owners:
+                raise InvalidSpec(
+                    f"capability {capability.name} has a tool {tool.name}, as "
+                    f"{owners[tool.name]} has: leave one of them out"
+                )
+            owners[tool.name] = capability.name
+    return capabilities
 
 
-def _named(name: str) -> Capability:
+def _find(name: str) -> Capability:
     if name in BUILT_IN:
         return BUILT_IN[name]
     module, colon, attribute = name.partition(":")
@@ -145,14 +151,14 @@ def _named(name: str) -> Capability:
             "another package as package.module:NAME"
         )
     try:
-        found: object = getattr(importlib.import_module(module), attribute)
+        capability: object = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # a module of others may raise anything
         raise InvalidSpec(
             f"capability {name} cannot be imported: {type(error).__name__}: {error}"
         ) from None
-    if not isinstance(found, Capability):
-        raise InvalidSpec(f"{name} is no Capability but {type(found).__name__}")
-    return found
+    if not isinstance(capability, Capability):
+        raise InvalidSpec(f"{name} is not a Capability but {type(capability).__name__}")
+    return capability
 
 
 FIRST = "loop"
@@ -180,14 +186,11 @@ def checked(
     if "subagents" in capabilities and not delegation.kinds:
         raise InvalidSpec("capability subagents needs a kind: declare one in subagents.kinds")
     for name, kind in delegation.kinds.items():
-        _check_kind(name, load(kind.capabilities), writes=kind.writes)
+        tools = [tool for each in load(kind.capabilities) for tool in each.tools]
+        writers = [tool.name for tool in tools if tool.changes_files]
+        if writers and not kind.writes:
+            raise InvalidSpec(
+                f"subagents of kind {name} must not write, but have {', '.join(writers)}: leave "
+                "these capabilities out (look reads files), or say writes: true"
+            )
     return load(capabilities)
-
-
-def _check_kind(name: str, capabilities: Sequence[Capability], *, writes: bool) -> None:
-    changing = [tool.name for each in capabilities for tool in each.tools if tool.changes_files]
-    if changing and not writes:
-        raise InvalidSpec(
-            f"subagents of kind {name} must not write, but have {', '.join(changing)}: leave "
-            "these capabilities out (look reads files), or say writes: true"
-        )

@@ -1,19 +1,16 @@
-"""Subagents: parts of the work for agents with a conversation of their own."""
+"""Subagents: agents with separate conversations, for parts of the work."""
 
 import asyncio
 import json
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import Field
 
-from agent.capabilities.base import Agent, Capability, Native, WorkReport, work
-from agent.capabilities.declared import SubagentKind
+from agent.capabilities.base import Agent, Capability, Native, WorkReport, conversation
 from agent.conversation.exchanges import Exchange
 from agent.models.patches import parse
 from agent.session.session import Session
-from agent.tools.tool import Arguments, Refused, ToolResult, Value
+from agent.tools.tool import Arguments, ToolResult, Value
 from agent.workspaces import Workspace
 
 
@@ -38,29 +35,38 @@ class _Admission:
     """The reason why not, or ''."""
 
 
-async def spawn(agent: Agent, session: Session, asked: Spawn) -> ToolResult:
+async def spawn(agent: Agent, session: Session, arguments: Spawn) -> ToolResult:
     """Let a subagent work, and return its report as JSON.
 
     Raises:
         AgentError: the attempt cannot continue, as from any other call.
     """
+    crew, name = agent.crew, arguments.agent
     admission = await session.event(
-        "spawn", {"agent": asked.agent}, lambda: _admitted(agent, session, asked.agent), _Admission
+        "spawn", {"agent": name}, lambda: _admit(agent, session, name), _Admission
     )
     if admission.refused:
         return ToolResult(admission.refused, ok=False)
-    kind = agent.crew.delegation.kinds[asked.agent]
-    child = _child(agent, asked.agent, kind)
-    slots = agent.crew.slots.setdefault(
-        child.depth, asyncio.Semaphore(agent.crew.delegation.at_once)
+    kind, depth = crew.delegation.kinds[name], agent.depth + 1
+    child = Agent(
+        crew,
+        name,
+        crew.load(kind.capabilities),
+        kind.rounds,
+        kind.prompt,
+        writes=kind.writes,
+        depth=depth,
     )
+    facts = {"task": arguments.task}
+    slots = crew.slots.setdefault(depth, asyncio.Semaphore(crew.delegation.at_once))
     if not kind.writes:
         async with slots:
-            return _result(await work(child, asked.task, session.scope("work")))
+            talk = conversation(child, facts, WorkReport, session.scope("work"))
+            return _result(await talk.until_answer())
     tree = await session.current_tree()
-    async with slots, AsyncExitStack() as stack:
-        branch = await stack.enter_async_context(session.branch("work", tree))
-        exchange = await work(child, asked.task, branch.scope("talk"))
+    async with slots, session.branch("work", tree) as branch:
+        talk = conversation(child, facts, WorkReport, branch.scope("talk"))
+        exchange = await talk.until_answer()
         patch = await branch.diff_since(tree)
     if not patch:
         return _result(exchange)
@@ -68,45 +74,34 @@ async def spawn(agent: Agent, session: Session, asked: Spawn) -> ToolResult:
     return _result(exchange, session.name, patch)
 
 
-async def _admitted(agent: Agent, session: Session, kind: str) -> _Admission:
-    """Return whether a subagent may begin, by the limits on depth and number.
+async def _admit(agent: Agent, session: Session, kind: str) -> _Admission:
+    """Return whether a subagent may start, by the limits on depth and number.
 
-    Those that begin at the same time are counted here, before their events are on record.
+    Concurrent subagents are counted here, before their events are recorded.
     """
-    limits, begun = agent.crew.delegation, agent.crew.begun
-    if begun.number is None:
-        begun.number = sum(not each["refused"] for each in session.attempt.events("spawn"))
+    crew, limits = agent.crew, agent.crew.delegation
+    if crew.subagents is None:
+        events = session.attempt.events("spawn")
+        crew.subagents = sum(not event["refused"] for event in events)
     if kind not in limits.kinds:
         return _Admission(f"there is no agent {kind!r}; the kinds are {', '.join(limits.kinds)}")
     if agent.depth >= limits.depth:
         return _Admission(f"subagents may be nested {limits.depth} deep, so do this yourself")
-    if begun.number >= limits.in_all:
+    if crew.subagents >= limits.in_all:
         return _Admission(f"all {limits.in_all} subagents have been used, so do this yourself")
-    begun.number += 1
+    crew.subagents += 1
     return _Admission("")
-
-
-def _child(agent: Agent, name: str, kind: SubagentKind) -> Agent:
-    return Agent(
-        agent.crew,
-        name,
-        agent.crew.load(kind.capabilities),
-        kind.rounds,
-        kind.prompt,
-        writes=kind.writes,
-        depth=agent.depth + 1,
-    )
 
 
 def _result(exchange: Exchange[WorkReport], ref: str = "", patch: str = "") -> ToolResult:
     answer = exchange.answer
-    told = {
+    report = {
         "status": answer.status if answer else exchange.end,
         "summary": answer.summary if answer else f"it ended without a report: {exchange.end}",
         "changed": sorted({path for file in parse(patch) for path in file.paths}),
         "ref": ref,
     }
-    return ToolResult(json.dumps(told, ensure_ascii=False))
+    return ToolResult(json.dumps(report, ensure_ascii=False))
 
 
 def _refs(agent: Agent) -> dict[str, str]:
@@ -115,63 +110,47 @@ def _refs(agent: Agent) -> dict[str, str]:
     return refs
 
 
-async def merge(agent: Agent, session: Session, asked: Merge) -> ToolResult:
+async def merge(agent: Agent, session: Session, arguments: Merge) -> ToolResult:
     """Apply the change of a subagent to the workspace of its parent, as a step."""
-    patch = _refs(agent).get(asked.ref)
+    refs = _refs(agent)
+    patch = refs.get(arguments.ref)
 
-    async def take(workspace: Workspace) -> ToolResult:
+    async def apply(workspace: Workspace) -> ToolResult:
+        if not agent.writes:
+            return _refuse("you must not change files: report what you found instead")
+        if patch is None:
+            known = ", ".join(refs) or "none"
+            return _refuse(f"no subagent of yours has this ref; the refs are: {known}")
+        before = await workspace.tree()
         try:
-            return await _applied(workspace, agent, patch)
-        except Refused as refusal:
-            return ToolResult(str(refusal), ok=False)
+            await workspace.apply(patch)
+        except ValueError as error:
+            return _refuse(f"nothing was changed, because of a conflict: {error}")
+        changes = await workspace.changes(since=before)
+        return ToolResult("merged", changed=[change.path for change in changes])
 
-    request = {"tool": "merge", "arguments": {"ref": asked.ref}}
+    request = {"tool": "merge", "arguments": {"ref": arguments.ref}}
     depends_on = [patch, agent.writes]
-    return await session.act("tool", request, take, ToolResult, depends_on=depends_on)
+    return await session.act("tool", request, apply, ToolResult, depends_on=depends_on)
 
 
-async def _applied(workspace: Workspace, agent: Agent, patch: str | None) -> ToolResult:
-    """Apply a patch.
-
-    Raises:
-        Refused: there is none, the agent may not write, or it does not apply.
-    """
-    if not agent.writes:
-        raise Refused("you must not change files: report what you found instead")
-    if patch is None:
-        refs = ", ".join(_refs(agent)) or "none"
-        raise Refused(f"no subagent of yours has this ref; the refs are: {refs}")
-    before = await workspace.tree()
-    try:
-        await workspace.apply(patch)
-    except ValueError as error:
-        raise Refused(f"nothing was changed, because of a conflict: {error}") from error
-    changes = await workspace.changes(since=before)
-    return ToolResult("merged", changed=[change.path for change in changes])
-
-
-def _as_value(result: ToolResult) -> Any:
-    return json.loads(result.output)
+def _refuse(reason: str) -> ToolResult:
+    return ToolResult(reason, ok=False)
 
 
 def _prompt(agent: Agent) -> str:
-    kinds = agent.crew.delegation.kinds.items()
     lines = [
-        f"- {name}: {'can change files, on a copy' if kind.writes else 'reads only'}. "
-        f"{kind.prompt}".rstrip()
-        for name, kind in kinds
+        "`spawn` gives a task to a subagent and returns its status, summary, changed files and, "
+        "if it changed files, a `ref` for `merge`. Several in one reply work at the same time. "
+        "The kinds:"
     ]
-    return "\n".join(
-        [
-            "`spawn` gives a task to a subagent and returns its status, summary, changed files "
-            "and, if it changed files, a `ref` for `merge`. Several in one reply work at the same "
-            "time. The kinds:",
-            *lines,
-        ]
-    )
+    for name, kind in agent.crew.delegation.kinds.items():
+        access = "can change files, on a copy" if kind.writes else "reads only"
+        lines.append(f"- {name}: {access}. {kind.prompt}".rstrip())
+    return "\n".join(lines)
 
 
-_CHILD = Value("dict[str, Any]", _as_value)
+_CHILD = Value("dict[str, Any]", lambda result: json.loads(result.output))
 _NOTHING = Value("None", lambda result: None)
 
 SUBAGENTS = Capability(

@@ -59,7 +59,7 @@ async def _lean(
         plan, decided = await approved_plan(state, session.scope("plan"))
         if decided.kind == "reject":
             return Outcome("gave_up", "", decided.why)
-    await lean.work(state, session, options.time_limit_s, plan)
+    await lean.work(state, session, options.working_limit_s, plan)
     if options.approval != "patch" or state.chosen is None:
         return lean_outcome(state, session.steps)
     if isinstance(state.ended, Dismissed):

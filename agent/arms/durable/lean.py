@@ -26,9 +26,6 @@ from agent.ptc.tool import program_uses
 from agent.session.session import BASE, Session
 from agent.testfiles import BY_CONVENTION
 
-WORKING_SHARE = 0.95
-"""Share of the attempt's time for the work; the rest is for rescuing an unfinished change."""
-
 
 @dataclass
 class LeanState(Evidence):
@@ -57,7 +54,6 @@ async def work(
 
     The first approach follows the `plan`, if there is one.
     """
-    limit_s = limit_s and limit_s * WORKING_SHARE
     try:
         scope = session.scope("work", limit_s=limit_s)
         await _approach(state, plan, scope.scope("approach-0"))

@@ -1,4 +1,4 @@
-"""The conversations of the stages, each in a scope and a role of its own."""
+"""The conversations of the stages, each with a separate scope and role."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from agent.arms.options import StagedOptions
 from agent.capabilities.base import A, Agent, Crew, WorkReport, conversation
 from agent.checks import PatchCheck, checked, debugging, find_covering
 from agent.conversation.conversation import Conversation, prompt_beside
-from agent.conversation.exchanges import Answer, Exchange
+from agent.conversation.exchanges import Answer
 from agent.conversation.person import Dismissed, Person, said_by
 from agent.index import query
 from agent.journal import InboxMessage, TreeRef
@@ -56,8 +56,8 @@ _CAPABILITIES: dict[Stage, tuple[str, ...]] = {
     "repair": ("files", "symbols", "shell", "tests"),
 }
 
-_SHOWN_DIFF = 20_000
-"""Characters of the change that a repair is shown."""
+_DIFF_CHARS = 20_000
+"""Maximum length of the change in the facts of a repair."""
 
 
 @dataclass(frozen=True)
@@ -67,37 +67,51 @@ class Staff:
     crew: Crew
     options: StagedOptions
 
-    def agent(self, stage: Stage, more: str = "", prompt: str = "") -> Agent:
-        """Return the agent of a stage. `more` is appended to its prompt, or to another one."""
-        prompt = f"{prompt_beside(__file__, prompt or stage)}\n{more}".strip()
-        rounds: int = getattr(self.options.rounds, stage)
-        return Agent(self.crew, stage, self.crew.load(_CAPABILITIES[stage]), rounds, prompt)
-
-    async def answered(
-        self, agent: Agent, facts: Mapping[str, Any], answer: type[A], session: Session
-    ) -> Exchange[A]:
-        """Let the agent of a stage work until it answers. People may write to it meanwhile."""
-        return await self.talk(agent, facts, answer, session).until_answer()
-
     def talk(
-        self, agent: Agent, facts: Mapping[str, Any], answer: type[A], session: Session
+        self,
+        stage: Stage,
+        facts: Mapping[str, Any],
+        answer: type[A],
+        session: Session,
+        *,
+        prompt: str = "",
+        more: str = "",
     ) -> Conversation[A]:
-        """Open the conversation of the agent of a stage."""
-        task = {"task": self.crew.task.statement, "stage": agent.role}
+        """Open the conversation of a stage, in which people can take part.
+
+        Its prompt is the stage's own or another one, and `more`.
+        """
+        text = f"{prompt_beside(__file__, prompt or stage)}\n{more}".strip()
+        rounds: int = getattr(self.options.rounds, stage)
+        agent = Agent(self.crew, stage, self.crew.load(_CAPABILITIES[stage]), rounds, text)
+        task = {"task": self.crew.task.statement, "stage": stage}
         return conversation(agent, {**task, **facts}, answer, session, Person(session))
 
+    async def work(
+        self,
+        stage: Stage,
+        facts: Mapping[str, Any],
+        session: Session,
+        *,
+        prompt: str = "",
+        more: str = "",
+    ) -> str:
+        """Let the agent of a stage work until it reports. Return its report."""
+        talk = self.talk(stage, facts, WorkReport, session, prompt=prompt, more=more)
+        exchange = await talk.until_answer()
+        return exchange.answer.summary if exchange.answer else f"no report: {exchange.end}"
 
-async def explore(staff: Staff, session: Session) -> Findings | None:
-    """Read the code. Return what was found, or None without a valid answer."""
-    agent = staff.agent("explore")
-    exchange = await staff.answered(agent, {}, Findings, session)
-    return exchange.answer
+
+async def explore(staff: Staff, session: Session) -> dict[str, Any]:
+    """Read the code. Return the findings, empty without a valid answer."""
+    answer = (await staff.talk("explore", {}, Findings, session).until_answer()).answer
+    return answer.model_dump() if answer else {}
 
 
 async def plan(
-    staff: Staff, findings: Findings | None, session: Session
+    staff: Staff, findings: Mapping[str, Any], session: Session
 ) -> tuple[SubtaskPlan, dict[str, Any]]:
-    """Return the plan, with what a person said who approved it as a fact for the builders.
+    """Return the plan, and a fact for the builders: the words of the person who approved it.
 
     Without a valid plan, the whole task is its only subtask.
 
@@ -105,59 +119,35 @@ async def plan(
         Dismissed: a person rejected the plan or ended the attempt.
         Waiting: there is no decision yet; the next message resumes the attempt.
     """
-    talk = staff.talk(staff.agent("plan"), {"findings": _shown(findings)}, SubtaskPlan, session)
+    talk = staff.talk("plan", {"findings": findings}, SubtaskPlan, session)
     while True:
-        made = (await talk.until_answer()).answer or SubtaskPlan(
+        subtasks = (await talk.until_answer()).answer or SubtaskPlan(
             subtasks=[Subtask(title="the whole task", instructions="Do what the task says.")]
         )
         if staff.options.approval != "plan":
-            return made, {}
-        decided = await talk.decided(_as_text(made))
-        if decided.kind == "reject":
-            raise Dismissed(decided.why)
-        if decided.kind == "approve":
-            return made, {"approved_with": decided.text} if decided.text.strip() else {}
+            return subtasks, {}
+        text = "\n\n".join(
+            f"{number}. {subtask.title}\n{subtask.instructions}"
+            for number, subtask in enumerate(subtasks.subtasks, 1)
+        )
+        decision = await talk.decided(text)
+        if decision.kind == "reject":
+            raise Dismissed(decision.why)
+        if decision.kind == "approve":
+            return subtasks, {"approved_with": decision.text} if decision.text.strip() else {}
 
 
-def _as_text(plan: SubtaskPlan) -> str:
-    """Return a plan as text for a person."""
-    return "\n\n".join(
-        f"{number}. {each.title}\n{each.instructions}"
-        for number, each in enumerate(plan.subtasks, 1)
-    )
-
-
-async def build(
-    staff: Staff,
-    findings: Findings | None,
-    plan: SubtaskPlan,
-    number: int,
-    approval: Mapping[str, Any],
-    session: Session,
+async def revise(
+    staff: Staff, patch: str, messages: Sequence[InboxMessage], session: Session
 ) -> str:
-    """Build a subtask. Return what its agent reports. `approval` is the second result of `plan`."""
-    agent, subtask = staff.agent("build"), plan.subtasks[number]
-    facts = {
-        "findings": _shown(findings),
-        "plan": [each.title for each in plan.subtasks],
-        **approval,
-        "subtask": subtask.model_dump(),
-    }
-    exchange = await staff.answered(agent, facts, WorkReport, session)
-    return exchange.answer.summary if exchange.answer else f"no report: {exchange.end}"
-
-
-async def revise(staff: Staff, patch: str, heard: Sequence[InboxMessage], session: Session) -> str:
-    """Change a patch into what people want. Return what the agent reports."""
-    agent = staff.agent("repair", prompt="revise")
-    facts = {**said_by(heard), "diff": head_and_tail(patch, _SHOWN_DIFF)}
-    exchange = await staff.answered(agent, facts, WorkReport, session)
-    return exchange.answer.summary if exchange.answer else f"no report: {exchange.end}"
+    """Change a patch as people requested. Return the agent's report."""
+    facts = {**said_by(messages), "diff": head_and_tail(patch, _DIFF_CHARS)}
+    return await staff.work("repair", facts, session, prompt="revise")
 
 
 @dataclass(frozen=True)
 class Verified:
-    """A change and what its tests say."""
+    """A change, and the results of its tests."""
 
     patch: str
     tree: TreeRef
@@ -167,7 +157,7 @@ class Verified:
 
     @property
     def passes(self) -> bool:
-        """True if there is a change and no test speaks against it."""
+        """True if there is a change, and no test fails because of it."""
         return not self.check.failures
 
     @property
@@ -176,65 +166,53 @@ class Verified:
         return "\n".join([*self.check.failures, self.check.output])
 
 
-async def repair(staff: Staff, found: Verified, errors: Sequence[str], session: Session) -> str:
-    """Repair a change that does not pass. Return what the agent reports.
+async def repair(staff: Staff, change: Verified, errors: Sequence[str], session: Session) -> str:
+    """Repair a change that does not pass. Return the agent's report.
 
     `errors` are the last similar ones. With more than one, the agent works by root cause.
     """
-    is_stuck = debugging.is_stuck(list(errors))
-    agent = staff.agent("repair", debugging.ROOT_CAUSE if is_stuck else "")
+    check, is_stuck = change.check, debugging.is_stuck(list(errors))
     facts = {
-        "failures": list(found.check.failures),
-        **({"not_run": list(found.check.left_out)} if found.check.left_out else {}),
-        "output": found.check.output,
+        "failures": list(check.failures),
+        **({"not_run": list(check.left_out)} if check.left_out else {}),
+        "output": check.output,
         "earlier_errors": list(errors) if is_stuck else [],
-        "diff": head_and_tail(found.patch, _SHOWN_DIFF),
+        "diff": head_and_tail(change.patch, _DIFF_CHARS),
     }
-    exchange = await staff.answered(agent, facts, WorkReport, session)
-    return exchange.answer.summary if exchange.answer else f"no report: {exchange.end}"
-
-
-def _shown(findings: Findings | None) -> dict[str, Any]:
-    return findings.model_dump() if findings else {}
-
-
-_EVERYTHING: tuple[str, ...] = (".",)
-"""The paths for a test command that always runs all tests."""
+    more = debugging.ROOT_CAUSE if is_stuck else ""
+    return await staff.work("repair", facts, session, more=more)
 
 
 async def verify(crew: Crew, session: Session, number: int) -> Verified:
     """Test the change so far.
 
-    The existing tests of the changed files run without and with it, and those that it adds with it.
+    The existing tests of the changed files run without and with it; those that it adds run with it.
     A test command that takes no paths runs all tests.
     """
     patch, tree = await session.diff(), session.tree
     if not patch:
         return Verified(patch, tree, PatchCheck((), ("nothing was changed",)))
-    async with session.branch(f"verify-{number}", BASE) as fresh:
-        return Verified(patch, tree, await _check(crew, patch, fresh))
-
-
-async def _check(crew: Crew, patch: str, fresh: Session) -> PatchCheck:
     files = parse(patch)
-    added = await _tests_among([file.name for file in files if file.old_path is None], fresh)
-    tests, new = _EVERYTHING, tuple[str, ...]()
-    if crew.tools.runner.takes_paths:
-        changed = sorted({path for file in files for path in file.paths if path not in added})
-        tests, new = tuple(await find_covering(changed, patch, fresh)), tuple(added)
-    if not tests and not new:
-        return PatchCheck((), ())
-    return await checked(patch, tests, crew.tools, crew.protection, fresh, new)
+    async with session.branch(f"verify-{number}", BASE) as fresh:
+        added = [file.name for file in files if file.old_path is None]
+        new_tests = await _select_tests(added, fresh) if added else []
+        if crew.tools.runner.takes_paths:
+            changed = sorted({path for file in files for path in file.paths} - {*new_tests})
+            tests = await find_covering(changed, patch, fresh)
+        else:
+            tests, new_tests = ["."], []
+        check = PatchCheck((), ())
+        if tests or new_tests:
+            tools, protection = crew.tools, crew.protection
+            check = await checked(patch, tests, tools, protection, fresh, new_tests)
+    return Verified(patch, tree, check)
 
 
-async def _tests_among(paths: Sequence[str], fresh: Session) -> list[str]:
+async def _select_tests(paths: list[str], fresh: Session) -> list[str]:
     """Return the files from which the repository's test runner collects tests."""
-    if not paths:
-        return []
 
-    async def look(workspace: Workspace) -> list[str]:
-        collects = (await query(workspace, lambda each: each.symbols.test_files)).collects
+    async def select(workspace: Workspace) -> list[str]:
+        collects = (await query(workspace, lambda index: index.symbols.test_files)).collects
         return [path for path in paths if collects(path)]
 
-    asked = {"paths": list(paths)}
-    return await fresh.act("tests among", asked, look, list[str], depends_on={})
+    return await fresh.act("tests among", {"paths": paths}, select, list[str], depends_on={})

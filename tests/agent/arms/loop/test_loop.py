@@ -71,7 +71,7 @@ async def test_a_tool_that_stays_flaky_is_broken_infrastructure(attempts: Attemp
     [
         ({"capabilities": ["file"]}, "there is no capability 'file': name one of files, "),
         ({"capabilities": ["no.such:NAME"]}, "no.such:NAME cannot be imported"),
-        ({"capabilities": ["agent.types:Task"]}, "is no Capability"),
+        ({"capabilities": ["agent.types:Task"]}, "is not a Capability"),
         ({"capabilities": ["files", "look"]}, "has a tool read, as files has"),
         ({"capabilities": ["broken_capability:NAME"]}, "RuntimeError: no database"),
         ({"subagents": {"kinds": {"loop": {}}}}, "cannot be named loop"),
