@@ -31,13 +31,12 @@ from minisweagent.models.utils.actions_toolcall import (
 )
 
 from agent.arms.options import MiniOptions
-from agent.conversation.exchanges import OutOfCalls, OutOfMoney, ended
-from agent.conversation.protocols import RequestedCall, asked_in, text_of
+from agent.conversation.exchanges import ended
+from agent.conversation.protocols import asked_in, text_of
 from agent.errors import ContextWindowExceeded, OutOfTime, Undone
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.session.session import Session
 from agent.types import Outcome, OutcomeStatus, Task
-from agent.workspaces import CommandResult
 
 T = TypeVar("T")
 Settings = dict[str, Any]
@@ -71,20 +70,16 @@ async def solve(task: Task, session: Session, options: MiniOptions) -> Outcome:
             return Outcome(ended(error), "", str(error))
         finally:
             bridge.close()
-    return Outcome(_status(info, agent), info.get("submission", ""), info["exit_status"])
-
-
-def _status(info: Settings, agent: DefaultAgent) -> OutcomeStatus:
+    status: OutcomeStatus = "gave_up"
     match info["exit_status"]:
         case "Submitted":
-            return "submitted"
+            status = "submitted"
         case "TimeExceeded":
-            return ended(OutOfTime())
+            status = "out_of_time"
         case "LimitsExceeded":
-            out_of_calls = 0 < agent.config.step_limit <= agent.n_calls
-            return ended(OutOfCalls() if out_of_calls else OutOfMoney())
-        case _:
-            return "gave_up"
+            is_out_of_steps = 0 < agent.config.step_limit <= agent.n_calls
+            status = "out_of_steps" if is_out_of_steps else "out_of_budget"
+    return Outcome(status, info.get("submission", ""), info["exit_status"])
 
 
 def _settings(model: ModelInfo, root: str, options: MiniOptions) -> Settings:
@@ -93,7 +88,7 @@ def _settings(model: ModelInfo, root: str, options: MiniOptions) -> Settings:
     The prompts name `/testbed`. On the host, they name the repository's actual location instead.
     """
     name = "swebench.yaml" if model.native_tools else "swebench_backticks.yaml"
-    settings: Settings = _moved(_package_settings(name), root)
+    settings: Settings = _replace_root(_package_settings(name), root)
     if options.step_limit is not None:
         settings["agent"]["step_limit"] = options.step_limit
     if options.cost_limit_usd is not None:
@@ -111,12 +106,12 @@ def _package_settings(name: str) -> Settings:
     return settings
 
 
-def _moved(value: Any, root: str) -> Any:
-    """Return a copy of settings in which `/testbed` is another folder."""
+def _replace_root(value: Any, root: str) -> Any:
+    """Return a copy of settings with another folder in place of `/testbed`."""
     if isinstance(value, dict):
-        return {name: _moved(each, root) for name, each in value.items()}
+        return {name: _replace_root(item, root) for name, item in value.items()}
     if isinstance(value, list):
-        return [_moved(each, root) for each in value]
+        return [_replace_root(item, root) for item in value]
     return value.replace("/testbed", root) if isinstance(value, str) else value
 
 
@@ -142,19 +137,32 @@ class _LoopBridge:
             self._waiting.cancel()
 
 
-class _SessionModel:
-    """mini-swe-agent's `Model` protocol over a session."""
+class _SessionPart:
+    """The methods that the package's protocols of a model and an environment share."""
 
     def __init__(self, session: Session, bridge: _LoopBridge, settings: Settings) -> None:
         self.config = settings
         self._session = session
         self._bridge = bridge
-        self._info = session.model().info
+
+    def get_template_vars(self, **kwargs: Any) -> Settings:
+        return self.config
+
+    def serialize(self) -> Settings:
+        return {}
+
+
+class _SessionModel(_SessionPart):
+    """mini-swe-agent's `Model` protocol over a session."""
+
+    @property
+    def _info(self) -> ModelInfo:
+        return self._session.model().info
 
     def query(self, messages: list[Settings], **kwargs: Any) -> Settings:
-        sent = [_sent(message) for message in messages]
+        request = [_drop_extra(message) for message in messages]
         tools = [BASH_TOOL] if self._info.native_tools else []
-        reply = self._bridge.wait(self._session.call(ModelRequest(sent, tools)))
+        reply = self._bridge.wait(self._session.call(ModelRequest(request, tools)))
         # The agent's own cost limit needs a number. The records keep an unknown cost unknown.
         cost = {"cost": reply.usage.cost_usd or 0.0}
         try:
@@ -169,12 +177,18 @@ class _SessionModel:
             "format_error_template": self.config["format_error_template"],
             "template_kwargs": {"finish_reason": reply.finish_reason},
         }
-        if self._info.native_tools:
-            calls = [_tool_call(asked) for asked in asked_in(reply.message)]
-            return list(parse_toolcall_actions(calls, **shared))
-        action_regex = self._info.action_regex or _TEXT_ACTION
-        text = text_of(reply.message)
-        return list(parse_regex_actions(text, action_regex=action_regex, **shared))
+        if not self._info.native_tools:
+            action_regex = self._info.action_regex or _TEXT_ACTION
+            text = text_of(reply.message)
+            return list(parse_regex_actions(text, action_regex=action_regex, **shared))
+        calls = [
+            SimpleNamespace(
+                id=call.entry.get("id"),
+                function=SimpleNamespace(name=call.name, arguments=call.arguments),
+            )
+            for call in asked_in(reply.message)
+        ]
+        return list(parse_toolcall_actions(calls, **shared))
 
     def format_message(self, **kwargs: Any) -> Settings:
         return kwargs
@@ -189,62 +203,44 @@ class _SessionModel:
         }
         if self._info.native_tools:
             actions = message["extra"]["actions"]
-            shown = format_toolcall_observation_messages(actions=actions, **shared)
+            messages = format_toolcall_observation_messages(actions=actions, **shared)
         else:
-            shown = format_observation_messages(**shared)
-        return [_sent(each) for each in shown]  # without the raw outputs: they may be large
-
-    def get_template_vars(self, **kwargs: Any) -> Settings:
-        return self.config
-
-    def serialize(self) -> Settings:
-        return {}
+            messages = format_observation_messages(**shared)
+        return [_drop_extra(each) for each in messages]  # the raw outputs can be large
 
 
-def _sent(message: Settings) -> Settings:
+def _drop_extra(message: Settings) -> Settings:
     """Return the part of a message that goes to the model."""
     return {name: value for name, value in message.items() if name != "extra"}
 
 
-class _SessionEnvironment:
+class _SessionEnvironment(_SessionPart):
     """mini-swe-agent's `Environment` protocol over a session."""
 
     _check_finished = DockerEnvironment._check_finished
 
-    def __init__(self, session: Session, bridge: _LoopBridge, settings: Settings) -> None:
-        self.config = settings
-        self._session = session
-        self._bridge = bridge
-
     def execute(self, action: Settings, cwd: str = "") -> Settings:
         command, timeout = action["command"], self.config["timeout"]
-        if reason := _why_not(command):
-            return _failed("", reason)
+        if reason := _find_problem(command):
+            return _describe_failure("", reason)
         try:
             result = self._bridge.wait(self._session.run(command, timeout_s=timeout))
         except Undone as error:
             return {"output": str(error), "returncode": 1, "exception_info": ""}
-        output = _output(command, result, timeout)
+        if result.timed_out:
+            problem = str(subprocess.TimeoutExpired(command, timeout))
+            output = _describe_failure(result.output, problem)
+        else:
+            code = result.exit_code
+            output = {"output": result.output, "returncode": code, "exception_info": ""}
         self._check_finished(output)  # type: ignore[misc]
         return output
 
-    def get_template_vars(self, **kwargs: Any) -> Settings:
-        return self.config
 
-    def serialize(self) -> Settings:
-        return {}
+def _find_problem(command: Any) -> str:
+    """Return the reason why `subprocess`, which the package uses, refuses a command, or ''.
 
-
-def _tool_call(asked: RequestedCall) -> SimpleNamespace:
-    """Return a tool call with attributes, as expected by the package's parser."""
-    function = SimpleNamespace(name=asked.name, arguments=asked.arguments)
-    return SimpleNamespace(id=asked.entry.get("id"), function=function)
-
-
-def _why_not(command: Any) -> str:
-    """Return the reason why `subprocess`, by which the package runs commands, refuses one, or ''.
-
-    The package's parser takes a command of any type.
+    The package's parser accepts a command of any type.
     """
     try:
         encoded = os.fsencode(command)
@@ -253,15 +249,8 @@ def _why_not(command: Any) -> str:
     return "embedded null byte" if b"\0" in encoded else ""
 
 
-def _output(command: str, result: CommandResult, timeout: float) -> Settings:
-    """Convert a command's result to the package's own form."""
-    if not result.timed_out:
-        return {"output": result.output, "returncode": result.exit_code, "exception_info": ""}
-    return _failed(result.output, str(subprocess.TimeoutExpired(command, timeout)))
-
-
-def _failed(output: str, error: str) -> Settings:
-    """Return what the package makes of an error of `subprocess`."""
+def _describe_failure(output: str, error: str) -> Settings:
+    """Return an error of `subprocess` in the package's form."""
     return {
         "output": output,
         "returncode": -1,

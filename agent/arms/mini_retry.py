@@ -5,9 +5,7 @@ changed files judge its patch on a fresh copy of the repository. The first patch
 fail no more than before is submitted, else the one with the fewest new failures.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from agent.arms import mini
 from agent.arms.options import MiniRetryOptions
@@ -21,7 +19,7 @@ from agent.types import Outcome, Task
 
 @dataclass(frozen=True)
 class _Try:
-    """One run of mini-swe-agent, and what the tests say of its patch."""
+    """One run of mini-swe-agent, and the test results of its patch."""
 
     outcome: Outcome
     check: PatchCheck = field(default_factory=lambda: PatchCheck((), ()))
@@ -29,7 +27,7 @@ class _Try:
 
     @property
     def passes(self) -> bool:
-        """True if there is a patch that no test speaks against."""
+        """True if there is a patch, and no test fails because of it."""
         return bool(self.outcome.patch) and not self.check.failures
 
 
@@ -43,47 +41,39 @@ async def solve(task: Task, session: Session, options: MiniRetryOptions) -> Outc
     for number in range(1, options.tries + 1):
         async with session.branch(f"try-{number}", BASE) as branch:
             outcome = await mini.solve(task, branch, options)
-        tries.append(await _judged(task, outcome, session, number))
+        tries.append(await _check(task, outcome, session, number))
         if tries[-1].passes or outcome.status == "out_of_time":
             break
-    best = min(tries, key=lambda each: (not each.outcome.patch, len(each.check.failures)))
+    best = min(tries, key=lambda run: (not run.outcome.patch, len(run.check.failures)))
     detail = describe_unproven(best.check.unproven) or best.outcome.detail
-    return replace(best.outcome, detail=detail, report=_report(tries, tries.index(best)))
+    rows = [
+        {
+            "chosen": run is best,
+            "status": run.outcome.status,
+            "detail": run.outcome.detail,
+            "tests": list(run.check.tests),
+            "failed_checks": list(run.check.failures),
+            "not_run": list(run.check.left_out),
+            "unproven": run.check.unproven,
+            "diff": run.outcome.patch,
+        }
+        for run in tries
+    ]
+    return replace(best.outcome, detail=detail, report={"tries": rows})
 
 
-async def _judged(task: Task, outcome: Outcome, session: Session, number: int) -> _Try:
+async def _check(task: Task, outcome: Outcome, session: Session, number: int) -> _Try:
     """Run the tests of a patch on a fresh copy. Without time for them, it counts as passing."""
-    if not outcome.patch:
+    patch = outcome.patch
+    if not patch:
         return _Try(outcome)
+    changed = sorted({path for file in parse(patch) for path in file.paths})
     try:
         async with session.branch(f"check-{number}", BASE) as fresh:
-            return await _checked(task, outcome, fresh)
+            tests = await find_covering(changed, patch, fresh)
+            if not tests:
+                return _Try(outcome)
+            tools = ToolSettings(runner=task.runner)
+            return _Try(outcome, await checked(patch, tests, tools, Protection(), fresh))
     except OutOfTime:
         return _Try(outcome)
-
-
-async def _checked(task: Task, outcome: Outcome, fresh: Session) -> _Try:
-    patch, tools, protection = outcome.patch, ToolSettings(runner=task.runner), Protection()
-    changed = sorted({path for file in parse(patch) for path in file.paths})
-    tests = await find_covering(changed, patch, fresh)
-    if not tests:
-        return _Try(outcome)
-    return _Try(outcome, await checked(patch, tests, tools, protection, fresh))
-
-
-def _report(tries: Sequence[_Try], chosen: int) -> dict[str, Any]:
-    return {
-        "tries": [
-            {
-                "chosen": number == chosen,
-                "status": each.outcome.status,
-                "detail": each.outcome.detail,
-                "tests": list(each.check.tests),
-                "failed_checks": list(each.check.failures),
-                "not_run": list(each.check.left_out),
-                "unproven": each.check.unproven,
-                "diff": each.outcome.patch,
-            }
-            for number, each in enumerate(tries)
-        ]
-    }
