@@ -139,9 +139,6 @@ class LeaseHeld(AgentError):
         super().__init__(message)
         self.name = name
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (LeaseHeld, (str(self), self.name))
-
 
 class InfrastructureError(AgentError):
     """The attempt could not be carried out. Nothing is known about the patch.
@@ -150,12 +147,12 @@ class InfrastructureError(AgentError):
     rejected key stays rejected, but a dropped connection may recover.
     """
 
-    def __init__(self, message: str, *, retryable: bool = True) -> None:
-        super().__init__(message)
-        self.retryable = retryable
+    retryable = True
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), str(self), self.retryable))
+    def __init__(self, message: str, *, retryable: bool | None = None) -> None:
+        super().__init__(message)
+        if retryable is not None:
+            self.retryable = retryable
 
 
 class Retryable(InfrastructureError):
@@ -165,7 +162,9 @@ class Retryable(InfrastructureError):
     carried out.
     """
 
-    def __init__(self, message: str, *, after_s: float = 1.0, retryable: bool = True) -> None:
+    def __init__(
+        self, message: str, *, after_s: float = 1.0, retryable: bool | None = None
+    ) -> None:
         super().__init__(message, retryable=retryable)
         self.after_s = after_s
 
@@ -180,8 +179,7 @@ class Unfit(WorkspaceError):
     The message says in one line what is missing and what to do.
     """
 
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message, retryable=retryable)
+    retryable = False
 
     @classmethod
     def of(cls, what: str, reason: str) -> "Unfit":
@@ -192,15 +190,13 @@ class Unfit(WorkspaceError):
 class Destroyed(WorkspaceError):
     """A command left the workspace without a repository, or with more than can be saved."""
 
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message, retryable=retryable)
+    retryable = False
 
 
 class NoProgram(InfrastructureError):
     """The program of a recipe, or what it needs, is not in the workspace."""
 
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message, retryable=retryable)
+    retryable = False
 
 
 class ModelError(InfrastructureError):
@@ -209,9 +205,14 @@ class ModelError(InfrastructureError):
     `is_free` is True if the last request is known to have cost nothing.
     """
 
-    def __init__(self, message: str, *, retryable: bool = True, is_free: bool = False) -> None:
+    is_free = False
+
+    def __init__(
+        self, message: str, *, retryable: bool | None = None, is_free: bool | None = None
+    ) -> None:
         super().__init__(message, retryable=retryable)
-        self.is_free = is_free
+        if is_free is not None:
+            self.is_free = is_free
 
 
 class RequestRefused(ModelError):
@@ -221,8 +222,8 @@ class RequestRefused(ModelError):
     send a different request.
     """
 
-    def __init__(self, message: str, *, retryable: bool = False, is_free: bool = True) -> None:
-        super().__init__(message, retryable=retryable, is_free=is_free)
+    retryable = False
+    is_free = True
 
 
 class JournalError(InfrastructureError):
@@ -246,20 +247,11 @@ class FencedError(JournalError):
     `name` is the name of the lease. The lease of an attempt is named by the attempt's id.
     """
 
-    def __init__(self, message: str, *, retryable: bool = False, name: str = "") -> None:
+    retryable = False
+
+    def __init__(self, message: str, *, retryable: bool | None = None, name: str = "") -> None:
         super().__init__(message, retryable=retryable)
         self.name = name
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild_fenced, (str(self), self.retryable, self.name))
-
-
-def _rebuild(kind: type[InfrastructureError], message: str, retryable: bool) -> InfrastructureError:
-    return kind(message, retryable=retryable)
-
-
-def _rebuild_fenced(message: str, retryable: bool, name: str) -> FencedError:
-    return FencedError(message, retryable=retryable, name=name)
 
 
 def place(scope: str, seq: int) -> str:
