@@ -8,13 +8,11 @@ from typing import Any
 
 from agent.arms.command import SCOPE, installed
 from agent.arms.command.recipe import CommandOptions, Recipe
-from agent.conversation.exchanges import ended
 from agent.errors import (
     AgentError,
     Destroyed,
     InfrastructureError,
     NoProgram,
-    OutOfTime,
     Undone,
     WorkspaceError,
 )
@@ -64,37 +62,39 @@ async def solve(task: Task, session: Session, options: CommandOptions) -> Outcom
         BudgetExhausted: a budget does not allow a call of the program, which was ended.
     """
     recipe = options.program
-    own, asked = recipe.own_files, {"recipe": recipe.name}
+    own_files, request = recipe.own_files, {"recipe": recipe.name}
     # The folder outlives the program: a step that opens another workspace has the same mounts.
     with socket_folder() as folder:
-        agent_folder = await _mounted(session, recipe, folder)
+        agent_folder = await _mount(session, recipe, folder)
         run = _Run(task, session, options, folder, agent_folder)
-        ran: ProgramRun | Undone
+        result: ProgramRun | Undone
         try:
-            ran = await session.act("agent", asked, run.work, ProgramRun)
+            result = await session.act("agent", request, run.work, ProgramRun)
         except Undone as error:  # the program left no repository
-            ran = error
+            result = error
         patch = await session.act(
             "diff",
-            {"without": own},
-            lambda workspace: workspace.diff(without=own),
+            {"without": own_files},
+            lambda workspace: workspace.diff(without=own_files),
             str,
             depends_on={},
         )
-    if isinstance(ran, Undone):
-        return Outcome("gave_up", patch, str(ran), {"command": asked})
-    return Outcome(_status(ran), patch, _detail(ran), {"command": {**asked, **asdict(ran)}})
+    if isinstance(result, Undone):
+        return Outcome("gave_up", patch, str(result), {"command": request})
+    status: OutcomeStatus = "submitted" if result.exit_code == 0 and result.calls else "gave_up"
+    if result.timed_out:
+        status = "out_of_time"
+    return Outcome(status, patch, _detail(result), {"command": {**request, **asdict(result)}})
 
 
-async def _mounted(session: Session, recipe: Recipe, folder: Path) -> str:
+async def _mount(session: Session, recipe: Recipe, folder: Path) -> str:
     """Let containers see the socket and the program. Return the folder of the program."""
-    own = recipe.install.folder if recipe.install else None
+    install = recipe.install
     if session.workspaces.environment == "host":
-        return str(own or "")
+        return str((install and install.folder) or "")
     mounts = [Mount(str(folder), installed.SOCKET_FOLDER)]
-    if recipe.install is not None:
-        volume = await installed.volume(recipe.install)
-        mounts.append(Mount(volume, installed.AGENT_FOLDER))
+    if install is not None:
+        mounts.append(Mount(await installed.volume(install), installed.AGENT_FOLDER))
     session.mount(mounts)
     return installed.AGENT_FOLDER
 
@@ -115,17 +115,20 @@ class _Run:
         calls = Calls(self.session.scope(SCOPE), recipe.volatile, recipe.volatile_text)
         await calls.begin()
         try:
-            ran = await self._ran(workspace, calls, version)
-            _check(ran, recipe)
-            await _check_repository(workspace, ran)
+            run = await self._run_program(workspace, calls, version)
+            _check(run, recipe)
+            try:
+                await workspace.tree()
+            except Destroyed as error:
+                raise Destroyed(f"{error} ({_detail(run)})") from None
         except WorkspaceError:
             raise  # the program was lost, perhaps by its own doing
         except AgentError:
             await calls.excuse()
             raise
-        return ran
+        return run
 
-    async def _ran(self, workspace: Workspace, calls: Calls, version: str) -> ProgramRun:
+    async def _run_program(self, workspace: Workspace, calls: Calls, version: str) -> ProgramRun:
         recipe = self.options.program
         switch = Switch(calls, recipe.models)
         key, model = make_token(), self.session.model().info.name
@@ -189,56 +192,39 @@ async def _version(workspace: Workspace, recipe: Recipe, agent_folder: str) -> s
     """
     if not recipe.probe:
         return recipe.version
-    stated = await workspace.run(installed.probe(recipe, agent_folder), timeout_s=_PROBE_TIMEOUT_S)
-    if stated.exit_code:
+    result = await workspace.run(installed.probe(recipe, agent_folder), timeout_s=_PROBE_TIMEOUT_S)
+    output = result.output.strip()
+    if result.exit_code:
         raise NoProgram(
             f"recipe {recipe.name}: the program is not in this workspace, `{recipe.probe}` ended "
-            f"with exit code {stated.exit_code}: {shorten_middle(stated.output.strip(), 500)}"
+            f"with exit code {result.exit_code}: {shorten_middle(output, 500)}"
         )
-    return stated.output.strip().splitlines()[-1] if stated.output.strip() else ""
+    return output.splitlines()[-1] if output else ""
 
 
-def _check(ran: ProgramRun, recipe: Recipe) -> None:
+def _check(run: ProgramRun, recipe: Recipe) -> None:
     """Check that the program could work.
 
     Raises:
         NoProgram: it is not in the workspace, or cannot reach its model.
         InfrastructureError: it failed before its first call, so nothing is known about its patch.
     """
-    if ran.requested_models or ran.invalid_requests:
+    if run.requested_models or run.invalid_requests:
         return
-    words = shorten_middle(ran.last_words, 500)
-    if ran.exit_code == installed.NO_RELAY:
+    words = shorten_middle(run.last_words, 500)
+    if run.exit_code == installed.NO_RELAY:
         raise NoProgram(f"recipe {recipe.name}: the program cannot reach its model: {words}")
-    if ran.exit_code in _NOT_FOUND:
+    if run.exit_code in _NOT_FOUND:
         raise NoProgram(f"recipe {recipe.name}: the program is not in this workspace: {words}")
-    if ran.exit_code and not ran.timed_out:
+    if run.exit_code and not run.timed_out:
         raise InfrastructureError(
-            f"recipe {recipe.name}: the program ended with exit code {ran.exit_code} before its "
+            f"recipe {recipe.name}: the program ended with exit code {run.exit_code} before its "
             f"first model call: {words}",
             retryable=False,
         )
 
 
-async def _check_repository(workspace: Workspace, ran: ProgramRun) -> None:
-    """Check that the program left a repository whose change can be taken.
-
-    Raises:
-        Destroyed: it did not. The message has its last words.
-    """
-    try:
-        await workspace.tree()
-    except Destroyed as error:
-        raise Destroyed(f"{error} ({_detail(ran)})") from None
-
-
-def _status(ran: ProgramRun) -> OutcomeStatus:
-    if ran.timed_out:
-        return ended(OutOfTime())
-    return "submitted" if ran.exit_code == 0 and ran.calls else "gave_up"
-
-
-def _detail(ran: ProgramRun) -> str:
-    ended = "timed out" if ran.timed_out else f"exit code {ran.exit_code}"
-    unmetered = "" if ran.calls else ", no model call"
-    return f"{ended}{unmetered}: {shorten_middle(ran.last_words, 500)}"
+def _detail(run: ProgramRun) -> str:
+    end = "timed out" if run.timed_out else f"exit code {run.exit_code}"
+    unmetered = "" if run.calls else ", no model call"
+    return f"{end}{unmetered}: {shorten_middle(run.last_words, 500)}"

@@ -23,56 +23,48 @@ _COMPLETE = "-complete"
 
 
 async def volume(install: Install) -> str:
-    """Return the name of the volume with an installed program, which is filled if need be.
+    """Return the name of the volume with an installed program. Fill it if necessary.
 
     Raises:
         WorkspaceError: there is no such image or folder, or the installation failed.
     """
-    return await uninterrupted(asyncio.to_thread(_volume, install))
+    return await uninterrupted(asyncio.to_thread(_ensure, install))
 
 
-def _volume(install: Install) -> str:
+def _ensure(install: Install) -> str:
+    """Fill the volume, unless that was done before. Return its name."""
     with docker_daemon.docker_errors(install.image or "none"):
         daemon = docker_daemon.client()
         name = f"durabench-agent-{_digest(daemon, install)}"
         with _lock(name):
-            _ensure(daemon, name, install)
+            if _exists(daemon, f"{name}{_COMPLETE}"):
+                return name
+            _remove(daemon, name)
+            daemon.volumes.create(name, labels=_LABELS)
+            try:
+                _fill(daemon, name, install)
+            except BaseException:
+                _remove(daemon, name)
+                raise
+            # A volume cannot be renamed or relabelled, so a second one marks it as complete.
+            daemon.volumes.create(f"{name}{_COMPLETE}", labels=_LABELS)
     return name
 
 
-def _ensure(daemon: Any, name: str, install: Install) -> None:
-    """Fill the volume, unless that was done before."""
-    if _exists(daemon, f"{name}{_COMPLETE}"):
-        return
-    _remove(daemon, name)
-    daemon.volumes.create(name, labels=_LABELS)
-    try:
-        _fill(daemon, name, install)
-    except BaseException:
-        _remove(daemon, name)
-        raise
-    # A volume cannot be renamed, nor its labels changed, so another one says it is whole.
-    daemon.volumes.create(f"{name}{_COMPLETE}", labels=_LABELS)
-
-
 def _digest(daemon: Any, install: Install) -> str:
-    """Return a digest of where the files come from, so that others get another volume."""
+    """Return a digest of the source of the files, so that other files get another volume."""
     content = install.model_dump_json()
     if install.folder is not None:
-        content += str(_newest(install.folder.resolve()))
+        folder = install.folder.resolve()
+        try:
+            content += str(max(path.stat().st_mtime for path in (folder, *folder.iterdir())))
+        except OSError as error:
+            raise WorkspaceError(
+                f"no folder {folder} with a program: {error}", retryable=False
+            ) from None
     elif not install.run:
         content += str(daemon.images.get(install.image).id)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-
-def _newest(folder: Path) -> float:
-    """Return when a folder was last installed into."""
-    try:
-        return max(each.stat().st_mtime for each in (folder, *folder.iterdir()))
-    except OSError as error:
-        raise WorkspaceError(
-            f"no folder {folder} with a program: {error}", retryable=False
-        ) from None
 
 
 def _fill(daemon: Any, name: str, install: Install) -> None:
@@ -81,7 +73,7 @@ def _fill(daemon: Any, name: str, install: Install) -> None:
     image = install.image or _any_image(daemon)
     mount = types.Mount(AGENT_FOLDER, name, type="volume")
     command = ["sh", "-ec", install.run or ":"]
-    made = daemon.containers.create(
+    container = daemon.containers.create(
         image, entrypoint=command, mounts=[mount], user="0", labels=_LABELS, network_mode="bridge"
     )
     try:
@@ -90,18 +82,18 @@ def _fill(daemon: Any, name: str, install: Install) -> None:
                 with tarfile.open(fileobj=archive, mode="w") as tar:
                     tar.add(install.folder.resolve(), ".")
                 archive.seek(0)
-                made.put_archive(AGENT_FOLDER, archive)
+                container.put_archive(AGENT_FOLDER, archive)
         if install.run:
-            made.start()
-            code = made.wait()["StatusCode"]
+            container.start()
+            code = container.wait()["StatusCode"]
             if code:
-                words = made.logs(tail=20).decode("utf-8", "replace").strip()
+                output = container.logs(tail=20).decode("utf-8", "replace").strip()
                 raise WorkspaceError(
-                    f"the program could not be installed, exit code {code}: {words[-500:]}",
+                    f"the program could not be installed, exit code {code}: {output[-500:]}",
                     retryable=False,
                 )
     finally:
-        made.remove(force=True)
+        container.remove(force=True)
 
 
 def _any_image(daemon: Any) -> str:
@@ -171,41 +163,38 @@ def script(
         NoProgram: the task is longer than a variable can be, and the recipe reads no file.
     """
     port = _PORT if address.socket else address.port
-    given = {
-        **_as_variable(recipe, task),
+    variables = {
+        "DURABENCH_TASK": task,
         "DURABENCH_URL": f"http://127.0.0.1:{port}",
         "DURABENCH_KEY": key,
         # Clients choose their features by the name that the vendor uses.
         "DURABENCH_MODEL": model.rpartition("/")[2],
         "DURABENCH_AGENT": agent_folder,
     }
+    task_bytes = len(task.encode("utf-8", "replace"))
+    if len("DURABENCH_TASK=") + task_bytes >= _LONGEST_VARIABLE:
+        texts = (recipe.run, *recipe.environment.values())
+        if not any("DURABENCH_TASK_FILE" in text for text in texts):
+            raise NoProgram(
+                f"recipe {recipe.name}: the issue has {task_bytes} bytes, more than a variable "
+                "can hold; let the program read the file `$DURABENCH_TASK_FILE` instead of "
+                "`$DURABENCH_TASK`"
+            )
+        del variables["DURABENCH_TASK"]
     relay = ""
     if address.socket:
         path = f"{SOCKET_FOLDER}/{address.socket.name}"
         relay = _START_RELAY.format(
             missing=NO_RELAY, relay=shlex.quote(_RELAY), socket=path, port=_PORT
         )
-    written = _WRITE_TASK.format(task=shlex.quote(task))
-    return "\n".join([_exports(given), written, relay, environment(recipe), recipe.run])
-
-
-def _as_variable(recipe: Recipe, task: str) -> dict[str, str]:
-    """Return the variable with the task, or none for a recipe that reads it from the file."""
-    bytes_of_task = len(task.encode("utf-8", "replace"))
-    if len("DURABENCH_TASK=") + bytes_of_task < _LONGEST_VARIABLE:
-        return {"DURABENCH_TASK": task}
-    if any("DURABENCH_TASK_FILE" in text for text in (recipe.run, *recipe.environment.values())):
-        return {}
-    raise NoProgram(
-        f"recipe {recipe.name}: the issue has {bytes_of_task} bytes, more than a variable can "
-        "hold; let the program read the file `$DURABENCH_TASK_FILE` instead of `$DURABENCH_TASK`"
-    )
+    write_task = _WRITE_TASK.format(task=shlex.quote(task))
+    return "\n".join([_exports(variables), write_task, relay, environment(recipe), recipe.run])
 
 
 def probe(recipe: Recipe, agent_folder: str) -> str:
     """Return the script that prints the release of the program."""
-    given = {"DURABENCH_AGENT": agent_folder, "DURABENCH_URL": "", "DURABENCH_KEY": ""}
-    return "\n".join([_exports(given), environment(recipe), recipe.probe or ":"])
+    variables = {"DURABENCH_AGENT": agent_folder, "DURABENCH_URL": "", "DURABENCH_KEY": ""}
+    return "\n".join([_exports(variables), environment(recipe), recipe.probe or ":"])
 
 
 def environment(recipe: Recipe) -> str:
@@ -213,5 +202,5 @@ def environment(recipe: Recipe) -> str:
     return "\n".join(f'export {name}="{value}"' for name, value in recipe.environment.items())
 
 
-def _exports(given: dict[str, str]) -> str:
-    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in given.items())
+def _exports(variables: dict[str, str]) -> str:
+    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in variables.items())
