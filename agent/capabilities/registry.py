@@ -131,13 +131,14 @@ def load(names: Sequence[str]) -> tuple[Capability, ...]:
     capabilities = tuple(_find(name) for name in dict.fromkeys(names))
     owners: dict[str, str] = {"answer": "every agent"}
     for capability in capabilities:
-        for tool in (*capability.tools, *capability.native):
-            if tool.name in owners:
+        tools = [tool.name for tool in capability.tools]
+        for name in (*tools, *(native.name for native in capability.native)):
+            if name in owners:
                 raise InvalidSpec(
-                    f"capability {capability.name} has a tool {tool.name}, as "
-                    f"{owners[tool.name]} has: leave one of them out"
+                    f"capability {capability.name} has a tool {name}, as {owners[name]} has: "
+                    "leave one of them out"
                 )
-            owners[tool.name] = capability.name
+            owners[name] = capability.name
     return capabilities
 
 
