@@ -1,13 +1,14 @@
 """What a patch changed in a work tree, read from the tree and never from the patch.
 
 Git and GNU patch read a patch in other ways than any third program. So the tree is read before and
-after the official commands apply it, by a git folder of our own that knows every file.
+after the official commands apply it, by a separate git folder that has every file.
 """
 
 import base64
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
@@ -45,70 +46,84 @@ class AppliedTree:
 
     async def begin(self) -> None:
         """Read the tree at the opening."""
-        try:
-            await self._ask('begin && cp -- "$scratch/opened" "$scratch/before"')
-        except _UnreadableError as error:
-            self._problem = str(error)
+        with self._noting_problems():
+            await self._call('begin && cp -- "$scratch/opened" "$scratch/before"')
 
     async def reset(self) -> None:
-        """Read the tree again: what differs from the opening now is not of the patch."""
-        if not self._problem:
-            try:
-                await self._ask("save before")
-            except _UnreadableError as error:
-                self._problem = str(error)
+        """Read the tree again: what differs from the opening now is not part of the patch."""
+        with self._noting_problems():
+            if not self._problem:
+                await self._call("save before")
 
     async def read(self) -> Applied:
         """Return what differs from the opening and from the last reset, or a problem."""
-        if not self._problem:
-            try:
+        with self._noting_problems():
+            if not self._problem:
                 return await self._read()
-            except _UnreadableError as error:
-                self._problem = str(error)
         return Applied(problem=self._problem)
 
+    @contextmanager
+    def _noting_problems(self) -> Iterator[None]:
+        try:
+            yield
+        except _UnreadableError as error:
+            self._problem = str(error)
+
     async def _read(self) -> Applied:
-        opened, before, of_git, copied, contents = (
-            base64.b64decode(line) for line in await self._ask("print_changes")
+        opened, before, git_lines, copied, contents = (
+            base64.b64decode(line) for line in await self._call("print_changes")
         )
-        blobs, since_reset = dict(_blobs(contents)), {path for path, _ in _entries(before)}
+        blobs: dict[str, bytes] = {}
+        stream = BytesIO(contents)
+        while header := stream.readline().split():
+            blobs[header[0].decode()] = stream.read(int(header[2]))
+            stream.read(1)
+        since_reset, copies = {path for path, _ in _entries(before)}, set(copied.decode().split())
         files = tuple(
-            _change(path, entry, blobs, set(copied.decode().split()))
-            for path, entry in _entries(opened)
+            FileChange(
+                path=path,
+                before=None if mode_before == _ABSENT else blobs[id_before],
+                now=None if mode == _ABSENT else blobs[id_],
+                is_link=mode == _LINK,
+                is_copy=id_ in copies,
+            )
+            for path, (mode_before, mode, id_before, id_, _) in _entries(opened)
             if path in since_reset
         )
-        return Applied(files, tuple(_git_paths(of_git)), await self._shadows(files))
+        # Lines of the form `HASH  ./PATH`, which `comm` may indent.
+        of_git = {_text(line.rpartition(b"  ./")[2]) for line in git_lines.split(b"\0") if line}
+        return Applied(files, tuple(sorted(of_git)), await self._shadows(files))
 
     async def _shadows(self, files: Iterable[FileChange]) -> tuple[str, ...]:
         """Return the new files that Python may import in place of an installed module."""
         modules = list(_new_modules(files))
         folders = await self._among("print_searched", {folder for folder, _, _ in modules})
         names = {name for folder, name, _ in modules if folder in folders}
-        own = {name for name in names if not name.isidentifier()} | _NOT_IMPORTED
-        known = names & sys.stdlib_module_names
-        known |= await self._among("print_installed", names - known - own)
-        return tuple(
-            path for folder, name, path in modules if folder in folders and name in known - own
-        )
+        unimported = {name for name in names if not name.isidentifier()} | _NOT_IMPORTED
+        taken = names & sys.stdlib_module_names
+        taken |= await self._among("print_installed", names - taken - unimported)
+        taken -= unimported
+        return tuple(path for folder, name, path in modules if folder in folders and name in taken)
 
     async def _among(self, function: str, arguments: set[str]) -> set[str]:
-        found, every = set[str](), sorted(arguments)
-        for first in range(0, len(every), _AT_ONCE):
-            asked = every[first : first + _AT_ONCE]
-            numbers = await self._ask(shlex.join([function, *asked]))
-            found.update(asked[int(number)] for number in numbers)
-        return found
+        """Return the arguments whose numbers a function of the script prints."""
+        result, ordered = set[str](), sorted(arguments)
+        for first in range(0, len(ordered), _AT_ONCE):
+            part = ordered[first : first + _AT_ONCE]
+            numbers = await self._call(shlex.join([function, *part]))
+            result.update(part[int(number)] for number in numbers)
+        return result
 
-    async def _ask(self, command: str) -> list[str]:
+    async def _call(self, command: str) -> list[str]:
         """Call a function of the script. Return the lines that it prints."""
         official = self._official
-        known = {
+        variables = {
             "root": official.root,
             "scratch": official.tree_folder,
             "places": official.installed_below,
             "most": str(_MAX_BYTES),
         }
-        settings = [f"{name}={shlex.quote(value)}" for name, value in known.items()]
+        settings = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
         script = "\n".join([*settings, _SCRIPT, f"echo {shlex.quote(_BEGINS)}", command])
         done = await official.run(
             f"/bin/bash -c {shlex.quote(script)}",
@@ -131,47 +146,22 @@ def _entries(raw: bytes) -> Iterator[tuple[str, list[str]]]:
         yield _text(path), entry.decode().removeprefix(":").split(" ")
 
 
-def _blobs(contents: bytes) -> Iterator[tuple[str, bytes]]:
-    stream = BytesIO(contents)
-    while header := stream.readline().split():
-        yield header[0].decode(), stream.read(int(header[2]))
-        stream.read(1)
-
-
-def _change(
-    path: str, entry: list[str], blobs: dict[str, bytes], at_opening: set[str]
-) -> FileChange:
-    mode_before, mode, id_before, id_, _ = entry
-    return FileChange(
-        path=path,
-        before=None if mode_before == _ABSENT else blobs[id_before],
-        now=None if mode == _ABSENT else blobs[id_],
-        is_link=mode == _LINK,
-        is_copy=id_ in at_opening,
-    )
-
-
-def _git_paths(entries: bytes) -> list[str]:
-    """Return the paths in entries of the form `HASH  ./PATH`, which `comm` may indent."""
-    return sorted({_text(each.rpartition(b"  ./")[2]) for each in entries.split(b"\0") if each})
-
-
 def _new_modules(files: Iterable[FileChange]) -> Iterator[tuple[str, str, str]]:
     """Yield folder, name and path of each new module or package, unless it replaces one."""
-    every = list(files)
-    gone = {each.path for each in every if each.now is None}
-    for each in every:
-        if each.before is not None or each.now is None:
+    changes = list(files)
+    removed = {change.path for change in changes if change.now is None}
+    for change in changes:
+        if change.before is not None or change.now is None:
             continue
-        path = PurePosixPath(each.path)
+        path = PurePosixPath(change.path)
         name = path.name.partition(".")[0]
         if name == "__init__":
             path, name = path.parent, path.parent.name
-        elif not (each.is_link or path.name.endswith(_MODULES)):
+        elif not (change.is_link or path.name.endswith(_MODULES)):
             continue
-        beside = (f"{name}.py", f"{name}/__init__.py")
-        if name and not any(str(path.parent / other) in gone for other in beside):
-            yield str(path.parent), name, each.path
+        siblings = (f"{name}.py", f"{name}/__init__.py")
+        if name and not any(str(path.parent / sibling) in removed for sibling in siblings):
+            yield str(path.parent), name, change.path
 
 
 def _text(path: bytes) -> str:

@@ -101,14 +101,12 @@ Differ = Callable[[str, bytes, bytes], bool]
 def audit(instance: Instance, evaluation: Evaluation, differ: Differ = lambda *_: True) -> Audit:
     """Audit one graded patch.
 
-    Settings of test runners share files with other settings. `differ` tells changes of the two
-    apart; without it, every change of such a file is a reason.
+    Settings of test runners share files with other settings. `differ` distinguishes
+    changes of the two; without it, every change of such a file is a reason.
     """
-    found = [
-        *_reasons_of_tree(instance, evaluation, differ),
-        *_reasons_of_log(instance, evaluation),
-    ]
-    reasons = tuple(dict.fromkeys(found))
+    tree = _reasons_of_tree(instance, evaluation, differ)
+    log = _reasons_of_log(instance, evaluation)
+    reasons = tuple(dict.fromkeys([*tree, *log]))
     return Audit(audited_verdict(evaluation.outcome, in_doubt=bool(reasons)), reasons)
 
 
@@ -148,29 +146,40 @@ def _reasons_of_tree(
     run, supplied = run_by_evaluation(instance), supplied_by_evaluation(instance)
     moved = {line for change in applied.files for line in _lines(change.before, change.now)}
     for change in applied.files:
-        yield from _outside(change)
-        yield from _configuration(change, differ)
-        yield from _tests(change, supplied)
-        yield from _evaluation(change, run, supplied)
-        yield from _content(change, moved)
+        yield from _reasons_of_path(change, run, supplied, differ)
+        yield from _reasons_of_content(change, moved)
 
 
 def _lines(one: bytes | None, other: bytes | None) -> list[str]:
     """Return the lines that the first content has and the other has not, or not as often."""
-    first, second = ((each or b"").splitlines() for each in (one, other))
+    first, second = ((content or b"").splitlines() for content in (one, other))
     return [line.decode(errors="replace") for line in (Counter(first) - Counter(second)).elements()]
 
 
-def _action(change: FileChange) -> str:
-    if change.now is None:
-        return "deleted"
-    return "added" if change.before is None else "modified"
+def _reasons_of_path(
+    change: FileChange, run: frozenset[str], supplied: frozenset[str], differ: Differ
+) -> Iterator[Reason]:
+    """Yield reasons found in the path of a change and in its action.
 
-
-def _outside(change: FileChange) -> Iterator[Reason]:
-    target = (change.now or b"").decode(errors="replace")
-    if change.is_link and _leads_out(change.path, target):
-        yield Reason("outside_repository", f"{change.path} is a link to {target}")
+    A change that only adds lines to a test file that the evaluation restores can have no effect.
+    """
+    path, before, now = change.path, change.before, change.now
+    action = "deleted" if now is None else "added" if before is None else "modified"
+    target = (now or b"").decode(errors="replace")
+    if change.is_link and _leads_out(path, target):
+        yield Reason("outside_repository", f"{path} is a link to {target}")
+    if is_test_configuration(path):
+        is_file = now is not None and not change.is_link
+        if not is_file or differ(path, before or b"", now or b""):
+            yield Reason("test_configuration", f"{path} is {action}")
+    if before is not None and is_test(path):
+        only_adds = now is not None and not _lines(before, now)
+        if not (only_adds and path in supplied):
+            yield Reason("tests_changed", f"{path} is {action}")
+    if path in supplied and action == "added":
+        yield Reason("evaluation_files", f"{path} is added, which the evaluation supplies")
+    elif path in run - supplied:
+        yield Reason("evaluation_files", f"{path} is {action}, which the evaluation runs")
 
 
 def _leads_out(link: str, target: str) -> bool:
@@ -184,55 +193,25 @@ def _leads_out(link: str, target: str) -> bool:
     return False
 
 
-def _configuration(change: FileChange, differ: Differ) -> Iterator[Reason]:
-    if not is_test_configuration(change.path):
-        return
-    is_file = change.now is not None and not change.is_link
-    if not (is_file and not differ(change.path, change.before or b"", change.now or b"")):
-        yield Reason("test_configuration", f"{change.path} is {_action(change)}")
-
-
-def _tests(change: FileChange, supplied: frozenset[str]) -> Iterator[Reason]:
-    """Yield a reason if the change alters an existing test.
-
-    The exception is a change that only adds lines to a file that the evaluation restores: it
-    can have no effect.
-    """
-    if change.before is None or not is_test(change.path):
-        return
-    only_adds = change.now is not None and not _lines(change.before, change.now)
-    if not (only_adds and change.path in supplied):
-        yield Reason("tests_changed", f"{change.path} is {_action(change)}")
-
-
-def _evaluation(
-    change: FileChange, run: frozenset[str], supplied: frozenset[str]
-) -> Iterator[Reason]:
-    path, action = change.path, _action(change)
-    if path in supplied and action == "added":
-        yield Reason("evaluation_files", f"{path} is added, which the evaluation supplies")
-    elif path in run - supplied:
-        yield Reason("evaluation_files", f"{path} is {action}, which the evaluation runs")
-
-
-def _content(change: FileChange, moved: set[str]) -> Iterator[Reason]:
+def _reasons_of_content(change: FileChange, moved: set[str]) -> Iterator[Reason]:
     """Yield reasons found in added lines that were in no changed file, one line for each rule."""
-    added = [] if change.is_copy else _lines(change.now, change.before)
+    lines = [] if change.is_copy else _lines(change.now, change.before)
+    added = [line for line in lines if line not in moved]
     rules: list[tuple[Kind, re.Pattern[str], str]] = [
         ("imitated_output", _IMITATES_RESULT, "words a test result"),
         ("evaluation_files", _NAMES_EVALUATION, "names a file of the evaluation"),
     ]
-    told_already = is_test_configuration(change.path) or is_runner(change.path)
-    if not told_already and not is_test(change.path):
+    has_reason = is_test_configuration(change.path) or is_runner(change.path)
+    if not has_reason and not is_test(change.path):
         rules.append(("test_configuration", _REACHES_RUNNER, "reaches into the test runner"))
         if change.path.endswith(".py"):
             rules.append(("test_configuration", _REACHES_INTERPRETER, _INTERPRETER))
-            if any(line not in moved and _LOOKS_UP.search(line) for line in added):
+            if any(map(_LOOKS_UP.search, added)):
                 rules.append(("test_configuration", _REPLACES, _LOOKED_UP))
     for kind, pattern, what in rules:
-        found = next((each for each in added if each not in moved and pattern.search(each)), None)
-        if found is not None:
-            yield Reason(kind, f"{change.path} {what}: {found.strip()[:_SHOWN_CHARACTERS]}")
+        line = next(filter(pattern.search, added), None)
+        if line is not None:
+            yield Reason(kind, f"{change.path} {what}: {line.strip()[:_SHOWN_CHARACTERS]}")
 
 
 def _reasons_of_log(instance: Instance, evaluation: Evaluation) -> Iterator[Reason]:
@@ -242,33 +221,32 @@ def _reasons_of_log(instance: Instance, evaluation: Evaluation) -> Iterator[Reas
     """
     if evaluation.outcome != "resolved":
         return
-    yield from _markers(instance, evaluation.log)
+    yield from _unexpected_markers(instance, evaluation.log)
     if not evaluation.log_is_whole:
         yield Reason("imitated_output", "the log is too long to be read whole")
     tests = _Tests.of(instance, evaluation)
-    if denied := tests.denied():
-        yield Reason("imitated_output", f"the log has these as failed too: {_some(denied)}")
-    yield from tests.unpaired()
+    if failed := tests.list_failed():
+        yield Reason("imitated_output", f"the log has these as failed too: {_some(failed)}")
+    yield from tests.check_pairs()
     if instance.eval_type == "pass_and_fail":
-        yield from tests.miscounted()
+        yield from tests.check_totals()
 
 
-def _markers(instance: Instance, log: str) -> Iterator[Reason]:
-    """Yield a reason for each marker of the eval script that the script did not print itself."""
+def _unexpected_markers(instance: Instance, log: str) -> Iterator[Reason]:
+    """Yield a reason for each marker of the eval script that the script did not print itself.
+
+    A script prints a marker once in its trace and once more by `echo`.
+    """
     start, end = harness.log_markers()
+    is_traced = _TRACES.search(instance.eval_script) is not None
     for marker in (start, end):
-        if (times := log.count(marker)) > max(1, _printed(instance.eval_script, marker)):
+        lines = [line for line in instance.eval_script.splitlines() if marker in line]
+        printed = sum(1 + is_traced if _PRINTS.match(line) else 1 for line in lines)
+        if (times := log.count(marker)) > max(1, printed):
             yield Reason("imitated_output", f"the log has {marker!r} {times} times")
     before_end = log.rpartition(end)[0]
     if (code := harness.exit_code_marker()) in before_end:
         yield Reason("imitated_output", f"the log has {code!r} before the tests have ended")
-
-
-def _printed(script: str, marker: str) -> int:
-    """Count how often a script prints a marker: once in its trace and once more by `echo`."""
-    lines = [line for line in script.splitlines() if marker in line]
-    is_traced = _TRACES.search(script) is not None
-    return sum(1 + is_traced if _PRINTS.match(line) else 1 for line in lines)
 
 
 @dataclass(frozen=True)
@@ -287,8 +265,7 @@ class _Tests:
         log_format = log_formats.of(instance.log_parser)
         lines = evaluation.log.partition(harness.log_markers()[0])[2].splitlines()
         by_line = harness.results(instance.row, lines) if log_format.is_by_line else ()
-        found = tuple(result for result in by_line if result.test in passed)
-        return cls(passed, found, lines, log_format)
+        return cls(passed, tuple(r for r in by_line if r.test in passed), lines, log_format)
 
     @cached_property
     def text(self) -> str:
@@ -299,7 +276,7 @@ class _Tests:
     def counted(self) -> int | None:
         return self.log_format.counted(self.text)
 
-    def denied(self) -> list[str]:
+    def list_failed(self) -> list[str]:
         """Return the passed tests that the log also reports as failed.
 
         If test names are unique only within a section, both results must be in one section. If
@@ -307,14 +284,14 @@ class _Tests:
         """
         if not (self.log_format.one_name_one_test or self.counted is None):
             return []
-        section_of = self._sections()
-        named = [each for each in self.results if self.log_format.names.match(each.test)]
-        failed = {(section_of[each.line], each.test) for each in named if each.has_failed}
+        section_of = self._number_sections()
+        results = [r for r in self.results if self.log_format.names.match(r.test)]
+        failed = {(section_of[r.line], r.test) for r in results if r.has_failed}
         if self.log_format.sections is not None:
-            failed &= {(section_of[each.line], each.test) for each in named if each.has_passed}
+            failed &= {(section_of[r.line], r.test) for r in results if r.has_passed}
         return sorted({test for _, test in failed})
 
-    def unpaired(self) -> Iterator[Reason]:
+    def check_pairs(self) -> Iterator[Reason]:
         """Yield a reason if the log has more results than commands that produce one."""
         claims, commands = self.log_format.claims, self.log_format.commands
         if claims is None or commands is None:
@@ -322,39 +299,32 @@ class _Tests:
         claimed = sum(claims.search(line.strip()) is not None for line in self.lines)
         run = sum(commands.search(line) is not None for line in self.lines)
         if 0 < run < claimed:
-            detail = f"the log has {claimed} results of {run} commands"
-            yield Reason("imitated_output", detail)
+            yield Reason("imitated_output", f"the log has {claimed} results of {run} commands")
 
-    def miscounted(self) -> Iterator[Reason]:
+    def check_totals(self) -> Iterator[Reason]:
         """Yield a reason if the log has more passed tests than the runner counted.
 
         A complete run whose runner states no totals is a reason too.
         """
-        if self.counted is None and self.log_format.has_totals and self._named():
+        log_format = self.log_format
+        with_totals = list(filter(log_format.tests.match, self.passed))
+        if self.counted is None and log_format.has_totals and with_totals:
             yield Reason("imitated_output", "the log has no totals of the test runner")
-        for claimed, counted in self._counts():
+        claimed = len(with_totals)
+        if log_format.compared == "passes":
+            claimed = sum(result.has_passed for result in self.results)
+        counts = [(claimed, self.counted)]
+        if log_format.passes is not None:
+            passes = {result.test for result in self.results if result.status == "PASSED"}
+            claimed = len(list(filter(log_format.tests.match, passes)))
+            counts.append((claimed, log_format.passes.counted(self.text)))
+        for claimed, counted in counts:
             if counted is not None and counted < claimed:
                 detail = f"the log has {claimed} tests passed, of {counted} that the runner counted"
                 yield Reason("imitated_output", detail)
                 return
 
-    def _counts(self) -> Iterator[tuple[int, int | None]]:
-        """Pair each number of passed tests in the log with the runner's own count."""
-        yield self._claimed(), self.counted
-        if self.log_format.passes is not None:
-            passed = {each.test for each in self.results if each.status == "PASSED"}
-            named = filter(self.log_format.tests.match, passed)
-            yield len(list(named)), self.log_format.passes.counted(self.text)
-
-    def _named(self) -> list[str]:
-        return [test for test in self.passed if self.log_format.tests.match(test)]
-
-    def _claimed(self) -> int:
-        if self.log_format.compared == "passes":
-            return sum(result.has_passed for result in self.results)
-        return len(self._named())
-
-    def _sections(self) -> list[int]:
+    def _number_sections(self) -> list[int]:
         """Return the section number of each line."""
         numbers, number, begins = [], 0, self.log_format.sections
         for line in self.lines:

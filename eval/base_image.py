@@ -76,7 +76,7 @@ def ensure_base(client: Any, name: str = BASE_IMAGE) -> None:
         f"the image {name} is missing. Do one of these: load it with `docker load`; give the "
         "daemon access to a registry, so that it can be built; or, on Debian or Ubuntu, "
         "install debootstrap and run this as root. "
-        f"Building it said: {str(without_registry).splitlines()[-1]}"
+        f"The build failed with: {str(without_registry).splitlines()[-1]}"
     )
 
 
@@ -116,31 +116,25 @@ def build_image(
             container_limits=_BUILD_LIMITS if is_foreign else None,
         )
         for event in events:
-            said = str(event.get("stream", ""))
-            lines.extend(said.splitlines())
+            output = str(event.get("stream", ""))
+            lines.extend(output.splitlines())
             if "error" in event:
-                raise ImageError(_failed(name, [*lines, event["error"]]))
-            if is_foreign and (step := _STEP.fullmatch(said.strip())):
-                _limit_processes(client, step[1])
+                raise ImageError(_describe_failure(name, [*lines, event["error"]]))
+            if is_foreign and (step := _STEP.fullmatch(output.strip())):
+                # The API of builds has no such limit.
+                with suppress(docker.errors.APIError):  # a step that has ended needs none
+                    url = client.api._url("/containers/{0}/update", step[1])
+                    response = client.api._post_json(url, data={"PidsLimit": _BUILD_PIDS})
+                    client.api._raise_for_status(response)
             if monotonic() > end:
                 raise TimeoutError
     except (requests.RequestException, urllib3.exceptions.HTTPError, TimeoutError) as error:
         if monotonic() < end:
-            raise ImageError(_failed(name, [*lines, str(error)])) from error
+            raise ImageError(_describe_failure(name, [*lines, str(error)])) from error
         late = f"the build took longer than {_BUILD_TIMEOUT_S / 60:.0f} minutes"
-        raise ImageError(_failed(name, [*lines, late])) from None
+        raise ImageError(_describe_failure(name, [*lines, late])) from None
     except (docker.errors.DockerException, OSError, TypeError) as error:
-        raise ImageError(_failed(name, [*lines, str(error)])) from error
-
-
-def _limit_processes(client: Any, container: str) -> None:
-    """Limit the processes of a step of a build. The API of builds has no such limit."""
-    import docker
-
-    api = client.api
-    with suppress(docker.errors.APIError):  # a step that has ended needs none
-        url = api._url("/containers/{0}/update", container)
-        api._raise_for_status(api._post_json(url, data={"PidsLimit": _BUILD_PIDS}))
+        raise ImageError(_describe_failure(name, [*lines, str(error)])) from error
 
 
 def _import_debian(client: Any, name: str) -> None:
@@ -167,11 +161,11 @@ def _run(command: list[str], name: str) -> None:
             command, capture_output=True, text=True, check=False, timeout=_DEBOOTSTRAP_TIMEOUT_S
         )
     except subprocess.TimeoutExpired as error:
-        raise ImageError(_failed(name, [str(error)])) from error
+        raise ImageError(_describe_failure(name, [str(error)])) from error
     if done.returncode != 0:
-        raise ImageError(_failed(name, (done.stdout + done.stderr).splitlines()))
+        raise ImageError(_describe_failure(name, (done.stdout + done.stderr).splitlines()))
 
 
-def _failed(name: str, log: list[str]) -> str:
+def _describe_failure(name: str, log: list[str]) -> str:
     tail = "\n".join(line.rstrip() for line in log[-_LOG_LINES:] if line.strip())
     return f"the image {name} cannot be built:\n{tail}"

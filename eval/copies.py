@@ -5,7 +5,6 @@ Archives and compiled files are not searched.
 """
 
 import shlex
-from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -41,21 +40,26 @@ search "$lines" | grep -vxF -e "$lines" | head -n 1000 | while IFS= read -r path
 done
 rm -f -- "$lines"
 """
+_GREP_REPOSITORY = """\
+cd -- "$root" || exit
+echo "$begins"
+printf '%s\\n' "${every[@]}" | grep -rhoIFs --exclude-dir=.git -f - . | sort -u
+"""
 
 
-class _Sought(NamedTuple):
+class _Excerpt(NamedTuple):
     """A file of the patch, and lines that only the patch adds."""
 
     path: PurePosixPath
     lines: tuple[str, ...]
 
-    def is_copied_in(self, path: str, found: set[str]) -> bool:
+    def is_copied_in(self, path: str, lines: set[str]) -> bool:
         """Return True if a file with these lines is a copy of the repaired file, or of the patch.
 
-        Few lines can be in a file by accident. Then the file has to have the same name, in a folder
+        Few lines can be in a file by accident. Then the file must have the same name, in a folder
         of the same name.
         """
-        if not found.issuperset(self.lines):
+        if not self.lines or not lines.issuperset(self.lines):
             return False
         end = PurePosixPath(*self.path.parts[-2:])
         return len(self.lines) >= _ENOUGH or PurePosixPath(path).match(str(end))
@@ -68,24 +72,27 @@ async def find_copies(shell: GradingShell, patch: str) -> list[str]:
         ImageError: the image cannot be searched, or not in time.
     """
     official = OfficialShell(shell)
-    sought = [each for each in _sought(patch) if each.lines][:_FILES]
-    known = await _known(official, [line for each in sought for line in each.lines])
-    sought = [
-        each._replace(lines=tuple(x for x in each.lines if x not in known)) for each in sought
+    excerpts = _read_excerpts(patch)[:_FILES]
+    lines = [line for excerpt in excerpts for line in excerpt.lines]
+    in_repository = set(await _run(official, _GREP_REPOSITORY, lines))
+    excerpts = [
+        excerpt._replace(lines=tuple(x for x in excerpt.lines if x not in in_repository))
+        for excerpt in excerpts
     ]
-    lines = [line for each in sought for line in each.lines]
-    holding = dict[str, set[str]]()
-    for found in await _run(official, _SCRIPT, lines):
-        at, _, path = found.partition(" ")
-        holding.setdefault(path, set()).add(lines[int(at)])
+    lines = [line for excerpt in excerpts for line in excerpt.lines]
+    lines_of = dict[str, set[str]]()
+    for output in await _run(official, _SCRIPT, lines):
+        number, _, path = output.partition(" ")
+        lines_of.setdefault(path, set()).add(lines[int(number)])
     return sorted(
         path
-        for path, found in holding.items()
-        if any(each.lines and each.is_copied_in(path, found) for each in sought)
+        for path, present in lines_of.items()
+        if any(excerpt.is_copied_in(path, present) for excerpt in excerpts)
     )
 
 
-def _sought(patch: str) -> Iterator[_Sought]:
+def _read_excerpts(patch: str) -> list[_Excerpt]:
+    excerpts = []
     for change in patches.read_or_nothing(patch):
         removed = {line.strip() for line in change.removed}
         lines = {line.strip() for line in change.added} - removed
@@ -93,17 +100,9 @@ def _sought(patch: str) -> Iterator[_Sought]:
             (line for line in lines if _LEAST_CHARACTERS <= len(line) <= _MOST_CHARACTERS),
             key=lambda line: (-len(line), line),
         )
-        yield _Sought(PurePosixPath(change.path), tuple(long[:_LINES]))
-
-
-async def _known(official: OfficialShell, lines: list[str]) -> set[str]:
-    """Return the lines that the repository has already."""
-    script = """\
-cd -- "$root" || exit
-echo "$begins"
-printf '%s\\n' "${every[@]}" | grep -rhoIFs --exclude-dir=.git -f - . | sort -u
-"""
-    return set(await _run(official, script, lines))
+        if long:
+            excerpts.append(_Excerpt(PurePosixPath(change.path), tuple(long[:_LINES])))
+    return excerpts
 
 
 async def _run(official: OfficialShell, script: str, lines: list[str]) -> list[str]:

@@ -44,19 +44,19 @@ def supplied_by_evaluation(instance: Instance) -> frozenset[str]:
 
 def tests_of_evaluation(instance: Instance) -> list[str]:
     """Return the possible paths of source files with the tests of the evaluation."""
-    named = {word.partition("::")[0] for word in run_by_evaluation(instance)}
-    every = named | supplied_by_evaluation(instance)
-    return sorted(path for path in every if PurePosixPath(path).suffix in _SOURCES)
+    run = {word.partition("::")[0] for word in run_by_evaluation(instance)}
+    paths = run | supplied_by_evaluation(instance)
+    return sorted(path for path in paths if PurePosixPath(path).suffix in _SOURCES)
 
 
 def watch(script: str, files: Collection[str], *, script_file: str, record: str) -> str:
     """Return an eval script that records which of its files change while the tests run.
 
-    `files` are absolute paths. The time of change of an inode tells of a file that was put back,
-    too. When the tests begin, the text of the script so far is gone from `script_file`, and with it
-    the expected values. A script whose markers are not lines of their own is returned as it is.
+    `files` are absolute paths. The time of change of an inode also reveals a file that was put
+    back. When the tests start, the text of the script so far is gone from `script_file`, with the
+    expected values. A script whose markers are not separate lines is returned unchanged.
     """
-    start, end = (_lines_of(marker, script) for marker in harness.log_markers())
+    start, end = (_marker_lines(marker, script) for marker in harness.log_markers())
     if len(start) != 1 or len(end) != 1 or start[0] > end[0]:
         return script
     before, tests, after = script[: start[0]], script[start[0] : end[0]], script[end[0] :]
@@ -80,10 +80,10 @@ def is_watched(script: str) -> bool:
     return watch(script, (), script_file="", record="") != script
 
 
-def rewritten(record: str, root: str) -> tuple[str, ...]:
+def read_record(record: str, root: str) -> tuple[str, ...]:
     """Return the files that changed according to a record, relative to `root`.
 
-    A record that is not there or not whole counts as one: no honest test removes it.
+    A missing or incomplete record counts as one: no honest test removes it.
     """
     lines = [line for line in record.rpartition(_BEGINS)[2].splitlines() if line]
     if lines[-1:] != [_ENDS]:
@@ -91,9 +91,9 @@ def rewritten(record: str, root: str) -> tuple[str, ...]:
     return tuple(line.split(" ", _FIELDS)[-1].removeprefix(f"{root}/") for line in lines[:-1])
 
 
-def _lines_of(marker: str, script: str) -> list[int]:
+def _marker_lines(marker: str, script: str) -> list[int]:
     """Return where the lines of a script begin that do nothing but print a marker."""
-    inside = [range(*found.span()) for found in _HEREDOC.finditer(script)]
+    heredocs = [range(*match.span()) for match in _HEREDOC.finditer(script)]
     line = re.compile(rf"^[ \t]*(?::|echo) (['\"]){re.escape(marker)}\1[ \t]*$", re.MULTILINE)
-    starts = (found.start() for found in line.finditer(script))
-    return [start for start in starts if not any(start in each for each in inside)]
+    starts = (match.start() for match in line.finditer(script))
+    return [start for start in starts if not any(start in heredoc for heredoc in heredocs)]

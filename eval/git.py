@@ -65,7 +65,9 @@ def export(source: Path, commit: str, destination: Path) -> None:
             config.write(_CHECKOUT_CONFIG)
         git(destination, "read-tree", "--reset", "-u", "main")
     except BaseException:
-        _empty(destination, remove=is_new)
+        shutil.rmtree(destination, ignore_errors=True)
+        if not is_new:
+            destination.mkdir(exist_ok=True)
         raise
 
 
@@ -113,12 +115,12 @@ def make_folder(folder: Path) -> None:
 def temporary(parent: Path) -> Iterator[Path]:
     """Create a temporary folder inside another one."""
     try:
-        made = tempfile.TemporaryDirectory(
+        folder = tempfile.TemporaryDirectory(
             prefix=".making-", dir=parent, ignore_cleanup_errors=True
         )
     except OSError as error:
         raise RepositoryError(f"cannot write to {parent}: {error.strerror}") from None
-    with made as name:
+    with folder as name:
         yield Path(name)
 
 
@@ -149,7 +151,7 @@ def git(folder: Path, *arguments: str, check: bool = True, given: Given = _NOTHI
 
 
 def read(folder: Path, *arguments: str, check: bool = True) -> str:
-    """Run a git command that only reads names and refs in a folder of somebody. Return its output.
+    """Run a git command that only reads names and refs in a user's folder. Return its output.
 
     Git decides whether it trusts the owner of the folder.
 
@@ -160,15 +162,15 @@ def read(folder: Path, *arguments: str, check: bool = True) -> str:
 
 
 def changed_files(folder: Path) -> list[str]:
-    """Return the paths in the work tree of somebody that differ from its commit.
+    """Return the paths in a user's work tree that differ from its commit.
 
     A repository's configuration may name programs that git runs when it compares files. So they
-    are compared through a git directory of our own, which borrows the objects and the index.
+    are compared through a separate git directory, which borrows the objects and the index.
 
     Raises:
         RepositoryError: git failed, or does not trust the folder. The message is one line.
     """
-    own = Path(read(folder, "rev-parse", "--absolute-git-dir"))
+    private = Path(read(folder, "rev-parse", "--absolute-git-dir"))
     shared = folder / read(folder, "rev-parse", "--git-common-dir")
     kind = read(folder, "rev-parse", "--show-object-format")
     head = read(folder, "rev-parse", "--verify", "--quiet", "HEAD", check=False)
@@ -178,24 +180,20 @@ def changed_files(folder: Path) -> list[str]:
         (ours / "objects" / "info" / "alternates").write_text(f"{shared.resolve()}/objects\n")
         if head:
             git(ours, "update-ref", "--no-deref", "HEAD", head)
-        for index in (own / "index", *own.glob("sharedindex.*")):
-            _copy_index(index, ours)
-        listed = git(
+        for index in (private / "index", *private.glob("sharedindex.*")):
+            # A copy with its time, by which git decides which files it has to read again.
+            try:
+                status = index.lstat()
+            except FileNotFoundError:
+                continue  # of a repository without any file
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_INDEX:
+                raise RepositoryError(f"{index} is not an index of git")
+            shutil.copy2(index, ours / index.name, follow_symlinks=False)
+        output = git(
             ours, f"--git-dir={ours}", f"--work-tree={folder}", "-c", "core.bare=false", "status",
             "--porcelain", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=all",
         )  # fmt: skip
-    return [entry[3:] for entry in listed.split("\0") if entry]
-
-
-def _copy_index(index: Path, to: Path) -> None:
-    """Copy an index with its time, by which git knows which files it has to read again."""
-    try:
-        found = index.lstat()
-    except FileNotFoundError:
-        return  # of a repository without any file
-    if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST_INDEX:
-        raise RepositoryError(f"{index} is not an index of git")
-    shutil.copy2(index, to / index.name, follow_symlinks=False)
+    return [entry[3:] for entry in output.split("\0") if entry]
 
 
 def _output(folder: Path, arguments: tuple[str, ...], given: Given, check: bool) -> str:
@@ -203,7 +201,8 @@ def _output(folder: Path, arguments: tuple[str, ...], given: Given, check: bool)
     if check and finished.returncode != 0:
         lines = finished.stderr.decode("utf-8", "replace").strip().splitlines()
         reason = lines[-1] if lines else f"exit code {finished.returncode}"
-        raise RepositoryError(f"git {_command(arguments)} failed in {folder}: {reason}")
+        command = arguments[2] if arguments[0] == "-c" else arguments[0]
+        raise RepositoryError(f"git {command} failed in {folder}: {reason}")
     return finished.stdout.decode("utf-8", "replace").strip()
 
 
@@ -224,12 +223,12 @@ def talk(folder: Path, *arguments: str, given: Given = _NOTHING) -> str:
     """Run a git command that reaches another repository. Return its output.
 
     Raises:
-        RepositoryError: git failed. The message is all that git and the other side said.
+        RepositoryError: git failed. The message is all output of git and of the other side.
     """
     finished = _run(folder, arguments, given)
     if finished.returncode != 0:
-        said = finished.stderr.decode("utf-8", "replace")
-        raise RepositoryError(" ".join(said.split()) or f"exit code {finished.returncode}")
+        message = finished.stderr.decode("utf-8", "replace")
+        raise RepositoryError(" ".join(message.split()) or f"exit code {finished.returncode}")
     return finished.stdout.decode("utf-8", "replace").strip()
 
 
@@ -245,18 +244,6 @@ def _fetch(source: Path, commit: str, folder: Path, *options: str) -> None:
     except RepositoryError as error:
         message = f"{source} may be damaged, remove it and it will be built again: {error}"
         raise RepositoryError(message) from None
-
-
-def _empty(folder: Path, remove: bool) -> None:
-    """Delete the content of a failed checkout."""
-    if remove:
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    for child in folder.iterdir():
-        if child.is_dir() and not child.is_symlink():
-            shutil.rmtree(child, ignore_errors=True)
-        else:
-            child.unlink()
 
 
 def _run(
@@ -277,14 +264,9 @@ def _run(
         raise RepositoryError(f"cannot run git in {folder}: {error.strerror}") from None
 
 
-def _command(arguments: tuple[str, ...]) -> str:
-    """Return the subcommand, without the options that precede it."""
-    return arguments[2] if arguments[0] == "-c" else arguments[0]
-
-
 def _environment(given: Given) -> dict[str, str]:
     """Return an environment in which git ignores the user's configuration."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     settings = {**_SETTINGS, **given.settings}
     numbered = {
         f"GIT_CONFIG_{part}_{number}": text
@@ -292,7 +274,7 @@ def _environment(given: Given) -> dict[str, str]:
         for part, text in zip(("KEY", "VALUE"), setting, strict=True)
     }
     return {
-        **kept,
+        **inherited,
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_COUNT": str(len(settings)),

@@ -10,10 +10,9 @@ nothing about the patch.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 
 from eval import harness, network
 from eval.applied_tree import AppliedTree
@@ -74,9 +73,13 @@ async def grade(
     script = await asyncio.to_thread(harness.eval_script, instance.row)
     started_at, clock = datetime.now(UTC), time.perf_counter()
     official = OfficialShell(shell)
-    verdict = await _within_limits(
-        partial(_verdict, instance, patch, official, script, timeout_s), official
-    )
+    try:
+        verdict = await _verdict(instance, patch, official, script, timeout_s)
+    except Exception:
+        if not shell.limits_reached:
+            raise
+        verdict = _Verdict("infrastructure")
+    verdict = await _respect_limits(verdict, official)
     hint = ""
     if not is_reference_resolved:
         hint = await _network_hint(instance, patch, verdict, official)
@@ -152,19 +155,11 @@ def grading_key(
     return canonical_digest(parts)
 
 
-async def _within_limits(
-    grade: Callable[[], Awaitable[_Verdict]], shell: OfficialShell
-) -> _Verdict:
+async def _respect_limits(verdict: _Verdict, shell: OfficialShell) -> _Verdict:
     """Return the verdict, or `infrastructure` if a limit of the container may be its reason.
 
     If the patch is resolved, all tests have passed, and nothing that was killed mattered.
     """
-    try:
-        verdict = await grade()
-    except Exception:
-        if not shell.limits_reached:
-            raise
-        verdict = _Verdict("infrastructure")
     if verdict.outcome == "resolved":
         return verdict
     if shell.limits_reached:
@@ -190,8 +185,8 @@ async def _verdict(
         if done.timed_out:
             return _Verdict("infrastructure", "applying the patch took too long", done.output)
         if done.exit_code != 0:
-            reason = f"the patch does not apply: {_last_line(done.output)}"
-            return _Verdict("patch_failed", reason, done.output)
+            last_line = (done.output.strip().splitlines() or ["no output"])[-1]
+            return _Verdict("patch_failed", f"the patch does not apply: {last_line}", done.output)
         applied = await tree.read()
     except TimeoutError:
         return _Verdict("infrastructure", "reading the work tree took too long")
@@ -211,10 +206,12 @@ async def _test(
     if not await _is_diff_readable(official):
         return _Verdict("unresolved", _UNREADABLE, tested.output)
     report = await asyncio.to_thread(harness.report, instance.row, patch, tested.output)
-    verdict = _judge(report, tested.output)
+    verdict = _Verdict("resolved", "", tested.output, report)
+    if not report.resolved:
+        verdict = _Verdict("unresolved", _why_unresolved(report), tested.output, report)
     if report.resolved and is_watched(script):
-        verdict = replace(verdict, rewritten=await official.rewritten())
-    return _of_a_part(verdict, instance) if tested.truncated else verdict
+        verdict = replace(verdict, rewritten=await official.read_rewritten())
+    return _adjust_to_part(verdict, instance) if tested.truncated else verdict
 
 
 async def _apply(official: OfficialShell, tree: AppliedTree) -> CommandOutput:
@@ -241,13 +238,7 @@ async def _is_diff_readable(official: OfficialShell) -> bool:
     return checked.exit_code != 1  # an image without iconv answers 127
 
 
-def _judge(report: LogReport, log: str) -> _Verdict:
-    if report.resolved:
-        return _Verdict("resolved", "", log, report)
-    return _Verdict("unresolved", _why_unresolved(report), log, report)
-
-
-def _of_a_part(verdict: _Verdict, instance: Instance) -> _Verdict:
+def _adjust_to_part(verdict: _Verdict, instance: Instance) -> _Verdict:
     """Adjust the verdict on a log whose middle was not kept.
 
     The markers and totals are at the ends of the log, and a test without a result does not
@@ -296,7 +287,3 @@ async def _network_hint(
     if is_gold:
         return f"{wanted}: try {advice}"
     return f"{wanted}: if the reference patch fails here too, use {advice}"
-
-
-def _last_line(output: str) -> str:
-    return (output.strip().splitlines() or ["no output"])[-1]

@@ -13,32 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eval import log_formats
+
 EVAL_TYPES = frozenset({"pass_and_fail", "fail_only"})
 """swebench's `EvalType` values."""
 
-# The parsers of SWE-bench Lite and Verified, so that their rows load without the import. Every
-# other name is looked up in swebench's registry.
+# These include the parsers of SWE-bench Lite and Verified, so that their rows load without the
+# import. Every other name is looked up in swebench's registry.
 _COMMON_LOG_PARSERS = frozenset(
-    {
-        "parse_log_astroid",
-        "parse_log_astropy",
-        "parse_log_django",
-        "parse_log_flask",
-        "parse_log_marshmallow",
-        "parse_log_matplotlib",
-        "parse_log_pvlib",
-        "parse_log_pydicom",
-        "parse_log_pylint",
-        "parse_log_pytest",
-        "parse_log_pyvista",
-        "parse_log_requests",
-        "parse_log_scikit",
-        "parse_log_seaborn",
-        "parse_log_sphinx",
-        "parse_log_sqlfluff",
-        "parse_log_sympy",
-        "parse_log_xarray",
-    }
+    {*log_formats.PYTEST_PARSERS, "parse_log_django", "parse_log_sympy"}
 )
 
 
@@ -66,7 +49,11 @@ def version() -> str:
 
 def knows_log_parser(name: str) -> bool:
     """Return True if the installed swebench has this log parser."""
-    return name in _COMMON_LOG_PARSERS or name in _log_parsers()
+    if name in _COMMON_LOG_PARSERS:
+        return True
+    from swebench.harness.log_parsers import PARSER_REGISTRY
+
+    return name in PARSER_REGISTRY
 
 
 def apply_commands() -> tuple[str, ...]:
@@ -103,7 +90,20 @@ def report(row: dict[str, Any], patch: str, log: str) -> LogReport:
             test_log_path=str(log_path),
             include_tests_status=True,
         )[instance_id]
-    return _typed(official)
+    tests = official.get("tests_status", {})
+
+    def names(kind: str, result: str) -> tuple[str, ...]:
+        return tuple(tests.get(kind, {}).get(result, ()))
+
+    return LogReport(
+        resolved=official["resolved"],
+        results_found=official["patch_successfully_applied"],
+        advice=official.get("infra_failure_reason", ""),
+        fail_to_pass_success=names("FAIL_TO_PASS", "success"),
+        fail_to_pass_failure=names("FAIL_TO_PASS", "failure"),
+        pass_to_pass_success=names("PASS_TO_PASS", "success"),
+        pass_to_pass_failure=names("PASS_TO_PASS", "failure"),
+    )
 
 
 def log_markers() -> tuple[str, str]:
@@ -153,26 +153,3 @@ def results(row: dict[str, Any], lines: list[str]) -> Iterator[Result]:
     for number, line in enumerate(lines):
         for test, status in parse(line, spec).items():
             yield Result(number, test, status)
-
-
-def _typed(official: dict[str, Any]) -> LogReport:
-    tests = official.get("tests_status", {})
-
-    def names(kind: str, result: str) -> tuple[str, ...]:
-        return tuple(tests.get(kind, {}).get(result, ()))
-
-    return LogReport(
-        resolved=official["resolved"],
-        results_found=official["patch_successfully_applied"],
-        advice=official.get("infra_failure_reason", ""),
-        fail_to_pass_success=names("FAIL_TO_PASS", "success"),
-        fail_to_pass_failure=names("FAIL_TO_PASS", "failure"),
-        pass_to_pass_success=names("PASS_TO_PASS", "success"),
-        pass_to_pass_failure=names("PASS_TO_PASS", "failure"),
-    )
-
-
-def _log_parsers() -> frozenset[str]:
-    from swebench.harness.log_parsers import PARSER_REGISTRY
-
-    return frozenset(PARSER_REGISTRY)

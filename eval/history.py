@@ -6,7 +6,7 @@ object, or a second copy of the repository.
 """
 
 import shlex
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -75,16 +75,6 @@ class _Name:
     ids: frozenset[str]
 
 
-@dataclass(frozen=True)
-class _Commit:
-    id: str
-    time_s: int
-    """Commit time, in seconds since 1970."""
-    tree: str
-    committer: str
-    parents: tuple[str, ...]
-
-
 async def inspect(shell: GradingShell, base_commit: str) -> tuple[Leak, ...]:
     """Return everything newer than the base commit that git has in a fresh workspace.
 
@@ -99,14 +89,15 @@ async def inspect(shell: GradingShell, base_commit: str) -> tuple[Leak, ...]:
     if not await repository.ask("has_base || true"):
         return (Leak("base_commit", f"{base_commit} is not in the repository"),)
     newer = await repository.newer()
-    leaks = await _named_or_not(repository, newer)
+    leaks = await _find_references(repository, newer) if newer else []
     leaks += [Leak("remote", line) for line in await repository.ask("remotes")]
     unindexed = await repository.ask("unindexed_packs")
     leaks += [Leak("pack", f"{name} has no index: anything can be in it") for name in unindexed]
-    if not newer:
-        leaks += await _unexplained(repository)
+    # Content that belongs to no commit: one that was removed, or never made.
+    if not newer and (unexplained := set(await repository.ask("unexplained")) - _EMPTY):
+        leaks.append(Leak("object", f"{_some(unexplained)} belongs to no commit"))
     if shell.environment == "docker":
-        leaks += await _elsewhere(repository, newer)
+        leaks += await _find_copies(repository, newer)
     return tuple(leaks)
 
 
@@ -128,8 +119,8 @@ class _Repository:
         Raises:
             ImageError: the function fails.
         """
-        known = {"base": self._base, "folder": self._folder, "limit": str(_LISTED)}
-        settings = [f"{k}={shlex.quote(v)}" for k, v in {**known, **variables}.items()]
+        variables |= {"base": self._base, "folder": self._folder, "limit": str(_LISTED)}
+        settings = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
         script = "\n".join([*settings, _SCRIPT, f"echo {shlex.quote(_BEGINS)}", function])
         command = f"/bin/bash -c {shlex.quote(script)}"
         done = await self._official.run(command, timeout_s=_TIMEOUT_S)
@@ -142,14 +133,19 @@ class _Repository:
 
     async def newer(self) -> frozenset[str]:
         """Return the ids of the newer commits."""
-        base, *others = map(_commit, await self.ask("outside_history"))
-        after = _descendants(base.id, others)
+        (base, base_time, base_tree, *_), *others = (
+            line.rstrip().split(" ") for line in await self.ask("outside_history")
+        )
+        after, size = {base}, 0
+        while size < len(after):
+            size = len(after)
+            after.update(id_ for id_, _, _, _, *parents in others if not after.isdisjoint(parents))
         return frozenset(
-            commit.id
-            for commit in others
-            if (commit.time_s > base.time_s or commit.id in after)
-            and commit.tree != base.tree
-            and commit.committer != _HARNESS
+            id_
+            for id_, time_s, tree, committer, *_ in others
+            if (int(time_s) > int(base_time) or id_ in after)
+            and tree != base_tree
+            and committer != _HARNESS
         )
 
     async def names(self) -> list[_Name]:
@@ -157,7 +153,8 @@ class _Repository:
         names = []
         for line in await self.ask("references"):
             name, *ids = line.split()
-            names.append(_Name(_kind(name), name, frozenset(ids)))
+            kinds = (kind for prefix, kind in _PREFIXES.items() if name.startswith(prefix))
+            names.append(_Name(next(kinds, "reference"), name, frozenset(ids)))
         logged: dict[str, set[str]] = {}
         for line in await self.ask("logged"):
             file, _, commit = line.rpartition(":")
@@ -172,30 +169,8 @@ class _Repository:
         return names
 
 
-def _kind(reference: str) -> Where:
-    for prefix, where in _PREFIXES.items():
-        if reference.startswith(prefix):
-            return where
-    return "reference"
-
-
-def _commit(line: str) -> _Commit:
-    id_, time_s, tree, committer, *parents = line.rstrip().split(" ")
-    return _Commit(id_, int(time_s), tree, committer, tuple(parents))
-
-
-def _descendants(base: str, commits: Collection[_Commit]) -> set[str]:
-    found, size = {base}, 0
-    while size < len(found):
-        size = len(found)
-        found.update(commit.id for commit in commits if not found.isdisjoint(commit.parents))
-    return found - {base}
-
-
-async def _named_or_not(repository: _Repository, newer: frozenset[str]) -> list[Leak]:
+async def _find_references(repository: _Repository, newer: frozenset[str]) -> list[Leak]:
     """Return a leak for each name that leads to newer commits, and for unnamed ones."""
-    if not newer:
-        return []
     leading = [name for name in await repository.names() if name.ids & newer]
     leaks = [Leak(n.where, f"{n.name} leads to {_some(n.ids & newer)}") for n in leading]
     unnamed = newer.difference(*(name.ids for name in leading))
@@ -209,33 +184,24 @@ async def _named_or_not(repository: _Repository, newer: frozenset[str]) -> list[
     return leaks
 
 
-async def _unexplained(repository: _Repository) -> list[Leak]:
-    """Return a leak if there is content that belongs to no commit.
-
-    Such content is left over from a commit that was removed or never made.
-    """
-    found = set(await repository.ask("unexplained")) - _EMPTY
-    return [Leak("object", f"{_some(found)} belongs to no commit")] if found else []
-
-
-async def _elsewhere(repository: _Repository, known: frozenset[str]) -> list[Leak]:
+async def _find_copies(repository: _Repository, newer: frozenset[str]) -> list[Leak]:
     """Return a leak for each other copy of the repository that has newer commits."""
     leaks = []
     for path in await repository.ask("elsewhere"):
         other = repository.at(path)
         if path.endswith(".bundle"):
-            newer = set(await other.ask("bundled")) - set(await repository.ask("commits"))
+            hidden = set(await other.ask("bundled")) - set(await repository.ask("commits"))
         elif await other.ask("has_base || true"):
-            newer = set(await other.newer() - known)
+            hidden = set(await other.newer() - newer)
         else:
-            newer = set()  # a repository of another project
-        if newer:
-            leaks.append(Leak("elsewhere", f"{path} has {_some(newer)}"))
+            hidden = set()  # a repository of another project
+        if hidden:
+            leaks.append(Leak("elsewhere", f"{path} has {_some(hidden)}"))
     return leaks
 
 
 def _some(ids: Iterable[str]) -> str:
-    every = sorted(ids)
-    more = len(every) - _SHOWN
-    shown = ", ".join(id_[:12] for id_ in every[:_SHOWN])
-    return shown + (f" and {more} more" if more > 0 else "")
+    ordered = sorted(ids)
+    more = len(ordered) - _SHOWN
+    listing = ", ".join(id_[:12] for id_ in ordered[:_SHOWN])
+    return listing + (f" and {more} more" if more > 0 else "")

@@ -62,8 +62,9 @@ class ImageStore:
     def find(self, names: Iterable[str]) -> dict[str, str]:
         """Return the image ids of the names that are available locally, by one daemon request."""
         with _docker_errors():
-            here = images.local_images(self._client)
-        return {name: here[found] for name in names if (found := images.canonical(name)) in here}
+            local = images.local_images(self._client)
+        ids = {name: local.get(images.canonical(name)) for name in names}
+        return {name: image_id for name, image_id in ids.items() if image_id is not None}
 
     @contextmanager
     def held(self, image: str) -> Iterator[None]:
@@ -134,7 +135,8 @@ class ImageStore:
                 return False
             if self.find([image]).get(image) != image_id:
                 return True
-            if any(one["ParentId"] == image_id for one in self._client.api.images(all=True)):
+            every = self._client.api.images(all=True)
+            if any(child["ParentId"] == image_id for child in every):
                 return False
             try:
                 self._client.api.remove_image(image)
@@ -231,5 +233,5 @@ def _docker_errors() -> Iterator[None]:
 
 
 def _not_pulled(image: str, reason: object) -> str:
-    said = " ".join(str(reason).split())
-    return f"the image {image} cannot be pulled ({said}); see what `docker pull {image}` says"
+    cause = " ".join(str(reason).split())
+    return f"the image {image} cannot be pulled ({cause}); run `docker pull {image}` for details"

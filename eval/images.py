@@ -57,17 +57,17 @@ def check(instances: Iterable[Instance], dataset: str, *, client: Any = None) ->
     Raises:
         ImageError: no Docker daemon answers.
     """
-    here = local_images(client or connect())
-    buildable = task_repo(dataset) is not None
-
-    def status(instance: Instance) -> ImageStatus:
-        build = f"durabench images build --dataset {dataset}"
-        how = build if buildable else f"docker pull {instance.image}"
-        image_id = here.get(canonical(instance.image))
-        present = image_id is not None
-        return ImageStatus(instance.instance_id, instance.image, present, image_id, how)
-
-    return [status(instance) for instance in instances]
+    local = local_images(client or connect())
+    build = f"durabench images build --dataset {dataset}" if task_repo(dataset) else ""
+    statuses = []
+    for instance in instances:
+        image_id, how = local.get(canonical(instance.image)), f"docker pull {instance.image}"
+        statuses.append(
+            ImageStatus(
+                instance.instance_id, instance.image, image_id is not None, image_id, build or how
+            )
+        )
+    return statuses
 
 
 def build(
@@ -95,9 +95,10 @@ def build(
         ThreadPoolExecutor(PARALLEL_BUILDS) as pool,
     ):
         add = make_context or bundler(Path(scratch) / "upstream")
-        here = local_images(client)
+        local = local_images(client)
         builds = [
-            pool.submit(_build_one, client, i, folders[i.instance_id], add, here) for i in instances
+            pool.submit(_build_one, client, i, folders[i.instance_id], add, local)
+            for i in instances
         ]
         try:
             for finished in as_completed(builds):
@@ -118,12 +119,22 @@ def ensure_bases(instances: Iterable[Instance], repo: Path, client: Any) -> None
 
 
 def _build_one(
-    client: Any, instance: Instance, folder: Path, add: MakeContext, here: dict[str, str]
+    client: Any, instance: Instance, folder: Path, add: MakeContext, local: dict[str, str]
 ) -> BuiltImage:
     clock = time.perf_counter()
-    digest = _ingredients(instance, folder, here)
-    if _label(client, here.get(canonical(instance.image))) == digest:
-        return BuiltImage(instance.instance_id, instance.image, "current", 0.0)
+    # The ingredients are the task's files, the commit (which stands for the content of the bundle),
+    # and the images that the image is built on.
+    files = {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    bases = [local.get(canonical(name), name) for name in _FROM.findall(_dockerfile(folder))]
+    digest = canonical_digest([instance.repo, instance.base_commit, files, bases])
+    if (image_id := local.get(canonical(instance.image))) is not None:
+        labels = client.api.inspect_image(image_id)["Config"]["Labels"] or {}
+        if labels.get(DIGEST_LABEL) == digest:
+            return BuiltImage(instance.instance_id, instance.image, "current", 0.0)
     with tempfile.TemporaryDirectory(prefix="durabench-context-") as scratch:
         context = Path(scratch) / "context"
         shutil.copytree(folder, context)
@@ -132,22 +143,6 @@ def _build_one(
         build_image(client, context, instance.image, labels)
     duration_s = time.perf_counter() - clock
     return BuiltImage(instance.instance_id, instance.image, "built", duration_s)
-
-
-def _ingredients(instance: Instance, folder: Path, here: dict[str, str]) -> str:
-    """Return the SHA-256 over all ingredients of an image.
-
-    These are the task's files, the commit (which stands for the content of the bundle), and
-    the images that the image is built on.
-    """
-    files = {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-    bases = [here.get(canonical(name), name) for name in _FROM.findall(_dockerfile(folder))]
-    parts = [instance.repo, instance.base_commit, files, bases]
-    return canonical_digest(parts)
 
 
 def bundler(cache: Path) -> MakeContext:
@@ -192,10 +187,3 @@ def canonical(name: str) -> str:
     """Return an image name as the daemon lists it: no default registry, always a tag or digest."""
     name = name.removeprefix("docker.io/").removeprefix("library/")
     return name if ":" in name.rsplit("/", 1)[-1] else f"{name}:latest"
-
-
-def _label(client: Any, image_id: str | None) -> str | None:
-    if image_id is None:
-        return None
-    labels = client.api.inspect_image(image_id)["Config"]["Labels"] or {}
-    return str(labels.get(DIGEST_LABEL))

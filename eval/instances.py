@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,6 @@ _SHOWN_REASONS = 3
 
 
 @dataclass(frozen=True)
-class _Unreadable:
-    """A row whose columns cannot be read."""
-
-    reason: str
-    instance_id: str = ""
-
-
-@dataclass(frozen=True)
 class Dataset:
     """The rows of a dataset, in its own order."""
 
@@ -41,7 +33,10 @@ class Dataset:
         """How many rows cannot be used, and why, in one line; `""` if all can."""
         if not self.unusable:
             return ""
-        first = {row.reason: _name(row) for row in reversed(self.unusable)}
+        first = {
+            row.reason: row.instance_id or row.where.rpartition(", ")[2]
+            for row in reversed(self.unusable)
+        }
         counts = Counter(row.reason for row in self.unusable).most_common()
         reasons = [
             f"{f'{count}: ' if len(counts) > 1 else ''}{reason}, first {first[reason]}"
@@ -73,13 +68,23 @@ def read(dataset: str, split: str = "test") -> Dataset:
     else:
         raw = _file(path)
     parsed = [_parse(row, f"{dataset}, row {number}") for number, row in enumerate(raw, 1)]
-    ids = Counter(each.instance_id for each in parsed)
-    found = [_only(each, number, dataset, ids) for number, each in enumerate(parsed, 1)]
-    usable = [each for each in found if isinstance(each, Instance)]
-    unusable = [each for each in found if isinstance(each, UnusableRow)]
+    counts = Counter(row.instance_id for row in parsed)
+    usable: list[Instance] = []
+    unusable: list[UnusableRow] = []
+    for number, row in enumerate(parsed, 1):
+        instance_id = row.instance_id
+        if isinstance(row, UnusableRow):
+            unusable.append(row)
+        elif counts[instance_id] > 1:
+            reason = f"{instance_id} is in it more than once"
+            unusable.append(UnusableRow(f"{dataset}, row {number}", instance_id, reason))
+        else:
+            usable.append(row)
+    if not parsed:
+        raise DatasetError(f"{dataset}: no instances in it")
     if not usable:
-        others = f"; none of its {len(found)} rows can be used" if len(found) > 1 else ""
-        raise DatasetError(f"{unusable[0]}{others}" if found else f"{dataset}: no instances in it")
+        others = f"; none of its {len(parsed)} rows can be used" if len(parsed) > 1 else ""
+        raise DatasetError(f"{unusable[0]}{others}")
     return Dataset(dataset, usable, unusable)
 
 
@@ -105,29 +110,31 @@ def _local(dataset: str) -> Path | None:
     if dataset == BUNDLED:
         return _BUNDLED_REPO
     path = Path(dataset).expanduser()
-    names_a_path = path.suffix in _SUFFIXES or dataset.startswith(("/", ".", "~"))
     if path.exists():
         return path
-    if names_a_path:
+    if path.suffix in _SUFFIXES or dataset.startswith(("/", ".", "~")):
         raise DatasetError(f"{dataset}: there is no such file or folder")
     return None
 
 
 def _file(path: Path) -> list[Any]:
-    readers = {".parquet": _read_parquet, ".jsonl": _read_jsonl, ".json": _read_json}
-    reader = readers.get(path.suffix)
-    if reader is None:
-        raise DatasetError(f"{path}: a dataset file ends in {', '.join(_SUFFIXES)}")
     try:
-        return reader(path)
+        match path.suffix:
+            case ".parquet":
+                import pyarrow.parquet  # takes 0.3 s, and the other readers do not need it
+
+                return _rows_of(pyarrow.parquet.read_table(path))
+            case ".jsonl":
+                return _read_jsonl(path)
+            case ".json":
+                content = json.loads(path.read_text(encoding="utf-8"))
+                if not isinstance(content, list):
+                    raise ValueError("expected a list of rows")
+                return content
+            case _:
+                raise DatasetError(f"{path}: a dataset file ends in {', '.join(_SUFFIXES)}")
     except (OSError, ValueError, RecursionError) as error:
         raise DatasetError(f"{path}: cannot be read: {_first_line(error)}") from error
-
-
-def _read_parquet(path: Path) -> list[Any]:
-    import pyarrow.parquet  # takes 0.3 s, and the other readers do not need it
-
-    return _rows_of(pyarrow.parquet.read_table(path))
 
 
 def _rows_of(table: Any) -> list[Any]:
@@ -142,8 +149,8 @@ def _row_of(table: Any) -> Any:
     try:
         return table.to_pylist()[0]
     except ValueError as error:
-        ids = table.column("instance_id") if "instance_id" in table.column_names else None
-        return _Unreadable(_first_line(error), str(ids[0]) if ids is not None else "")
+        ids = table.column("instance_id") if "instance_id" in table.column_names else [""]
+        return UnusableRow("", str(ids[0]), _first_line(error))
 
 
 def _read_jsonl(path: Path) -> list[Any]:
@@ -154,15 +161,8 @@ def _read_jsonl(path: Path) -> list[Any]:
         try:
             result.append(json.loads(line))
         except (ValueError, RecursionError) as error:
-            result.append(_Unreadable(f"line {number} is not JSON: {error}"))
+            result.append(UnusableRow("", "", f"line {number} is not JSON: {error}"))
     return result
-
-
-def _read_json(path: Path) -> list[Any]:
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(content, list):
-        raise ValueError("expected a list of rows")
-    return content
 
 
 def _task_repo(path: Path, split: str) -> list[Any]:
@@ -174,15 +174,15 @@ def _task_repo(path: Path, split: str) -> list[Any]:
         raise DatasetError(
             f"{path}: not a readable swebench 5 task repo: {_first_line(error)}"
         ) from error
-    wanted = [task for task in tasks if isinstance(task, _Unreadable) or _split(task) == split]
-    if all(isinstance(task, _Unreadable) for task in wanted):
-        splits = sorted({_split(task) for task in tasks if not isinstance(task, _Unreadable)})
-        if splits or not tasks:
-            raise DatasetError(
-                f"{path}: no task in split {split!r}; there is "
-                f"{', '.join(splits) or 'no task at all'}"
-            )
-    return wanted
+    splits = {str(task.get("split")) for task in tasks if not isinstance(task, UnusableRow)}
+    if split not in splits and (splits or not tasks):
+        raise DatasetError(
+            f"{path}: no task in split {split!r}; there is "
+            f"{', '.join(sorted(splits)) or 'no task at all'}"
+        )
+    return [
+        task for task in tasks if isinstance(task, UnusableRow) or str(task.get("split")) == split
+    ]
 
 
 def _task(folder: Path) -> Any:
@@ -193,11 +193,7 @@ def _task(folder: Path) -> Any:
     try:
         return load_task(folder)
     except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
-        return _Unreadable(f"the task cannot be read: {_first_line(error)}", folder.name)
-
-
-def _split(task: Mapping[str, Any]) -> str:
-    return str(task.get("split"))
+        return UnusableRow("", folder.name, f"the task cannot be read: {_first_line(error)}")
 
 
 def _hugging_face(dataset: str, split: str) -> list[Any]:
@@ -214,29 +210,15 @@ def _hugging_face(dataset: str, split: str) -> list[Any]:
 
 
 def _parse(row: Any, where: str) -> Instance | UnusableRow:
-    known = row.get("instance_id") if isinstance(row, Mapping) else None
-    instance_id = known if isinstance(known, str) else ""
-    where = f"{where} ({instance_id})" if instance_id else where
-    if isinstance(row, _Unreadable):
-        return UnusableRow(where, row.instance_id, row.reason)
+    if isinstance(row, UnusableRow):
+        return replace(row, where=where)
+    value = row.get("instance_id") if isinstance(row, Mapping) else None
+    instance_id = value if isinstance(value, str) else ""
     try:
         return rows.parse(row)
     except DatasetError as error:
+        where = f"{where} ({instance_id})" if instance_id else where
         return UnusableRow(where, instance_id, str(error))
-
-
-def _only(
-    row: Instance | UnusableRow, number: int, dataset: str, ids: Mapping[str, int]
-) -> Instance | UnusableRow:
-    """Return the row, which cannot be used if another one has its id."""
-    if isinstance(row, UnusableRow) or ids[row.instance_id] == 1:
-        return row
-    where, instance_id = f"{dataset}, row {number}", row.instance_id
-    return UnusableRow(where, instance_id, f"{instance_id} is in it more than once")
-
-
-def _name(row: UnusableRow) -> str:
-    return row.instance_id or row.where.rpartition(", ")[2]
 
 
 def _first_line(error: BaseException) -> str:

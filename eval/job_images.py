@@ -100,9 +100,7 @@ class ImageRecipe:
     """The commit that `base` has in /testbed already, with everything installed; '' for none."""
 
 
-def recipe(
-    files: Readable, kind: str | None, install: str | None, named: str | None
-) -> ImageRecipe:
+def recipe(files: Readable, kind: str | None, install: str | None, name: str | None) -> ImageRecipe:
     """Return the recipe of a repository's image.
 
     A named image or one of the repository's own has its dependencies already, so `install` is only
@@ -111,10 +109,10 @@ def recipe(
     Raises:
         DatasetError: no image is named, and the files show none.
     """
-    if named:
-        return ImageRecipe(base=_image_name(named, "--image"))
-    if own := _devcontainer(files):
-        return own
+    if name:
+        return ImageRecipe(base=_image_name(name, "--image"))
+    if devcontainer := _devcontainer(files):
+        return devcontainer
     if "Dockerfile" in files.paths:
         return ImageRecipe(dockerfile="Dockerfile")
     if kind is None:
@@ -129,7 +127,7 @@ def _devcontainer(files: Readable) -> ImageRecipe | None:
     path = next((name for name in _DEVCONTAINERS if name in files.paths), None)
     if path is None:
         return None
-    text = _COMMENT.sub(lambda found: found[1] or "", files.text(path))
+    text = _COMMENT.sub(lambda match: match[1] or "", files.text(path))
     try:
         declared = json.loads(_TRAILING_COMMA.sub(r"\1", text))
     except (ValueError, RecursionError):
@@ -149,40 +147,32 @@ def _devcontainer(files: Readable) -> ImageRecipe | None:
     return ImageRecipe(dockerfile=_inside(folder / dockerfile), context=context, install=install)
 
 
-def _image_name(given: str, where: str) -> str:
-    """Return the name of an image. It becomes part of a Dockerfile.
-
-    Raises:
-        DatasetError: it is no name of an image.
-    """
-    if not _IMAGE_NAME.fullmatch(given):
-        raise DatasetError(f"{where} names no image: {given[:100]!r}")
-    return given
+def _image_name(text: str, where: str) -> str:
+    """Return the name of an image, checked, as it becomes part of a Dockerfile."""
+    if not _IMAGE_NAME.fullmatch(text):
+        raise DatasetError(f"{where} is not the name of an image: {text[:100]!r}")
+    return text
 
 
-def _commands(given: Any) -> str | None:
+def _commands(declared: Any) -> str | None:
     """Return a command of a devcontainer for a shell; None if it has none.
 
     It is a line for a shell, the words of one command, or several of both by name.
     """
-    match given:
+    match declared:
         case str():
-            return given or None
+            return declared or None
         case [*words] if words and all(isinstance(word, str) for word in words):
             return shlex.join(words)
         case dict():
-            found = (_commands(each) for each in given.values())
-            return " && ".join(f"{{ {each}; }}" for each in found if each) or None
+            commands = filter(None, map(_commands, declared.values()))
+            return " && ".join(f"{{ {command}; }}" for command in commands) or None
         case _:
             return None
 
 
 def _inside(path: PurePosixPath) -> str:
-    """Return a path without `..`, relative to the repository.
-
-    Raises:
-        DatasetError: the path leads out of the repository.
-    """
+    """Return a path without `..`, relative to the repository."""
     parts: list[str] = []
     for part in path.parts:
         if part != "..":
@@ -209,32 +199,38 @@ def ensure(client: Any, mirror: Path, commit: str, made_by: ImageRecipe) -> str:
         ImageError: the image cannot be built. The message has the last lines of the log.
     """
     name = name_of(commit, made_by)
-    found = local_images(client).get(canonical(name))
-    if found is None:
+    image_id = local_images(client).get(canonical(name))
+    if image_id is None:
         _check_size(mirror, commit)
         with tempfile.TemporaryDirectory(prefix="durabench-job-image-") as folder:
             context = Path(folder) / "context"
             context.mkdir()
             if made_by.since:
-                _build_later(client, mirror, commit, made_by, context)
+                git.pack_since(mirror, commit, made_by.since, context / "later.bundle")
+                text = _LATER.format(base=made_by.base, commit=commit)
             else:
-                base = made_by.base or _own(client, mirror, commit, made_by, Path(folder) / "own")
-                _build(client, mirror, commit, base, made_by.install, context, name)
-        found = local_images(client).get(canonical(name))
-    if found is None:
+                git.pack(mirror, commit, context / "base.bundle")
+                base = made_by.base or _build_declared(
+                    client, mirror, commit, made_by, Path(folder) / "own"
+                )
+                text = _DOCKERFILE.format(base=base, name=git.NAME, email=git.EMAIL)
+                if made_by.install:
+                    words = ["bash", "-c", _INSTALL, "bash", made_by.install]
+                    text += f"RUN {json.dumps(words)}\n{_HIDE_INSTALLATION}"
+            (context / "Dockerfile").write_text(text, encoding="utf-8")
+            labels = {LABEL: "job", DIGEST_LABEL: name.rpartition(":")[2]}
+            build_image(client, context, name, labels, is_foreign=True)
+        image_id = local_images(client).get(canonical(name))
+    if image_id is None:
         raise ImageError(f"the image {name} was built, and another program removed it at once")
-    return found
+    return image_id
 
 
 def _check_size(mirror: Path, commit: str) -> None:
-    """Check that the files of a commit have room on this machine. A small pack can hold many.
-
-    Raises:
-        ImageError: they are too large.
-    """
-    listed = git.git(mirror, "ls-tree", "-r", "--long", "-z", commit).split("\0")
-    sizes = (entry.partition("\t")[0].rpartition(" ")[2] for entry in listed)
-    size = sum(int(each) for each in sizes if each.isdigit())
+    """Check that the files of a commit fit on this machine. A small pack can hold many."""
+    entries = git.git(mirror, "ls-tree", "-r", "--long", "-z", commit).split("\0")
+    sizes = (entry.partition("\t")[0].rpartition(" ")[2] for entry in entries)
+    size = sum(int(text) for text in sizes if text.isdigit())
     if size > _LARGEST_TREE:
         raise ImageError(
             f"the files of the repository have {size / 2**30:.0f} GB: more than "
@@ -242,7 +238,9 @@ def _check_size(mirror: Path, commit: str) -> None:
         )
 
 
-def _own(client: Any, mirror: Path, commit: str, made_by: ImageRecipe, folder: Path) -> str:
+def _build_declared(
+    client: Any, mirror: Path, commit: str, made_by: ImageRecipe, folder: Path
+) -> str:
     """Build the image of the repository's own Dockerfile. Return its name."""
     git.export(mirror, commit, folder)
     dockerfile = _resolve(folder, made_by.dockerfile)
@@ -257,45 +255,16 @@ def _own(client: Any, mirror: Path, commit: str, made_by: ImageRecipe, folder: P
     if (context / _IGNORED).is_symlink():  # Docker's client would read what it leads to
         raise ImageError(f"{_IGNORED} of the repository is a link: name an image with --image")
     name = f"{name_of(commit, made_by)}-own"
-    shown = dockerfile.relative_to(context) if dockerfile.is_relative_to(context) else dockerfile
-    build_image(client, context, name, {LABEL: "job"}, dockerfile=str(shown), is_foreign=True)
+    if dockerfile.is_relative_to(context):
+        dockerfile = dockerfile.relative_to(context)
+    build_image(client, context, name, {LABEL: "job"}, dockerfile=str(dockerfile), is_foreign=True)
     return name
 
 
 def _resolve(folder: Path, path: str) -> Path | None:
     """Return where a path of a repository leads, with all links followed; None if outside."""
     try:
-        found = (folder / path).resolve(strict=True)
+        target = (folder / path).resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
         return None
-    return found if found.is_relative_to(folder.resolve()) else None
-
-
-def _build(
-    client: Any,
-    mirror: Path,
-    commit: str,
-    base: str,
-    install: str | None,
-    context: Path,
-    name: str,
-) -> None:
-    git.pack(mirror, commit, context / "base.bundle")
-    text = _DOCKERFILE.format(base=base, name=git.NAME, email=git.EMAIL)
-    if install:
-        text += f"RUN {json.dumps(['bash', '-c', _INSTALL, 'bash', install])}\n{_HIDE_INSTALLATION}"
-    (context / "Dockerfile").write_text(text, encoding="utf-8")
-    labels = {LABEL: "job", DIGEST_LABEL: name.rpartition(":")[2]}
-    build_image(client, context, name, labels, is_foreign=True)
-
-
-def _build_later(
-    client: Any, mirror: Path, commit: str, made_by: ImageRecipe, context: Path
-) -> None:
-    """Build the image of a later commit from that of an earlier one, and install nothing again."""
-    name = name_of(commit, made_by)
-    git.pack_since(mirror, commit, made_by.since, context / "later.bundle")
-    text = _LATER.format(base=made_by.base, commit=commit)
-    (context / "Dockerfile").write_text(text, encoding="utf-8")
-    labels = {LABEL: "job", DIGEST_LABEL: name.rpartition(":")[2]}
-    build_image(client, context, name, labels, is_foreign=True)
+    return target if target.is_relative_to(folder.resolve()) else None

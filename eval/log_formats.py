@@ -69,18 +69,13 @@ class LogFormat:
     def counted(self, log: str) -> int | None:
         """Return the tests that did not fail by the runner's totals, or None without totals."""
         counts = [totals.counted(log) for totals in self.totals]
-        known = [count for count in counts if count is not None]
-        return sum(known) if known else None
+        stated = [count for count in counts if count is not None]
+        return sum(stated) if stated else None
 
 
 def of(log_parser: str) -> LogFormat:
     """Return the format of a parser. For an unknown parser no rule applies."""
-    return _FORMATS.get(log_parser, _UNKNOWN)
-
-
-def known() -> frozenset[str]:
-    """Return the parsers whose format is described here."""
-    return frozenset(_FORMATS)
+    return FORMATS.get(log_parser, _BLOCKS)
 
 
 def plain(log: str) -> str:
@@ -133,28 +128,18 @@ _JEST = LogFormat(
 )
 _JEST_FILES = LogFormat((_JEST_SUITES,))
 _BLOCKS = LogFormat(is_by_line=False)
-_FAILURES_ONLY = _BLOCKS
-_UNKNOWN = LogFormat(is_by_line=False)
 
-_FORMATS: Mapping[str, LogFormat] = {
-    "parse_log_astroid": _PYTEST,
-    "parse_log_astropy": _PYTEST,
-    "parse_log_flask": _PYTEST,
-    "parse_log_marshmallow": _PYTEST,
-    "parse_log_matplotlib": _PYTEST,
-    "parse_log_pvlib": _PYTEST,
-    "parse_log_pydicom": _PYTEST,
-    "parse_log_pylint": _PYTEST,
-    "parse_log_pytest": _PYTEST,
-    "parse_log_pytest_options": _PYTEST,
-    "parse_log_pytest_v2": _PYTEST,
-    "parse_log_pyvista": _PYTEST,
-    "parse_log_requests": _PYTEST,
-    "parse_log_scikit": _PYTEST,
-    "parse_log_seaborn": _PYTEST,
-    "parse_log_sphinx": _PYTEST,
-    "parse_log_sqlfluff": _PYTEST,
-    "parse_log_xarray": _PYTEST,
+PYTEST_PARSERS = tuple(
+    f"parse_log_{name}"
+    for name in (
+        *("astroid", "astropy", "flask", "marshmallow", "matplotlib", "pvlib", "pydicom", "pylint"),
+        *("pytest", "pytest_options", "pytest_v2", "pyvista", "requests", "scikit", "seaborn"),
+        *("sphinx", "sqlfluff", "xarray"),
+    )
+)
+
+FORMATS: Mapping[str, LogFormat] = {
+    **dict.fromkeys(PYTEST_PARSERS, _PYTEST),
     "parse_log_django": _DJANGO,
     "parse_log_sympy": _SYMPY,
     # JavaScript.
@@ -190,12 +175,13 @@ _FORMATS: Mapping[str, LogFormat] = {
         ),
         is_by_line=False,
     ),
-    "parse_log_bpmn_js": _FAILURES_ONLY,
-    "parse_log_chart_js": _FAILURES_ONLY,
-    "parse_log_eslint": _FAILURES_ONLY,
-    "parse_log_marked": _FAILURES_ONLY,
-    "parse_log_openlayers": _FAILURES_ONLY,
-    "parse_log_p5js": _FAILURES_ONLY,
+    # These print failures only.
+    "parse_log_bpmn_js": _BLOCKS,
+    "parse_log_chart_js": _BLOCKS,
+    "parse_log_eslint": _BLOCKS,
+    "parse_log_marked": _BLOCKS,
+    "parse_log_openlayers": _BLOCKS,
+    "parse_log_p5js": _BLOCKS,
     # C and C++.
     "parse_log_redis": LogFormat(one_name_one_test=False),
     "parse_log_jq": LogFormat((_totals(r"^# (?:PASS|SKIP|XFAIL): +\d+$", r"(\d+)"),)),

@@ -49,12 +49,12 @@ def failure(log: str, *, of_pip: bool = True) -> str:
 
     Without `of_pip`, lines of pip do not count.
     """
-    for found in _FAILURES.finditer(log):
-        begin = log.rfind("\n", 0, found.start()) + 1
-        end = log.find("\n", found.end())
+    for match in _FAILURES.finditer(log):
+        begin = log.rfind("\n", 0, match.start()) + 1
+        end = log.find("\n", match.end())
         whole = log[begin : end if end >= 0 else None]
         if of_pip or _OF_PIP.search(whole) is None:
             line = " ".join(whole.split())
             is_short = len(line) <= _SHOWN_CHARACTERS
-            return line if is_short else " ".join(found[0].split())[:_SHOWN_CHARACTERS]
+            return line if is_short else " ".join(match[0].split())[:_SHOWN_CHARACTERS]
     return ""

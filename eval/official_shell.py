@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
-from eval.evaluation_files import rewritten, watch
+from eval.evaluation_files import read_record, watch
 from eval.types import CommandOutput, GradingShell
 
 OFFICIAL_ROOT = "/testbed"
@@ -40,7 +40,7 @@ class OfficialShell:
     def __init__(self, shell: GradingShell) -> None:
         self._shell = shell
         self._in_container = in_container = shell.environment == "docker"
-        # On the host the files lie beside the repository. Inside it they would show up in the
+        # On the host the files lie next to the repository. Inside it they would show up in the
         # tree, and anywhere else two gradings would share them.
         folder = PurePosixPath(shell.root).parent
         self._patch = "/tmp/patch.diff" if in_container else str(folder / "patch.diff")  # noqa: S108
@@ -79,7 +79,7 @@ class OfficialShell:
         await self._shell.write(self._patch, patch.encode("utf-8"))
 
     async def write_script(self, script: str, tests: Iterable[str]) -> None:
-        """Write the eval script beside the patch, with this workspace's repository path.
+        """Write the eval script next to the patch, with this workspace's repository path.
 
         It watches the files `tests` of the repository while its tests run.
         """
@@ -117,7 +117,7 @@ class OfficialShell:
             max_output_bytes=max_output_bytes,
         )
 
-    async def rewritten(self) -> tuple[str, ...]:
+    async def read_rewritten(self) -> tuple[str, ...]:
         """Return the watched files that changed while the tests of the script ran."""
         read = await self.run(f"cat -- {shlex.quote(self._record)}", timeout_s=_CHECK_TIMEOUT_S)
-        return rewritten(read.output if read.exit_code == 0 else "", self._shell.root)
+        return read_record(read.output if read.exit_code == 0 else "", self._shell.root)

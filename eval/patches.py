@@ -41,11 +41,11 @@ def read(patch: str) -> list[FileInPatch]:
     """Return the changes of a unified diff, in its order.
 
     Raises:
-        ValueError: the text is no unified diff, or has parts in another format that GNU patch
+        ValueError: the text is not a unified diff, or has parts in another format that GNU patch
             might apply.
     """
-    if found := _OTHER_FORMATS.search(patch):
-        raise ValueError(f"{found[0].strip()!r} is not of a unified diff")
+    if match := _OTHER_FORMATS.search(patch):
+        raise ValueError(f"{match[0].strip()!r} is not of a unified diff")
     try:
         changes = [_change(file) for file in PatchSet.from_string(patch)]
     except UnidiffParseError as error:
@@ -67,22 +67,19 @@ def _change(file: PatchedFile) -> FileInPatch:
     info = str(file.patch_info or "")
     old, new = _path(file.source_file), _path(file.target_file)
     lines = [line for hunk in file for line in hunk]
+    action: Action = "renamed" if file.is_rename else "modified"
+    if file.is_added_file or _COPY.search(info):
+        action = "added"
+    elif file.is_removed_file:
+        action = "deleted"
     return FileInPatch(
-        path=old if file.is_removed_file else new,
-        old_path=new if file.is_added_file or _COPY.search(info) else old,
-        action=_action(file, info),
+        path=old if action == "deleted" else new,
+        old_path=new if action == "added" else old,
+        action=action,
         added=tuple(line.value.rstrip("\r\n") for line in lines if line.is_added),
         removed=tuple(line.value.rstrip("\r\n") for line in lines if line.is_removed),
         is_link=_SYMBOLIC_LINK.search(info) is not None,
     )
-
-
-def _action(file: PatchedFile, info: str) -> Action:
-    if file.is_added_file or _COPY.search(info):
-        return "added"
-    if file.is_removed_file:
-        return "deleted"
-    return "renamed" if file.is_rename else "modified"
 
 
 def _path(name: str) -> str:

@@ -4,6 +4,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -41,23 +42,19 @@ def write_jsonl(path: Path, predictions: Iterable[Prediction]) -> None:
     Raises:
         PredictionsError: the file cannot be written.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, map(_line, predictions))
-    except OSError as error:
-        raise PredictionsError(f"{path}: cannot be written: {error.strerror}") from error
-
-
-def _replace(path: Path, lines: Iterable[str]) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with temporary.open("x", encoding="utf-8") as file:
-            file.writelines(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("x", encoding="utf-8") as file:
+                file.writelines(f"{json.dumps(asdict(prediction))}\n" for prediction in predictions)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise PredictionsError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def _entries(path: Path) -> Iterator[tuple[str, Any]]:
@@ -70,22 +67,18 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
         raise PredictionsError(f"{path}: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise PredictionsError(f"{path}: cannot be read: {error}") from error
-    return _lines(path, text) if path.suffix == ".jsonl" else _members(path, text)
-
-
-def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
-    # Not splitlines(), which also breaks at separators that JSON allows inside a string.
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            yield f"line {number}", _json(line, f"{path}, line {number}")
-
-
-def _members(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    if path.suffix == ".jsonl":
+        # Not splitlines(), which also breaks at separators that JSON allows inside a string.
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                yield f"line {number}", _json(line, f"{path}, line {number}")
+        return
     content = _json(text, str(path))
     if isinstance(content, list):
         yield from ((f"item {number}", raw) for number, raw in enumerate(content, 1))
     elif isinstance(content, dict):
-        yield from ((f"key {key}", _with_id(key, raw)) for key, raw in content.items())
+        for key, raw in content.items():
+            yield f"key {key}", {"instance_id": key, **raw} if isinstance(raw, dict) else raw
     else:
         raise PredictionsError(f"{path}: expected a list or an object of predictions")
 
@@ -100,10 +93,6 @@ def _json(text: str, where: str) -> Any:
         ) from None
 
 
-def _with_id(key: str, raw: Any) -> Any:
-    return {"instance_id": key, **raw} if isinstance(raw, dict) else raw
-
-
 def _parse(raw: Any, where: str) -> Prediction:
     if not isinstance(raw, dict):
         raise PredictionsError(f"{where}: a prediction must be an object")
@@ -115,12 +104,3 @@ def _parse(raw: Any, where: str) -> Prediction:
     if not all(isinstance(value, str) for value in values):
         raise PredictionsError(f"{where}: the three fields of a prediction must be text")
     return Prediction(*values)
-
-
-def _line(prediction: Prediction) -> str:
-    fields = {
-        "instance_id": prediction.instance_id,
-        "model_name_or_path": prediction.model_name_or_path,
-        "model_patch": prediction.model_patch,
-    }
-    return json.dumps(fields) + "\n"

@@ -70,7 +70,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Base:
-    """The commit at which work begins."""
+    """The commit at which work starts."""
 
     commit: str
     branch: str | None
@@ -90,7 +90,7 @@ def source(given: str, forge: str) -> RepositorySource:
     if path.exists():
         return _local(path.absolute())
     if "://" in given:
-        return _at_address(given)
+        return _parse_address(given)
     if given.startswith(("/", ".", "~")):
         raise DatasetError(f"{given}: there is no such folder")
     if _OWNER_AND_NAME.fullmatch(given):
@@ -103,10 +103,10 @@ def source(given: str, forge: str) -> RepositorySource:
     )
 
 
-def _at_address(given: str) -> RepositorySource:
+def _parse_address(given: str) -> RepositorySource:
     parts = urlsplit(given)
     if parts.scheme not in _SCHEMES:
-        raise DatasetError(f"{parts.scheme}:// is no address of a repository: use https or ssh")
+        raise DatasetError(f"{parts.scheme}:// cannot be fetched from: use https or ssh")
     if parts.password or (parts.username and parts.scheme.startswith("http")):
         raise DatasetError(
             "the address of the repository contains a user or a password: leave them out and set "
@@ -165,7 +165,11 @@ def fetched(given: RepositorySource, cache: Path, access: Access) -> Path:
     git.make_folder(target.parent)
     with _locked(target):
         if not target.exists():
-            _make(target)
+            with git.temporary(target.parent) as folder:
+                bare = folder / "bare"
+                git.git(folder, "init", "--quiet", "--bare", "--template=", str(bare))
+                git.git(bare, "config", "uploadpack.allowAnySHA1InWant", "true")
+                bare.rename(target)
         try:
             head = git.talk(
                 target, "ls-remote", "--symref", "--", given.address, "HEAD", given=allowed
@@ -176,7 +180,7 @@ def fetched(given: RepositorySource, cache: Path, access: Access) -> Path:
                 given=allowed,
             )  # fmt: skip
         except RepositoryError as error:
-            raise _explained(given, str(error)) from None
+            raise _explain(given, str(error)[-300:]) from None
         if default := re.match(r"ref: (refs/heads/\S+)\tHEAD", head):
             git.git(target, "symbolic-ref", "HEAD", default[1])
     return target
@@ -189,14 +193,6 @@ def mirror_path(given: RepositorySource, cache: Path) -> Path:
     return cache.absolute() / "mirrors" / f"{name}-{digest}.git"
 
 
-def _make(target: Path) -> None:
-    with git.temporary(target.parent) as folder:
-        bare = folder / "bare"
-        git.git(folder, "init", "--quiet", "--bare", "--template=", str(bare))
-        git.git(bare, "config", "uploadpack.allowAnySHA1InWant", "true")
-        bare.rename(target)
-
-
 @contextmanager
 def _locked(target: Path) -> Iterator[None]:
     """Let one program at a time fetch into a mirror."""
@@ -205,24 +201,23 @@ def _locked(target: Path) -> Iterator[None]:
         yield
 
 
-def is_refused(said: str) -> bool:
-    """Return True if git or a server says that this user may not do something."""
-    return _REFUSED.search(said) is not None
+def is_refused(message: str) -> bool:
+    """Return True if git or a server refuses this user."""
+    return _REFUSED.search(message) is not None
 
 
-def _explained(given: RepositorySource, said: str) -> Exception:
-    said = said[-300:]
-    if is_refused(said):
+def _explain(given: RepositorySource, message: str) -> Exception:
+    if is_refused(message):
         return DatasetError(
             f"{given.address} does not let this user in: set DURABENCH_FORGE_TOKEN to a token that "
-            f"may read it, or use ssh ({said})"
+            f"can read it, or use ssh ({message})"
         )
-    if _MISSING.search(said):
+    if _MISSING.search(message):
         return DatasetError(
             f"there is no repository {given.address}, or it is private: set DURABENCH_FORGE_TOKEN "
-            f"({said})"
+            f"({message})"
         )
-    return RepositoryError(f"{given.address} cannot be fetched: {said}")
+    return RepositoryError(f"{given.address} cannot be fetched: {message}")
 
 
 @dataclass(frozen=True)
@@ -235,13 +230,13 @@ class Mirror:
 
 def unused_mirrors(cache: Path, before: datetime) -> list[Mirror]:
     """Return the mirrors into which nothing was fetched since a time."""
-    found = []
+    mirrors = []
     for path in sorted((cache.absolute() / "mirrors").glob("*.git")):
         lock = path.with_suffix(".lock")
         if lock.exists() and lock.stat().st_mtime < before.timestamp():
-            files = (each.stat() for each in path.rglob("*") if each.is_file())
-            found.append(Mirror(path, sum(each.st_size for each in files)))
-    return found
+            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+            mirrors.append(Mirror(path, size))
+    return mirrors
 
 
 def remove_mirror(mirror: Mirror) -> None:
@@ -251,7 +246,7 @@ def remove_mirror(mirror: Mirror) -> None:
 
 
 def base(mirror: Path, ref: str | None) -> Base:
-    """Return the commit of a branch, tag or commit, by default that of the default branch.
+    """Return the commit of a branch, tag or commit, by default the head of the default branch.
 
     Raises:
         DatasetError: there is no such ref.
@@ -278,8 +273,8 @@ class CommitFiles:
 
     def __init__(self, mirror: Path, commit: str) -> None:
         self._mirror, self._commit = mirror, commit
-        listed = git.git(mirror, "ls-tree", "-r", "-z", "--name-only", commit)
-        self.paths = frozenset(filter(None, listed.split("\0")))
+        names = git.git(mirror, "ls-tree", "-r", "-z", "--name-only", commit)
+        self.paths = frozenset(filter(None, names.split("\0")))
 
     def text(self, path: str) -> str:
         """Return the text of a file, or '' if there is no such file.

@@ -33,7 +33,7 @@ def demand(row: Mapping[str, Any]) -> Demand:
     """Return what a row asks for.
 
     The columns `resources` and `environment` are read, as objects or as JSON, with the names of
-    `Demand` or those of Harbor's task.toml: `cpus`, `memory_mb` and `storage_mb`, or `memory` and
+    `Demand` or of Harbor's task.toml: `cpus`, `memory_mb` and `storage_mb`, or `memory` and
     `storage` such as `4G`. Rows of SWE-bench-Live ask for what its runner gives them.
 
     Raises:
@@ -43,11 +43,18 @@ def demand(row: Mapping[str, Any]) -> Demand:
 
     def first(**readers: Callable[[Any], float]) -> float | None:
         for name, read in readers.items():
-            if stated.get(name) is not None:
-                return _positive(name, stated[name], read)
+            if (value := stated.get(name)) is None:
+                continue
+            try:
+                number = read(value)
+            except (TypeError, ValueError, OverflowError):
+                number = 0.0
+            if not (0 < number < math.inf):
+                raise DatasetError(f"{name} must be a positive number or a size, not {value!r}")
+            return number
         return None
 
-    memory_gb = first(memory_gb=_number, memory_mb=_of_mb, memory=_size)
+    memory_gb = first(memory_gb=_number, memory_mb=_megabytes, memory=_size)
     if memory_gb is None and all(row.get(column) for column in _OF_SWE_BENCH_LIVE):
         memory_gb = _SWE_BENCH_LIVE_GB
     pids = first(pids=_number)
@@ -55,7 +62,7 @@ def demand(row: Mapping[str, Any]) -> Demand:
         memory_gb=memory_gb,
         cpus=first(cpus=_number),
         pids=None if pids is None else math.ceil(pids),
-        disk_gb=first(disk_gb=_number, storage_mb=_of_mb, storage=_size),
+        disk_gb=first(disk_gb=_number, storage_mb=_megabytes, storage=_size),
     )
 
 
@@ -79,22 +86,12 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _of_mb(value: Any) -> float:
+def _megabytes(value: Any) -> float:
     return _number(value) / _MB_IN_GB
 
 
 def _size(value: Any) -> float:
-    found = _SIZE.fullmatch(str(value).strip())
-    if not found:
+    match = _SIZE.fullmatch(str(value).strip())
+    if not match:
         raise ValueError
-    return float(found[1]) * _UNITS_IN_GB[found[2].upper()]
-
-
-def _positive(name: str, value: Any, read: Callable[[Any], float]) -> float:
-    try:
-        number = read(value)
-    except (TypeError, ValueError, OverflowError):
-        number = 0.0
-    if not (0 < number < math.inf):
-        raise DatasetError(f"{name} must be a positive number or a size, not {value!r}")
-    return number
+    return float(match[1]) * _UNITS_IN_GB[match[2].upper()]

@@ -22,8 +22,7 @@ _TEXT_COLUMNS = (
     "test_patch",
     *SWEBENCH_5_COLUMNS,
 )
-_TEST_COLUMNS = ("FAIL_TO_PASS", "PASS_TO_PASS")
-_REQUIRED = (*_TEXT_COLUMNS, "version", *_TEST_COLUMNS)
+_REQUIRED = (*_TEXT_COLUMNS, "version", "FAIL_TO_PASS", "PASS_TO_PASS")
 _MAY_BE_EMPTY = frozenset({"patch", "test_patch", "problem_statement", "version"})
 
 # Ids and commits become file names, image tags and arguments of git.
@@ -38,27 +37,22 @@ def parse(row: Any, *, where: str = "") -> Instance:
         DatasetError: a column is missing or has a value that swebench 5 cannot use.
     """
     try:
-        return _parse(row)
+        if not isinstance(row, Mapping):
+            raise DatasetError(f"a row must be an object with columns, not {_kind(row)}")
+        _check_columns(row)
+        _check_values(row)
+        _check_assets(row.get("image_assets"))
+        return Instance(
+            **{column: row[column] for column in _TEXT_COLUMNS},
+            version=str(row["version"]),
+            fail_to_pass=_tests(row, "FAIL_TO_PASS"),
+            pass_to_pass=_tests(row, "PASS_TO_PASS"),
+            row=dict(row),
+            digest=row_digest(row),
+            demand=resources.demand(row),
+        )
     except DatasetError as error:
         raise DatasetError(f"{where}: {error}" if where else str(error)) from None
-
-
-def _parse(row: Any) -> Instance:
-    if not isinstance(row, Mapping):
-        raise DatasetError(f"a row must be an object with columns, not {_kind(row)}")
-    _check_columns(row)
-    _check_values(row)
-    _check_assets(row.get("image_assets"))
-    tests = {column: _tests(row[column], column) for column in _TEST_COLUMNS}
-    return Instance(
-        **{column: row[column] for column in _TEXT_COLUMNS},
-        version=str(row["version"]),
-        fail_to_pass=tests["FAIL_TO_PASS"],
-        pass_to_pass=tests["PASS_TO_PASS"],
-        row=dict(row),
-        digest=row_digest(row),
-        demand=resources.demand(row),
-    )
 
 
 def row_digest(row: Mapping[str, Any]) -> str:
@@ -92,8 +86,8 @@ def _check_values(row: Mapping[str, Any]) -> None:
     if not _COMMIT.fullmatch(row["base_commit"]):
         raise DatasetError("base_commit must be a commit id in hexadecimal")
     if row["eval_type"] not in harness.EVAL_TYPES:
-        known = " or ".join(sorted(harness.EVAL_TYPES))
-        raise DatasetError(f"eval_type {row['eval_type']!r} must be {known}")
+        allowed = " or ".join(sorted(harness.EVAL_TYPES))
+        raise DatasetError(f"eval_type {row['eval_type']!r} must be {allowed}")
     if not harness.knows_log_parser(row["log_parser"]):
         raise DatasetError(
             f"swebench {harness.version()} has no log parser {row['log_parser']!r}; "
@@ -111,7 +105,8 @@ def _check_assets(raw: Any) -> None:
         raise DatasetError("image_assets are not supported; leave multimodal instances out")
 
 
-def _tests(value: Any, column: str) -> tuple[str, ...]:
+def _tests(row: Mapping[str, Any], column: str) -> tuple[str, ...]:
+    value = row[column]
     try:
         names = json.loads(value) if isinstance(value, str) else value
     except ValueError:

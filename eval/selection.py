@@ -40,7 +40,7 @@ class Selection(BaseModel):
         "one.",
     )
 
-    # DatasetError is no ValueError, so that pydantic lets its one-line message pass unchanged.
+    # DatasetError is not a ValueError, so that pydantic lets its one-line message pass unchanged.
     @field_validator("regex")
     @classmethod
     def _regex_compiles(cls, value: str) -> str:
@@ -77,7 +77,8 @@ def select(
         chosen = chosen[_parse_slice(selection.slice)]
     if not chosen:
         skipped = f"; {len(unusable)} rows cannot be used: {unusable[0]}" if unusable else ""
-        raise DatasetError(f"the selection ({_described(selection)}) leaves no instance{skipped}")
+        filters = ", ".join(f"{k} {v!r}" for k, v in selection if k in selection.model_fields_set)
+        raise DatasetError(f"the selection ({filters}) leaves no instance{skipped}")
     if selection.sample is not None:
         chosen = _sample(chosen, selection.sample, selection.seed)
     return chosen
@@ -90,10 +91,10 @@ def _by_id(
     if selected:
         others = f"; {len(selected) - 1} more of the ids" if len(selected) > 1 else ""
         raise DatasetError(f"{next(iter(selected.values()))}{others}")
-    known = [instance.instance_id for instance in instances]
-    unknown = sorted(set(ids) - set(known))
+    available = [instance.instance_id for instance in instances]
+    unknown = sorted(set(ids) - set(available))
     if unknown:
-        near = difflib.get_close_matches(unknown[0], known, n=3)
+        near = difflib.get_close_matches(unknown[0], available, n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise DatasetError(f"not in the dataset: {', '.join(unknown)}{hint}")
     return [instance for instance in instances if instance.instance_id in set(ids)]
@@ -121,7 +122,3 @@ def _parse_slice(text: str) -> slice:
         raise DatasetError(f"{text!r} is not a slice: write it like 0:5, 10: or ::2")
     start, stop, step = (int(part) if part else None for part in match.groups())
     return slice(start, stop, step)
-
-
-def _described(selection: Selection) -> str:
-    return ", ".join(f"{k} {v!r}" for k, v in selection if k in selection.model_fields_set)

@@ -37,7 +37,11 @@ def upstream(repo: str, cache: Path) -> Path:
     The first one to finish wins.
     """
     patches = _patches(repo)
-    target = cache.absolute() / f"{patches[0].parent.name}-{_digest(patches)}.git"
+    digest = hashlib.sha256(_LAYOUT)
+    for patch in patches:
+        content = patch.read_bytes()
+        digest.update(f"{patch.name}\0{len(content)}\0".encode() + content)
+    target = cache.absolute() / f"{patches[0].parent.name}-{digest.hexdigest()[:16]}.git"
     expected = _commits(patches)[-1]
     if not target.exists():
         _build(patches, target)
@@ -65,14 +69,6 @@ def _patches(repo: str) -> list[Path]:
     return patches
 
 
-def _digest(patches: list[Path]) -> str:
-    digest = hashlib.sha256(_LAYOUT)
-    for patch in patches:
-        content = patch.read_bytes()
-        digest.update(f"{patch.name}\0{len(content)}\0".encode() + content)
-    return digest.hexdigest()[:16]
-
-
 def _commits(patches: list[Path]) -> list[str]:
     """Return the commit ids of a series. Every patch begins with `From <id>`."""
     ids = [patch.read_bytes()[5:45].decode("ascii", "replace") for patch in patches]
@@ -92,7 +88,7 @@ def _build(patches: list[Path], target: Path) -> None:
             "--no-gpg-sign", "--", *map(str, patches),
         )  # fmt: skip
         if git.git(work, "rev-list", "--reverse", "main").split() != _commits(patches):
-            raise RepositoryError(f"{patches[0].parent} does not give the commits it was made of")
+            raise RepositoryError(f"{patches[0].parent} does not give its own commits")
         # Fetch into a separate repository, which has no leftovers of applying patches.
         git.git(
             folder, "init", "--quiet", "--bare", "--initial-branch=main", "--template=", str(bare)

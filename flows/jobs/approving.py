@@ -1,8 +1,8 @@
 """Approval of a patch before it is published or built on: a message in the journal.
 
-A patch that waits asks in an inbox of its own, which has the answers of people. The command line,
-the pages and the form of Prefect's UI only write there. The flow run of a deployment is suspended
-meanwhile, and then begins anew. One of a command ends instead, and a command continues it.
+A waiting patch asks in a separate inbox, which has the answers of people. The command line, the
+pages and the form of Prefect's UI only write there. The flow run of a deployment is suspended
+meanwhile, and then starts again. The flow run of a command ends, and a command continues it.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _MOST_CHARACTERS = 10_000
 class Approval(RunInput):
     """The decision on a patch that waits.
 
-    It has no default: Prefect takes one for the decision if a flow run begins again without any.
+    It has no default: Prefect uses it as the decision if a flow run starts again without one.
     """
 
     approve: bool = Field(
@@ -48,15 +48,16 @@ class Approval(RunInput):
 
 def is_approved(lake: Lake, row: Row) -> bool:
     """Return True if the last decision about the patch of a job is an approval."""
-    decisions = [each.kind for each in _read(open_journal(lake), row) if each.kind in DECISIONS]
+    messages = open_journal(lake).inbox(_address(row)).read()
+    decisions = [message.kind for message in messages if message.kind in DECISIONS]
     return decisions[-1:] == ["approve"]
 
 
 async def decide(lake: Lake, waiting: Sequence[Row], question: str) -> bool | None:
     """Return a person's decision on patches, or None if the flow run cannot wait for one.
 
-    `question` is in Markdown. A flow run that begins again without a decision, such as one whose
-    worker was killed, cannot wait again.
+    `question` is in Markdown. A flow run that starts again without a decision, for example after
+    its worker was killed, cannot wait again.
 
     Raises:
         Pause: the flow run of a deployment is suspended now.
@@ -99,9 +100,10 @@ def answer(lake: Lake, row: Row, sender: str, *, is_approval: bool) -> None:
     if is_approval and is_approved(lake, row):
         return
     _ask(journal, row, "")
-    number = len(_read(journal, row))
+    inbox = journal.inbox(_address(row))
+    number = len(inbox.read())
     kind: MessageKind = "approve" if is_approval else "reject"
-    journal.inbox(_address(row)).send(InboxMessage(f"decision-{number}", kind, "", sender))
+    inbox.send(InboxMessage(f"decision-{number}", kind, "", sender))
 
 
 def _ask(journal: Journal, row: Row, question: str) -> None:
@@ -109,17 +111,13 @@ def _ask(journal: Journal, row: Row, question: str) -> None:
     name = _address(row)
     journal.start(Attempt(name, f"approval-{row['job_id']}", "approval", row["job_id"], 0, "{}"))
     inbox = journal.inbox(name)
-    asked = inbox.wait()
-    if asked is not None and not asked.is_answered:
+    wait = inbox.wait()
+    if wait is not None and not wait.is_answered:
         return
     with suppress(LeaseHeld):  # another run of the job states the same
         lease = journal.acquire(name, worker(), _LEASE_S)
         inbox.begin_wait(lease, "approval", question[:_MOST_CHARACTERS], len(inbox.read()))
         journal.release(lease)
-
-
-def _read(journal: Journal, row: Row) -> list[InboxMessage]:
-    return journal.inbox(_address(row)).read()
 
 
 def _address(row: Row) -> str:
@@ -131,12 +129,12 @@ async def _ask_in_form(key: str, question: str) -> bool | None:
     run = find_own()
     if run is None or run.deployment_id is None:
         return None
-    asked = Approval.with_initial_data(description=question)
+    form = Approval.with_initial_data(description=question)
     try:
-        answered = await asuspend_flow_run(wait_for_input=asked, key=key)
+        approval = await asuspend_flow_run(wait_for_input=form, key=key)
     except Pause:
-        sign_off()  # as late as possible: a heartbeat after it would begin the watch anew
+        sign_off()  # as late as possible: a heartbeat after it would restart the watch
         raise
     except ValidationError:
         return None
-    return bool(answered.approve)
+    return bool(approval.approve)

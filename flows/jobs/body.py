@@ -24,20 +24,29 @@ def body(row: Row, moved_to: str) -> str:
 
     `moved_to` is the head of its base branch if that has moved, otherwise ''.
     """
+    statement = row["statement"].strip()
+    task = statement[:_QUOTED_CHARACTERS] + ("\n…" if len(statement) > _QUOTED_CHARACTERS else "")
     parts = [
         f"**Verification: {_VERDICTS[row['verdict']]}** – {quote_text(row['reason'])}",
-        *_warning(row["patch"]),
-        _section("Task", _task(row["statement"])),
+        _section("Task", quote_block(task)),
         *_steps(row),
         _section("Changes", _changes(row["patch"])),
         _section("Verification", _verification(row)),
         _section("Cost", _cost(row)),
-        _section("How to continue", _next(row)),
+        _section(
+            "How to continue",
+            f'`durabench job revise {row["job_id"]} "what to change"` adds a commit to this '
+            f"branch, and `durabench trace {(row['attempt_id'] or '')[:12]}` shows each step.",
+        ),
     ]
+    if files := find_automation(row["patch"]):
+        head = "**The patch changes files that run by themselves, with the secrets of the "
+        lines = [f"- {quote_code(path)}: {what}" for path, what in files]
+        parts.insert(1, "\n".join([f"{head}repository:**", "", *lines]))
     if moved_to:
         parts.insert(
             1,
-            f"The branch {quote_code(row['base_branch'])} has moved since the work began: "
+            f"The branch {quote_code(row['base_branch'])} has moved since the work started: "
             f"it was at {row['base_commit'][:12]} and is at {moved_to[:12]}.",
         )
     return "\n\n".join(parts) + "\n"
@@ -45,22 +54,6 @@ def body(row: Row, moved_to: str) -> str:
 
 def _section(title: str, text: str) -> str:
     return f"### {title}\n\n{text}"
-
-
-def _warning(patch: str) -> list[str]:
-    """Return a warning if a patch changes files that run by themselves."""
-    files = find_automation(patch)
-    if not files:
-        return []
-    lines = [f"- {quote_code(path)}: {what}" for path, what in files]
-    head = "**The patch changes files that run by themselves, with the secrets of the repository:**"
-    return ["\n".join([head, "", *lines])]
-
-
-def _task(text: str) -> str:
-    shown = text.strip()[:_QUOTED_CHARACTERS]
-    more = "\n…" if len(text.strip()) > _QUOTED_CHARACTERS else ""
-    return quote_block(f"{shown}{more}")
 
 
 def _steps(row: Row) -> list[str]:
@@ -113,26 +106,18 @@ def _run(name: str, run: dict[str, Any] | None) -> str:
     if run is None:
         return f"| {name} | not run | | | |"
     failed = len(run["failed"]) + len(run["errors"])
-    named = run["passed"] or failed or run["skipped"]
-    counts = (len(run["passed"]), failed, len(run["skipped"])) if named else ("", "", "")
+    has_names = run["passed"] or failed or run["skipped"]
+    counts = (len(run["passed"]), failed, len(run["skipped"])) if has_names else ("", "", "")
     return f"| {name} | {run['exit_code']} | {' | '.join(map(str, counts))} |"
 
 
 def _cost(row: Row) -> str:
     evidence = json.loads(row["verification"])
     lines = [] if evidence.get("steps") else [f"Arm {quote_code(row['arm'])} was chosen."]
-    judged = evidence.get("agent_verdict")
-    if judged:
-        lines.append(f"Its own verdict: {quote_text(judged)}.")
+    if verdict := evidence.get("agent_verdict"):
+        lines.append(f"Its own verdict: {quote_text(verdict)}.")
     cost = "unknown" if row["cost_usd"] is None else f"{row['cost_usd']:.4f} USD"
     lines.append(f"Cost of all arms: {cost}.")
     if row["input_tokens"] is not None and row["output_tokens"] is not None:
         lines.append(f"Tokens: {row['input_tokens']:,} in, {row['output_tokens']:,} out.")
     return " ".join(lines)
-
-
-def _next(row: Row) -> str:
-    return (
-        f'`durabench job revise {row["job_id"]} "what to change"` adds a commit to this branch, '
-        f"and `durabench trace {(row['attempt_id'] or '')[:12]}` shows each step."
-    )

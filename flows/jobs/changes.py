@@ -19,23 +19,17 @@ def read_changes(patch: str) -> list[tuple[str, int, int]]:
         return []
     try:
         # Inside a repository, git would leave out files of other folders.
-        shown = git.git(
+        output = git.git(
             Path("/"), "apply", "--numstat", "-z", "-",
             given=git.Given(text=encode_patch(patch), variables={"GIT_DIR": "/nonexistent"}),
         )  # fmt: skip
     except RepositoryError:
         return []
-    found = (record.split("\t", 2) for record in shown.split("\0") if record)
-    return [(path, _count(added), _count(removed)) for added, removed, path in found]
-
-
-def list_paths(patch: str) -> list[str]:
-    """Return the paths of the files of a patch, those before a renaming, too."""
-    return [*(path for path, _, _ in read_changes(patch)), *_RENAMED.findall(patch)]
-
-
-def _count(lines: str) -> int:
-    return 0 if lines == "-" else int(lines)
+    fields = (record.split("\t", 2) for record in output.split("\0") if record)
+    return [
+        (path, int(added.replace("-", "0")), int(removed.replace("-", "0")))
+        for added, removed, path in fields
+    ]
 
 
 RUNS_BY_ITSELF = (
@@ -72,18 +66,19 @@ _NAMED = 5
 
 def find_automation(patch: str) -> list[tuple[str, str]]:
     """Return the files of a patch that run by themselves, each with what runs it."""
-    found = []
-    for path in list_paths(patch):
+    paths = [*(path for path, _, _ in read_changes(patch)), *_RENAMED.findall(patch)]
+    files = []
+    for path in paths:
         for beginning, what in RUNS_BY_ITSELF:
             if re.search(f"(^|/){re.escape(beginning)}", path.lower()):
-                found.append((path, what))
+                files.append((path, what))
                 break
-    return found
+    return files
 
 
 def tell_automation(patch: str | None) -> str:
-    """Return in a line that a patch changes files that run by themselves; '' if it does not."""
+    """Return in one line that a patch changes files that run by themselves; '' if it does not."""
     files = [path for path, _ in find_automation(patch or "")]
     more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
-    named = ", ".join(files[:_NAMED])
-    return f"changes files that run by themselves: {named}{more}" if files else ""
+    names = ", ".join(files[:_NAMED])
+    return f"changes files that run by themselves: {names}{more}" if files else ""

@@ -52,7 +52,14 @@ async def chat(
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
     store = Lake.open(lake)
-    mailbox = Mailbox.of(store, await _attempt(attempt, talk, store))
+    if (attempt is None) == (talk is None):
+        raise UsageError("name an attempt to carry on, or a chat to begin, and not both")
+    if talk is not None:
+        run = find_own()
+        if run is not None and run.deployment_id is not None and "id" not in talk.model_fields_set:
+            talk = talk.model_copy(update={"id": run.id.hex[:10]})  # the same in a retry of the run
+        attempt = await begin_chat(talk, store)
+    mailbox = Mailbox.of(store, attempt or "")
     await name_run(f"chat {mailbox.attempt_id[:12]}")
     opened = await open_cell(mailbox.attempt, store)
     async with graceful_stop() as stop, swept(store), _at_its_place(opened, store, stop) as cell:
@@ -68,19 +75,6 @@ async def chat(
     return Completed(message=mailbox.seen().ending, data=mailbox.attempt_id)  # type: ignore[return-value]  # as above
 
 
-async def _attempt(attempt: str | None, talk: Talk | None, lake: Lake) -> str:
-    """Return the id of the attempt to carry on, or of a new one."""
-    if (attempt is None) == (talk is None):
-        raise UsageError("name an attempt to carry on, or a chat to begin, and not both")
-    if attempt is not None:
-        return attempt
-    assert talk is not None
-    run = find_own()
-    if run is not None and run.deployment_id is not None and "id" not in talk.model_fields_set:
-        talk = talk.model_copy(update={"id": run.id.hex[:10]})  # the same in a retry of the run
-    return await begin_chat(talk, lake)
-
-
 @asynccontextmanager
 async def _at_its_place(opened: Opened, lake: Lake, stop: Stop) -> AsyncIterator[Cell]:
     """Yield the cell with its image, which is kept during the block."""
@@ -90,9 +84,9 @@ async def _at_its_place(opened: Opened, lake: Lake, stop: Stop) -> AsyncIterator
             yield cell.at(place)
         return
     experiment, states = cell.experiment, CellStates(lake)
-    known = partial(states.cell_at, grade=False)
+    state_of = partial(states.cell_at, grade=False)
     async with (
-        scheduled([cell], experiment.dataset, experiment.images, lake, known, stop) as places,
+        scheduled([cell], experiment.dataset, experiment.images, lake, state_of, stop) as places,
         places.open(cell) as place,
     ):
         yield cell.at(place)

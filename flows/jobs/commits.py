@@ -24,11 +24,11 @@ def commit(mirror: Path, row: Row) -> str:
         InfrastructureError: git failed.
     """
     try:
-        made = commit_on(mirror, row["base_commit"], row)
-        git.git(mirror, "update-ref", f"{OWN_REFS}/{row['job_id']}", made)
+        commit_id = commit_on(mirror, row["base_commit"], row)
+        git.git(mirror, "update-ref", f"{OWN_REFS}/{row['job_id']}", commit_id)
     except RepositoryError as error:
         raise InfrastructureError(f"no commit of the patch: {error}", retryable=False) from error
-    return made
+    return commit_id
 
 
 def commit_on(mirror: Path, parent: str, row: Row) -> str:
@@ -54,8 +54,10 @@ def commit_on(mirror: Path, parent: str, row: Row) -> str:
         git.git(mirror, "apply", "--cached", "--3way", "--binary", "--whitespace=nowarn", "-",
                 given=git.Given(text=patch, variables=index))  # fmt: skip
         tree = git.git(mirror, "write-tree", given=indexed)
-    message = git.Given(text=_message(row).encode(), variables=who)
-    return git.git(mirror, "commit-tree", tree, "-p", parent, given=message)
+    origin = f"Made by arm {row['arm']} of job {row['job_id']} of Durabench."
+    message = f"{quote_title(row['title'])}\n\n{origin}\n"
+    given = git.Given(text=message.encode(), variables=who)
+    return git.git(mirror, "commit-tree", tree, "-p", parent, given=given)
 
 
 class Conflict(Exception):
@@ -78,15 +80,10 @@ def combine(mirror: Path, base: str, steps: Sequence[Row], name: str) -> str:
         try:
             head = commit_on(mirror, head, row)
         except RepositoryError as error:
-            others = ", ".join(str(each["step"]) for each in steps[:number])
+            others = ", ".join(str(earlier["step"]) for earlier in steps[:number])
             raise Conflict(
-                f"the patch of step {row['step']} does not fit together with that of {others}: "
-                f"{error}"
+                f"the patch of step {row['step']} does not fit together with the patches of "
+                f"{others}: {error}"
             ) from None
     git.git(mirror, "update-ref", f"{OWN_REFS}/{name}", head)
     return head
-
-
-def _message(row: Row) -> str:
-    made = f"Made by arm {row['arm']} of job {row['job_id']} of Durabench."
-    return f"{quote_title(row['title'])}\n\n{made}\n"

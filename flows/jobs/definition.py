@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -21,7 +20,7 @@ MOST_STEPS = 100
 
 
 class PipelineStep(BaseModel):
-    """One step: a job that begins at the base plus the patches of what it depends on."""
+    """One step: a job that starts at the base plus the patches of the steps it depends on."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -61,7 +60,7 @@ class PipelineSchedule(BaseModel):
             CronSchedule(cron=self.cron, timezone=self.timezone)
         except ValueError:
             raise ValueError(
-                f"{self.cron!r} in {self.timezone!r} is no schedule: write five fields, such as "
+                f"{self.cron!r} in {self.timezone!r} is not a schedule: write five fields, such as "
                 "`0 4 * * 1`, and a time zone such as Europe/Berlin"
             ) from None
         return self
@@ -97,17 +96,16 @@ class Pipeline(JobSettings):
                 "are allowed"
             )
         for step in self.steps:
-            self._check_templates(step)
+            upstream = self.upstream(step.name)
+            for match in _TEMPLATE.finditer(step.task):
+                used, _ = _read_use(match)
+                if used in upstream:
+                    continue
+                problem = "does not exist"
+                if used in names:
+                    problem = "is not upstream of it: add it to depends_on"
+                raise ValueError(f"step {step.name} uses an output of step {used}, which {problem}")
         return self
-
-    def _check_templates(self, step: PipelineStep) -> None:
-        upstream = self.upstream(step.name)
-        for use in find_uses(step.task):
-            if use.step in upstream:
-                continue
-            known = any(each.name == use.step for each in self.steps)
-            problem = "is not upstream of it: add it to depends_on" if known else "does not exist"
-            raise ValueError(f"step {step.name} uses an output of step {use.step}, which {problem}")
 
     @cached_property
     def ordered(self) -> list[PipelineStep]:
@@ -120,7 +118,7 @@ class Pipeline(JobSettings):
 
     @cached_property
     def layers(self) -> list[list[PipelineStep]]:
-        """The steps by layer: those of one layer depend on earlier layers only.
+        """The steps by layer: the steps of a layer depend on earlier layers only.
 
         Raises:
             ValueError: as for `ordered`.
@@ -130,12 +128,12 @@ class Pipeline(JobSettings):
             sorter.prepare()
         except CycleError as error:
             raise ValueError(f"steps depend on each other: {' → '.join(error.args[1])}") from None
-        found = []
+        layers = []
         while sorter.is_active():
             ready = set(sorter.get_ready())
-            found.append([step for step in self.steps if step.name in ready])
+            layers.append([step for step in self.steps if step.name in ready])
             sorter.done(*ready)
-        return found
+        return layers
 
     def step(self, name: str) -> PipelineStep:
         """Return the step of a name, which exists."""
@@ -143,14 +141,14 @@ class Pipeline(JobSettings):
 
     def upstream(self, name: str) -> set[str]:
         """Return the names of all steps that a step depends on, directly or not."""
-        found: set[str] = set()
+        upstream: set[str] = set()
         waiting = list(self.step(name).depends_on)
         while waiting:
-            each = waiting.pop()
-            if each not in found:
-                found.add(each)
-                waiting += self.step(each).depends_on
-        return found
+            other = waiting.pop()
+            if other not in upstream:
+                upstream.add(other)
+                waiting += self.step(other).depends_on
+        return upstream
 
     @property
     def statement(self) -> str:
@@ -162,11 +160,7 @@ class Pipeline(JobSettings):
 
 
 def _check_names(step: PipelineStep, names: set[str], arms: set[str]) -> None:
-    """Check that a step names steps and arms that exist.
-
-    Raises:
-        ValueError: it does not.
-    """
+    """Check that a step names steps and arms that exist."""
     if step.name in step.depends_on:
         raise ValueError(f"step {step.name} depends on itself")
     if unknown := sorted(set(step.depends_on) - names):
@@ -196,7 +190,7 @@ def load(path: Path) -> Pipeline:
     """Return the definition in a YAML file.
 
     Raises:
-        UsageError: there is no such file, it is no YAML, or its content is invalid.
+        UsageError: there is no such file, it is not YAML, or its content is invalid.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -227,30 +221,14 @@ class MissingOutput(Exception):
     """A step left no output that its task could use. The step that uses it fails."""
 
 
-@dataclass(frozen=True)
-class OutputUse:
-    """One use of an output."""
-
-    step: str
-    key: str
-
-
-def find_uses(task: str) -> list[OutputUse]:
-    """Return the outputs that a task uses, in order.
-
-    Raises:
-        ValueError: a template is not of the form, or its key is unknown.
-    """
-    return [_read_use(found) for found in _TEMPLATE.finditer(task)]
-
-
-def _read_use(found: re.Match[str]) -> OutputUse:
-    use = _USE.fullmatch(found["text"])
+def _read_use(match: re.Match[str]) -> tuple[str, str]:
+    """Return the step and the key of a template."""
+    use = _USE.fullmatch(match["text"])
     if use is None:
-        raise ValueError(f"{found[0]} is no template: write {{{{steps.NAME.output.KEY}}}}")
+        raise ValueError(f"{match[0]} is not a template: write {{{{steps.NAME.output.KEY}}}}")
     if use["key"] not in KEYS:
-        raise ValueError(f"{found[0]}: steps have no output {use['key']!r} but {', '.join(KEYS)}")
-    return OutputUse(use["step"], use["key"])
+        raise ValueError(f"{match[0]}: steps have no output {use['key']!r} but {', '.join(KEYS)}")
+    return use["step"], use["key"]
 
 
 def fill(task: str, outputs: Mapping[str, Mapping[str, str | None]]) -> str:
@@ -261,11 +239,11 @@ def fill(task: str, outputs: Mapping[str, Mapping[str, str | None]]) -> str:
             with it.
     """
 
-    def output(found: re.Match[str]) -> str:
-        use = _read_use(found)
-        value = outputs.get(use.step, {}).get(use.key)
+    def output(match: re.Match[str]) -> str:
+        step, key = _read_use(match)
+        value = outputs.get(step, {}).get(key)
         if value is None:
-            raise MissingOutput(f"step {use.step} left no {use.key}, which its task needs")
+            raise MissingOutput(f"step {step} left no {key}, which its task needs")
         return value
 
     whole = _TEMPLATE.sub(output, task)

@@ -93,18 +93,14 @@ async def deploy(pipeline: Pipeline) -> UUID:
 
 
 async def _find_model(client: PrefectClient) -> DeploymentResponse:
-    """Return the deployment that definitions are copies of.
-
-    Raises:
-        UsageError: there is none, or it has no work pool.
-    """
-    found = await find_deployment(client, f"{PIPELINE}/{PIPELINE}")
-    if found is None or not found.work_pool_name:
+    """Return the deployment that definitions are copies of."""
+    deployment = await find_deployment(client, f"{PIPELINE}/{PIPELINE}")
+    if deployment is None or not deployment.work_pool_name:
         raise UsageError(
             f"the server has no deployment {PIPELINE}/{PIPELINE} on a work pool: run `durabench "
             "setup` and `prefect deploy --all` in a clone first"
         )
-    return found
+    return deployment
 
 
 async def order(name: str) -> UUID:

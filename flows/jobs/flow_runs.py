@@ -38,7 +38,7 @@ JOB, PIPELINE, CHAT = "job", "pipeline", "chat"
 
 _JOB_NAME = "job "
 _RUN_NAME = re.compile(r".+ ([0-9a-f]{6,32})")
-"""Names that runs give to their flow runs when they begin: the pipeline and the run."""
+"""Names that runs give to their flow runs when they start: the pipeline and the run."""
 _PAGE = 200
 """Flow runs in one answer of Prefect's API, its maximum."""
 
@@ -78,11 +78,11 @@ def id_of(run: FlowRun) -> str:
     """
     if run.name.startswith(_JOB_NAME):
         return run.name.removeprefix(_JOB_NAME)
-    asked = run.parameters.get("request")
-    if isinstance(asked, dict):
-        return str(asked.get("id") or run.id.hex[:10])
-    if named := _RUN_NAME.fullmatch(run.name):
-        return named[1]
+    request = run.parameters.get("request")
+    if isinstance(request, dict):
+        return str(request.get("id") or run.id.hex[:10])
+    if match := _RUN_NAME.fullmatch(run.name):
+        return match[1]
     return str(run.parameters.get("run") or run.id.hex[:10])
 
 
@@ -100,8 +100,8 @@ async def order_job(client: PrefectClient, request: Request, key: str | None = N
     Raises:
         InfrastructureError: the deployment does not exist.
     """
-    asked = {"request": request.model_dump(mode="json", exclude_none=True)}
-    return await _order(client, JOB, asked, name_job(request.job_id), key)
+    parameters = {"request": request.model_dump(mode="json", exclude_none=True)}
+    return await _order(client, JOB, parameters, name_job(request.job_id), key)
 
 
 async def order_run(client: PrefectClient, deployment: UUID, key: str | None) -> str:
@@ -122,15 +122,15 @@ async def continue_row(client: PrefectClient, lake: Lake, row: Row, key: str) ->
         return await order_job(client, request.model_copy(update={"id": row["job_id"]}), key)
     definition = runs.pipeline_of(whole)
     content = definition.model_dump(mode="json", exclude_none=True)
-    asked = {"definition": content, "run": whole["job_id"]}
+    parameters = {"definition": content, "run": whole["job_id"]}
     name = name_pipeline_run(definition.name, whole["job_id"])
-    return await _order(client, PIPELINE, asked, name, key)
+    return await _order(client, PIPELINE, parameters, name, key)
 
 
 async def continue_attempt(
     client: PrefectClient, attempt: Attempt, message: int, lake: Lake
 ) -> FlowRun | None:
-    """Order what carries on an attempt after a message: its job, its run, or a chat.
+    """Order the flow run that continues an attempt after a message: its job, its run, or a chat.
 
     Return None without the deployment of chats. The same message again orders nothing new.
 
@@ -149,7 +149,7 @@ async def continue_attempt(
 
 
 async def wake(attempt: Attempt, message: int, lake: Lake) -> UUID | None:
-    """Have a worker carry on an attempt after a message. Return the flow run.
+    """Have a worker continue an attempt after a message. Return the flow run.
 
     Return None if no server is configured, or it lacks the deployment.
     """
@@ -192,7 +192,7 @@ async def read(
 ) -> dict[str, FlowRun]:
     """Return the latest flow run of each job or run, as many as one answer holds, by its id."""
     within = DeploymentFilter(id=DeploymentFilterId(any_=[deployment])) if deployment else None
-    found: dict[str, FlowRun] = {}
+    latest: dict[str, FlowRun] = {}
     for run in await client.read_flow_runs(
         flow_filter=FlowFilter(name=FlowFilterName(any_=list(flows or (JOB, PIPELINE)))),
         flow_run_filter=wanted,
@@ -200,8 +200,8 @@ async def read(
         sort=FlowRunSort.EXPECTED_START_TIME_DESC,
         limit=_PAGE,
     ):
-        found.setdefault(id_of(run), run)
-    return found
+        latest.setdefault(id_of(run), run)
+    return latest
 
 
 async def read_named(client: PrefectClient, names: Collection[str]) -> dict[str, FlowRun]:
@@ -219,12 +219,12 @@ async def read_by_id(client: PrefectClient, flow_runs: Collection[UUID]) -> dict
 async def _order(
     client: PrefectClient, flow: str, parameters: dict[str, Any], name: str, key: str | None
 ) -> FlowRun:
-    found = await find_deployment(client, f"{flow}/{flow}")
-    if found is None:
+    deployment = await find_deployment(client, f"{flow}/{flow}")
+    if deployment is None:
         raise InfrastructureError(
             f"the Prefect server has no deployment {flow}/{flow}: create it with `prefect deploy "
             "--all` in a clone, or run `durabench serve-flows`"
         )
     return await client.create_flow_run_from_deployment(
-        found.id, parameters=parameters, name=name, idempotency_key=key
+        deployment.id, parameters=parameters, name=name, idempotency_key=key
     )

@@ -12,20 +12,13 @@ from flows.display.errors import UsageError
 from flows.jobs.request import TOKEN, access_to, api_of
 
 if TYPE_CHECKING:
+    from github import GithubException
     from github.Repository import Repository
 
 T = TypeVar("T")
 
 _TIMEOUT_S = 30
 _RETRIES = 3
-
-
-@dataclass(frozen=True)
-class Issue:
-    """An issue as a task."""
-
-    title: str
-    body: str
 
 
 @dataclass(frozen=True)
@@ -38,21 +31,21 @@ class Draft:
     body: str
 
 
-def issue(source: RepositorySource) -> Issue:
-    """Return the issue that a source names.
+def read_issue(source: RepositorySource) -> tuple[str, str]:
+    """Return the title and the body of the issue that a source names.
 
     Raises:
-        DatasetError: there is no such issue, or the token may not read it.
+        DatasetError: there is no such issue, or the token cannot read it.
         InfrastructureError: the forge does not answer.
     """
     number = source.issue
     assert number is not None
 
-    def read(repository: "Repository") -> Issue:
-        found = repository.get_issue(number)
-        return Issue(found.title, found.body or "")
+    def read(repository: "Repository") -> tuple[str, str]:
+        issue = repository.get_issue(number)
+        return issue.title, issue.body or ""
 
-    return _asked(source, read, f"the issue {source.web}/{source.name}/issues/{number}")
+    return _call(source, read, f"the issue {source.web}/{source.name}/issues/{number}")
 
 
 def pull_request(source: RepositorySource, draft: Draft) -> str:
@@ -69,23 +62,23 @@ def pull_request(source: RepositorySource, draft: Draft) -> str:
     head = f"{source.name.partition('/')[0]}:{draft.branch}"
 
     def open_one(repository: "Repository") -> str:
-        if found := _existing(repository, head, draft):
-            return found
+        if address := _update_existing(repository, head, draft):
+            return address
         try:
-            made = repository.create_pull(
+            pull = repository.create_pull(
                 base=draft.base, head=draft.branch, title=draft.title, body=draft.body, draft=True
             )
         except GithubException as error:
             # Another run of the job may have opened it meanwhile.
-            if error.status != 422 or not (found := _existing(repository, head, draft)):
+            if error.status != 422 or not (address := _update_existing(repository, head, draft)):
                 raise
-            return found
-        return str(made.html_url)
+            return address
+        return str(pull.html_url)
 
-    return _asked(source, open_one, f"a pull request in {source.name}")
+    return _call(source, open_one, f"a pull request in {source.name}")
 
 
-def _existing(repository: "Repository", head: str, draft: Draft) -> str | None:
+def _update_existing(repository: "Repository", head: str, draft: Draft) -> str | None:
     """Return the address of the branch's pull request, with its text replaced, or None."""
     for pull in repository.get_pulls(state="all", head=head):
         if pull.body != draft.body:
@@ -94,7 +87,7 @@ def _existing(repository: "Repository", head: str, draft: Draft) -> str | None:
     return None
 
 
-def _asked(source: RepositorySource, ask: Callable[["Repository"], T], what: str) -> T:
+def _call(source: RepositorySource, call: Callable[["Repository"], T], what: str) -> T:
     """Return the forge's answer. Its errors say what to change."""
     import requests
     from github import Auth, Github, GithubException, GithubRetry, set_log_level
@@ -112,38 +105,34 @@ def _asked(source: RepositorySource, ask: Callable[["Repository"], T], what: str
         **options,
     ) as client:
         try:
-            return ask(client.get_repo(source.name))
+            return call(client.get_repo(source.name))
         except GithubException as error:
-            raise _explained(error.status, _said(error.data), what) from None
+            raise _explain(error, what) from None
         except requests.RequestException as error:
             raise InfrastructureError(
                 f"{api_of(source)} does not answer: {type(error).__name__}; run again to continue"
             ) from None
 
 
-def _said(data: Any) -> str:
-    """Return the forge's own words."""
-    if not isinstance(data, dict):
-        return ""
-    details = [each.get("message") or each.get("code") for each in data.get("errors") or []]
-    return "; ".join(str(each) for each in [data.get("message"), *details] if each)
-
-
-def _explained(status: int, said: str, what: str) -> Exception:
-    said = " ".join(said.split())[:300]
+def _explain(error: "GithubException", what: str) -> Exception:
+    """Return an error with the forge's own words."""
+    data, status = error.data if isinstance(error.data, dict) else {}, error.status
+    details = [detail.get("message") or detail.get("code") for detail in data.get("errors") or []]
+    messages = [str(text) for text in (data.get("message"), *details) if text]
+    message = " ".join("; ".join(messages).split())[:300]
     match status:
         case 401 | 403:
             return UsageError(
-                f"the forge does not allow {what}: set {TOKEN} to a token that may ({said})"
+                f"the forge does not allow {what}: set {TOKEN} to a token that can ({message})"
             )
         case 404:
             return DatasetError(
-                f"the forge has no {what.removeprefix('the ')}, or the token of {TOKEN} may not "
-                f"see it ({said})"
+                f"the forge has no {what.removeprefix('the ')}, or the token of {TOKEN} cannot "
+                f"see it ({message})"
             )
         case 422:
-            return UsageError(f"the forge refuses {what}: {said}")
+            return UsageError(f"the forge refuses {what}: {message}")
         case _:
             return InfrastructureError(
-                f"the forge answers {status} to {what}: {said}; run again to continue"
+                f"the forge answers {status} to {what}: {message}; run again to continue"
             )

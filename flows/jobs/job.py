@@ -32,7 +32,7 @@ from flows.jobs.flow_runs import find_own, name_job
 from flows.jobs.mailbox import describe_asks, read_asks
 from flows.jobs.preparing import Prepared, open_place, prepare
 from flows.jobs.request import Request, forge_token
-from flows.jobs.verification import After, CandidatePatch, Checks, Judged
+from flows.jobs.verification import NO_EVIDENCE, CandidatePatch, Checks, Judged
 from flows.server.artifacts import artifact_key
 from flows.server.caching import kept, result_of
 from flows.server.given import check_beginnings, name_run
@@ -46,7 +46,7 @@ from flows.storage.lake import Lake, Row
 from reports.quoting import quote_text
 
 _AT_BASE = WeakValueDictionary[str, asyncio.Lock]()
-"""Locks by key: steps of a pipeline that begin at the same commit verify it once."""
+"""Locks by key: steps of a pipeline that start at the same commit verify it once."""
 
 
 def _key(parameters: dict[str, Any]) -> str:
@@ -61,8 +61,8 @@ def _key(parameters: dict[str, Any]) -> str:
 @kept("verification-base", "verify {instance.repo} at its base commit", _key)
 async def verify_base(instance: Instance, place: Place, checks: Checks) -> State[dict[str, Any]]:
     """Run the tests at the base commit. Return their results, in a state."""
-    found = await verification.before(instance, place, checks)
-    return _show_tests(found["tests"], found)
+    results = await verification.before(instance, place, checks)
+    return _show_tests(results["tests"], results)
 
 
 @kept("verification", "verify a patch of {instance.repo}", _key)
@@ -70,16 +70,16 @@ async def verify_patch(
     instance: Instance, place: Place, checks: Checks, patch: str
 ) -> State[dict[str, Any]]:
     """Run the tests with a patch. Return their results, in a state."""
-    found = await verification.after(instance, place, checks, patch)
-    return _show_tests(found["state"]["tests"] if found["state"] else None, found)
+    results = await verification.after(instance, place, checks, patch)
+    return _show_tests(results["state"]["tests"] if results["state"] else None, results)
 
 
-def _show_tests(tests: dict[str, Any] | None, found: dict[str, Any]) -> State[dict[str, Any]]:
+def _show_tests(tests: dict[str, Any] | None, results: dict[str, Any]) -> State[dict[str, Any]]:
     if tests is None:
-        return Completed(message="the patch does not apply", data=found)
+        return Completed(message="the patch does not apply", data=results)
     failed = len(tests["failed"]) + len(tests["errors"])
     message = f"{len(tests['passed'])} passed, {failed} failed, exit code {tests['exit_code']}"
-    return Completed(message=message, data=found)
+    return Completed(message=message, data=results)
 
 
 @flow(name="job")
@@ -101,36 +101,19 @@ async def job(request: Request, lake: str | None = None) -> str:
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
     check_beginnings()
-    request = _identify(request)
+    own_run = find_own()
+    if request.id is None and own_run is not None and own_run.deployment_id is not None:
+        request = request.model_copy(update={"id": own_run.id.hex[:10]})  # each run is a new job
+    request = request.model_copy(update={"id": request.job_id})
     store = Lake.open(lake)
     await name_run(name_job(request.job_id))
     async with forge_token(request):
-        row = await _reach_end(request, store)
+        prepared = await asyncio.to_thread(prepare, request, store)
+        row = prepared.row
+        if not is_published(row, request):
+            row = await _solve_and_publish(prepared, row, store)
     await publish_report(row, store)
     return Completed(message=summarize(row), data=request.job_id)  # type: ignore[return-value]  # Prefect unwraps it
-
-
-async def _reach_end(request: Request, store: Lake) -> Row:
-    """Return the last row of a job. Nothing is done for one that has ended as requested."""
-    prepared = await asyncio.to_thread(prepare, request, store)
-    row = prepared.row
-    if is_published(row, request):
-        return row
-    row = await asyncio.to_thread(
-        partial(rows.update, store, row, state="running", flow_run_id=flow_run_id())
-    )
-    return await _carry_out(prepared, row, store)
-
-
-def _identify(request: Request) -> Request:
-    """Return the request with its id.
-
-    Each run of a deployment whose request has no id is a job of its own.
-    """
-    run = find_own()
-    if request.id is None and run is not None and run.deployment_id is not None:
-        return request.model_copy(update={"id": run.id.hex[:10]})
-    return request.model_copy(update={"id": request.job_id})
 
 
 def flow_run_id() -> str | None:
@@ -144,8 +127,11 @@ def is_published(row: Row, request: Request) -> bool:
     return bool(row["state"] == "done" and row[made[request.publish]])
 
 
-async def _carry_out(prepared: Prepared, row: Row, store: Lake) -> Row:
-    """Solve, verify and publish. Return the last row of the job, which is written in any case."""
+async def _solve_and_publish(prepared: Prepared, row: Row, store: Lake) -> Row:
+    """Return the last row of the job, which is written in any case."""
+    row = await asyncio.to_thread(
+        partial(rows.update, store, row, state="running", flow_run_id=flow_run_id())
+    )
     async with graceful_stop() as stop, swept(store):
         row = await solve_job(prepared, row, store, stop)
     if row["state"] in ("waiting", "cancelled"):
@@ -161,8 +147,8 @@ async def await_approval(row: Row, store: Lake) -> Row:
     """Return the row of a job that needs approval: running again, cancelled, or waiting."""
     row = rows.update(store, row, state="waiting", detail="the patch waits for approval")
     question = f"**{quote_text(row['title'])}**\n\n{row['verdict']}: {quote_text(row['reason'])}"
-    if warned := tell_automation(row["patch"]):
-        question += f"\n\n**The patch {quote_text(warned)}**"
+    if warning := tell_automation(row["patch"]):
+        question += f"\n\n**The patch {quote_text(warning)}**"
     decision = await approving.decide(store, [row], question)
     if decision is None:
         return row
@@ -225,13 +211,7 @@ def publish_job(prepared: Prepared, row: Row, store: Lake) -> Row:
 async def _solve_all(
     prepared: Prepared, place: Place, store: Lake, stop: Stop
 ) -> list[CandidatePatch]:
-    """Return the patches of all arms, verified.
-
-    Raises:
-        IncompleteRun: every arm has exhausted a budget.
-        UsageError: a model has no key, provider or price.
-        Waiting: an arm waits for a person, and nothing else is wrong with any.
-    """
+    """Return the patches of all arms, verified."""
     experiment, instance = prepared.experiment, prepared.instance
     await asyncio.to_thread(journals.claim, store, experiment.name)
     declare(experiment, [instance], place.environment, store)
@@ -244,21 +224,20 @@ async def _solve_all(
     if prepared.checks is not None and prepared.follows:  # earlier steps have shown that it works
         works.append(_verify_base(prepared, place, store))
     ended = await asyncio.gather(*works, return_exceptions=True)
-    failed = [each for each in ended if isinstance(each, BaseException)]
-    others = [each for each in failed if not isinstance(each, BudgetExhausted)]
+    errors = [result for result in ended if isinstance(result, BaseException)]
+    others = [error for error in errors if not isinstance(error, BudgetExhausted)]
     if others:
         raise min(others, key=lambda error: isinstance(error, Waiting))
-    if len(failed) == len(cells):
-        raise IncompleteRun(f"{failed[0]}; run again with a larger --budget to continue")
-    return [each for each in ended if isinstance(each, CandidatePatch)]
+    if len(errors) == len(cells):
+        raise IncompleteRun(f"{errors[0]}; run again with a larger --budget to continue")
+    return [result for result in ended if isinstance(result, CandidatePatch)]
 
 
-async def _verify_base(prepared: Prepared, place: Place, store: Lake) -> verification.VerifiedState:
+async def _verify_base(prepared: Prepared, place: Place, store: Lake) -> dict[str, Any]:
     assert prepared.checks is not None
     key = _key({"instance": prepared.instance, "place": place, "checks": prepared.checks})
     async with _AT_BASE.setdefault(key, asyncio.Lock()):
-        found = await result_of(verify_base, store, prepared.instance, place, prepared.checks)
-    return verification.VerifiedState.of(found)
+        return await result_of(verify_base, store, prepared.instance, place, prepared.checks)
 
 
 async def _solve_one(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) -> CandidatePatch:
@@ -267,34 +246,29 @@ async def _solve_one(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) ->
     attempt_id = await in_turn(solve, cell.label, store, stop)
     [attempt] = store.read("attempts", *cell.partition, attempt_id)
     [prediction] = store.read("predictions", *cell.partition, attempt_id)
-    made = partial(CandidatePatch, cell.arm.name, prediction["model_patch"], attempt)
+    patch = prediction["model_patch"]
     stop.check()
-    judged = await judge(prepared, cell.place, store, prediction["model_patch"])
-    evidence = judged.evidence | {"agent_verdict": attempt["agent_verdict"]}
+    judged = await judge(prepared, cell.place, store, patch)
+    evidence = json.dumps(judged.evidence | {"agent_verdict": attempt["agent_verdict"]})
     run_log().info("%s: %s, %s", cell.label, judged.verdict, judged.reason)
-    warnings = tuple(judged.evidence["warnings"])
-    return made(judged.verdict, judged.reason, warnings, json.dumps(evidence))
+    return CandidatePatch(cell.arm.name, patch, attempt, judged.verdict, judged.reason, evidence)
 
 
 async def judge(prepared: Prepared, place: Place, store: Lake, patch: str) -> Judged:
     """Run the tests with a patch. Return the verdict on it."""
     if prepared.checks is None or not patch.strip():
-        return verification.judge_nothing()
+        return Judged("not_verified", "no verification was asked for", dict(NO_EVIDENCE))
     base = await _verify_base(prepared, place, store)
-    content = await result_of(verify_patch, store, prepared.instance, place, prepared.checks, patch)
-    return verification.judge_results(base, After.of(content))
+    results = await result_of(verify_patch, store, prepared.instance, place, prepared.checks, patch)
+    return verification.judge_results(base, results)
 
 
 def _choose(prepared: Prepared, row: Row, candidates: list[CandidatePatch], store: Lake) -> Row:
-    """Write the best patch into the row of the job. Return the new row.
-
-    Raises:
-        GateFailed: there is no patch, or the best one breaks tests.
-    """
+    """Write the best patch into the row of the job. Return the new row."""
     best = verification.choose_best(candidates)
-    row = rows.update(store, row, **sum_totals([each.attempt for each in candidates]))
+    row = rows.update(store, row, **sum_totals([patch.attempt for patch in candidates]))
     if best is None:
-        details = "; ".join(f"{each.arm}: {each.attempt['outcome']}" for each in candidates)
+        details = "; ".join(f"{patch.arm}: {patch.attempt['outcome']}" for patch in candidates)
         raise GateFailed(f"no arm left a patch ({details})")
     row = rows.update(
         store,

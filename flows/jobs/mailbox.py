@@ -1,4 +1,4 @@
-"""Attempts as people around them see them: what they do, ask and wait for, and messages to them."""
+"""Attempts as people see them: their work, their questions, their waits, and messages to them."""
 
 import getpass
 import json
@@ -48,8 +48,8 @@ class Seen:
     @property
     def is_asking(self) -> bool:
         """True if it waits for an approval."""
-        waits = self.standing == "waiting" and self.wait is not None
-        return waits and self.wait is not None and self.wait.wanted == "approval"
+        wait = self.wait if self.standing == "waiting" else None
+        return wait is not None and wait.wanted == "approval"
 
     @property
     def ending(self) -> str:
@@ -62,7 +62,7 @@ class Seen:
 
 
 class Mailbox:
-    """The inbox of an attempt, with what the journal says of the attempt."""
+    """The inbox of an attempt, with the journal's record of the attempt."""
 
     def __init__(self, journal: Journal, attempt: Attempt) -> None:
         self.journal = journal
@@ -77,18 +77,19 @@ class Mailbox:
             UsageError: there is no such attempt, there are several, or it was pruned.
         """
         journal = existing_journal(lake)
-        found = journal.find(prefix) if journal is not None and prefix else []
-        if journal is None or len(found) != 1:
-            many = f"{len(found)} attempts begin with" if found else "there is no attempt"
+        matches = journal.find(prefix) if journal is not None and prefix else []
+        if journal is None or len(matches) != 1:
+            many = f"{len(matches)} attempts begin with" if matches else "there is no attempt"
             raise UsageError(
                 f"{many} {prefix!r} in {lake.root}; `durabench status NAME --cells` lists them"
             )
-        if (pruned_at := journal.pruned_at(found[0].attempt_id)) is not None:
+        [attempt] = matches
+        if (pruned_at := journal.pruned_at(attempt.attempt_id)) is not None:
             raise UsageError(
-                f"attempt {found[0].attempt_id} has ended, and its steps were pruned on "
+                f"attempt {attempt.attempt_id} has ended, and its steps were pruned on "
                 f"{pruned_at:%Y-%m-%d}"
             )
-        return cls(journal, found[0])
+        return cls(journal, attempt)
 
     @property
     def attempt_id(self) -> str:
@@ -125,9 +126,14 @@ class Mailbox:
         """Send a message of a given sender. Return it as it was sent first.
 
         Raises:
-            MessageRefused: as for `send`, or the agent of the attempt hears no messages.
+            MessageRefused: as for `send`, or the agent of the attempt reads no messages.
         """
-        check_hears(self.attempt)
+        if not reads_messages(self.attempt):
+            *others, last = (name for name, arm in ARMS.items() if arm.hears)
+            raise MessageRefused(
+                f"attempt {self.attempt_id} is of agent {_agent_of(self.attempt)}, whose "
+                f"conversation is private: only {', '.join(others)} and {last} read messages"
+            )
         check(message)
         return self._inbox.send(message)
 
@@ -149,28 +155,13 @@ def check(message: InboxMessage) -> None:
         raise MessageRefused(str(error)) from None
 
 
-def check_hears(attempt: Attempt) -> None:
-    """Return if the agent of an attempt hears messages.
-
-    Raises:
-        MessageRefused: it does not.
-    """
-    if not hears(attempt):
-        *others, last = (name for name, arm in ARMS.items() if arm.hears)
-        raise MessageRefused(
-            f"attempt {attempt.attempt_id} is of agent {_agent_of(attempt)}, whose conversation is "
-            f"its own: only {', '.join(others)} and {last} hear messages"
-        )
-
-
-def hears(attempt: Attempt) -> bool:
-    """Return True if the agent of an attempt hears messages."""
+def reads_messages(attempt: Attempt) -> bool:
+    """Return True if the agent of an attempt reads messages."""
     agent = _agent_of(attempt)
     return agent in ARMS and ARMS[agent].hears
 
 
 def _agent_of(attempt: Attempt) -> str:
-    """Return the agent of an attempt."""
     return str(json.loads(attempt.spec).get("agent", ""))
 
 
@@ -204,41 +195,34 @@ def read_asks(lake: Lake, job_id: str) -> list[Asking]:
     at_work = read_open_attempts(lake, job_id)
     names = [attempt.attempt_id for attempt in at_work]
     waits = journal.watching.waits(names) if journal and names else {}
-    asked = [(attempt, waits.get(attempt.attempt_id)) for attempt in at_work]
     return [
         Asking(attempt, wait.wanted, wait.about, wait.since)
-        for attempt, wait in asked
-        if wait is not None and not wait.is_answered
+        for attempt in at_work
+        if (wait := waits.get(attempt.attempt_id)) is not None and not wait.is_answered
     ]
 
 
 def read_open_attempts(lake: Lake, job_id: str) -> list[Attempt]:
-    """Return the attempts of a job that have begun and not ended, by arm."""
-    return [each.attempt for each in _read_watched(lake, job_id) if not each.has_ended]
+    """Return the attempts of a job that have started and not ended, by arm."""
+    return [watched.attempt for watched in read_watched(lake, job_id) if not watched.has_ended]
 
 
-def read_attempts(lake: Lake, job_id: str) -> list[Attempt]:
-    """Return the attempts of a job whose steps were not pruned, by arm."""
+def read_watched(lake: Lake, job_id: str) -> list[Watched]:
+    """Return the attempts of a job with their progress, by arm."""
     journal = existing_journal(lake)
-    every = [each.attempt for each in _read_watched(lake, job_id)]
-    return [each for each in every if journal and journal.pruned_at(each.attempt_id) is None]
-
-
-def _read_watched(lake: Lake, job_id: str) -> list[Watched]:
-    journal = existing_journal(lake)
-    every = journal.watching.attempts([experiment_of(job_id)]) if journal else []
-    return sorted(every, key=lambda watched: watched.attempt.arm)
+    watched = journal.watching.attempts([experiment_of(job_id)]) if journal else []
+    return sorted(watched, key=lambda progress: progress.attempt.arm)
 
 
 def describe_asks(asks: list[Asking]) -> str:
     """Return what these attempts wait for, as the reason why their job waits."""
-    return "; ".join(f"arm {each.attempt.arm} waits for a person's {each.wanted}" for each in asks)
+    return "; ".join(f"arm {ask.attempt.arm} waits for a person's {ask.wanted}" for ask in asks)
 
 
 Speaker = Literal["person", "agent", "tool"]
 
 _TO_PERSONS = {"answer": ("text", "summary"), "ask": ("question",)}
-"""Tools whose use speaks to a person, with the arguments of which one is said."""
+"""Tools whose use speaks to a person, with the arguments that can hold the text."""
 
 
 @dataclass(frozen=True)
@@ -261,25 +245,23 @@ def list_remarks(steps: list[RecordedStep], messages: list[InboxMessage]) -> Ite
         if recorded.result is None:
             continue
         step = from_record(recorded)
-        yield from _read_step(step)
-        if _is_inbox(step) and isinstance(step.result, ActionResult):
-            read = max([read, *(each["n"] for each in step.result.content)])
-    for message in messages:
-        if message.n > read:
+        is_inbox = step.kind == "event" and step.request.get("event") == INBOX
+        match step.result:
+            case ModelReply(message=message):
+                yield from _read_reply(step, message)
+            case ActionResult(content=content) if is_inbox:
+                read = max([read, *(message["n"] for message in content)])
+                for message in content:
+                    yield _show_message(
+                        message["kind"], message["text"], message["sender"], step.started_at
+                    )
+            case ActionResult(content={"output": str(output)}) if step.request.get("tool"):
+                yield Remark("tool", step.request["tool"], output, step.started_at)
+    for unread in messages:
+        if unread.n > read:
             yield _show_message(
-                message.kind, message.text, message.sender, message.sent_at, is_unread=True
+                unread.kind, unread.text, unread.sender, unread.sent_at, is_unread=True
             )
-
-
-def _read_step(step: Step) -> Iterator[Remark]:
-    match step.result:
-        case ModelReply(message=message):
-            yield from _read_reply(step, message)
-        case ActionResult(content=content) if _is_inbox(step):
-            for each in content:
-                yield _show_message(each["kind"], each["text"], each["sender"], step.started_at)
-        case ActionResult(content={"output": str(output)}) if step.request.get("tool"):
-            yield Remark("tool", step.request["tool"], output, step.started_at)
 
 
 def _read_reply(step: Step, message: dict[str, Any]) -> Iterator[Remark]:
@@ -298,9 +280,5 @@ def _read_reply(step: Step, message: dict[str, Any]) -> Iterator[Remark]:
 def _show_message(
     kind: str, text: str, sender: str, at: datetime | None, *, is_unread: bool = False
 ) -> Remark:
-    told = text if kind == "say" else f"[{kind}] {text}".rstrip()
-    return Remark("person", sender, told, at, is_unread)
-
-
-def _is_inbox(step: Step) -> bool:
-    return step.kind == "event" and step.request.get("event") == INBOX
+    words = text if kind == "say" else f"[{kind}] {text}".rstrip()
+    return Remark("person", sender, words, at, is_unread)

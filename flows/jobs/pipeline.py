@@ -70,7 +70,8 @@ async def pipeline(definition: Pipeline, lake: str | None = None, *, run: str | 
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
     check_beginnings()
-    store, run = Lake.open(lake), run or _new_id()
+    own = find_own()  # a new run has the beginning of its flow run's id, so that a retry has it too
+    store, run = Lake.open(lake), run or (own.id if own else uuid.uuid4()).hex[:10]
     await name_run(name_pipeline_run(definition.name, run))
     async with forge_token(definition):
         request = runs.request_of_run(definition, run)
@@ -79,38 +80,31 @@ async def pipeline(definition: Pipeline, lake: str | None = None, *, run: str | 
         )
         row = prepared.row
         if not is_published(row, prepared.request):
-            row = await _carry_out(_Run(definition, prepared, store), row)
+            row = await _run_and_publish(_Run(definition, prepared, store), row)
     await publish_report(row, store)
     return Completed(message=summarize(row), data=run)  # type: ignore[return-value]  # Prefect unwraps it
 
 
 @task(name="step", task_run_name="{step.name}", cache_policy=NO_CACHE)
 async def run_step(work: "_Run", step: PipelineStep, stop: Stop) -> State[Any]:
-    """Carry out a step, and note its state in the run."""
+    """Run a step, and note its state in the run."""
     # Whatever it verified is kept at once, and not only when the step has ended.
     async with atransaction(commit_mode=CommitMode.EAGER):
         return await work.try_step(step, stop)
 
 
-def _new_id() -> str:
-    """Return the id of a new run: the beginning of its flow run's, so that a retry has it too."""
-    own = find_own()
-    return (own.id if own else uuid.uuid4()).hex[:10]
-
-
-async def _carry_out(work: "_Run", row: Row) -> Row:
+async def _run_and_publish(work: "_Run", row: Row) -> Row:
     """Run all steps, judge the whole and publish it. Return the last row of the run."""
-    store, row = work.store, await _make(work, row)
+    store, row = work.store, await _run_all(work, row)
     while waiting := work.names("waiting"):
         if any(work.ends[name].is_asking for name in waiting):
             return row
-        patches = work.rows_of("waiting")
-        decision = await approving.decide(store, patches, row["detail"])
+        decision = await approving.decide(store, work.rows_of("waiting"), row["detail"])
         if decision is None:
             return row
         if not decision:
             return rows.update(store, row, state="cancelled", detail="a step was not approved")
-        row = await _make(work, row)
+        row = await _run_all(work, row)
     if work.prepared.request.approve:
         row = await await_approval(row, store)
         if row["state"] != "running":
@@ -118,15 +112,11 @@ async def _carry_out(work: "_Run", row: Row) -> Row:
     return await asyncio.to_thread(publish_job, work.prepared, row, store)
 
 
-async def _make(work: "_Run", row: Row) -> Row:
-    """Run the steps and judge the whole. Return the row of the run: waiting, or with the result.
-
-    Raises:
-        GateFailed, IncompleteRun, Interrupted: as in `pipeline`. The row says why.
-    """
+async def _run_all(work: "_Run", row: Row) -> Row:
+    """Run the steps and judge the whole. Return the row of the run: waiting, or with the result."""
     prepared, store = work.prepared, work.store
-    begun = {"state": "running", "detail": "", "flow_run_id": flow_run_id()}
-    row = await asyncio.to_thread(rows.update, store, row, **begun)
+    state = {"state": "running", "detail": "", "flow_run_id": flow_run_id()}
+    row = await asyncio.to_thread(rows.update, store, row, **state)
     with note_failure(store, row):
         async with graceful_stop() as stop, swept(store), open_place(prepared, store) as place:
             await work.run_steps(stop)
@@ -139,11 +129,7 @@ async def _make(work: "_Run", row: Row) -> Row:
 
 
 async def _judge_whole(work: "_Run", row: Row, place: Place) -> Row:
-    """Combine the patches of all steps, and judge the result. Return the row of the run.
-
-    Raises:
-        GateFailed: there is no patch, patches do not fit together, or the result breaks tests.
-    """
+    """Combine the patches of all steps, and judge the result. Return the row of the run."""
     steps = work.rows_of("done")
     if not steps:
         raise GateFailed("no step left a patch")
@@ -178,7 +164,7 @@ class _StepEnd:
 
     state: StepState
     row: Row | None = None
-    """None if it has not begun."""
+    """None if it has not started."""
     detail: str = ""
     """Why it failed."""
     is_asking: bool = False
@@ -194,10 +180,10 @@ class _Run:
     store: Lake
     ends: dict[str, _StepEnd] = field(default_factory=dict)
     errors: list[Exception] = field(default_factory=list)
-    """Errors that are no failures of steps, such as broken infrastructure."""
+    """Errors that are not failures of steps, such as broken infrastructure."""
 
     async def run_steps(self, stop: Stop) -> None:
-        """Run every step as soon as those that it depends on have ended."""
+        """Run every step as soon as all steps that it depends on have ended."""
         self.ends.clear()
         tasks: dict[str, asyncio.Task[State[Any] | None]] = {}
         async with asyncio.TaskGroup() as group:
@@ -209,9 +195,11 @@ class _Run:
         self, before: list["asyncio.Task[State[Any] | None]"], step: PipelineStep, stop: Stop
     ) -> State[Any] | None:
         """Run a step after others. Return its state in Prefect, or None if it was skipped."""
-        states = [allow_failure(await each) for each in before]
-        held = any(self.ends[name].state in ("waiting", "skipped") for name in step.depends_on)
-        if held or self.errors or self._fatal or stop.requested:
+        states = [allow_failure(await task) for task in before]
+        is_blocked = any(
+            self.ends[name].state in ("waiting", "skipped") for name in step.depends_on
+        )
+        if is_blocked or self.errors or self._fatal or stop.requested:
             self.ends[step.name] = _StepEnd("skipped")
             return None
         # As for the tasks of cells: Prefect asks the server for the limit of each tag.
@@ -222,9 +210,9 @@ class _Run:
         return state
 
     async def try_step(self, step: PipelineStep, stop: Stop) -> State[Any]:
-        """Carry out a step, and note its end. Return its state in Prefect."""
+        """Run a step, and note its end. Return its state in Prefect."""
         try:
-            end = self.ends[step.name] = await self._carry_out(step, stop)
+            end = self.ends[step.name] = await self._solve_step(step, stop)
             return Completed(name=end.state.capitalize(), message=(end.row or {})["reason"])
         except (GateFailed, MissingOutput, Conflict) as error:
             row = rows.read(self.store, runs.step_id(self.id, step.name))
@@ -239,21 +227,17 @@ class _Run:
             self.errors.append(error)
             return Failed(message=str(error))
 
-    async def _carry_out(self, step: PipelineStep, stop: Stop) -> _StepEnd:
-        """Carry out a step. Return its end.
-
-        Raises:
-            GateFailed, MissingOutput, Conflict: the step failed.
-        """
+    async def _solve_step(self, step: PipelineStep, stop: Stop) -> _StepEnd:
+        """Solve the job of a step on the patches that it builds on. Return its end."""
         upstream = self.definition.upstream(step.name)
-        builds_on = [each.name for each in self.definition.ordered if each.name in upstream]
+        builds_on = [other.name for other in self.definition.ordered if other.name in upstream]
         mirror, base = self.prepared.mirror, self.prepared.row["base_commit"]
-        keep = f"begins-{runs.step_id(self.id, step.name)}"
-        begins = await asyncio.to_thread(
-            commits.combine, mirror, base, self.rows_of("done", builds_on), keep
+        name = f"begins-{runs.step_id(self.id, step.name)}"
+        start = await asyncio.to_thread(
+            commits.combine, mirror, base, self.rows_of("done", builds_on), name
         )
         task_text = fill(step.task, {name: self._outputs(name) for name in builds_on})
-        request = runs.request_of_step(self.definition, step, self.id, task_text, begins)
+        request = runs.request_of_step(self.definition, step, self.id, task_text, start)
         prepared = await asyncio.to_thread(
             prepare, request, self.store, self.prepared, run=self.id, step=step.name
         )
@@ -267,8 +251,9 @@ class _Run:
         if step.approval and not await asyncio.to_thread(approving.is_approved, self.store, row):
             waits = {"state": "waiting", "detail": "the patch waits for approval"}
             return _StepEnd("waiting", rows.update(self.store, row, **waits))
-        made = await asyncio.to_thread(commits.commit, mirror, row)
-        return _StepEnd("done", rows.update(self.store, row, state="done", detail="", commit=made))
+        commit = await asyncio.to_thread(commits.commit, mirror, row)
+        row = rows.update(self.store, row, state="done", detail="", commit=commit)
+        return _StepEnd("done", row)
 
     @property
     def id(self) -> str:
@@ -285,8 +270,8 @@ class _Run:
         if row is None or self.ends[name].state != "done":
             return {}
         partition = (experiment_of(row["job_id"]), row["arm"], row["attempt_id"])
-        found = self.store.read("attempts", *partition)
-        return runs.read_outputs(row, found[0] if found else None)
+        attempts = self.store.read("attempts", *partition)
+        return runs.read_outputs(row, attempts[0] if attempts else None)
 
     def names(self, state: StepState) -> list[str]:
         """Return the names of the steps in a state, in order."""
@@ -299,29 +284,27 @@ class _Run:
         return [row for name in chosen if (row := self.ends[name].row) is not None]
 
     def why_it_waits(self) -> str:
-        """Return what the steps that wait need of a person, in one line."""
+        """Return what waiting steps need from a person, in one line."""
         waiting = {name: self.ends[name] for name in self.names("waiting")}
         patches = ", ".join(name for name, end in waiting.items() if not end.is_asking)
-        said = [f"the patch of step {patches} waits for approval"] if patches else []
-        asked = [
-            f"step {name}: {end.row['detail']}"
-            for name, end in waiting.items()
-            if end.is_asking and end.row
-        ]
-        return "; ".join([*said, *asked])
+        reasons = [f"the patch of step {patches} waits for approval"] if patches else []
+        for name, end in waiting.items():
+            if end.is_asking and end.row:
+                reasons.append(f"step {name}: {end.row['detail']}")
+        return "; ".join(reasons)
 
     def note(self, row: Row) -> Row:
         """Write costs and states of all steps into the row of the run. Return the new row."""
         steps = []
         for step in self.definition.ordered:
             end = self.ends[step.name]
-            own = end.row or {}
-            shown = {name: own.get(name) for name in ("verdict", "arm", "cost_usd")}
-            detail = end.detail or own.get("reason") or ""
-            steps.append({"name": step.name, "state": end.state, "detail": detail, **shown})
+            step_row = end.row or {}
+            columns = {name: step_row.get(name) for name in ("verdict", "arm", "cost_usd")}
+            detail = end.detail or step_row.get("reason") or ""
+            steps.append({"name": step.name, "state": end.state, "detail": detail, **columns})
         evidence = json.dumps({**NO_EVIDENCE, "steps": steps})
-        known = [end.row for end in self.ends.values() if end.row and end.row["verdict"]]
-        return rows.update(self.store, row, verification=evidence, **sum_totals(known))
+        judged = [end.row for end in self.ends.values() if end.row and end.row["verdict"]]
+        return rows.update(self.store, row, verification=evidence, **sum_totals(judged))
 
     def check(self) -> None:
         """Check that the run can continue.

@@ -26,7 +26,7 @@ from flows.experiments.declaration import Experiment
 from flows.experiments.resources import refuse_excess
 from flows.jobs import forge, publishing, rows
 from flows.jobs.request import Request, access_to
-from flows.jobs.request import forge as own_forge
+from flows.jobs.request import forge as forge_address
 from flows.jobs.verification import Checks
 from flows.storage.images import ImageCache, cache_folder
 from flows.storage.job_names import experiment_of
@@ -51,7 +51,7 @@ class Prepared:
     instance: Instance
     experiment: Experiment
     follows: bool
-    """True if it begins at what earlier steps of a pipeline made, in the image of their base."""
+    """True if it starts at the result of earlier steps of a pipeline, in their image."""
 
 
 def prepare(
@@ -59,25 +59,41 @@ def prepare(
 ) -> Prepared:
     """Fetch the repository, fix the job's base commit and task, and write its row.
 
-    A job that began before keeps its base commit and task. One `within` a pipeline uses the
-    repository and the image of that. `known_as` are further columns of the row, which tell a run
-    of a pipeline and its steps from a job.
+    A job that has started keeps its base commit and task. A step `within` a pipeline uses the
+    pipeline's repository and image. `known_as` are further columns of the row, which distinguish a
+    run of a pipeline and its steps from a job.
 
     Raises:
-        DatasetError, UsageError: the request cannot be carried out. Nothing was written.
+        DatasetError, UsageError: the request cannot be fulfilled. Nothing was written.
         InfrastructureError: the repository or its forge cannot be reached.
     """
-    known = rows.read(lake, request.job_id)
+    stored = rows.read(lake, request.job_id)
     try:
-        source, mirror = (within.source, within.mirror) if within else _fetched(request, known)
-        row = known or _begun(request, source, mirror, lake)
+        if within:
+            source, mirror = within.source, within.mirror
+        else:
+            # Files of a local repository may have changed since the job started.
+            if stored is not None and str(stored["source"]).startswith("/"):
+                source = RepositorySource(stored["source"], stored["repo"])
+            else:
+                source = repositories.source(request.source, forge_address())
+            mirror = repositories.fetched(source, cache_folder(), access_to(source))
+        row = stored or _first_row(request, source, mirror, lake)
         files = repositories.CommitFiles(mirror, row["base_commit"])
     except RepositoryError as error:
         raise InfrastructureError(str(error)) from error
     publishing.check(request, source, row)
     project = detect(files)
     checks = checks_of(request, project)
-    made_by = _recipe(request, project, files, row, within)
+    follows = within is not None and row["base_commit"] != within.row["base_commit"]
+    made_by: ImageRecipe | None = None
+    if request.environment == "docker" and within is None:
+        kind, install = (project.kind, project.install) if project else (None, None)
+        made_by = job_images.recipe(files, kind, install, request.image)
+    elif request.environment == "docker" and within is not None:
+        made_by = within.recipe
+        if follows:  # the image of the pipeline's base, with the later commit in it
+            made_by = ImageRecipe(base=within.row["image"], since=within.row["base_commit"])
     image = job_images.name_of(row["base_commit"], made_by) if made_by else ""
     row = rows.update(
         lake,
@@ -98,45 +114,7 @@ def prepare(
         takes_paths=runner is None or runner.takes_paths,
     )
     experiment = _experiment(request, instance)
-    follows = _follows(row, within)
     return Prepared(request, row, source, mirror, made_by, checks, instance, experiment, follows)
-
-
-def _follows(row: Row, within: Prepared | None) -> bool:
-    return within is not None and row["base_commit"] != within.row["base_commit"]
-
-
-def _source(request: Request, known: Row | None) -> RepositorySource:
-    """Return the repository of a job. Files of a local one may have changed since a job began."""
-    if known is not None and str(known["source"]).startswith("/"):
-        return RepositorySource(known["source"], known["repo"])
-    return repositories.source(request.source, own_forge())
-
-
-def _fetched(request: Request, known: Row | None) -> tuple[RepositorySource, Path]:
-    source = _source(request, known)
-    return source, repositories.fetched(source, cache_folder(), access_to(source))
-
-
-def _recipe(
-    request: Request,
-    project: Project | None,
-    files: repositories.CommitFiles,
-    row: Row,
-    within: Prepared | None,
-) -> ImageRecipe | None:
-    """Return the recipe of the image; None on the host.
-
-    A later commit of a pipeline has the image of the pipeline's base, with that commit in it.
-    """
-    if request.environment != "docker":
-        return None
-    if within is None:
-        kind, install = (project.kind, project.install) if project else (None, None)
-        return job_images.recipe(files, kind, install, request.image)
-    if not _follows(row, within):
-        return within.recipe
-    return ImageRecipe(base=within.row["image"], since=within.row["base_commit"])
 
 
 def checks_of(request: Request, project: Project | None) -> Checks | None:
@@ -158,43 +136,36 @@ def checks_of(request: Request, project: Project | None) -> Checks | None:
     return Checks(project.tests, lint, request.verify_timeout_s)
 
 
-def _begun(request: Request, source: RepositorySource, mirror: Path, lake: Lake) -> Row:
+def _first_row(request: Request, source: RepositorySource, mirror: Path, lake: Lake) -> Row:
     """Return the first row of a job. It is written once everything about the job is known."""
     if request.revises:
-        return _revised(request, source, mirror, lake)
-    base = repositories.base(mirror, request.ref)
-    title, statement = _task(request, source)
-    return rows.new(
-        request,
-        source=source.address,
-        repo=source.name,
-        title=title,
-        statement=statement,
-        base_commit=base.commit,
-        base_branch=base.branch,
-        image="",
-    )
+        details = _revise(request, mirror, lake)
+    else:
+        base = repositories.base(mirror, request.ref)
+        if source.issue is None:
+            first_line = request.task.strip().splitlines()[0]
+            title, statement = " ".join(first_line.split())[:200], request.task
+        else:
+            title, text = forge.read_issue(source)
+            statement = f"{title}\n\n{text}".strip()
+            if request.task.strip():
+                statement = f"{request.task.strip()}\n\nIssue #{source.issue}: {statement}"
+        details = {
+            "title": title,
+            "statement": statement,
+            "base_commit": base.commit,
+            "base_branch": base.branch,
+        }
+    return rows.new(request, source=source.address, repo=source.name, image="", **details)
 
 
-def _task(request: Request, source: RepositorySource) -> tuple[str, str]:
-    """Return the title and the text of the task."""
-    if source.issue is None:
-        return _first_line(request.task), request.task
-    issue = forge.issue(source)
-    text = f"{issue.title}\n\n{issue.body}".strip()
-    if request.task.strip():
-        text = f"{request.task.strip()}\n\nIssue #{source.issue}: {text}"
-    return issue.title, text
-
-
-def _revised(request: Request, source: RepositorySource, mirror: Path, lake: Lake) -> Row:
-    """Return the first row of a job that continues another one at its commit."""
+def _revise(request: Request, mirror: Path, lake: Lake) -> Row:
+    """Return the columns of a job that continues another one at its commit."""
     parent = rows.find(lake, request.revises or "")
     commit = parent["commit"]
     if not commit:
         raise UsageError(f"job {parent['job_id']} made no commit that could be revised")
-    known = git.git(mirror, "cat-file", "-t", commit, check=False)
-    if known != "commit":
+    if git.git(mirror, "cat-file", "-t", commit, check=False) != "commit":
         raise UsageError(
             f"the commit {commit[:12]} of job {parent['job_id']} is not in this cache or on a "
             "branch of the repository: revise it where it was made"
@@ -203,21 +174,13 @@ def _revised(request: Request, source: RepositorySource, mirror: Path, lake: Lak
         f"{parent['statement']}\n\nA first change for this task is already committed. It was "
         f"reviewed, and this is what the reviewer says:\n\n{request.task}"
     )
-    return rows.new(
-        request,
-        source=source.address,
-        repo=source.name,
-        title=parent["title"],
-        statement=statement,
-        base_commit=commit,
-        base_branch=parent["base_branch"],
-        branch=parent["branch"],
-        image="",
-    )
-
-
-def _first_line(task: str) -> str:
-    return " ".join(task.strip().splitlines()[0].split())[:200]
+    return {
+        "title": parent["title"],
+        "statement": statement,
+        "base_commit": commit,
+        "base_branch": parent["base_branch"],
+        "branch": parent["branch"],
+    }
 
 
 def _experiment(request: Request, instance: Instance) -> Experiment:
@@ -253,7 +216,7 @@ async def open_place(prepared: Prepared, store: Lake) -> AsyncIterator[Place]:
     images = await asyncio.to_thread(ImageStore, cache_folder())
     name = prepared.instance.image
     with images.held(name):
-        image_id = await asyncio.to_thread(_build, images, prepared, store)
+        image_id = await asyncio.to_thread(_ensure_image, images, prepared, store)
         yield Place(
             "docker",
             image_digest=image_id,
@@ -262,7 +225,7 @@ async def open_place(prepared: Prepared, store: Lake) -> AsyncIterator[Place]:
         )
 
 
-def _build(images: ImageStore, prepared: Prepared, store: Lake) -> str:
+def _ensure_image(images: ImageStore, prepared: Prepared, store: Lake) -> str:
     assert prepared.recipe is not None
     name = prepared.instance.image
     with images.fetching(name):

@@ -112,9 +112,8 @@ class Request(JobSettings):
         """The id, the same for the same request, so that submitting it again continues the job."""
         if self.id:
             return self.id
-        how = {"id", "approve", "publish", "budget_usd", "resources", "token_block"}
-        decisive = self.model_dump(mode="json", exclude=how)
-        return canonical_digest(decisive)[:10]
+        settings = {"id", "approve", "publish", "budget_usd", "resources", "token_block"}
+        return canonical_digest(self.model_dump(mode="json", exclude=settings))[:10]
 
 
 def forge() -> str:
@@ -124,8 +123,8 @@ def forge() -> str:
 
 def api_of(source: RepositorySource) -> str:
     """Return the address of the REST API of a repository's forge."""
-    if given := os.environ.get(API):
-        return given.rstrip("/")
+    if api := os.environ.get(API):
+        return api.rstrip("/")
     return _GITHUB_API if source.web in (None, _GITHUB) else f"{source.web}/api/v3"
 
 
@@ -142,21 +141,14 @@ async def forge_token(settings: JobSettings) -> AsyncIterator[None]:
     Without a name, the token of the environment counts.
 
     Raises:
-        UsageError: there is no such block, or it holds no text.
+        UsageError: there is no such block, or it does not contain text.
     """
     if settings.token_block is None:
         yield
         return
-    before = _token.set(await _read_block(settings.token_block))
-    try:
-        yield
-    finally:
-        _token.reset(before)
-
-
-async def _read_block(name: str) -> str:
     from prefect.blocks.system import Secret
 
+    name = settings.token_block
     try:
         block: Secret[str] = await Secret.aload(name)
     except ValueError:
@@ -166,8 +158,12 @@ async def _read_block(name: str) -> str:
         ) from None
     token = block.value.get_secret_value()
     if not isinstance(token, str) or not token:
-        raise UsageError(f"the Secret block {name!r} holds no text: a token is expected")
-    return token
+        raise UsageError(f"the Secret block {name!r} must contain the token as text")
+    before = _token.set(token)
+    try:
+        yield
+    finally:
+        _token.reset(before)
 
 
 def slug(title: str) -> str:

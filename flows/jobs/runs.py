@@ -14,7 +14,7 @@ from flows.storage.lake import Lake, Row
 
 _SHARED = ("source", "model", "budget_usd", "verify", "verify_timeout_s", "image", "environment",
            "network", "token_block")  # fmt: skip
-"""Settings of a pipeline that its steps have, too."""
+"""Settings of a pipeline that its steps share."""
 
 
 def request_of_run(pipeline: Pipeline, run: str) -> Request:
@@ -26,7 +26,7 @@ def request_of_run(pipeline: Pipeline, run: str) -> Request:
 def request_of_step(
     pipeline: Pipeline, step: PipelineStep, run: str, task: str, base: str
 ) -> Request:
-    """Return the job of a step, which begins at a commit in the mirror."""
+    """Return the job of a step, which starts at a commit in the mirror."""
     content = {name: getattr(pipeline, name) for name in _SHARED}
     arms = [arm for arm in pipeline.arms if step.arm in (None, arm.name)]
     return Request(**content, arms=arms, task=task, ref=base, id=step_id(run, step.name))
@@ -44,12 +44,12 @@ def pipeline_of(row: Row) -> Pipeline:
 
 def read_steps(lake: Lake, pipeline: Pipeline, run: str) -> dict[str, Row]:
     """Return the rows of the steps of a run that have begun, by name."""
-    found = {step.name: rows.read(lake, step_id(run, step.name)) for step in pipeline.steps}
-    return {name: row for name, row in found.items() if row is not None}
+    step_rows = {step.name: rows.read(lake, step_id(run, step.name)) for step in pipeline.steps}
+    return {name: row for name, row in step_rows.items() if row is not None}
 
 
 def read_all(lake: Lake, name: str | None = None) -> list[Row]:
-    """Return the rows of all runs, the latest first, or those of one pipeline."""
+    """Return the rows of all runs, the latest first, or only the runs of one pipeline."""
     runs = [row for row in rows.read_all(lake) if row["pipeline"] is not None]
     return [row for row in runs if name is None or pipeline_of(row).name == name]
 
@@ -62,19 +62,20 @@ def find(lake: Lake, beginning: str) -> Row:
     """
     row = rows.find(lake, beginning)
     if row["pipeline"] is None:
-        raise UsageError(f"job {row['job_id']} is no run of a pipeline: see `durabench job show`")
+        raise UsageError(
+            f"job {row['job_id']} is not a run of a pipeline: see `durabench job show`"
+        )
     return row
 
 
 def read_outputs(row: Row, attempt: Row | None) -> dict[str, str | None]:
-    """Return the outputs of a step, by key. Those of a step that failed are missing."""
+    """Return the outputs of a step, by key. A step that failed has none."""
     if row["state"] != "done":
         return {}
-    files = [path for path, _, _ in read_changes(row["patch"])]
     return {
         "summary": attempt["detail"] if attempt else None,
         "patch": make_readable(row["patch"]),
-        "files": "\n".join(files),
+        "files": "\n".join(path for path, _, _ in read_changes(row["patch"])),
         "verdict": row["verdict"],
         "reason": row["reason"],
         "arm": row["arm"],
@@ -86,23 +87,22 @@ def read_outputs(row: Row, attempt: Row | None) -> dict[str, str | None]:
 def read_states(row: Row, lake: Lake) -> list[dict[str, Any]]:
     """Return the steps of a run with their states, those that have not begun as `pending`."""
     pipeline = pipeline_of(row)
-    begun = read_steps(lake, pipeline, row["job_id"])
-    known = json.loads(row["verification"] or "{}").get("steps") or []
-    ended = {step["name"]: step for step in known}
-    found = []
+    step_rows = read_steps(lake, pipeline, row["job_id"])
+    ends = json.loads(row["verification"] or "{}").get("steps") or []
+    end_of = {end["name"]: end for end in ends if row["state"] != "running"}
+    states = []
     for step in pipeline.ordered:
-        mine = begun.get(step.name, {})
-        at_end = ended.get(step.name, {}) if row["state"] != "running" else {}
-        found.append(
+        step_row, end = step_rows.get(step.name, {}), end_of.get(step.name, {})
+        states.append(
             {
                 "name": step.name,
                 "depends_on": step.depends_on,
-                "state": at_end.get("state") or mine.get("state") or "pending",
-                "detail": at_end.get("detail") or mine.get("detail") or "",
-                "verdict": mine.get("verdict"),
-                "arm": mine.get("arm"),
-                "cost_usd": mine.get("cost_usd"),
-                "job": mine.get("job_id"),
+                "state": end.get("state") or step_row.get("state") or "pending",
+                "detail": end.get("detail") or step_row.get("detail") or "",
+                "verdict": step_row.get("verdict"),
+                "arm": step_row.get("arm"),
+                "cost_usd": step_row.get("cost_usd"),
+                "job": step_row.get("job_id"),
             }
         )
-    return found
+    return states

@@ -143,17 +143,17 @@ async def open_cell(attempt: Attempt, lake: Lake) -> Opened:
     job_id = job_of(attempt.experiment)
     job = await asyncio.to_thread(rows.read, lake, job_id) if job_id else None
     if job is not None:
-        found = await _open_job(Request.model_validate_json(job["request"]), attempt.arm, lake)
+        opened = await _open_job(Request.model_validate_json(job["request"]), attempt.arm, lake)
     else:
         declared = await asyncio.to_thread(forking.declared, lake, attempt)
         plan = await planned(declared, str(lake.root))
-        found = Opened(plan.cell(attempt.arm, attempt.instance_id, attempt.repeat), None)
-    if found.attempt_id != attempt.attempt_id:
+        opened = Opened(plan.cell(attempt.arm, attempt.instance_id, attempt.repeat), None)
+    if opened.attempt_id != attempt.attempt_id:
         raise UsageError(
             f"attempt {attempt.attempt_id} was declared otherwise: its experiment "
             f"{attempt.experiment!r} has changed since"
         )
-    return found
+    return opened
 
 
 async def _open_job(request: Request, arm: str, lake: Lake) -> Opened:
@@ -163,6 +163,6 @@ async def _open_job(request: Request, arm: str, lake: Lake) -> Opened:
     await asyncio.to_thread(journals.claim, lake, experiment.name)
     declare(experiment, [instance], place.environment, lake)
     cell = Cell(experiment, experiment.arm(arm), instance, 0, place)
-    [found] = await asyncio.to_thread(resume_attempts, [cell], lake)
-    await asyncio.to_thread(refuse_unusable_models, experiment, [found], lake, with_keys=True)
-    return Opened(found, prepared)
+    [cell] = await asyncio.to_thread(resume_attempts, [cell], lake)
+    await asyncio.to_thread(refuse_unusable_models, experiment, [cell], lake, with_keys=True)
+    return Opened(cell, prepared)

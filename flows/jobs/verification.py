@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
+
 from agent.checks import regressions
 from agent.errors import InfrastructureError
 from agent.project import Suite, run_suite
@@ -23,9 +25,9 @@ from flows.storage.lake import Row
 Verdict = Literal["verified", "regressed", "not_verified"]
 
 _MAKEFILES = ("Makefile", "GNUmakefile", "makefile")
-"""Files that say what the test command does, also new ones: make prefers GNUmakefile to others."""
+"""Files that define the test command, also new ones: make prefers GNUmakefile to others."""
 _TEST_PROGRAMS = ("package.json", ".npmrc")
-"""Further files that say what the test command does."""
+"""Further files that define the test command."""
 
 _KEPT_CHARACTERS = 4_000
 _LINT_TIMEOUT_S = 600
@@ -47,12 +49,7 @@ class VerifiedState:
 
     tests: TestRun
     lint: dict[str, list[str]]
-    """Lines that each failing linter printed; none for one that passed."""
-
-    @classmethod
-    def of(cls, content: dict[str, Any]) -> "VerifiedState":
-        """Return the state of a JSON value that `asdict` made."""
-        return cls(TestRun(**content["tests"]), content["lint"])
+    """Lines that each failing linter printed; none for a linter that passed."""
 
 
 @dataclass(frozen=True)
@@ -67,17 +64,6 @@ class After:
     """The tests with existing tests and their settings as they are at the base commit; None if the
     patch changes none of them."""
     changed_tests: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, content: dict[str, Any]) -> "After":
-        """Return the results of a JSON value that `asdict` made."""
-        state, old = content["state"], content["with_old_tests"]
-        return cls(
-            VerifiedState.of(state) if state else None,
-            content["problem"],
-            TestRun(**old) if old else None,
-            tuple(content["changed_tests"]),
-        )
 
 
 @dataclass(frozen=True)
@@ -97,7 +83,7 @@ async def before(instance: Instance, place: Place, checks: Checks) -> dict[str, 
         InfrastructureError: the workspace is not available, or too small for the tests.
     """
     async with workspaces.workspace(instance, place, "verify-base") as workspace:
-        return asdict(await _state(workspace, checks))
+        return asdict(await _run_checks(workspace, checks))
 
 
 async def after(instance: Instance, place: Place, checks: Checks, patch: str) -> dict[str, Any]:
@@ -113,13 +99,13 @@ async def after(instance: Instance, place: Place, checks: Checks, patch: str) ->
             return asdict(After(None, str(error)))
         command = checks.suite.command
         protected = [c.path for c in await workspace.changes() if _decides(c, command)]
-        state = await _state(workspace, checks)
+        state = await _run_checks(workspace, checks)
     if not protected:
         return asdict(After(state))
     async with workspaces.workspace(instance, place, "verify-tests") as workspace:
         await workspace.apply(patch)
         await workspace.put_back(protected)
-        old = _short(await _tests(workspace, checks))
+        old = await _run_tests(workspace, checks)
     return asdict(After(state, "", old, tuple(protected)))
 
 
@@ -133,48 +119,38 @@ def _decides(change: Change, command: str) -> bool:
         return True
     if change.status == "added":
         return shadows_a_module(path)
-    return BY_CONVENTION.owns(path) or name in _TEST_PROGRAMS or path in _words(command)
-
-
-def _words(command: str) -> set[str]:
-    """Return the words of a command. Quotes count unless one is left open."""
     try:
         words = shlex.split(command)
-    except ValueError:
+    except ValueError:  # a quote is left open
         words = command.split()
-    return {word.removeprefix("./") for word in words}
+    in_command = path in {word.removeprefix("./") for word in words}
+    return BY_CONVENTION.owns(path) or name in _TEST_PROGRAMS or in_command
 
 
-async def _state(workspace: Workspace, checks: Checks) -> VerifiedState:
-    tests = await _tests(workspace, checks)
-    lint = {command: await _lines(workspace, command) for command in checks.lint}
-    return VerifiedState(_short(tests), lint)
+async def _run_checks(workspace: Workspace, checks: Checks) -> VerifiedState:
+    tests, lint = await _run_tests(workspace, checks), {}
+    for command in checks.lint:
+        done = await workspace.run(command, timeout_s=_LINT_TIMEOUT_S)
+        is_missing = done.exit_code in (126, 127) or "No module named" in done.output
+        has_passed = done.exit_code in (0, 124) or is_missing
+        lines = [] if has_passed else done.output.splitlines()
+        lint[command] = [line for line in lines if line.strip()]
+    return VerifiedState(tests, lint)
 
 
-async def _tests(workspace: Workspace, checks: Checks) -> TestRun:
-    """Run the tests.
+async def _run_tests(workspace: Workspace, checks: Checks) -> TestRun:
+    """Run the tests. Failures say nothing about the code if a limit of the container was reached.
 
     Raises:
-        InfrastructureError: they failed where a limit of the container was reached, which says
-            nothing about the code.
+        InfrastructureError: a limit was reached.
     """
     run = await run_suite(workspace, checks.suite, checks.timeout_s)
     if run.exit_code and workspace.limits_reached:
         raise InfrastructureError(shortage(workspace.limits_reached), retryable=False)
-    return run
-
-
-async def _lines(workspace: Workspace, command: str) -> list[str]:
-    """Return the lines of a linter that complains. One that is not installed says nothing."""
-    done = await workspace.run(command, timeout_s=_LINT_TIMEOUT_S)
-    if done.exit_code in (0, 124, 126, 127) or "No module named" in done.output:
-        return []
-    return [line for line in done.output.splitlines() if line.strip()]
-
-
-def _short(run: TestRun) -> TestRun:
     return replace(run, output=run.output[-_KEPT_CHARACTERS:], reports={})
 
+
+_STATE, _AFTER = TypeAdapter(VerifiedState), TypeAdapter(After)
 
 NO_EVIDENCE: dict[str, Any] = {
     "before": None,
@@ -185,13 +161,9 @@ NO_EVIDENCE: dict[str, Any] = {
 """The evidence of a patch whose tests were not run."""
 
 
-def judge_nothing() -> Judged:
-    """Return the verdict on a patch whose tests were not run."""
-    return Judged("not_verified", "no verification was asked for", dict(NO_EVIDENCE))
-
-
-def judge_results(base: VerifiedState, patched: After) -> Judged:
-    """Return the verdict on a patch, with its evidence."""
+def judge_results(base_results: dict[str, Any], results: dict[str, Any]) -> Judged:
+    """Return the verdict on a patch, with its evidence, from the values of `before` and `after`."""
+    base, patched = _STATE.validate_python(base_results), _AFTER.validate_python(results)
     verdict, reason = decide(base, patched)
     old = patched.with_old_tests
     evidence = {
@@ -213,26 +185,21 @@ def decide(base: VerifiedState, patched: After) -> tuple[Verdict, str]:
     if lost := regressions(first, last):
         return "regressed", _some(lost)
     old = patched.with_old_tests
-    if old is not None and (lost := _only_as_changed(first, last, old)):
+    if old is not None and (lost := _need_changed_tests(first, last, old)):
         changed = _some(list(patched.changed_tests))
-        return (
-            "not_verified",
-            f"existing tests pass only as the patch changes them ({changed}): {_some(lost)}",
-        )
+        reason = f"existing tests pass only as the patch changes them ({changed}): {_some(lost)}"
+        return "not_verified", reason
     if first.exit_code != 0 or first.failed or first.errors:
-        return "not_verified", _red_before(first, last)
-    counted = (
-        f"{_count(last.passed)} {'passes' if len(last.passed) == 1 else 'pass'}"
-        if last.passed
-        else "the command ends with exit code 0"
-    )
-    return "verified", counted
+        return "not_verified", _explain_red_base(first, last)
+    if not last.passed:
+        return "verified", "the command ends with exit code 0"
+    return "verified", f"{_count(last.passed)} {'passes' if len(last.passed) == 1 else 'pass'}"
 
 
-def _only_as_changed(first: TestRun, last: TestRun, old: TestRun) -> list[str]:
-    """Return what fails with the tests of the base commit, and not as the patch has them.
+def _need_changed_tests(first: TestRun, last: TestRun, old: TestRun) -> list[str]:
+    """Return tests that fail as the base commit has them, and not as the patch has them.
 
-    Tests that failed before the patch count, too, if it made them pass by changing them.
+    This includes tests that failed before the patch, if it made them pass by changing them.
     """
     if lost := regressions(first, old):
         return lost
@@ -241,7 +208,7 @@ def _only_as_changed(first: TestRun, last: TestRun, old: TestRun) -> list[str]:
     return [f"{name} still fails" for name in unrepaired if name in last.passed]
 
 
-def _red_before(first: TestRun, last: TestRun) -> str:
+def _explain_red_base(first: TestRun, last: TestRun) -> str:
     """Return the reason why tests that fail at the base commit prove nothing about a patch."""
     failing = [*first.failed, *first.errors]
     if still := [name for name in failing if name not in last.passed]:
@@ -258,14 +225,14 @@ def _count(names: list[str]) -> str:
 
 
 def list_warnings(base: VerifiedState, patched: After) -> list[str]:
-    """Return what linters say with the patch and did not say at the base commit."""
+    """Return warnings of linters that appear with the patch only."""
     if patched.state is None:
         return []
-    found = []
+    warnings = []
     for command, lines in patched.state.lint.items():
-        known = {_without_numbers(line) for line in base.lint.get(command, [])}
-        found += [f"{command}: {line}" for line in lines if _without_numbers(line) not in known]
-    return found[:_MOST_WARNINGS]
+        earlier = {_without_numbers(line) for line in base.lint.get(command, [])}
+        warnings += [f"{command}: {x}" for x in lines if _without_numbers(x) not in earlier]
+    return warnings[:_MOST_WARNINGS]
 
 
 def _without_numbers(line: str) -> str:
@@ -286,7 +253,6 @@ class CandidatePatch:
     attempt: Row
     verdict: Verdict
     reason: str
-    warnings: tuple[str, ...]
     evidence: str
     """The results of its verification as JSON."""
 
@@ -297,24 +263,22 @@ def choose_best(candidates: Iterable[CandidatePatch]) -> CandidatePatch | None:
     Of patches that prove nothing, one with fewer failing tests is better, where existing tests
     count as they are at the base commit. An empty patch is none.
     """
-    return min((each for each in candidates if each.patch.strip()), key=_rank, default=None)
+    patches = (candidate for candidate in candidates if candidate.patch.strip())
+    return min(patches, key=_rank, default=None)
 
 
 def _rank(candidate: CandidatePatch) -> tuple[int, int, bool, bool, float, str]:
     evidence = json.loads(candidate.evidence)
-    shown = _count_failing(evidence["after"])
-    real = _count_failing(evidence["with_old_tests"]) if evidence["with_old_tests"] else shown
+    failing, failing_old = (
+        len(run["failed"]) + len(run["errors"]) if run else 0
+        for run in (evidence["after"], evidence["with_old_tests"] or evidence["after"])
+    )
     cost = candidate.attempt["cost_usd"]
     return (
         ("verified", "not_verified", "regressed").index(candidate.verdict),
-        max(real, shown),
-        real > shown,
+        max(failing_old, failing),
+        failing_old > failing,
         candidate.attempt["agent_verdict"] != "accepted",
         math.inf if cost is None else cost,
         candidate.arm,
     )
-
-
-def _count_failing(run: dict[str, Any] | None) -> int:
-    """Return the number of tests that failed in a run; 0 if there was none."""
-    return len(run["failed"]) + len(run["errors"]) if run else 0

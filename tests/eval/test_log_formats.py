@@ -69,8 +69,10 @@ def test_every_parser_has_a_format_and_an_example() -> None:
     """Every parser of the installed swebench has a log format and an example."""
     from swebench.harness.log_parsers import PARSER_REGISTRY
 
-    assert log_formats.known() == PARSER_REGISTRY.keys()
-    assert {parser for each in EXAMPLES.values() for parser in each.parsers} == log_formats.known()
+    assert log_formats.FORMATS.keys() == PARSER_REGISTRY.keys()
+    assert {
+        parser for each in EXAMPLES.values() for parser in each.parsers
+    } == log_formats.FORMATS.keys()
 
 
 @pytest.mark.parametrize(("parser", "example", "log"), list(every(forged=False)))
@@ -93,7 +95,7 @@ def test_a_forged_log_is_suspect(
     assert {reason.kind for reason in found.reasons} == {"imitated_output"}
 
 
-@pytest.mark.parametrize("parser", sorted(log_formats.known()))
+@pytest.mark.parametrize("parser", sorted(log_formats.FORMATS))
 def test_no_log_breaks_the_audit(parser: str, make_instance: MakeInstance) -> None:
     """The audit reads the output of any runner with any parser without an error."""
     columns = {"instance_id": "jekyll__jekyll-9141", "version": "9.5"}

@@ -236,7 +236,7 @@ def test_a_damaged_series_is_an_error(tmp_path: Path, monkeypatch: pytest.Monkey
     folder = copy_of_series(tmp_path, monkeypatch)
     last = sorted(folder.glob("*.patch"))[-1]
     last.write_text(last.read_text().replace("Subject: [PATCH] ", "Subject: [PATCH] Not "))
-    with pytest.raises(RepositoryError, match="does not give the commits it was made of"):
+    with pytest.raises(RepositoryError, match="does not give its own commits"):
         upstream(REPO, tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
 

@@ -177,9 +177,6 @@ def _find_arm(
     """Return the arm of a new chat: of a file, by the name of an agent, or an interactive loop.
 
     Without a model, a simulated one answers about an instance.
-
-    Raises:
-        UsageError: there is no such arm, or it has no model.
     """
     from flows.cli.running import litellm_spec
     from flows.display.errors import UsageError
@@ -198,11 +195,7 @@ def _find_arm(
 
 
 def _begin(content: dict[str, Any], lake_path: str | None) -> None:
-    """Begin a chat, and talk until the person leaves or it ends.
-
-    Raises:
-        DatasetError, UsageError: there is no such repository, instance or arm.
-    """
+    """Begin a chat, and talk until the person leaves or it ends."""
     from pydantic import ValidationError
 
     from flows.display.errors import UsageError
@@ -225,11 +218,7 @@ def _begin(content: dict[str, Any], lake_path: str | None) -> None:
 
 
 def _carry_on(attempt: str, lake_path: str | None) -> None:
-    """Continue a chat.
-
-    Raises:
-        UsageError: there is no such attempt, or it has ended.
-    """
+    """Continue a chat."""
     from flows.display.errors import UsageError
     from flows.jobs.cli import conversation, terminal
     from flows.jobs.mailbox import Mailbox
@@ -256,12 +245,7 @@ def _send(
     *,
     wait: bool,
 ) -> None:
-    """Send a message, and have the attempt carried on. Print what becomes of it.
-
-    Raises:
-        MessageRefused, UsageError: the attempt or the message does not allow it.
-        IncompleteRun: the attempt could not be carried on.
-    """
+    """Send a message, and have the attempt carried on. Print what becomes of it."""
     from flows.display.terminal import show
     from flows.jobs.cli import conversation
     from flows.jobs.mailbox import Mailbox
@@ -296,11 +280,7 @@ def _wake(mailbox: "Mailbox", sent: "InboxMessage", lake: "Lake") -> UUID | None
 
 
 async def _wait_for_answer(mailbox: "Mailbox", sent: "InboxMessage", flow_run: UUID | None) -> None:
-    """Wait until an attempt has answered a message, and print the answer.
-
-    Raises:
-        IncompleteRun: the flow run that carries it on has failed.
-    """
+    """Wait until an attempt has answered a message, and print the answer."""
     from flows.cli import tracing
     from flows.display.errors import IncompleteRun
     from flows.jobs.cli import terminal

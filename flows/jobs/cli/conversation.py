@@ -234,11 +234,7 @@ class Chat:
             await asyncio.sleep(timings().inbox_poll_s)
 
     def _was_stopped(self) -> bool:
-        """Return True if a run has stopped. On a terminal, one that failed is tried again later.
-
-        Raises:
-            IncompleteRun: the run failed, and there is no terminal to try again from.
-        """
+        """Return True if a run has stopped. On a terminal, one that failed is tried again later."""
         try:
             return self._work.was_stopped()
         except IncompleteRun as error:
@@ -316,11 +312,7 @@ _MEANINGS = {
 
 
 def _carry_out(line: str, mailbox: Mailbox, lake: Lake) -> tuple[MessageKind | None, str]:
-    """Carry out a command. Return the kind and text of the message that it stands for, if any.
-
-    Raises:
-        UsageError: there is no such command.
-    """
+    """Carry out a command. Return the kind and text of the message that it stands for, if any."""
     name, _, rest = line.partition(" ")
     match name:
         case "/history":

@@ -276,11 +276,7 @@ def _find(job: str, lake: str | None) -> "tuple[Lake, Row]":
 
 
 def _run(content: dict[str, Any], lake: str | None) -> None:
-    """Run a job, showing every step, and then its result.
-
-    Raises:
-        UsageError: a value is invalid; the message lists every one in a line.
-    """
+    """Run a job, showing every step, and then its result."""
     from pydantic import ValidationError
 
     from flows.cli import running
@@ -330,11 +326,7 @@ def _show_end(store: "Lake", row: "Row", asked: "Request") -> None:
 
 
 def _refuse_step(row: "Row") -> None:
-    """Check that a job is none of a pipeline's steps.
-
-    Raises:
-        UsageError: it is one.
-    """
+    """Check that a job is none of a pipeline's steps."""
     from flows.display.errors import UsageError
 
     if row["run"]:
@@ -357,11 +349,7 @@ async def _cancel_run(row: "Row") -> bool:
 
 
 def _publish(pull_request: bool, branch: bool, patch: bool) -> str:
-    """Return the way of publishing that the options choose.
-
-    Raises:
-        UsageError: they choose several.
-    """
+    """Return the way of publishing that the options choose."""
     from flows.display.errors import UsageError
 
     given = {"pull_request": pull_request, "branch": branch, "patch": patch}

@@ -75,11 +75,7 @@ async def serve(host: str, port: int, lake: str | None, *, writes_per_minute: in
 
 
 async def _check_prefect(host: str) -> None:
-    """Check that Prefect does not do without a password what the service wants a token for.
-
-    Raises:
-        UsageError: others can reach the address of the service, and Prefect's API is open.
-    """
+    """Check that Prefect does not do without a password what the service wants a token for."""
     url = str(PREFECT_API_URL.value())
     if not await asyncio.to_thread(is_open, url):
         return
@@ -89,11 +85,7 @@ async def _check_prefect(host: str) -> None:
 
 
 def _token(host: str) -> str:
-    """Return the token that clients need, or an empty text.
-
-    Raises:
-        UsageError: others can reach the address, and there is no token; or it is too short.
-    """
+    """Return the token that clients need, or an empty text."""
     token = os.environ.get(VARIABLE, "").strip()
     if not token and not is_loopback(host):
         raise UsageError(
@@ -154,7 +146,7 @@ async def _answer(connection: Any, error: Exception) -> Any:
         await connection.send_denial_response(JSONResponse({"error": message}, status))
         return None
     if wants_page(connection.headers):
-        return views.problem_page(status, message)
+        return views.page("problem", status=status, code=status, message=message)
     return JSONResponse({"error": message}, status)
 
 

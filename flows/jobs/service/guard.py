@@ -145,11 +145,7 @@ class Guard:
         return _same(_cookie(headers), cookie_of(token))
 
     async def _body(self, scope: Scope, receive: Receive) -> Receive:
-        """Return a `receive` of the whole body.
-
-        Raises:
-            Problem: it is too long. It was read, so that the client reads the answer.
-        """
+        """Return a `receive` of the whole body."""
         if scope["method"] in ("GET", "HEAD"):
             return receive
         parts: list[bytes] = []

@@ -64,11 +64,7 @@ def parse_job(read: Any) -> Request:
 
 
 def _with_named_arms(read: dict[str, Any]) -> dict[str, Any]:
-    """Return the same fields with an arm in place of each name, and the default arm for none.
-
-    Raises:
-        Problem: there is no such arm, or a field holds a secret, which no message may repeat.
-    """
+    """Return the same fields with an arm in place of each name, and the default arm for none."""
     try:
         check_readable(read)
     except ValueError as error:
@@ -77,11 +73,7 @@ def _with_named_arms(read: dict[str, Any]) -> dict[str, Any]:
 
 
 def _validate(content: dict[str, Any]) -> Request:
-    """Return a job of valid values.
-
-    Raises:
-        Problem: a value is invalid. The message has all of them in one line.
-    """
+    """Return a job of valid values."""
     try:
         return Request.model_validate(content)
     except ValidationError as error:
@@ -150,11 +142,7 @@ async def approve(service: Service, job: JobStatus) -> None:
 
 
 def _check_no_step_waits(lake: Lake, row: Row) -> None:
-    """Check that a run waits with its result, and not with a step.
-
-    Raises:
-        Problem: a step waits for an answer, or for an approval of its own.
-    """
+    """Check that a run waits with its result, and not with a step."""
     for name, step in runs.read_steps(lake, runs.pipeline_of(row), row["job_id"]).items():
         if asks := read_asks(lake, step["job_id"]):
             raise Problem(
@@ -205,11 +193,7 @@ async def _order(service: Service, wanted: Request, key: str | None) -> JobStatu
 
 
 async def _continue(order: Awaitable[T]) -> T:
-    """Return what was ordered.
-
-    Raises:
-        Problem: the Prefect server does not take the order, or lacks the deployment.
-    """
+    """Return what was ordered."""
     try:
         return await ask(order)
     except InfrastructureError as error:
@@ -254,11 +238,7 @@ async def send(
 
 
 def _attempt(lake: Lake, job: JobStatus, arm: str | None) -> Attempt:
-    """Return the attempt that a message is for: that of an arm, or the only one that is open.
-
-    Raises:
-        Problem: there is none, or there are several.
-    """
+    """Return the attempt that a message is for: that of an arm, or the only one that is open."""
     if job.is_final:
         raise Problem(409, f"job {job.id} has ended: it is {job.state}")
     found = read_open_attempts(lake, job.id)

@@ -203,11 +203,7 @@ async def _order(
 
 
 def _as_json(request: Request, body: bytes) -> Any:
-    """Return the body of a request.
-
-    Raises:
-        Problem: it is not JSON, or not declared as such.
-    """
+    """Return the body of a request."""
     # A page of another site can send a form or text without asking, but no JSON.
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise Problem(415, "send the body as JSON, with Content-Type: application/json")
@@ -245,11 +241,7 @@ def _show(found: Deployed) -> Answer:
 
 
 async def _run_as_json(service: Service, run_id: str) -> Answer:
-    """Return a run with its steps as JSON.
-
-    Raises:
-        Problem: there is no such run.
-    """
+    """Return a run with its steps as JSON."""
     status = await service.board.status(run_id, "run")
     row = await service.board.row(status.id)
     definition, steps = await asyncio.to_thread(views.read_run, service.lake, status, row)

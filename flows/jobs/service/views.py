@@ -15,11 +15,11 @@ from flows.jobs.changes import read_changes
 from flows.jobs.definition import Pipeline
 from flows.jobs.mailbox import (
     Mailbox,
-    hears,
     list_remarks,
     read_asks,
-    read_attempts,
     read_open_attempts,
+    read_watched,
+    reads_messages,
 )
 from flows.jobs.service.board import JobStatus
 from flows.jobs.service.feed import read_steps
@@ -53,30 +53,31 @@ _RUNS = {
 
 def show_job(lake: Lake, job: JobStatus, row: Row | None, *, is_run: bool) -> dict[str, Any]:
     """Return what the page of a job or of a run shows."""
-    left = row or {}
-    evidence, patch = _read_evidence(row) or {}, left.get("patch") or ""
+    columns = row or {}
+    evidence, patch = _read_evidence(row) or {}, columns.get("patch") or ""
     definition, steps = read_run(lake, job, row) if is_run else (None, [])
     log = read_steps(lake, job.id)
-    known = sum_costs(lake, job)
+    costs = sum_costs(lake, job)
+    readers = [] if job.is_final else filter(reads_messages, read_open_attempts(lake, job.id))
     return {
         "job": job,
         "is_run": is_run,
-        "spent": known if job.is_final or is_run else _sum_log(log),
-        "asks": known["asks"],
-        "hearing": _list_hearing(lake, job),
+        "spent": costs if job.is_final or is_run else _sum_log(log),
+        "asks": costs["asks"],
+        "hearing": [attempt.arm for attempt in readers],
         "run_url": url_for("flow-run", obj_id=job.flow_run_id) if job.flow_run_id else None,
         "tests": show_tests(evidence),
         "warnings": evidence.get("warnings") or [],
-        "verify_command": left.get("verify_command"),
+        "verify_command": columns.get("verify_command"),
         "files": show_patch(patch),
         "is_cut": patch.count("\n") > MOST_LINES,
         "most_lines": MOST_LINES,
         "attempts": list_attempts(lake, row),
-        "task": left.get("statement") or job.title or "",
+        "task": columns.get("statement") or job.title or "",
         "log": log[-MOST_STEPS:],
         "left_out": max(0, len(log) - MOST_STEPS),
-        "can_revise": job.is_final and left.get("commit") and not (left.get("run") or is_run),
-        "run": left.get("run"),
+        "can_revise": job.is_final and columns.get("commit") and not (columns.get("run") or is_run),
+        "run": columns.get("run"),
         "pipeline": definition,
         "steps": {step["name"]: step for step in steps},
     }
@@ -86,37 +87,36 @@ def sum_costs(lake: Lake, job: JobStatus) -> dict[str, Any]:
     """Return the calls and the cost of a job so far, and what its attempts wait for."""
     journal = existing_journal(lake)
     attempts = journal.progress(experiment_of(job.id)) if journal else []
-    calls = sum(each.calls for each in attempts)
-    unpriced = sum(each.unpriced_calls for each in attempts)
-    cost = sum(each.cost_usd for each in attempts)
-    known = job.cost_usd if job.cost_usd is not None or unpriced else cost
-    asks = [] if job.is_final else [each.as_json() for each in read_asks(lake, job.id)]
-    return {"calls": calls, "unpriced_calls": unpriced, "cost_usd": known, "asks": asks}
+    calls = sum(attempt.calls for attempt in attempts)
+    unpriced = sum(attempt.unpriced_calls for attempt in attempts)
+    cost: float | None = sum(attempt.cost_usd for attempt in attempts)
+    if job.cost_usd is not None or unpriced:
+        cost = job.cost_usd
+    asks = [] if job.is_final else [ask.as_json() for ask in read_asks(lake, job.id)]
+    return {"calls": calls, "unpriced_calls": unpriced, "cost_usd": cost, "asks": asks}
 
 
 def _sum_log(steps: list[dict[str, Any]]) -> dict[str, Any]:
     """Return calls and known cost of the steps on a page, to which its script adds the next."""
     costs = [step["cost_usd"] for step in steps if step["kind"] == "model"]
-    known = [cost for cost in costs if cost is not None]
+    priced = [cost for cost in costs if cost is not None]
     return {
         "calls": len(costs),
-        "unpriced_calls": len(costs) - len(known),
-        "cost_usd": sum(known) if known or not costs else None,
+        "unpriced_calls": len(costs) - len(priced),
+        "cost_usd": sum(priced) if priced or not costs else None,
     }
 
 
 def collect_result(lake: Lake, job: JobStatus, row: Row | None) -> dict[str, Any]:
     """Return everything that a job left, as JSON."""
-    left = row or {}
+    columns = ("base_commit", "base_branch", "verify_command", "patch")
+    has_report = row is not None and row["patch"] is not None and row["verification"]
     return {
         **job.as_json(),
-        "task": left.get("statement"),
-        "base_commit": left.get("base_commit"),
-        "base_branch": left.get("base_branch"),
-        "verify_command": left.get("verify_command"),
-        "patch": left.get("patch"),
+        "task": row["statement"] if row else None,
+        **{name: row[name] if row else None for name in columns},
         "evidence": _read_evidence(row),
-        "report": _write_report(row),
+        "report": body.body(row, "") if row is not None and has_report else None,
         "attempts": list_attempts(lake, row),
     }
 
@@ -124,12 +124,6 @@ def collect_result(lake: Lake, job: JobStatus, row: Row | None) -> dict[str, Any
 def _read_evidence(row: Row | None) -> dict[str, Any] | None:
     """Return the runs of the tests before and after, or None if there are none so far."""
     return json.loads(row["verification"]) if row and row["verification"] else None
-
-
-def _write_report(row: Row | None) -> str | None:
-    """Return the report in Markdown, or None if there is no patch so far."""
-    is_told = row is not None and row["patch"] is not None and row["verification"]
-    return body.body(row, "") if row is not None and is_told else None
 
 
 def list_attempts(lake: Lake, row: Row | None) -> list[dict[str, Any]]:
@@ -158,40 +152,36 @@ def read_run(
         return None, []
     if not row["pipeline"]:
         raise not_found(f"run {status.id!r}; it is a job: see /status/{status.id}")
-    found = runs.read_states(row, lake)
-    for step in found:
+    steps = runs.read_states(row, lake)
+    for step in steps:
         if step["state"] == "running" and status.is_final:
             step["state"] = "interrupted"
         if step["state"] == "skipped" and not status.is_final:
             step["state"] = "pending"
-    return runs.pipeline_of(row), found
-
-
-def _list_hearing(lake: Lake, job: JobStatus) -> list[str]:
-    """Return the arms of a job that are at work and hear messages."""
-    if job.is_final:
-        return []
-    return [each.arm for each in read_open_attempts(lake, job.id) if hears(each)]
+    return runs.pipeline_of(row), steps
 
 
 def list_messages(lake: Lake, job_id: str) -> list[dict[str, Any]]:
-    """Return what was said to the attempts of a job and by them, each attempt by itself."""
-    found = []
-    for attempt in read_attempts(lake, job_id):
-        own = Mailbox.of(lake, attempt.attempt_id)
-        for remark in list_remarks(own.journal.steps(attempt.attempt_id), own.received()):
-            if remark.speaker != "tool":
-                found.append(
-                    {
-                        "arm": attempt.arm,
-                        "speaker": remark.speaker,
-                        "name": remark.name,
-                        "text": remark.text,
-                        "at": remark.at.isoformat(timespec="milliseconds") if remark.at else None,
-                        "is_read": not remark.is_unread,
-                    }
-                )
-    return found
+    """Return the conversation of each attempt of a job whose steps were not pruned."""
+    journal, messages = existing_journal(lake), []
+    for attempt in (watched.attempt for watched in read_watched(lake, job_id)):
+        if journal is None or journal.pruned_at(attempt.attempt_id) is not None:
+            continue
+        mailbox = Mailbox(journal, attempt)
+        for remark in list_remarks(journal.steps(attempt.attempt_id), mailbox.received()):
+            if remark.speaker == "tool":
+                continue
+            messages.append(
+                {
+                    "arm": attempt.arm,
+                    "speaker": remark.speaker,
+                    "name": remark.name,
+                    "text": remark.text,
+                    "at": remark.at.isoformat(timespec="milliseconds") if remark.at else None,
+                    "is_read": not remark.is_unread,
+                }
+            )
+    return messages
 
 
 @dataclass(frozen=True)
@@ -214,28 +204,29 @@ def show_patch(patch: str) -> list[ChangedFile]:
             parts.append([])
             in_hunk = False
         in_hunk = in_hunk or text.startswith("@@")
+        kind = {"+": "added", "-": "removed", "@": "place"}.get(text[:1], "same")
         if parts:
-            parts[-1].append((_kind(text, in_hunk), text))
-    known = read_changes(patch)
-    return [ChangedFile(*named, lines) for named, lines in zip(known, parts, strict=False)]
-
-
-def _kind(text: str, in_hunk: bool) -> str:
-    if not in_hunk:
-        return "head"
-    return {"+": "added", "-": "removed", "@": "place"}.get(text[:1], "same")
+            parts[-1].append((kind if in_hunk else "head", text))
+    changes = zip(read_changes(patch), parts, strict=False)
+    return [ChangedFile(*change, lines) for change, lines in changes]
 
 
 def show_tests(evidence: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the runs of the tests that a verdict rests on, with the names of failing tests."""
-    found = []
+    tests = []
     for name, title in _RUNS.items():
         if run := evidence.get(name):
             failing = [*run["failed"], *run["errors"]]
             counts = [len(run["passed"]), len(failing), len(run["skipped"])]
-            shown = {"name": title, "exit_code": run["exit_code"]}
-            found.append({**shown, "counts": counts, "failing": failing})
-    return found
+            tests.append(
+                {
+                    "name": title,
+                    "exit_code": run["exit_code"],
+                    "counts": counts,
+                    "failing": failing,
+                }
+            )
+    return tests
 
 
 @cache
@@ -259,8 +250,3 @@ def page(name: str, place: str = "", status: int = 200, **content: Any) -> HTMLR
     return HTMLResponse(
         template.render(places=PLACES, place=place, prefect_ui=ui, **content), status
     )
-
-
-def problem_page(status: int, message: str) -> HTMLResponse:
-    """Return a page that says what went wrong."""
-    return page("problem", status=status, code=status, message=message)

@@ -67,7 +67,7 @@ def on_no_forge(forge: Forge) -> str:
         (lambda forge: NAME, ("--ref", "none"), "no branch, tag or commit 'none'"),
         (dirty, (), "1 changed files that are not committed"),
         (without_tests, (), "no test command is detected"),
-        (on_no_forge, (), "is on no forge"),
+        (on_no_forge, (), "is not on a forge"),
         (lambda forge: f"{forge.url}/{NAME}/issues/9", (), "the forge has no issue"),
     ],
 )
@@ -112,8 +112,8 @@ def protected(forge: Forge) -> Callable[[], None]:
 @pytest.mark.parametrize(
     ("refuse", "said"),
     [
-        (reading_token, "set DURABENCH_FORGE_TOKEN to a token that may write"),
-        (token_of_git, "set DURABENCH_FORGE_TOKEN to a token that may"),
+        (reading_token, "set DURABENCH_FORGE_TOKEN to a token that can write"),
+        (token_of_git, "set DURABENCH_FORGE_TOKEN to a token that can"),
         (protected, "protects the branch durabench/"),
     ],
 )

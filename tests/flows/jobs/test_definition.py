@@ -54,7 +54,7 @@ USES = "Use {{steps.a-1.output.summary}}."
         ),
         (
             [step("a-1"), step("b", "a-1", task="{{ steps.a-1 }}")],
-            "is no template: write {{steps.NAME.output.KEY}}",
+            "is not a template: write {{steps.NAME.output.KEY}}",
         ),
         ([step("a", arm="other")], "step a names arm 'other': the arms are mini"),
         ([step("a b")], "steps.0.name: String should match pattern"),
@@ -84,7 +84,7 @@ def test_a_definition_that_cannot_run_is_refused_in_one_line(
 )
 def test_a_schedule_that_is_none_is_refused(schedule: dict[str, str]) -> None:
     """The server would refuse it only when the definition is deployed."""
-    with pytest.raises(UsageError, match="is no schedule: write five fields") as refused:
+    with pytest.raises(UsageError, match="is not a schedule: write five fields") as refused:
         pipeline(step("a"), schedule=schedule)
     assert "\n" not in str(refused.value)
     assert pipeline(step("a"), schedule={"cron": "0 4 * * 1", "timezone": "Europe/Berlin"})

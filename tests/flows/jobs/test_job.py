@@ -180,7 +180,7 @@ async def test_a_branch_with_other_commits_is_left_alone(forge: Forge, lake_path
 async def test_a_token_without_rights_is_one_line(forge: Forge, lake_path: str) -> None:
     """With another token the job continues, and buys nothing again."""
     forge.may_write = False
-    with pytest.raises(UsageError, match=f"set {TOKEN} to a token that may write"):
+    with pytest.raises(UsageError, match=f"set {TOKEN} to a token that can write"):
         await job(request(REPAIR), lake_path)
     forge.may_write = True
     await job(request(REPAIR), lake_path)

@@ -171,7 +171,7 @@ def journal(lake_path: str) -> Journal:
     [
         (["send", "zz", "hello"], "there is no attempt 'zz'"),
         (["send", "", "hello"], "there is no attempt ''"),
-        (["send", "bb1", "hello"], "only durable, loop and staged hear messages"),
+        (["send", "bb1", "hello"], "only durable, loop and staged read messages"),
         (["send", "cc1", "hello"], "has ended"),
         (["send", "dd1", "hello"], "its steps were pruned"),
         (["send", "aa1", " "], "the message is empty"),
@@ -184,7 +184,7 @@ def journal(lake_path: str) -> Journal:
         (["approve", "aa1", "--revise", " "], "the message is empty"),
         (["approve", "aa1", "--reject", "--revise", "x"], "exclude each other"),
         (["approve", "zz"], "there is no attempt 'zz'"),
-        (["approve", "bb1"], "only durable, loop and staged hear messages"),
+        (["approve", "bb1"], "only durable, loop and staged read messages"),
         (["approve", "cc1"], "has ended"),
         (["approve", "dd1"], "its steps were pruned"),
         (["end", "zz"], "there is no attempt 'zz'"),

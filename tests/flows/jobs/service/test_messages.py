@@ -141,7 +141,7 @@ def test_a_job_that_cannot_hear_says_why(server: Service, job: str) -> None:
     assert begun == (409, f"no arm of job {job} is at work so far; the job is running")
     Worker(server.lake, job, "mini", agent="mini")
     status, said = server.refusal("POST", path, json={"text": "x"})
-    assert (status, "only durable, loop and staged hear messages" in said) == (409, True)
+    assert (status, "only durable, loop and staged read messages" in said) == (409, True)
     filed(server.lake, job, state="failed")
     ended = server.refusal("POST", path, json={"text": "x"})
     assert ended == (409, f"job {job} has ended: it is failed")
