@@ -4,13 +4,12 @@ import difflib
 import io
 import re
 import tokenize
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from pydantic import Field
 
-from agent.tools.protection import ConfinedFile, confined_files, confined_for_writing
+from agent.tools.protection import confined_files, confined_for_writing
 from agent.tools.tool import NOTHING, Arguments, Refused, Tool, ToolResult, ToolSettings
 from agent.workspaces import Workspace
 
@@ -55,7 +54,11 @@ def decode(content: bytes, path: str) -> Text:
     """
     if b"\0" in content[:_BINARY_LOOK_BYTES]:
         raise Refused(f"{path} is a binary file of {len(content)} bytes")
-    for encoding in ("utf-8", _declared(content)):
+    try:
+        declared = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
+    except SyntaxError:
+        declared = "latin-1"
+    for encoding in ("utf-8", declared):
         try:
             text = content.decode(encoding)
             if text.encode(encoding) == content:
@@ -68,13 +71,6 @@ def decode(content: bytes, path: str) -> Text:
 def with_crlf(content: str) -> str:
     """Return the same lines, each ending in CR LF."""
     return content.replace("\r\n", "\n").replace("\n", "\r\n")
-
-
-def _declared(content: bytes) -> str:
-    try:
-        return tokenize.detect_encoding(io.BytesIO(content).readline)[0]
-    except SyntaxError:
-        return "latin-1"
 
 
 _NEAREST = 3
@@ -114,7 +110,10 @@ class ApplyPatch(Arguments):
 async def write(workspace: Workspace, settings: ToolSettings, asked: Write) -> ToolResult:
     """Create a file, or replace one in its own encoding and with its own line ends."""
     file = await confined_for_writing(workspace, asked.path)
-    before = _text_before(file)
+    try:
+        before = decode(file.content or b"", file.path)
+    except Refused:  # a binary file
+        before = Text("")
     content = with_crlf(asked.content) if before.is_crlf else asked.content
     await _write(workspace, file.path, before.encode(content))
     return ToolResult(f"wrote {asked.path}")
@@ -200,14 +199,6 @@ def _not_found(content: str, old: str, path: str) -> str:
     )
 
 
-def _text_before(file: ConfinedFile) -> Text:
-    """Return the text of a file that is about to be replaced; empty for a new or binary file."""
-    try:
-        return decode(file.content or b"", file.path)
-    except Refused:
-        return Text("")
-
-
 async def _write(workspace: Workspace, path: str, content: bytes) -> None:
     try:
         await workspace.write(path, content)
@@ -217,12 +208,17 @@ async def _write(workspace: Workspace, path: str, content: bytes) -> None:
 
 async def _with_line_ends_of_files(workspace: Workspace, patch: str) -> str:
     """Add CR LF to the patch's lines for files that use it, because models do not see line ends."""
-    given = [*pairwise([*patch.split("\n"), ""])]
-    names = [_name_in(line) for line, following in given if _begins_file(line, following)]
-    are_crlf = await _are_crlf(workspace, list(dict.fromkeys(filter(None, names))))
+    pairs = [*pairwise([*patch.split("\n"), ""])]
+    headers = (_name_in(line) for line, following in pairs if _begins_file(line, following))
+    names = list(dict.fromkeys(filter(None, headers)))
+    files = await confined_files(workspace, names) if names else []
+    are_crlf = {
+        name: Text((file.content or b"").decode("latin-1")).is_crlf
+        for name, file in zip(names, files, strict=True)
+    }
     lines = []
     crlf = in_header = False
-    for line, following in given:
+    for line, following in pairs:
         if _begins_file(line, following):
             crlf = are_crlf.get(_name_in(line), False)
             in_header = True
@@ -242,15 +238,6 @@ def _begins_file(line: str, following: str) -> bool:
 def _name_in(header: str) -> str:
     """Return the name after `a/`, or ''."""
     return header.removeprefix("--- ").split("\t")[0].strip().partition("/")[2]
-
-
-async def _are_crlf(workspace: Workspace, names: Sequence[str]) -> dict[str, bool]:
-    """Return for each name whether there is a file in which every line ends in CR LF."""
-    files = await confined_files(workspace, names) if names else []
-    return {
-        name: Text((file.content or b"").decode("latin-1")).is_crlf
-        for name, file in zip(names, files, strict=True)
-    }
 
 
 EDITING = (

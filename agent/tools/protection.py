@@ -138,11 +138,17 @@ class Protection:
         undone = [c.path for c in changes if await self._forbids(workspace, c, owns)]
         if undone:
             await workspace.put_back(undone)
-        kept = [
-            path for path, content in self.allowed.items() if await _keep(workspace, path, content)
-        ]
-        named = {path for path in undone if not path.endswith(".pyc")} | set(kept)
-        return sorted(path.encode(errors="replace").decode() for path in named)
+        restored = {path for path in undone if not path.endswith(".pyc")}
+        for path, content in self.allowed.items():
+            if not await workspace.holds(path, content):
+                await workspace.put_back([path])
+                try:
+                    await workspace.write(path, content)
+                except OSError as error:
+                    reason = f"a protected file cannot be written: {error}"
+                    raise WorkspaceError(reason) from error
+                restored.add(path)
+        return sorted(path.encode(errors="replace").decode() for path in restored)
 
     async def _forbids(
         self, workspace: Workspace, change: Change, owns: Callable[[str], bool]
@@ -194,22 +200,6 @@ async def _find_owner(workspace: Workspace, changed: Sequence[str]) -> Callable[
         _stated[workspace.opening] = read_test_files(texts, texts.__getitem__)
     stated = _stated[workspace.opening]
     return lambda path: stated.owns(path) or BY_CONVENTION.owns(path)
-
-
-async def _keep(workspace: Workspace, path: str, content: bytes) -> bool:
-    """Ensure that a file has that content and is no link. Return True if it had to be written.
-
-    Raises:
-        WorkspaceError: the file cannot be written.
-    """
-    if await workspace.holds(path, content):
-        return False
-    await workspace.put_back([path])
-    try:
-        await workspace.write(path, content)
-    except OSError as error:
-        raise WorkspaceError(f"a protected file cannot be written: {error}") from error
-    return True
 
 
 async def _settings_differ(workspace: Workspace, path: str) -> bool:

@@ -30,9 +30,9 @@ def render(result: ToolResult, max_chars: int = MAX_CHARS) -> str:
     The text has the exit code, the output, the path of the full output, and the restored files. If
     the output does not fit, errors come first, then head and tail of the rest.
     """
-    told = explain(result.put_back) if result.put_back else ""
+    restored = explain(result.put_back) if result.put_back else ""
     ended = "" if result.exit_code is None else f"exit code {result.exit_code}"
-    room = max(0, max_chars - len(told))
+    room = max(0, max_chars - len(restored))
     if result.tests is not None:
         body = render_tests(result.tests, room)
     elif result.ok:
@@ -40,7 +40,7 @@ def render(result: ToolResult, max_chars: int = MAX_CHARS) -> str:
     else:
         body = errors_first(result.output, room)
     whole = f"[the whole output is in {result.artifact}]" if result.artifact else ""
-    parts = (ended, body.strip("\n") or "(no output)", whole, told)
+    parts = (ended, body.strip("\n") or "(no output)", whole, restored)
     return "\n".join(part for part in parts if part)
 
 
@@ -59,39 +59,30 @@ def render_tests(run: TestRun, max_chars: int = MAX_CHARS) -> str:
     left_out = len(names) - _NAMES_SHOWN
     if left_out > 0:
         names[_NAMES_SHOWN:] = [f"[... {left_out} more]"]
-    reports = _own_reports(run) if run.reports else _reports(run.output)
-    found = "\n".join([*map(_cut, names), *reports])
-    head = f"{head_and_tail(found, max_chars * 3 // 4)}\n{counts}\n"
+    reports = run.reports or _find_reports(run.output)
+    parts = [f"\n{name}\n{_shorten_report(report)}" for name, report in reports.items()]
+    failures = "\n".join([*map(_cut, names), *parts])
+    head = f"{head_and_tail(failures, max_chars * 3 // 4)}\n{counts}\n"
     return head + head_and_tail(run.output, max_chars - len(head))
 
 
-def _own_reports(run: TestRun) -> list[str]:
-    """Return the name, and the assertion or the last lines, of each failing test's own report."""
-    shown = []
-    for name, report in run.reports.items():
-        assertions = [match[0] for match in _ASSERTION.finditer(report)]
-        frames = [match[0] for match in _FRAME.finditer(report)]
-        lines = [*assertions[:_ASSERTION_LINES_SHOWN], *frames[-_FRAMES_SHOWN:]]
-        shown += [f"\n{name}", *map(_cut, lines or report.splitlines()[-_ASSERTION_LINES_SHOWN:])]
-    return shown
+def _find_reports(output: str) -> dict[str, str]:
+    """Return the reports with assertions in pytest's output, by the names of tests."""
+    headings = list(_REPORT.finditer(output))
+    ends = [*(heading.start() for heading in headings[1:]), len(output)]
+    reports = {}
+    for heading, end in zip(headings, ends, strict=False):
+        text = _RULE.split(output[heading.end() : end], maxsplit=1)[0]
+        if _ASSERTION.search(text):
+            reports[heading["name"]] = text
+    return reports
 
 
-def _reports(output: str) -> list[str]:
-    """Return the name, assertion lines and last frames of each test's report in pytest's output."""
-    shown = []
-    reports = list(_REPORT.finditer(output))
-    ends = [*(report.start() for report in reports[1:]), len(output)]
-    for report, end in zip(reports, ends, strict=False):
-        text = output[report.end() : end]
-        if rule := _RULE.search(text):
-            text = text[: rule.start()]
-        assertions = [match[0] for match in _ASSERTION.finditer(text)]
-        if not assertions:
-            continue
-        frames = [match[0] for match in _FRAME.finditer(text)]
-        lines = [*assertions[:_ASSERTION_LINES_SHOWN], *frames[-_FRAMES_SHOWN:]]
-        shown += [f"\n{report['name']}", *map(_cut, lines)]
-    return shown
+def _shorten_report(report: str) -> str:
+    """Return the assertion lines and the last frames of a report, or else its last lines."""
+    assertions, frames = _ASSERTION.findall(report), _FRAME.findall(report)
+    lines = [*assertions[:_ASSERTION_LINES_SHOWN], *frames[-_FRAMES_SHOWN:]]
+    return "\n".join(map(_cut, lines or report.splitlines()[-_ASSERTION_LINES_SHOWN:]))
 
 
 def errors_first(output: str, max_chars: int = MAX_CHARS) -> str:

@@ -97,12 +97,12 @@ async def run_paths(
     command = settings.runner.shell_command(paths)
     if not beside_an_edit:
         return await _run(workspace, settings, command, paths)
-    edited = await _edit(workspace)
-    if edited is None:
+    original = await _edit(workspace)
+    if original is None:
         return TestRun(command, 1, [], [], [], _NO_TEXT, problem=_NO_TEXT)
     done = await _run(workspace, settings, command, paths)
     if done.exit_code != _TIMED_OUT:
-        await workspace.write(*edited)
+        await workspace.write(*original)
     return done
 
 
@@ -161,18 +161,14 @@ async def _targets(
     targets = [f"{file}{''.join(part[1:])}" for file, part in zip(files, parts, strict=True)]
     if settings.runner.adapter not in ("pytest", "sympy"):
         return targets, []
-    known = await _exist(workspace, files)
-    missing = [named for (named, _, _), exists in zip(parts, known, strict=True) if not exists]
-    return [target for target, exists in zip(targets, known, strict=True) if exists], missing
-
-
-async def _exist(workspace: Workspace, paths: Sequence[str]) -> list[bool]:
-    """Return for each path whether there is a file or folder."""
-    names = shlex.join(f"./{path}" for path in paths)
-    look = f"for each in {names}; do [[ -e $each ]] && echo yes || echo no; done"
+    names = shlex.join(f"./{file}" for file in files)
+    look = f"for path in {names}; do [[ -e $path ]] && echo yes || echo no; done"
     done = await workspace.run(look, timeout_s=_LOOK_TIMEOUT_S)
-    lines = done.output.splitlines()[-len(paths) :]
-    return [line == "yes" for line in lines] if done.exit_code == 0 else [True] * len(paths)
+    if done.exit_code:
+        return targets, []
+    exists = [line == "yes" for line in done.output.splitlines()[-len(paths) :]]
+    missing = [file for (file, _, _), is_there in zip(parts, exists, strict=True) if not is_there]
+    return [target for target, is_there in zip(targets, exists, strict=True) if is_there], missing
 
 
 def _observed(command: str, exit_code: int, output: str, results: ObservedResults) -> TestRun:
@@ -324,21 +320,18 @@ async def _smallest(
         size, _, name = line.strip().partition(" ./")
         if size.isdecimal():
             sizes[name] = int(size)
-    known = [path for path in taken if path in sizes]
-    known.sort(
-        key=lambda path: (not _is_named(path), sizes[path] < _SMALL_BYTES, sizes[path], path)
-    )
+
+    def order(path: str) -> tuple[bool, bool, int, str]:
+        # Not all files that a pattern takes have the name of a test.
+        is_named = "test" in PurePosixPath(path).name.lower()
+        return not is_named, sizes[path] < _SMALL_BYTES, sizes[path], path
+
     folders: dict[str, list[str]] = defaultdict(list)
-    for path in known:
+    for path in sorted((path for path in taken if path in sizes), key=order):
         folders[path.partition("/")[0]].append(path)
     largest = sorted(folders.values(), key=lambda paths: -len(paths))
     in_turn = chain.from_iterable(zip_longest(*largest))
     return [path for path in in_turn if path][:_PROBE_TRIES]
-
-
-def _is_named(path: str) -> bool:
-    """Return True if a file has the name of a test, which not all files that a pattern takes do."""
-    return "test" in PurePosixPath(path).name.lower()
 
 
 def problem_of(run: TestRun) -> str:

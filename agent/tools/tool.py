@@ -75,7 +75,7 @@ class Refused(Exception):
     """A tool cannot do what was requested. The message tells the model how to continue."""
 
 
-def _without_titles(schema: dict[str, Any]) -> None:
+def _remove_titles(schema: dict[str, Any]) -> None:
     for part in (schema, *schema["properties"].values()):
         part.pop("title", None)
 
@@ -83,7 +83,7 @@ def _without_titles(schema: dict[str, Any]) -> None:
 class Arguments(BaseModel):
     """Base of all arguments. A subclass's docstring is the tool's description."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra=_without_titles)
+    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra=_remove_titles)
 
     @model_validator(mode="before")
     @classmethod
@@ -185,11 +185,10 @@ def parsed(name: str, kind: type[A], given: Mapping[str, Any] | str) -> A:
     try:
         return kind.model_validate(json.loads(given) if isinstance(given, str) else given)
     except ValidationError as error:
-        problems = [_problem(problem["loc"], problem["msg"]) for problem in error.errors()]
+        problems = [
+            ": ".join(filter(None, [".".join(map(str, problem["loc"])), problem["msg"]]))
+            for problem in error.errors()
+        ]
     except (ValueError, RecursionError) as error:
         problems = [f"not a JSON object: {error}"]
     raise Refused(f"wrong arguments of {name}: {'; '.join(problems)}")
-
-
-def _problem(place: tuple[int | str, ...], message: str) -> str:
-    return f"{'.'.join(map(str, place))}: {message}" if place else message

@@ -37,7 +37,7 @@ class Toolbox:
         protection: Protection | None = None,
     ) -> None:
         """Offer tools: by their names in `TOOLS`, or as they are."""
-        offered = (TOOLS[each] if isinstance(each, str) else each for each in tools)
+        offered = (TOOLS[tool] if isinstance(tool, str) else tool for tool in tools)
         self._tools = {tool.name: tool for tool in offered}
         self._settings = settings or ToolSettings()
         self._protection = protection or Protection()
@@ -67,8 +67,11 @@ class Toolbox:
             Destroyed: there is no repository any more.
             WorkspaceError: the shell is gone.
         """
+        tool = self._tools.get(name)
+        if tool is None:
+            names = ", ".join(self._tools) or "none"
+            return ToolResult(f"there is no tool {name!r} here; the tools are: {names}", ok=False)
         try:
-            tool = self._named(name)
             asked = parsed(tool.name, tool.arguments, arguments)
         except Refused as refusal:
             return ToolResult(str(refusal), ok=False)
@@ -77,17 +80,13 @@ class Toolbox:
         before = await workspace.tree()
         result = await self._run(tool, workspace, asked)
         put_back = await self._protection.enforce(workspace)
-        changed = await _changed(workspace, before)
+        is_changed = await workspace.tree() != before
+        changes = await workspace.changes(since=before) if is_changed else []
+        changed = [change.path.encode(errors="replace").decode() for change in changes]
         artifact = ""
         if len(result.output) > MAX_CHARS and "run_command" in self._tools:
             artifact = await keep(workspace, name, arguments, result.output)
         return replace(result, changed=changed, put_back=put_back, artifact=artifact)
-
-    def _named(self, name: str) -> Tool[Any]:
-        if name not in self._tools:
-            names = ", ".join(self._tools) or "none"
-            raise Refused(f"there is no tool {name!r} here; the tools are: {names}")
-        return self._tools[name]
 
     async def _run(self, tool: Tool[Any], workspace: Workspace, asked: Arguments) -> ToolResult:
         """Use a tool, and use it again where that may help.
@@ -99,29 +98,22 @@ class Toolbox:
         tries = AsyncRetrying(
             retry=retry_if_exception_type(Retryable),
             stop=stop_after_attempt(TRIES),
-            wait=_as_asked,
+            wait=_choose_wait,
             reraise=True,
         )
-        async for each in tries:
-            with each:
+        async for attempt in tries:
+            with attempt:
                 try:
                     result = await tool.run(workspace, self._settings, asked)
                 except Refused as refusal:
                     result = ToolResult(str(refusal), ok=False)
-        return replace(result, retries=each.retry_state.attempt_number - 1)
+        return replace(result, retries=attempt.retry_state.attempt_number - 1)
 
 
-def _as_asked(state: RetryCallState) -> float:
-    """Return the seconds to wait before the next use, as the tool has asked for."""
+def _choose_wait(state: RetryCallState) -> float:
+    """Return the seconds that the tool wants to wait before its next use."""
     error = state.outcome.exception() if state.outcome else None
     return error.after_s if isinstance(error, Retryable) else 0.0
-
-
-async def _changed(workspace: Workspace, before: str) -> list[str]:
-    if await workspace.tree() == before:
-        return []
-    changes = await workspace.changes(since=before)
-    return [change.path.encode(errors="replace").decode() for change in changes]
 
 
 _ARTIFACT_TIMEOUT_S = 60.0
@@ -138,8 +130,8 @@ async def keep(
     """
     use = json.dumps([name, arguments], sort_keys=True).encode()
     # A profile may print something first.
-    told = await workspace.run('printf "\\n%s" "${TMPDIR:-/tmp}"', timeout_s=_ARTIFACT_TIMEOUT_S)
-    folder = told.output.rpartition("\n")[2]
+    done = await workspace.run('printf "\\n%s" "${TMPDIR:-/tmp}"', timeout_s=_ARTIFACT_TIMEOUT_S)
+    folder = done.output.rpartition("\n")[2]
     path = f"{folder}/output-{hashlib.sha256(use).hexdigest()[:12]}.txt"
     try:
         await workspace.write(path, output.encode(errors="replace"))
