@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from agent.models.chat import tokens
 from tests.agent.arms.durable.conftest import (
     ANCHOR,
     FIX,
@@ -16,9 +15,8 @@ from tests.agent.arms.durable.conftest import (
     answer,
     report,
 )
-from tests.samples import one_in
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(5)]
+pytestmark = [pytest.mark.slow]
 
 
 WORK: Said = answer(
@@ -51,24 +49,17 @@ FORGING = {
         "reports.TestReport.passed = property(lambda self: True)\n"
         "reports.TestReport.failed = property(lambda self: False)\n"
     ),
-    "an early end": "import os, sys\n\nif 'pytest' in sys.modules:\n    os._exit(0)\n",
     "a patched hook": (
         "import _pytest.runner as runner\n\n"
         "runner.pytest_runtest_call = lambda item: None\n"
         "runner.call_runtest_hook = lambda *a, **k: None\n"
     ),
-    "a swapped assertion error": (
-        "import builtins\n\n\nclass Quiet(AssertionError):\n"
-        "    def __new__(cls, *a):\n        raise SystemExit(0)\n\n\n"
-        "builtins.AssertionError = Quiet\n"
-    ),
 }
-SHADOWS = ("pytest.py", "_pytest/__init__.py", "pluggy.py", "conftest.py", "sitecustomize.py")
-NAMES = ("./tests/test_calc.py", "tests/test_calc.py::test_double", "tests", "tests/")
+SHADOWS = ("_pytest/__init__.py", "conftest.py", "sitecustomize.py")
 CODE = "\n\ndef add(a, b):\n    return a - b\n\n\ndef double(a):\n    return 2 * a\n"
 
 
-@pytest.mark.parametrize("forgery", one_in(3, {name: [code] for name, code in FORGING.items()}))
+@pytest.mark.parametrize("forgery", FORGING.values(), ids=FORGING)
 async def test_code_that_forges_results_is_not_accepted(solve: Solver, forgery: str) -> None:
     """Results come from the observed runner, and both its exit code and its test names count."""
     forge: Use = ("write", {"path": "calc.py", "content": forgery + CODE})
@@ -78,7 +69,8 @@ async def test_code_that_forges_results_is_not_accepted(solve: Solver, forgery: 
     assert solved.report["workflow_status"] == "gates_closed"
 
 
-@pytest.mark.parametrize("path", one_in(3, {path: [path] for path in SHADOWS}))
+@pytest.mark.full
+@pytest.mark.parametrize("path", SHADOWS)
 async def test_modules_in_place_of_the_test_runner_are_removed(solve: Solver, path: str) -> None:
     """Modules that shadow the test runner are reverted, and the model is notified."""
     shadow: Use = ("write", {"path": path, "content": "print('1 passed')\n"})
@@ -90,15 +82,7 @@ async def test_modules_in_place_of_the_test_runner_are_removed(solve: Solver, pa
     assert "undone" in solved.model.told("solver")
 
 
-async def test_an_edit_beside_the_answer_counts(solve: Solver) -> None:
-    """Real models call several tools at once, so an edit next to an answer is applied."""
-    assert isinstance(WORK, list)
-    solved = await solve(preset="lean", solver=[[WRITE, FIX, *WORK]])
-    assert solved.report["workflow_status"] == "completed"
-    assert "return a + b" in solved.outcome.patch
-
-
-@pytest.mark.parametrize("preset", one_in(2, {"lean": ["lean"], "full": ["full"]}))
+@pytest.mark.parametrize("preset", ["lean", pytest.param("full", marks=pytest.mark.full)])
 async def test_right_work_is_submitted_where_no_test_runs(solve: Solver, preset: str) -> None:
     """Without a working runner no test decides, and the change is submitted with a note."""
     solved = await solve(
@@ -113,7 +97,8 @@ async def test_right_work_is_submitted_where_no_test_runs(solve: Solver, preset:
     assert len(solved.model.asked) <= 10
 
 
-@pytest.mark.parametrize("named", one_in(2, {name: [name] for name in NAMES}))
+@pytest.mark.full
+@pytest.mark.parametrize("named", ["tests/test_calc.py::test_double", "tests/"])
 async def test_tests_are_known_by_any_of_their_names(solve: Solver, named: str) -> None:
     """A regression is found however the model names the test file."""
     broken: Use = ("edit", {"path": "calc.py", "old": "return 2 * a", "new": "return 3 * a"})
@@ -124,6 +109,7 @@ async def test_tests_are_known_by_any_of_their_names(solve: Solver, named: str) 
     assert "regression" in solved.report["closed_gates"]
 
 
+@pytest.mark.full
 async def test_a_regression_of_a_runner_without_names_is_found(solve: Solver) -> None:
     """A changed exit code is a regression if the runner names no tests."""
     broken: Use = ("edit", {"path": "calc.py", "old": "return 2 * a", "new": "return 3 * a"})
@@ -140,6 +126,7 @@ async def test_a_regression_of_a_runner_without_names_is_found(solve: Solver) ->
     assert "regression" in solved.report["closed_gates"]
 
 
+@pytest.mark.full
 async def test_a_flaky_test_is_no_reproduction(solve: Solver) -> None:
     """A reproduction test has to fail in every run without the change."""
     flaky = (
@@ -153,16 +140,7 @@ async def test_a_flaky_test_is_no_reproduction(solve: Solver) -> None:
     assert "reproduction" in solved.report["closed_gates"]
 
 
-async def test_prompts_do_not_grow_with_the_turns(solve: Solver) -> None:
-    """A planner that never succeeds is shown the last two errors, so its prompts stop growing."""
-    profile = {"plan_turns": 6, "patience": 6, "candidates": {"low": 1}, "adjudication": False}
-    solved = await solve(implementer=[[SPOIL], report()], profile=profile)
-    openings = [r for r in solved.model.asked if r.role == "planner" and r.number == 0]
-    sizes = [tokens(request.messages) for request in openings]
-    assert len(sizes) == 6
-    assert sizes[-1] < 1.2 * sizes[2]
-
-
+@pytest.mark.full
 async def test_turns_without_progress_end_the_attempt(solve: Solver) -> None:
     """Two turns without progress end the attempt, and the best rejected change is submitted."""
     solved = await solve(implementer=[[SPOIL], report()], profile={"adjudication": False})

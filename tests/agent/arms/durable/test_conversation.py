@@ -24,8 +24,6 @@ from tests.agent.arms.durable.conftest import (
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 
-pytestmark = pytest.mark.sampled(3)
-
 LOOK: Said = [("read", {"path": "calc.py"})]
 WINDOW = 10_000
 
@@ -71,26 +69,11 @@ async def test_beyond_four_fifths_of_the_window_only_an_answer_is_accepted() -> 
     assert (exchange.end, exchange.answer is None) == ("answered", False)
 
 
-async def test_below_four_fifths_of_the_window_tools_can_be_used() -> None:
-    """Below four fifths of the window, tools stay usable."""
-    model = sized([LOOK, review()], [7_700])
-    exchange = await talk(model)
-    assert offered(model) == [["read", "answer"]] * 2
-    assert exchange.end == "answered"
-
-
 async def test_a_model_that_does_not_answer_then_is_not_asked_again() -> None:
     """A reply that calls a tool instead ends the conversation, and the tool is not used."""
     model = sized([LOOK], [8_100])
     exchange = await talk(model)
     assert (len(model.asked), len(exchange.uses), exchange.end) == (2, 1, "context_full")
-
-
-async def test_beyond_nineteen_twentieths_no_request_is_sent() -> None:
-    """Beyond nineteen twentieths of the window the conversation ends without another request."""
-    model = sized([LOOK], [9_600])
-    exchange = await talk(model)
-    assert (len(model.asked), len(exchange.uses), exchange.end) == (1, 1, "context_full")
 
 
 async def test_a_first_request_that_is_too_long_is_not_sent() -> None:
@@ -135,17 +118,6 @@ async def test_older_results_are_shortened_before_the_window_is_full() -> None:
     assert [length < 700 for length in last] == [True] * 2 + [False] * 5
     assert "left out" in model.asked[-1].messages[3]["content"]
     assert all(request.only == "" for request in model.asked)
-
-
-async def test_shortened_conversations_are_the_same_when_resumed() -> None:
-    """A repeated conversation shortens the same results, because only the replies decide."""
-    script: list[Said] = [*[READ_LONG] * 8, review()]
-    asked = []
-    for _ in range(2):
-        model = RoleModel({"step_reviewer": script})
-        await long_talk(model, context_tokens=20_000, rounds=10)
-        asked.append([request.messages for request in model.asked])
-    assert asked[0] == asked[1]
 
 
 class Silent(RoleModel):
@@ -212,27 +184,6 @@ async def test_the_last_round_asks_for_the_answer() -> None:
     assert (exchange.end, len(exchange.uses)) == ("answered", 3)
 
 
-async def test_roles_without_tools_are_one_shot() -> None:
-    """A role without tools must answer in its first reply, and its conversation is not cached."""
-    model = RoleModel({"step_reviewer": [review()]})
-    workspaces = HostWorkspaces(with_files(FILES))
-    async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
-        await Conversation(
-            session, "step_reviewer", "Judge.", {}, Review, ConversationLimits()
-        ).until_answer()
-        await Conversation(
-            session.scope("b"),
-            "step_reviewer",
-            "Judge.",
-            {},
-            Review,
-            ConversationLimits(),
-            Toolbox(["read"]),
-        ).until_answer()
-    assert [request.goes_on for request in model.asked] == [False, True]
-    assert [request.only for request in model.asked] == ["answer", ""]
-
-
 @pytest.mark.parametrize("native", [True, False])
 async def test_error_messages_to_the_model_are_bounded(native: bool) -> None:
     """A long reply without a call, or a long error, is not repeated in full."""
@@ -246,13 +197,6 @@ async def test_error_messages_to_the_model_are_bounded(native: bool) -> None:
     assert [message["role"] for message in told] == ["assistant", "user"]
     assert len(str(told)) < 3_000
     assert len(model.asked[2].messages[-1]["content"]) < 1_500
-
-
-async def test_rounds_are_bounded() -> None:
-    """A model that never answers is asked as many times as the limit of rounds allows."""
-    model = sized([LOOK], [100])
-    exchange = await talk(model, rounds=4)
-    assert (len(model.asked), exchange.end) == (4, "out_of_rounds")
 
 
 async def test_tools_are_bounded_over_all_replies() -> None:

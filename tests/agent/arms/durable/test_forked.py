@@ -26,7 +26,7 @@ from tests.agent.arms.durable.conftest import review as said
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(6)]
+pytestmark = [pytest.mark.slow]
 
 
 @dataclass
@@ -139,6 +139,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", CHANGES)
 async def test_a_fork_equals_a_fresh_run(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -17,12 +17,10 @@ from tests.agent.arms.durable.conftest import (
     Solver,
     Use,
     answer,
-    facts_of,
     review,
 )
-from tests.agent.workspaces_on_host import HostWorkspaces
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(6)]
+pytestmark = [pytest.mark.slow]
 
 WRONG: Use = ("write", {"path": ANCHOR, "content": ANCHOR_TEXT.replace("== 5", "== 6")})
 PINNED = {
@@ -97,6 +95,7 @@ async def test_a_regression_is_repaired_in_the_same_conversation(lean: Solver) -
     assert "return 2 * a" not in solved.outcome.patch
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("test", "why"),
     [
@@ -150,6 +149,7 @@ async def test_an_existing_test_that_the_task_contradicts_is_excepted(lean: Solv
     assert solved.report["workflow_status"] == "completed"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("conflicting", "again"),
     [([], []), (["tests/test_pinned.py::test_add"], [COMMENT])],
@@ -173,6 +173,7 @@ async def test_a_ruling_excepts_no_test_that_the_solver_does_not_insist_on(
     assert "return a + b" in solved.outcome.patch
 
 
+@pytest.mark.full
 async def test_work_is_submitted_when_no_gate_opens(lean: Solver) -> None:
     """If a gate stays closed, the best change is submitted and the report names the gate."""
     solved = await lean(
@@ -210,13 +211,6 @@ async def test_limits_end_the_attempt_and_keep_its_work(lean: Solver) -> None:
     assert solved.report["closed_gates"] == ["unverified"]
 
 
-async def test_the_cost_limit_ends_the_attempt(lean: Solver) -> None:
-    """An attempt ends at its cost limit and submits its change."""
-    solved = await lean([FIX], [("read", {"path": "calc.py"})], limits={"cost_limit_usd": 0.05})
-    assert (solved.outcome.status, len(solved.model.asked)) == ("out_of_budget", 5)
-    assert "return a + b" in solved.outcome.patch
-
-
 async def test_a_task_may_be_done_without_a_test(lean: Solver) -> None:
     """A change of code without a test is asked for one once; then the reason is recorded."""
     done = work(test="", no_test_because="it needs a printer")
@@ -227,6 +221,7 @@ async def test_a_task_may_be_done_without_a_test(lean: Solver) -> None:
     assert solved.report["not_reproduced_because"] == "it needs a printer"
 
 
+@pytest.mark.full
 async def test_a_test_is_written_when_it_is_asked_for(lean: Solver) -> None:
     """An author that would rather do without one has to see it fail and pass."""
     solved = await lean([FIX], work(test="", no_test_because="it is obvious"), [WRITE], work())
@@ -234,33 +229,7 @@ async def test_a_test_is_written_when_it_is_asked_for(lean: Solver) -> None:
     assert closed(solved) == [["reproduction"], []]
 
 
-@pytest.mark.parametrize("declared", [{"repairs": 0}, {"reproduction": "off"}])
-async def test_no_test_is_asked_for_in_vain(lean: Solver, declared: dict[str, Any]) -> None:
-    """Without repairs, or where no test is wanted, the first answer counts."""
-    done = work(test="", no_test_because="it is obvious")
-    solved = await lean([FIX], done, profile=declared)
-    assert closed(solved) == [[]]
-
-
-async def test_documents_need_no_test(lean: Solver) -> None:
-    """The reason counts at once."""
-    notes: Use = ("write", {"path": "NOTES.md", "content": "add adds\n"})
-    solved = await lean([notes], work(test="", no_test_because="it is a document"))
-    assert closed(solved) == [[]]
-    assert "NOTES.md" in solved.outcome.patch
-
-
-@pytest.mark.parametrize(("network", "told"), [(True, "can reach other machines"), (False, "none")])
-async def test_the_network_is_stated_as_it_is(
-    lean: Solver, monkeypatch: pytest.MonkeyPatch, network: bool, told: str
-) -> None:
-    """An experiment can give containers a network."""
-    monkeypatch.setattr(HostWorkspaces, "network", network)
-    solved = await lean([WRITE], [FIX], work())
-    assert told in facts_of(solved.model.asked[0])["network"]
-    assert "`network` says" in solved.model.told("solver")
-
-
+@pytest.mark.full
 async def test_a_required_test_cannot_be_left_out(lean: Solver) -> None:
     """Without a required test the attempt is blocked, but the change is still submitted."""
     done = work(test="", no_test_because="it is a comment")
@@ -276,6 +245,7 @@ async def test_without_a_change_nothing_is_submitted(lean: Solver) -> None:
     assert solved.outcome.patch == ""
 
 
+@pytest.mark.full
 async def test_a_module_made_by_a_command_stays_if_the_change_imports_it(lean: Solver) -> None:
     """Other files that commands left behind are reported and left out of the patch."""
     make: Use = (
@@ -296,6 +266,7 @@ async def test_a_module_made_by_a_command_stays_if_the_change_imports_it(lean: S
     assert solved.report["changes"][-1]["strays"] == ["left.txt"]
 
 
+@pytest.mark.full
 async def test_a_related_test_that_cannot_run_does_not_hide_the_others(lean: Solver) -> None:
     """A related test file that cannot be imported does not hide the results of the others."""
     broken = {"tests/test_nowhere.py": "import calc\nimport nowhere\n"}
@@ -307,22 +278,7 @@ async def test_a_related_test_that_cannot_run_does_not_hide_the_others(lean: Sol
     assert solved.report["changes"][-1]["evidence"][-1]["passed"] == 1
 
 
-async def test_compiled_files_are_not_reported(lean: Solver) -> None:
-    """Compiled files are left out without a note. Of other files, twenty are named."""
-    litter = (
-        "mkdir __pycache__; touch __pycache__/calc.cpython-311.pyc; "
-        "for n in $(seq -w 30); do echo >left$n.txt; done"
-    )
-    mend: Use = ("edit", {"path": "calc.py", "old": "a * b", "new": "a + b"})
-    leave: Use = ("run_command", {"command": litter})
-    solved = await lean([WRITE], [leave, SPOIL], work(), [mend], work())
-    strays = solved.report["changes"][0]["strays"]
-    assert strays == [f"left{number:02}.txt" for number in range(1, 31)]
-    told = solved.model.told("solver")
-    assert "left20.txt and 10 more." in told
-    assert ".pyc" not in told.partition("Not part of the change")[2]
-
-
+@pytest.mark.full
 async def test_a_review_is_asked_only_once(lean: Solver) -> None:
     """Issues of a review are repaired without a second review."""
     rejecting = [review("revise", "subclasses")]
@@ -334,6 +290,7 @@ async def test_a_review_is_asked_only_once(lean: Solver) -> None:
     assert solved.report["workflow_status"] == "completed"
 
 
+@pytest.mark.full
 async def test_remaining_parts_are_done_in_the_same_conversation(lean: Solver) -> None:
     """A change whose checks pass is incomplete while the solver reports remaining parts."""
     first = work(remaining=["the other half"])

@@ -12,8 +12,10 @@ REPLAY: Said = [("cell_replay", {})]
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(("preset", "role"), [("lean", "solver"), ("full", "implementer")])
+@pytest.mark.parametrize(
+    ("preset", "role"),
+    [("lean", "solver"), pytest.param("full", "implementer", marks=pytest.mark.full)],
+)
 async def test_its_experiments_are_checked_again_after_the_edit(
     solve: Solver, preset: str, role: str
 ) -> None:

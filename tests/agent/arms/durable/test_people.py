@@ -22,7 +22,7 @@ from tests.agent.arms.durable.conftest import (
 from tests.agent.arms.durable.test_lean import PLAN, work
 from tests.agent.arms.loop.conftest import Attempts, Died
 
-pytestmark = [pytest.mark.usefixtures("idle_at_once"), pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.usefixtures("idle_at_once"), pytest.mark.slow]
 
 DOCUMENT = ("write", {"path": "NOTES.md", "content": "add adds\n"})
 
@@ -62,6 +62,7 @@ def facts(attempts: Attempts, role: str) -> Any:
     return next(each for each in attempts.model.asked if each.role == role).facts
 
 
+@pytest.mark.full
 async def test_a_steered_attempt_is_replayed_after_a_death(attempts: Attempts) -> None:
     """The solver reads a message before its next call, also in the run after the death."""
 
@@ -105,6 +106,7 @@ async def test_a_patch_that_is_wanted_otherwise_is_changed(attempts: Attempts) -
     assert "NOTES.md" in outcome.patch
 
 
+@pytest.mark.full
 async def test_the_full_preset_makes_further_steps(attempts: Attempts) -> None:
     """The planner's backlog is what the person wants, and the step is made on the change."""
 
@@ -120,7 +122,7 @@ async def test_the_full_preset_makes_further_steps(attempts: Attempts) -> None:
     assert "return a + b" in about(attempts)
 
 
-@pytest.mark.parametrize("preset", ["lean", "full"])
+@pytest.mark.parametrize("preset", ["lean", pytest.param("full", marks=pytest.mark.full)])
 async def test_a_rejected_patch_is_no_prediction(attempts: Attempts, preset: str) -> None:
     """The outcome says who rejected it, and why."""
     solver = [[WRITE], [FIX], work()]
@@ -133,7 +135,10 @@ async def test_a_rejected_patch_is_no_prediction(attempts: Attempts, preset: str
     assert outcome.detail == "rejected by ann: too risky"
 
 
-@pytest.mark.parametrize(("preset", "role"), [("lean", "scout"), ("full", "contract")])
+@pytest.mark.parametrize(
+    ("preset", "role"),
+    [("lean", "scout"), pytest.param("full", "contract", marks=pytest.mark.full)],
+)
 async def test_a_plan_is_made_until_it_is_approved(
     attempts: Attempts, preset: str, role: str
 ) -> None:
@@ -152,6 +157,7 @@ async def test_a_plan_is_made_until_it_is_approved(
     assert "return a + b" in outcome.patch
 
 
+@pytest.mark.full
 async def test_the_end_by_a_person_keeps_the_best_change(attempts: Attempts) -> None:
     """No further call is made, and the report says that the work was cut off by a person."""
 

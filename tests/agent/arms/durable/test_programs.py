@@ -5,7 +5,7 @@ import pytest
 from agent.models.protocol import ModelRequest
 from tests.agent.arms.durable.conftest import ANCHOR, ANCHOR_TEXT, Said, Solver, answer, report
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.slow]
 
 FIXING = """
 await edit(path="calc.py", old="return a - b", new="return a + b")
@@ -48,6 +48,7 @@ async def test_what_a_program_writes_is_part_of_the_change(solve: Solver) -> Non
     assert solved.report["changes"][0]["strays"] == ["left.txt"]
 
 
+@pytest.mark.full
 async def test_roles_with_tools_may_run_programs(solve: Solver) -> None:
     """An edit and a test run inside a program are evidence. Roles without tools get no programs."""
     asking = "(await gather_context(questions=['where?']))[:7]"

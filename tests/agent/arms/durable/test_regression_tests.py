@@ -45,6 +45,7 @@ def work(*related: str) -> Said:
     )
 
 
+@pytest.mark.full
 async def test_a_slow_test_costs_a_share_and_is_named(attempts: Attempts) -> None:
     """The fast test that covers the change runs, the slow ones are ended and named.
 
@@ -88,6 +89,7 @@ async def test_a_named_test_is_run_or_refused_aloud(solve: Solver) -> None:
     assert odd in last["evidence"][-1]["command"]
 
 
+@pytest.mark.full
 async def test_tests_of_the_configuration_are_found(solve: Solver) -> None:
     """Tests that pytest's `python_files` names close a gate although the model names none."""
     files: dict[str, Any] = {
