@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent.errors import InfrastructureError
-from eval import grading, images
+from eval import images
 from eval.types import Instance
 from flows.cells import verdicts
 from flows.experiments.cells import Place, Submission
@@ -137,39 +137,3 @@ async def test_the_network_is_named_only_while_it_may_be_the_cause(
         [reasons[name]] = [row for row in rows(lake) if row["patch_sha256"] not in known]
     assert "if the reference patch fails here too, use `--network`" in reasons["first"]["reason"]
     assert "--network" not in reasons["second"]["reason"]
-
-
-@pytest.mark.parametrize(
-    ("before_tests", "outcome"),
-    [
-        pytest.param("git ls-remote https://nowhere.invalid; exit", "unresolved", id="no network"),
-        pytest.param("kill -9 -1; exit", "unresolved", id="kills every process"),
-        pytest.param("yes | head -c 200000", "resolved", id="long log"),
-    ],
-)
-async def test_an_infrastructure_row_of_an_earlier_release_is_regraded(
-    before_tests: str,
-    outcome: str,
-    submit: Callable[..., Any],
-    lake: Lake,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A row that an earlier release recorded as infrastructure because of its log is graded again.
-    The new verdict is final."""
-    monkeypatch.setattr(grading, "MAX_LOG_BYTES", 100_000)
-    judge = grading._judge
-
-    def as_before(report: Any, log: str) -> Any:
-        return replace(judge(report, log), outcome="infrastructure", reason="as before")
-
-    with monkeypatch.context() as before:
-        before.setattr(grading, "_judge", as_before)
-        with pytest.raises(InfrastructureError):
-            await submit(before_tests)
-    [row] = rows(lake)
-    assert row["outcome"] == "infrastructure"
-    assert await submit(before_tests) == outcome
-    [row] = rows(lake)
-    assert row["outcome"] == outcome
-    assert await submit(before_tests) == outcome
-    assert rows(lake) == [row]

@@ -177,7 +177,7 @@ async def test_patches_that_do_not_fit_together_fail_the_step(forge: Forge, lake
     """The message names both steps."""
     other = "sed -i 's/a - b/b + a/' calc.py"
     asked = pipeline(step("one", REPAIR), step("two", other), step("three", ADD, "one", "two"))
-    with pytest.raises(GateFailed, match="step two does not fit together with that of one"):
+    with pytest.raises(GateFailed, match="step two does not fit together with the patches of one"):
         await run_pipeline(asked, lake_path)
 
 

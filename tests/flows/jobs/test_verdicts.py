@@ -130,7 +130,7 @@ def candidate(
             for name, count in runs.items()
         }
     )
-    return CandidatePatch(arm, "diff", attempt, verdict, "", (), evidence)
+    return CandidatePatch(arm, "diff", attempt, verdict, "", evidence)
 
 
 def test_verified_then_accepted_then_cheaper_wins() -> None:
@@ -154,4 +154,4 @@ def test_verified_then_accepted_then_cheaper_wins() -> None:
         found = choose_best(reversed(ordered))
         assert found is not None
         assert found.arm == ordered.pop(0).arm
-    assert choose_best([CandidatePatch("a", "", {}, "not_verified", "", (), "{}")]) is None
+    assert choose_best([CandidatePatch("a", "", {}, "not_verified", "", "{}")]) is None
