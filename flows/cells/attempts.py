@@ -238,11 +238,10 @@ class _LeasedAttempt:
         # Only the lease holder writes rows: a run that lost its lease must not overwrite its
         # successor's.
         await asyncio.to_thread(self.journal.check, self.lease)
-        records.write(self.lake, record)
+        row = records.write(self.lake, record)
         if record.git_removed:
             names = ", ".join(record.git_removed)
             run_log().info("%s: removed from git before the work: %s", self.cell.label, names)
-        row = records.attempt_row(record)
         run_log().info("%s: %s", self.cell.label, attempt_line(row, len(record.steps)))
         return row
 

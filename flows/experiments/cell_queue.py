@@ -1,7 +1,7 @@
 """The cells of a run, in a queue of the journal from which its shards take them.
 
-Each shard begins at its own offset, and then takes what the others have left. A shard is alive as
-long as it renews its lease. The cells of a dead one are free for others.
+Each shard starts at a different offset, and then takes the cells that others have left. A shard is
+alive as long as it renews its lease. The cells of a dead shard are free for others.
 """
 
 import asyncio
@@ -64,18 +64,24 @@ class CellQueue:
         names = list(positions)
         ordered = names[first:] + names[:first]
         self._numbers = {name: number for number, name in enumerate(ordered)}
-        known = {attempt_id_of(cell): cell for cell in cells}
-        self.cells = [_find_cell(known, name) for name in ordered]
+        by_name = {attempt_id_of(cell): cell for cell in cells}
+        for name in ordered:
+            if name not in by_name:
+                raise UsageError(
+                    f"this worker's dataset lacks the cell of attempt {name}, or has another "
+                    "version of it: give all workers the same dataset"
+                )
+        self.cells = [by_name[name] for name in ordered]
         """All open cells in the order of the shard, including those that others may take."""
         self._passed = 0
         self._held, self._lost = set[str](), set[str]()
-        """Names of the cells that this shard has, and of those at which another one died."""
+        """Names of the cells that this shard has, and of the cells at which another shard died."""
         self._one_ended = asyncio.Event()
 
     async def take(self) -> Share | None:
         """Take the next cell. Return None if there is none to take.
 
-        A shard has at most one cell at a time at which another one died, so that a deadly cell
+        A shard has at most one cell at a time at which another shard died, so that a deadly cell
         does not count against cells that were taken with it. After `DEATHS`, a cell is ended.
         """
         while True:
@@ -99,12 +105,12 @@ class CellQueue:
     async def wait(self) -> bool:
         """Wait until a cell may be free. Return False if there is none to wait for.
 
-        Without cells of its own, a shard waits only for those that are about to be free. It ends
-        otherwise, so that a worker can run something else, and a later one takes what is freed.
+        A shard without cells waits only for cells that are about to be free. Otherwise it ends, so
+        that its worker can run something else. A later shard takes the freed cells.
         """
         self._one_ended.clear()
-        if await asyncio.to_thread(self._free_dead):
-            return True
+        if await asyncio.to_thread(lambda: expire_dead(self._journal, self._queue.holders())):
+            return True  # a shard died on this machine
         if not self._held and not await asyncio.to_thread(count_claimable, self._queue):
             return False
         with suppress(TimeoutError):
@@ -127,10 +133,6 @@ class CellQueue:
             return
         is_final = end == "done"
         await asyncio.to_thread(self._queue.end, name, self._holder, end, result, is_final=is_final)
-
-    def _free_dead(self) -> bool:
-        """Free the cells of shards that died on this machine. Return True if there was one."""
-        return expire_dead(self._journal, self._queue.holders())
 
 
 @asynccontextmanager
@@ -158,15 +160,6 @@ async def open_queue(
 def count_claimable(queue: Queue) -> int:
     """Return the number of cells that are free, or held by a shard that seems to be dead.
 
-    A living one renews its lease three times within its duration.
+    A living shard renews its lease three times within its duration.
     """
     return queue.claimable(timings().lease_s / 2)
-
-
-def _find_cell(known: dict[str, Cell], name: str) -> Cell:
-    if name not in known:
-        raise UsageError(
-            f"this worker's dataset lacks the cell of attempt {name}, or has another version of "
-            "it: give all workers the same dataset"
-        )
-    return known[name]

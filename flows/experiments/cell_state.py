@@ -10,7 +10,7 @@ from agent.errors import BudgetExhausted, Interrupted, Waiting
 from agent.types import Outcome
 from flows.experiments.cells import Cell, Place, Submission
 from flows.experiments.keys import attempt_id_of, attempt_key, is_cached
-from flows.storage.lake import Lake, Row
+from flows.storage.lake import Lake
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,6 @@ REFUSED = "Refused"
 """State name of a shard that was refused by a worker with another lake or journal."""
 
 
-_PATCH, _OUTCOME = ("model_patch",), ("outcome",)
-_VERDICT = ("image_digest", "outcome", "started_at")
-"""Columns that are read. Reading all of them takes several times as long."""
-
-
 @dataclass(frozen=True)
 class Finished:
     """All work of a cell, or the verdict on a patch."""
@@ -80,7 +75,7 @@ class Finished:
 
 def submission(cell: Cell, attempt_id: str, lake: Lake) -> Submission:
     """Return the patch of an ended attempt as a submission for grading."""
-    [prediction] = lake.read("predictions", *cell.partition, attempt_id, columns=_PATCH)
+    [prediction] = lake.read("predictions", *cell.partition, attempt_id, columns=("model_patch",))
     return Submission(
         *cell.partition,
         cell.instance,
@@ -103,106 +98,95 @@ class CellStates:
     """The states of cells according to a lake.
 
     The evaluations of an arm are listed once. They are listed again if they contain no valid
-    verdict on a patch, because another run may have given one since.
+    verdict on a patch, because another run can have written one since.
     """
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
-        self._units: dict[tuple[str, str], dict[str, list[str]]] = {}
+        self._units: dict[tuple[str, str], Mapping[str, list[str]]] = {}
         """Names of the evaluations by experiment and arm, and by attempt."""
 
     def results(
-        self, cells: Sequence[Cell], here: Mapping[str, str] | None = None, *, grade: bool
+        self, cells: Sequence[Cell], images: Mapping[str, str] | None = None, *, grade: bool
     ) -> list[str | None]:
         """Return the result of each cell, or None if some work on it is missing.
 
-        `here` are the ids of local images by name; None if no image will be pulled here. Otherwise,
-        an instance without a local image is finished as a whole or not at all: if work on one of
-        its cells is missing, its image will be pulled, and the other verdicts have to be valid for
-        that image too.
+        `images` are the ids of local images by name; None if this machine pulls no images.
+        Otherwise, an instance without a local image is finished as a whole or not at all: if work
+        on one of its cells is missing, its image will be pulled, and the other verdicts have to be
+        valid for that image as well.
         """
-        there = here or {}
-        found = [self._cell(cell, there.get(cell.instance.image), grade=grade) for cell in cells]
+        local = images or {}
+        states = [self._cell(cell, local.get(cell.instance.image), grade=grade) for cell in cells]
         pulled: set[str] = set()
-        if here is not None:
-            missing = {
-                cell.instance.image
-                for cell, finished in zip(cells, found, strict=True)
-                if finished is None
-            }
-            pulled = missing - here.keys()
+        if images is not None:
+            paired = zip(cells, states, strict=True)
+            pulled = {cell.instance.image for cell, state in paired if state is None}
+            pulled -= images.keys()
         return [
-            finished.result if finished and cell.instance.image not in pulled else None
-            for cell, finished in zip(cells, found, strict=True)
+            state.result if state and cell.instance.image not in pulled else None
+            for cell, state in zip(cells, states, strict=True)
         ]
 
-    def cell_at(self, cell: Cell, here: str | None, *, grade: bool) -> Place | None:
+    def cell_at(self, cell: Cell, image_id: str | None, *, grade: bool) -> Place | None:
         """Return the place where all work of a cell was done; None if some work is missing.
 
-        An attempt is valid for any image. See `verdict_at` for verdicts and for `here`.
+        An attempt is valid for any image. See `verdict_at` for verdicts and for `image_id`.
         """
-        found = self._cell(cell, here, grade=grade)
-        return found.place if found is not None else None
+        state = self._cell(cell, image_id, grade=grade)
+        return state.place if state is not None else None
 
-    def verdict_at(self, patch: Submission, here: str | None, *, twice: bool) -> Place | None:
+    def verdict_at(self, patch: Submission, image_id: str | None, *, twice: bool) -> Place | None:
         """Return the place where the recorded verdict was given; None if there is no valid verdict.
 
-        A verdict is valid for one image. `here` is the id of the local image. If it differs, the
-        patch is regraded. Without a local image, the verdict is valid for its own image and nothing
-        is pulled. The image is only pulled if other work on the instance needs it. If its digest
-        has changed since, for example after a rebuild, the patch is regraded.
+        A verdict is valid for one image. `image_id` is the id of the local image. If it differs,
+        the patch is regraded. Without a local image, the verdict is valid for its own image and
+        nothing is pulled. The image is only pulled if other work on the instance needs it. If its
+        digest has changed since, for example after a rebuild, the patch is regraded.
         """
-        found = self._verdict(patch, here, twice=twice)
-        return found.place if found is not None else None
+        state = self._verdict(patch, image_id, twice=twice)
+        return state.place if state is not None else None
 
-    def _cell(self, cell: Cell, here: str | None, *, grade: bool) -> Finished | None:
+    def _cell(self, cell: Cell, image_id: str | None, *, grade: bool) -> Finished | None:
         if not is_solved(cell, self.lake):
             return None
         attempt_id = attempt_id_of(cell)
         if grade:
             patch = submission(cell, attempt_id, self.lake)
-            return self._verdict(patch, here, twice=cell.experiment.audit)
-        [row] = self.lake.read("attempts", *cell.partition, attempt_id, columns=_OUTCOME)
-        return Finished(replace(cell.place, image_digest=here), row["outcome"])
+            return self._verdict(patch, image_id, twice=cell.experiment.audit)
+        [row] = self.lake.read("attempts", *cell.partition, attempt_id, columns=("outcome",))
+        return Finished(replace(cell.place, image_digest=image_id), row["outcome"])
 
-    def _verdict(self, patch: Submission, here: str | None, *, twice: bool) -> Finished | None:
+    def _verdict(self, patch: Submission, image_id: str | None, *, twice: bool) -> Finished | None:
         where = (patch.experiment, patch.arm)
-        may_be_outdated = where in self._units
-        found = self._valid(patch, here, twice=twice)
-        if found is None and may_be_outdated:
-            self._units.pop(where, None)
-            found = self._valid(patch, here, twice=twice)
-        return found
+        is_outdated = where in self._units
+        verdict = self._read_verdict(patch, image_id, twice=twice)
+        if verdict is None and is_outdated:
+            del self._units[where]
+            verdict = self._read_verdict(patch, image_id, twice=twice)
+        return verdict
 
-    def _valid(self, patch: Submission, here: str | None, *, twice: bool) -> Finished | None:
-        rows = self._evaluations((patch.experiment, patch.arm), patch.attempt_id)
-        graded_on = {row["image_digest"] for row in rows}
-        for digest in graded_on if here is None else graded_on & {here}:
+    def _read_verdict(
+        self, patch: Submission, image_id: str | None, *, twice: bool
+    ) -> Finished | None:
+        where = (patch.experiment, patch.arm)
+        if where not in self._units:
+            units = defaultdict[str, list[str]](list)
+            for unit in self.lake.units("evaluations", "*", *where):
+                units[unit.rpartition("-")[0]].append(unit)  # the attempt, a dash and a key
+            self._units[where] = units
+        columns = ("image_digest", "outcome", "started_at")  # reading all takes much longer
+        rows = [
+            row
+            for unit in self._units[where].get(patch.attempt_id, ())
+            for row in self.lake.read("evaluations", *where, unit, columns=columns)
+        ]
+        digests = {row["image_digest"] for row in rows}
+        for digest in digests if image_id is None else digests & {image_id}:
             at = patch.at(replace(patch.place, image_digest=digest))
             is_graded = is_cached("evaluation", at.verdict_key, self.lake)
             if is_graded and (not twice or is_cached("audit", at.audit_key, self.lake)):
-                return Finished(at.place, _latest(rows))
+                gradings = [row for row in rows if row["outcome"] != "infrastructure"]
+                latest = max(gradings, key=lambda row: row["started_at"])
+                return Finished(at.place, str(latest["outcome"]))
         return None
-
-    def _evaluations(self, where: tuple[str, str], attempt_id: str) -> list[Row]:
-        units = self._units.get(where)
-        if units is None:
-            units = self._units[where] = self._listed(where)
-        return [
-            row
-            for unit in units.get(attempt_id, ())
-            for row in self.lake.read("evaluations", *where, unit, columns=_VERDICT)
-        ]
-
-    def _listed(self, where: tuple[str, str]) -> dict[str, list[str]]:
-        """Return the names of an arm's evaluations by attempt: its id, a dash and a key."""
-        units = defaultdict[str, list[str]](list)
-        for unit in self.lake.units("evaluations", "*", *where):
-            units[unit.rpartition("-")[0]].append(unit)
-        return dict(units)
-
-
-def _latest(evaluations: Sequence[Row]) -> str:
-    """Return the outcome of the latest grading that was not an infrastructure failure."""
-    gradings = [row for row in evaluations if row["outcome"] != "infrastructure"]
-    return str(max(gradings, key=lambda row: row["started_at"])["outcome"])

@@ -1,12 +1,12 @@
 """A cell: experiment × arm × instance × repeat, the unit that is cached and retried.
 
-Its test runner has no names of tests: the script that grades a row runs the hidden tests, and often
-names them. So nothing but the program and options that are known to name no test are taken.
+Its test runner contains no names of tests. The script that grades a row runs the hidden tests, and
+often names them, so only the program and options that cannot name a test are copied from it.
 """
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -84,8 +84,7 @@ class Cell:
     def seed(self) -> int:
         """Seed of the attempt, independent of other arms, instances and repeats.
 
-        A derived arm has its base's: a simulated conversation needs one seed from its first reply
-        to its last.
+        A derived arm has the seed of its base: a simulated conversation needs one seed throughout.
         """
         if self.base is not None:
             return self.base.seed
@@ -163,9 +162,9 @@ class Submission:
 def in_order(experiment: Experiment, instance: Instance, repeat: int) -> list[ArmSpec]:
     """Return the arms in the order in which they begin an instance.
 
-    The order is random, the same for the same seed, and another arm does not change that of the
-    others. Drift of a provider during an instance then favours no arm. Derived arms come after all
-    others, as they need an attempt of their base.
+    The order is random, and the same for the same seed. Adding an arm does not change the order of
+    the others. Drift of a provider during an instance then favours no arm. Derived arms come after
+    all others, because they need an attempt of their base.
     """
 
     def draw(arm: ArmSpec) -> tuple[int, str]:
@@ -182,8 +181,9 @@ def plan(experiment: Experiment, instances: list[Instance], place: Place) -> lis
 
     All instances get their first attempt before any gets a second, so that a run stopped by a
     budget covers as many instances as possible. With a limit on images, the repeats of an instance
-    are consecutive instead; otherwise every image would be pulled or built once per repeat. So they
-    are where the experiment may end early: evidence counts instances with all their repeats.
+    are consecutive instead; otherwise every image would be pulled or built once per repeat. They
+    are also consecutive if the experiment can end early, because evidence counts instances with
+    all their repeats.
     """
     rounds = [(repeat, i) for repeat in range(experiment.repeats) for i in instances]
     if experiment.images.keep_gb is not None or experiment.stop_when is not None:
@@ -211,15 +211,17 @@ _SUBCOMMANDS = {"test", "run", "exec", "jest", "mocha", "vitest", "karma", "phpu
 
 def runner_of_instance(instance: Instance) -> TestRunner:
     """Return the runner of the repository, from the script that grades the row."""
-    script = _without_patches(instance.eval_script)
-    found = _TESTS.search(script)
-    if found is None:
+    # Here-documents hold the hidden tests.
+    here_document = r"<<'?(\w+)'?\n.*?^\1$"
+    script = re.sub(here_document, "", instance.eval_script, flags=re.DOTALL | re.MULTILINE)
+    tests = _TESTS.search(script)
+    if tests is None:
         return runner_of(f"pytest {_PYTEST_REPORT} {{paths}}")
-    exported = tuple(match.groups() for match in _EXPORT.finditer(script[: found.start()]))
-    environment = tuple((name, value) for name, value in exported)
+    exports = _EXPORT.finditer(script[: tests.start()])
+    environment = tuple((match["name"], match["value"]) for match in exports)
     runners = [
         runner_of(command, environment)
-        for line in found["commands"].splitlines()
+        for line in tests["commands"].splitlines()
         if (command := _template(line))
     ]
     observed = [runner for runner in runners if runner.adapter != "summary"]
@@ -228,58 +230,52 @@ def runner_of_instance(instance: Instance) -> TestRunner:
     return next(iter(observed or runners), runner_of("false {paths}", environment))
 
 
-def _without_patches(script: str) -> str:
-    """Return a script without its here-documents, which hold the hidden tests."""
-    return re.sub(r"<<'?(\w+)'?\n.*?^\1$", "", script, flags=re.DOTALL | re.MULTILINE)
-
-
 def _template(line: str) -> str:
-    """Return a command with `{paths}` in place of its tests, or '' if it is no command."""
+    """Return a command with `{paths}` in place of its tests, or '' if the line is not a command."""
     try:
         words = shlex.split(line)
     except ValueError:
         return ""
     assignments = []
-    while words and (assigned := _ASSIGNMENT.fullmatch(words[0])):
-        assignments.append(f"{assigned['name']}={shlex.quote(assigned['value'])}")
+    while words and (assignment := _ASSIGNMENT.fullmatch(words[0])):
+        assignments.append(f"{assignment['name']}={shlex.quote(assignment['value'])}")
         words = words[1:]
     if not words:
         return ""
     return " ".join([*assignments, *_program(words[0], words[1:]), "{paths}"])
 
 
-def _program(program: str, rest: Sequence[str]) -> Iterator[str]:
+def _program(program: str, words: Sequence[str]) -> Iterator[str]:
     """Yield the program and the options that name no tests."""
     name = program.rpartition("/")[2]
-    if name.startswith("python") and "-m" in rest[:-1]:
-        at = rest.index("-m")
-        yield from ("python", "-m", rest[at + 1])
-        yield from _options_of(rest[at + 1])(rest[at + 2 :])
-    elif name == "tox" and "--current-env" in rest:  # it runs pytest, in the same environment
-        yield from ("python", "-m", "pytest", _PYTEST_REPORT)
+    if name.startswith("python") and "-m" in words[:-1]:
+        at = words.index("-m")
+        name, words = words[at + 1], words[at + 2 :]
+        yield from ("python", "-m", name)
+    elif name == "tox" and "--current-env" in words:  # it runs pytest, in the same environment
+        name, words = "pytest", ()
+        yield from ("python", "-m", "pytest")
     elif name in ("pytest", "py.test"):
-        yield from ("pytest", *_options_of("pytest")(rest))
+        name = "pytest"
+        yield name
     else:
         yield program
-        yield from _options_of(name)(rest)
-
-
-def _options_of(program: str) -> Callable[[Sequence[str]], Iterator[str]]:
-    match program:
+    match name:
         case "pytest":
-            return lambda words: iter((_PYTEST_REPORT, *_known(words, _PYTEST_OPTIONS)))
+            yield _PYTEST_REPORT
+            yield from _select_options(words, _PYTEST_OPTIONS)
         case "unittest":
-            return lambda words: iter(("-v",))
+            yield "-v"
         case "runtests.py":
-            return lambda words: _known(words, _DJANGO_OPTIONS)
+            yield from _select_options(words, _DJANGO_OPTIONS)
         case "test":
-            return lambda words: _known(words, _SYMPY_OPTIONS)
+            yield from _select_options(words, _SYMPY_OPTIONS)
         case _:
-            return lambda words: (word for word in words[:1] if word in _SUBCOMMANDS)
+            yield from (word for word in words[:1] if word in _SUBCOMMANDS)
 
 
-def _known(words: Sequence[str], options: dict[str, bool]) -> Iterator[str]:
-    """Yield the options that are known, with their values. All else may name tests."""
+def _select_options(words: Sequence[str], options: dict[str, bool]) -> Iterator[str]:
+    """Yield the listed options with their values. All other words can name tests."""
     waiting = iter(words)
     for word in waiting:
         if word == "--":

@@ -1,4 +1,4 @@
-"""Whether the primary comparison of a run is decided, so that it ends early (`stop_when`).
+"""Decide the primary comparison of a run early (`stop_when`).
 
 A cell is not needed if the comparison is decided before any cell of its instance has begun. What
 has begun at an instance is finished in every arm and repeat: every comparison keeps its pairs.
@@ -31,7 +31,6 @@ class StopDecision:
     e_value: float
 
     def __str__(self) -> str:
-        """Say what was decided."""
         return (
             f"decided: {self.arm} resolves more than {self.other} (e-value {self.e_value:.1f} "
             f"after {self.complete} complete instances)"
@@ -42,7 +41,7 @@ class Monitor:
     """Looks at the primary comparison after every cell."""
 
     def __init__(self, plan: Plan, digest: str = "") -> None:
-        """Use `of`. `digest` is that of the declaration."""
+        """Use `of`. `digest` is the digest of the declaration."""
         self.decision: StopDecision | None = None
         self._plan, self._unit, self._digest = plan, digest[:_DIGITS], digest
         self._rule, self._primary = plan.experiment.stop_when, plan.experiment.primary
@@ -53,7 +52,7 @@ class Monitor:
 
     @classmethod
     def of(cls, plan: Plan, results: Sequence[str | None]) -> "Monitor":
-        """Return a monitor of a run that begins with these results of its cells.
+        """Return a monitor of a run that starts with these results of its cells.
 
         Raises:
             InfrastructureError: a disk or object-store operation failed.
@@ -77,7 +76,7 @@ class Monitor:
     async def look(self, cell: Cell, end: End, result: str) -> None:
         """Count the end of a cell, which may decide the comparison.
 
-        A decision is then in the lake: later runs keep to it.
+        The decision is recorded in the lake, and holds for later runs.
 
         Raises:
             InfrastructureError: a disk or object-store operation failed.
@@ -95,15 +94,13 @@ class Monitor:
         """
         if self.decision is None:
             return []
-        begun = {
-            row["instance_id"]
-            for row in self._plan.lake.rows("attempts", self._plan.experiment.name)
-        }
-        found = defaultdict[str, list[Cell]](list)
+        rows = self._plan.lake.rows("attempts", self._plan.experiment.name)
+        begun = {row["instance_id"] for row in rows}
+        spared = defaultdict[str, list[Cell]](list)
         for cell in self._plan.cells:
             if cell.instance.instance_id not in begun:
-                found[cell.instance.instance_id].append(cell)
-        return list(found.values())
+                spared[cell.instance.instance_id].append(cell)
+        return list(spared.values())
 
     def _is_compared(self, cell: Cell) -> bool:
         return self._primary is not None and cell.arm.name in self._primary.arms

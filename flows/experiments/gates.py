@@ -1,4 +1,4 @@
-"""Declared gates: what an arm has to reach for a run to succeed."""
+"""Declared gates: bounds that an arm must keep for a run to succeed."""
 
 import operator
 import re
@@ -46,43 +46,32 @@ class FailedGate:
     """True if only a part of the cost is known, which keeps no bound either."""
 
     def __str__(self) -> str:
-        """Say what was asked for and what was found."""
         if self.is_lower_bound:
-            found = f"{usd(self.value, at_least=True)} and not fully known"
+            value = f"{usd(self.value, at_least=True)} and not fully known"
         elif self.value is None:
-            found = "unknown"
+            value = "unknown"
         else:
-            found = percent(self.value) if self.metric == "resolved" else usd(self.value)
-        return f"{self.arm}: {self.metric} is {found}, not {self.bound}"
+            value = percent(self.value) if self.metric == "resolved" else usd(self.value)
+        return f"{self.arm}: {self.metric} is {value}, not {self.bound}"
 
 
 def failed_gates(gates: Gates, arms: "Sequence[ArmSummary]") -> tuple[FailedGate, ...]:
-    """Return the bounds that these arms do not keep. An arm that is not there keeps none.
+    """Return the bounds that these arms do not keep. An arm without results keeps none.
 
-    A cost of which only a part is known keeps none, whatever the rest may be.
+    A cost of which only a part is known keeps none, whatever the rest is.
     """
     by_name = {arm.name: arm for arm in arms}
     failed = []
     for name, bounds in gates.items():
         for metric, bound in bounds.items():
             arm = by_name.get(name)
-            value = _value(arm, metric) if arm else None
-            is_part = bool(
-                arm and value is not None and metric in COSTS and arm.cost.is_lower_bound
-            )
+            value, is_part = None, False
+            if arm is not None:
+                value = arm.rate if metric == "resolved" else getattr(arm, metric)
+                is_part = value is not None and metric in COSTS and arm.cost.is_lower_bound
             if value is None or is_part or not _holds(bound, value):
                 failed.append(FailedGate(name, metric, bound, value, is_part))
     return tuple(failed)
-
-
-def _value(arm: "ArmSummary", metric: Metric) -> float | None:
-    match metric:
-        case "resolved":
-            return arm.rate
-        case "cost_per_instance":
-            return arm.cost_per_instance
-        case "cost_per_resolved":
-            return arm.cost_per_resolved
 
 
 def _holds(bound: str, value: float) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +13,6 @@ from pydantic import ValidationError
 
 from agent.arms import python
 from agent.journal import Attempt
-from agent.models.spec import ModelSpec
 from agent.workspaces import Environment
 from eval import instances, selection
 from eval.digests import canonical_digest
@@ -47,41 +47,33 @@ class Rebuy:
     changes: tuple[str, ...]
 
     def __str__(self) -> str:
-        more = len(self.changes) - _SHOWN_CHANGES
-        shown = ", ".join([*self.changes[:_SHOWN_CHANGES], *([f"{more} more"] if more > 0 else [])])
+        changes, more = list(self.changes[:_SHOWN_CHANGES]), len(self.changes) - _SHOWN_CHANGES
+        if more > 0:
+            changes.append(f"{more} more")
         return (
             f"{plural(self.cells, 'cell')} of arm {self.arm} with earlier attempts "
-            f"{'is' if self.cells == 1 else 'are'} bought again: {shown}"
+            f"{'is' if self.cells == 1 else 'are'} bought again: {', '.join(changes)}"
         )
 
 
-def rebuys(cells: Sequence[Cell], known: EarlierAttempts, lake: Lake) -> list[Rebuy]:
+def rebuys(cells: Sequence[Cell], earlier: EarlierAttempts, lake: Lake) -> list[Rebuy]:
     """Return the cells that have attempts, but none that the declaration asks for now."""
-    changed = [cell for cell in cells if known.at(cell) and not known.matches(cell)]
+    changed = [cell for cell in cells if earlier.at(cell) and not earlier.matches(cell)]
     if not changed:
         return []
-    before = _declared_before(changed[0].experiment.name, lake)
-    found = Counter((cell.arm.name, _changes(cell, known, before)) for cell in changed)
-    return [Rebuy(arm, count, changes) for (arm, changes), count in found.items()]
-
-
-def _declared_before(experiment: str, lake: Lake) -> list[Mapping[str, Any]]:
-    """Return the fields of recorded declarations that are part of a key, each combination once."""
-    found: list[Mapping[str, Any]] = []
-    for row in lake.rows("experiments", experiment):
+    # The fields of recorded declarations that are part of a key, each combination once.
+    before: list[Mapping[str, Any]] = []
+    for row in lake.rows("experiments", changed[0].experiment.name):
         declared = json.loads(row["declaration"])
         fields = {name: declared[name] for name in CELL_KEY_FIELDS if name in declared}
-        if fields not in found:
-            found.append(fields)
-    return found
-
-
-def _changes(
-    cell: Cell, known: EarlierAttempts, before: Sequence[Mapping[str, Any]]
-) -> tuple[str, ...]:
-    """Return the changes since the attempt that is most like what is declared now."""
-    found = [_changes_since(each.attempt, cell, before) for each in known.at(cell)]
-    return min(found, key=lambda changes: (len(changes), changes))
+        if fields not in before:
+            before.append(fields)
+    counts = Counter[tuple[str, tuple[str, ...]]]()
+    for cell in changed:
+        # The attempt that is most like the declared one tells what has changed.
+        changes = [_changes_since(each.attempt, cell, before) for each in earlier.at(cell)]
+        counts[cell.arm.name, min(changes, key=lambda names: (len(names), names))] += 1
+    return [Rebuy(arm, count, names) for (arm, names), count in counts.items()]
 
 
 def _changes_since(
@@ -109,11 +101,10 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
     elif any(part in _NAME_ONLY for part in path.split(".")):
         yield path
     else:
-        yield f"{path} {_shown(old)} -> {_shown(new)}"
+        yield f"{path} {_abbreviate(old)} -> {_abbreviate(new)}"
 
 
-def _shown(value: Any) -> str:
-    """Return a value in a few characters of one line."""
+def _abbreviate(value: Any) -> str:
     text = "none" if value is None else json.dumps(value)
     is_long = len(text) > _SHOWN_CHARACTERS
     return f"{text[: _SHOWN_CHARACTERS - 3]}..." if is_long else text
@@ -125,10 +116,10 @@ def select(dataset: str, split: str, wanted: Selection) -> list[Instance]:
     Raises:
         DatasetError: the dataset or the selection cannot be used, or it names an unusable row.
     """
-    found = instances.read(dataset, split)
-    chosen = selection.select(found.instances, wanted, found.unusable)
-    if found.unusable:
-        say_once(found.warning)  # a command checks a dataset before its flow does
+    rows = instances.read(dataset, split)
+    chosen = selection.select(rows.instances, wanted, rows.unusable)
+    if rows.unusable:
+        say_once(rows.warning)  # a command checks a dataset before its flow does
     return chosen
 
 
@@ -155,11 +146,8 @@ class Plan:
         """
         self.experiment.arm(arm)
         for cell in self.cells:
-            if (cell.arm.name, cell.instance.instance_id, cell.repeat) == (
-                arm,
-                instance_id,
-                repeat,
-            ):
+            place = (cell.arm.name, cell.instance.instance_id, cell.repeat)
+            if place == (arm, instance_id, repeat):
                 return cell
         raise UsageError(
             f"experiment {self.experiment.name!r} does not plan repeat {repeat} of {instance_id}"
@@ -183,15 +171,15 @@ async def prepare(
     chosen, environment, lake = await check(experiment, lake_path, distributed=distributed)
     place = Place(environment, network=experiment.network, resources=experiment.resources)
     cells = plan(experiment, chosen, place)
-    known = await asyncio.to_thread(EarlierAttempts.read, lake, experiment.name)
-    refuse_outdated(cells, known)
-    cells = [known.resume(cell) for cell in cells]
-    # The keys of workers are theirs: `run_shard` checks them.
+    earlier = await asyncio.to_thread(EarlierAttempts.read, lake, experiment.name)
+    refuse_outdated(cells, earlier)
+    cells = [earlier.resume(cell) for cell in cells]
+    # Each worker has separate keys, which `run_shard` checks.
     await asyncio.to_thread(
         refuse_unusable_models, experiment, cells, lake, with_keys=not distributed
     )
     await asyncio.to_thread(journals.claim, lake, experiment.name)
-    again = await asyncio.to_thread(rebuys, cells, known, lake)
+    again = await asyncio.to_thread(rebuys, cells, earlier, lake)
     declare(experiment, chosen, environment, lake)
     return Plan(experiment, environment, cells, lake, again)
 
@@ -207,23 +195,16 @@ async def check(
     for arm in experiment.arms:
         if isinstance(arm, PythonArm):
             python.load(arm.options.function)
-        own = experiment.model_of(arm)
-        if own is not None:
-            arm.options.models(own)  # which checks roles and capabilities
+        model = experiment.model_of(arm)
+        if model is not None:
+            arm.options.models(model)  # which checks roles and capabilities
     chosen = await asyncio.to_thread(load, experiment)
-    environment = (
-        _declared(experiment)
-        if distributed
-        else await workspaces.decide(experiment.environment, chosen)
-    )
-    if not distributed:
-        await refuse_excess(experiment.resources, chosen, environment)
+    if distributed:
+        assert experiment.environment != "auto", "the experiment was validated"
+        return chosen, experiment.environment, Lake.open(lake_path)
+    environment = await workspaces.decide(experiment.environment, chosen)
+    await refuse_excess(experiment.resources, chosen, environment)
     return chosen, environment, Lake.open(lake_path)
-
-
-def _declared(experiment: Experiment) -> Environment:
-    assert experiment.environment != "auto", "the experiment was validated"
-    return experiment.environment
 
 
 def load(experiment: Experiment) -> list[Instance]:
@@ -245,20 +226,20 @@ def only(experiment: Experiment, arm: str, instance_id: str) -> Experiment:
         UsageError: the experiment has no such arm, or does not select the instance.
     """
     chosen = experiment.arm(arm)
-    wanted = Selection(ids=[instance_id])
-    found = instances.read(experiment.dataset, experiment.split)
-    selection.select(found.instances, wanted, found.unusable)  # raises if there is none
-    selectable = selection.select(found.instances, experiment.select, found.unusable)
-    selected = [each.instance_id for each in selectable]
+    only_one = Selection(ids=[instance_id])
+    rows = instances.read(experiment.dataset, experiment.split)
+    selection.select(rows.instances, only_one, rows.unusable)  # raises if there is none
+    selectable = selection.select(rows.instances, experiment.select, rows.unusable)
+    selected = [instance.instance_id for instance in selectable]
     if instance_id not in selected:
         more = f" or {len(selected) - _NAMED} others" if len(selected) > _NAMED else ""
         raise UsageError(
-            f"experiment {experiment.name!r} does not select {instance_id}: name one that it does "
+            f"experiment {experiment.name!r} does not select {instance_id}: name a selected one "
             f"({', '.join(selected[:_NAMED])}{more}), or add it to `select` in the file"
         )
     changes = {
         "arms": [chosen, *experiment.bases(chosen)],
-        "select": wanted,
+        "select": only_one,
         "repeats": 1,
         "execution": "local",
         "primary": None,
@@ -280,8 +261,12 @@ def experiment_rows(
     """Return the rows of `experiments`, each with the name of its arm."""
     primary = experiment.primary
     for order, arm in enumerate(experiment.arms):
-        own = experiment.model_of(arm)
-        models = arm.options.models(own) if own else {}
+        default = experiment.model_of(arm)
+        models = arm.options.models(default) if default else {}
+        # The model of the arm, and the other models of single roles. Reports compare the text.
+        names = {role: records.model_name(spec) for role, spec in models.items()}
+        own = names.pop("", "none")
+        others = [f"{role}: {name}" for role, name in names.items() if name != own]
         yield (
             arm.name,
             {
@@ -290,7 +275,7 @@ def experiment_rows(
                 "declaration": experiment.model_dump_json(),
                 "arm_order": order,
                 "agent": arm.agent,
-                "model": _all_models(models),
+                "model": ", ".join([own, *others]),
                 "simulated": any(model.provider == "simulated" for model in models.values()),
                 "dataset": experiment.dataset,
                 "dataset_digest": dataset_digest,
@@ -310,46 +295,28 @@ def experiment_rows(
         )
 
 
-def _all_models(models: Mapping[str, ModelSpec]) -> str:
-    """Return the models of an arm by role: its own model, and other models of single roles.
-
-    Reports compare the value with that of the other arm.
-    """
-    names = {role: records.model_name(spec) for role, spec in models.items()}
-    own = names.pop("", "none")
-    return ", ".join([own, *(f"{role}: {name}" for role, name in names.items() if name != own)])
-
-
 def declare(
     experiment: Experiment, chosen: list[Instance], environment: Environment, lake: Lake
 ) -> None:
-    """Record the declaration, unless it equals the last one recorded."""
-    dataset_digest = instances.dataset_digest(chosen)
-    resolved = (dataset_digest, environment)
-    digest = canonical_digest([experiment.defining, *resolved])
-    unit = lake.latest_unit("experiments", experiment.name)
-    if unit.endswith(digest[:16]) or _is_declared(experiment, resolved, unit, lake):
-        return
-    now = datetime.now(UTC)
-    declared = experiment_rows(experiment, chosen, digest, dataset_digest, environment, now)
-    for arm, row in declared:
-        lake.write(
-            "experiments", experiment.name, arm, f"{now:%Y%m%dT%H%M%S%f}-{digest[:16]}", [row]
-        )
+    """Record the declaration, unless it equals the last one recorded.
 
-
-def _is_declared(
-    experiment: Experiment, resolved: tuple[str, Environment], unit: str, lake: Lake
-) -> bool:
-    """Return True if a recorded declaration is equivalent.
-
-    Another release may have recorded it, with a digest computed differently or over fewer fields.
+    Another release can have recorded an equal one, with a digest computed differently or over fewer
+    fields.
     """
-    rows = lake.find("experiments", unit, experiment.name) if unit else []
-    if not rows or (rows[0]["dataset_digest"], rows[0]["environment"]) != resolved:
-        return False
-    try:
-        recorded = from_record(rows[0]["declaration"])
-    except ValidationError:  # it declares an import, or has fields that no longer exist
-        return False
-    return recorded.defining == experiment.defining
+    name, dataset_digest = experiment.name, instances.dataset_digest(chosen)
+    digest = canonical_digest([experiment.defining, dataset_digest, environment])
+    latest = lake.latest_unit("experiments", name)
+    if latest.endswith(digest[:16]):
+        return
+    rows = lake.find("experiments", latest, name) if latest else []
+    if rows and (rows[0]["dataset_digest"], rows[0]["environment"]) == (
+        dataset_digest,
+        environment,
+    ):
+        with suppress(ValidationError):  # it declares an import, or has fields that no longer exist
+            if from_record(rows[0]["declaration"]).defining == experiment.defining:
+                return
+    now = datetime.now(UTC)
+    unit = f"{now:%Y%m%dT%H%M%S%f}-{digest[:16]}"
+    for arm, row in experiment_rows(experiment, chosen, digest, dataset_digest, environment, now):
+        lake.write("experiments", name, arm, unit, [row])

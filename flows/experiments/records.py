@@ -2,9 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from agent.arms.command import SCOPE
@@ -39,6 +40,18 @@ NO_REPORT: Row = {
 }
 """These columns of an attempt whose arm reports nothing about itself."""
 
+NO_PROGRAM: Row = {
+    "claimed_usd": None,
+    "restarts": None,
+    "answered_from_record": None,
+    "refused_tools": None,
+    "agent_version": None,
+}
+"""These columns of an attempt that ran no external program."""
+
+NOTHING_KNOWN: Row = {"base_attempt_id": None, "reused_calls": None, "reused_usd": None}
+"""These columns of an attempt of another system."""
+
 UNKNOWN_TOKENS: Row = {name: None for name in asdict(Usage()) if name != "cost_usd"}
 """Token columns if the numbers are unknown; unknown is never 0."""
 
@@ -67,72 +80,126 @@ class AttemptRecord:
     started_at: datetime
     """Start of its first run."""
     duration_s: float
-    """Time during which a step of any of its runs, or one of its base, was running."""
+    """Time during which a step of any of its runs, or of its base, was running."""
     base_attempt_id: str | None = None
     """The attempt that it was forked or derived from."""
     copied: frozenset[tuple[str, int]] = frozenset()
     """Scope and number of the steps that it has from that attempt."""
     git_removed: tuple[str, ...] = ()
 
+    @property
+    def report(self) -> dict[str, Any] | None:
+        """The report of the arm about itself."""
+        return self.outcome.report if isinstance(self.outcome, Outcome) else None
 
-def attempt_row(record: AttemptRecord) -> Row:
-    """Return the row of `attempts`."""
-    cell = record.cell
+    @property
+    def program(self) -> dict[str, Any]:
+        """The gateway's observations of an external program; empty without one."""
+        return dict((self.report or {}).get("command") or {})
+
+    @cached_property
+    def credited(self) -> list[tuple[Step, ModelReply]]:
+        """The answered calls that led to the outcome.
+
+        A program that was restarted can have skipped calls of its earlier runs. Those are billed,
+        but not credited.
+        """
+        unused = set(self.program.get("unused_calls") or ())
+        return [
+            (step, step.result)
+            for step in self.steps
+            if isinstance(step.result, ModelReply)
+            and not (step.scope == SCOPE and step.seq in unused)
+        ]
+
+    @property
+    def cell_columns(self) -> Row:
+        """The columns that identify the attempt."""
+        return _cell_columns(self.attempt_id, self.cell.instance.instance_id, self.cell.repeat)
+
+    def step_columns(self, step: Step) -> Row:
+        """Return the columns that identify a step."""
+        place = {"scope": step.scope, "seq": step.seq, "started_at": step.started_at}
+        return {**self.cell_columns, **place}
+
+
+def write(lake: Lake, record: AttemptRecord) -> Row:
+    """Write the rows of an attempt. Return its row of `attempts`.
+
+    `attempts` is written last, so that every attempt listed there is complete.
+    """
+    arm, where = record.cell.arm.name, (*record.cell.partition, record.attempt_id)
+    lake.write("llm_calls", *where, _call_rows(record))
+    lake.write("steps", *where, _step_rows(record))
+    if isinstance(record.outcome, Outcome):
+        row = patch_row(record.cell_columns, arm, record.outcome.patch)
+        lake.write("predictions", *where, [row])
+    row = _attempt_row(record)
+    lake.write("attempts", *where, [row])
+    return row
+
+
+def _attempt_row(record: AttemptRecord) -> Row:
+    cell, instance = record.cell, record.cell.instance
     model = cell.experiment.model_of(cell.arm)
-    calls = list(credited(record.outcome, record.steps))
+    usages = [reply.usage for _, reply in record.credited]
+    reused = [
+        reply.usage for step, reply in record.credited if (step.scope, step.seq) in record.copied
+    ]
+    # A program without a metered call is not free: its cost is unknown.
+    is_unmetered = cell.arm.agent == "command" and not usages
     return {
-        **_cell_columns(record.attempt_id, cell.instance.instance_id, cell.repeat),
-        "repo": cell.instance.repo,
-        "difficulty": cell.instance.row.get("difficulty"),
-        "instance_created_at": make_readable(str(cell.instance.row.get("created_at") or ""))
-        or None,
+        **record.cell_columns,
+        "repo": instance.repo,
+        "difficulty": instance.row.get("difficulty"),
+        "instance_created_at": make_readable(str(instance.row.get("created_at") or "")) or None,
         "agent": cell.arm.agent,
         "model": model_name(model) if model else "none",
         "provider": model.provider if model else "none",
         "environment": cell.place.environment,
         "outcome": record.outcome.status,
         "detail": make_readable(record.outcome.detail),
-        **_report_columns(record.outcome),
+        **_report_columns(record.report),
         "started_at": record.started_at,
         "duration_s": record.duration_s,
         "order_in_instance": cell.order_in_instance,
-        **usage_totals([reply.usage for _, reply in calls]),
-        "billed_usd": record.billed_usd,
-        **({"cost_usd": None, "billed_usd": None} if _is_unmetered(record) else {}),
-        **sharing_columns(
-            record.base_attempt_id,
-            [reply.usage for step, reply in calls if (step.scope, step.seq) in record.copied],
-        ),
-        **program_columns(record.outcome),
+        "model_calls": len(usages),
+        "unpriced_calls": sum(usage.cost_usd is None for usage in usages),
+        **tokens(sum(usages, Usage())),
+        "cost_usd": None if is_unmetered else _known_usd(usages),
+        "billed_usd": None if is_unmetered else record.billed_usd,
+        "base_attempt_id": record.base_attempt_id,
+        "reused_calls": len(reused),
+        "reused_usd": _known_usd(reused),
+        **_program_columns(record.program),
         "seed": cell.seed,
-        "image": cell.instance.image if cell.place.environment == "docker" else "",
+        "image": instance.image if cell.place.environment == "docker" else "",
         "image_digest": cell.place.image_digest,
-        "git_removed": [make_readable(each) for each in record.git_removed],
-        **resources.columns(cell.place.limits(cell.instance)),
+        "git_removed": [make_readable(name) for name in record.git_removed],
+        **resources.columns(cell.place.limits(instance)),
         "versions": json.dumps(versions()),
     }
 
 
-def _report_columns(outcome: Outcome | Interruption) -> Row:
-    """Return the columns of an arm's self-report: four separate statements and the full report."""
-    report = outcome.report if isinstance(outcome, Outcome) else None
+def _report_columns(report: dict[str, Any] | None) -> Row:
+    """Return the columns of an arm's report: four separate statements and the full report."""
     if report is None:
         return NO_REPORT
-    stated = {name: report.get(name) for name in NO_REPORT}
-    return {**stated, "report": make_readable(json.dumps(report, ensure_ascii=False))}
+    statements = {name: report.get(name) for name in NO_REPORT}
+    return {**statements, "report": make_readable(json.dumps(report, ensure_ascii=False))}
 
 
-def _is_unmetered(record: AttemptRecord) -> bool:
-    """Return True for a program without a metered call: it is not free, its cost is unknown."""
-    is_program = record.cell.arm.agent == "command"
-    return is_program and not any(True for _ in credited(record.outcome, record.steps))
+def _program_columns(program: dict[str, Any]) -> Row:
+    if not program:
+        return NO_PROGRAM
+    refused = sum(program.get("server_tools", {}).values())
+    return {**{name: program.get(name) for name in NO_PROGRAM}, "refused_tools": refused}
 
 
-def call_rows(record: AttemptRecord) -> Iterable[Row]:
-    """Return the rows of `llm_calls`."""
-    for step, reply in credited(record.outcome, record.steps):
+def _call_rows(record: AttemptRecord) -> Iterator[Row]:
+    for step, reply in record.credited:
         yield {
-            **_step_columns(record, step),
+            **record.step_columns(step),
             "role": step.request.get("role", ""),
             "model": reply.model,
             **tokens(reply.usage),
@@ -144,11 +211,10 @@ def call_rows(record: AttemptRecord) -> Iterable[Row]:
         }
 
 
-def step_rows(record: AttemptRecord) -> Iterable[Row]:
-    """Return the rows of `steps`."""
+def _step_rows(record: AttemptRecord) -> Iterator[Row]:
     for step in record.steps:
         yield {
-            **_step_columns(record, step),
+            **record.step_columns(step),
             "kind": step.kind,
             "request": make_readable(json.dumps(step.request, ensure_ascii=False)),
             "request_digest": step.request_digest,
@@ -157,11 +223,23 @@ def step_rows(record: AttemptRecord) -> Iterable[Row]:
         }
 
 
-def prediction_row(record: AttemptRecord, patch: str) -> Row:
-    """Return the row of `predictions` for one of our attempts."""
-    cell = record.cell
-    columns = _cell_columns(record.attempt_id, cell.instance.instance_id, cell.repeat)
-    return patch_row(columns, cell.arm.name, patch)
+def _result_columns(result: Result) -> Row:
+    columns: Row = {"exit_code": None, "output_bytes": None, "timed_out": False}
+    match result:
+        case CommandResult():
+            return {
+                "result": output_json(result.output),
+                "exit_code": result.exit_code,
+                "output_bytes": result.output_bytes,
+                "timed_out": result.timed_out,
+            }
+        case ModelReply(message=message):
+            return {**columns, "result": make_readable(json.dumps(message, ensure_ascii=False))}
+        case ActionResult(content=content):
+            return {**columns, "result": content_json(content)}
+        case CutOff(cut_off=what, why=why):
+            text = make_readable(json.dumps({"cut_off": what}))
+            return {**columns, "result": text, "timed_out": why == "time"}
 
 
 def patch_row(cell: Row, arm: str, patch: str) -> Row:
@@ -218,17 +296,6 @@ def model_name(spec: ModelSpec) -> str:
             return spec.provider
 
 
-def usage_totals(usages: list[Usage]) -> Row:
-    """Return calls, tokens and cost of an attempt. Unpriced calls are counted, not taken as
-    free."""
-    return {
-        "model_calls": len(usages),
-        "unpriced_calls": sum(usage.cost_usd is None for usage in usages),
-        **tokens(sum(usages, Usage())),
-        "cost_usd": known_usd(usages),
-    }
-
-
 def patch_sha256(patch: str) -> str:
     """Return the SHA-256 of the bytes of a patch."""
     return hashlib.sha256(encode_patch(patch)).hexdigest()
@@ -238,83 +305,38 @@ def _cell_columns(attempt_id: str, instance_id: str, repeat: int) -> Row:
     return {"attempt_id": attempt_id, "instance_id": instance_id, "repeat": repeat}
 
 
-def _step_columns(record: AttemptRecord, step: Step) -> Row:
-    cell = record.cell
-    return {
-        **_cell_columns(record.attempt_id, cell.instance.instance_id, cell.repeat),
-        "scope": step.scope,
-        "seq": step.seq,
-        "started_at": step.started_at,
-    }
-
-
 def tokens(usage: Usage) -> Row:
     """Return the token columns of a usage."""
     return {name: count for name, count in asdict(usage).items() if name != "cost_usd"}
 
 
-def _result_columns(result: Result) -> dict[str, Any]:
-    if isinstance(result, CommandResult):
-        return {
-            "result": output_json(result.output),
-            "exit_code": result.exit_code,
-            "output_bytes": result.output_bytes,
-            "timed_out": result.timed_out,
-        }
-    return {
-        "result": make_readable(_json_result(result)),
-        "exit_code": None,
-        "output_bytes": None,
-        "timed_out": isinstance(result, CutOff) and result.why == "time",
-    }
-
-
-def _json_result(result: ModelReply | ActionResult | CutOff) -> str:
-    match result:
-        case ModelReply(message=message):
-            return json.dumps(message, ensure_ascii=False)
-        case ActionResult(content=content):
-            return content_json(content)
-        case CutOff(cut_off=what):
-            return json.dumps({"cut_off": what})
+def _known_usd(usages: Sequence[Usage]) -> float | None:
+    """Return the known cost of calls, or None if no cost of any is known."""
+    costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
+    return sum(costs) if costs or not usages else None
 
 
 def content_json(content: Any) -> str:
     """Return what an action returned for `steps`, with the middle of long texts removed."""
-    return make_readable(json.dumps(_shortened(content), ensure_ascii=False))
+    return make_readable(json.dumps(_shorten(content), ensure_ascii=False))
 
 
-def _shortened(content: Any) -> Any:
-    """Return the same JSON with the middle of every long text removed."""
+def _shorten(content: Any) -> Any:
     match content:
         case str():
             return shorten_middle(content, SHOWN_CHARACTERS)
         case list():
-            return [_shortened(each) for each in content]
+            return [_shorten(element) for element in content]
         case dict():
-            return {name: _shortened(each) for name, each in content.items()}
+            return {name: _shorten(value) for name, value in content.items()}
         case _:
             return content
 
 
 def output_json(output: str) -> str:
     """Return a command's output for `steps`, with the middle removed if it is long."""
-    return json.dumps(
-        {"output": make_readable(shorten_middle(output, SHOWN_CHARACTERS))}, ensure_ascii=False
-    )
-
-
-def write(lake: Lake, finished: AttemptRecord) -> None:
-    """Write the rows of an attempt.
-
-    `attempts` is written last, so that every attempt listed there is complete.
-    """
-    where = (*finished.cell.partition, finished.attempt_id)
-    lake.write("llm_calls", *where, call_rows(finished))
-    lake.write("steps", *where, step_rows(finished))
-    if isinstance(finished.outcome, Outcome):
-        lake.write("predictions", *where, [prediction_row(finished, finished.outcome.patch)])
-    lake.write("attempts", *where, [attempt_row(finished)])
+    text = make_readable(shorten_middle(output, SHOWN_CHARACTERS))
+    return json.dumps({"output": text}, ensure_ascii=False)
 
 
 def journaled(cell: Cell, attempt_id: str) -> Attempt:
@@ -329,61 +351,3 @@ def journaled(cell: Cell, attempt_id: str) -> Attempt:
         parent_id=None if base is None else attempt_id_of(base),
         reuse=None if base is None else Rules().to_text(),
     )
-
-
-NO_PROGRAM: Row = {
-    "claimed_usd": None,
-    "restarts": None,
-    "answered_from_record": None,
-    "refused_tools": None,
-    "agent_version": None,
-}
-"""These columns of an attempt that ran no program of its own."""
-
-
-def credited(
-    outcome: Outcome | Interruption, steps: Iterable[Step]
-) -> Iterable[tuple[Step, ModelReply]]:
-    """Yield the answered calls that led to the outcome.
-
-    A program that was started again may not have repeated all calls of its earlier runs. Those are
-    billed, but not credited.
-    """
-    unused = set(_report(outcome).get("unused_calls") or ())
-    for step in steps:
-        is_left = step.scope == SCOPE and step.seq in unused
-        if isinstance(step.result, ModelReply) and not is_left:
-            yield step, step.result
-
-
-def program_columns(outcome: Outcome | Interruption) -> Row:
-    """Return the columns of what the gateway saw of a program."""
-    told = _report(outcome)
-    if not told:
-        return NO_PROGRAM
-    own = {name: told.get(name) for name in NO_PROGRAM}
-    return {**own, "refused_tools": sum(told.get("server_tools", {}).values())}
-
-
-def _report(outcome: Outcome | Interruption) -> dict[str, Any]:
-    report = outcome.report if isinstance(outcome, Outcome) else None
-    return dict((report or {}).get("command") or {})
-
-
-NOTHING_KNOWN: Row = {"base_attempt_id": None, "reused_calls": None, "reused_usd": None}
-"""These columns of an attempt of another system."""
-
-
-def sharing_columns(base_attempt_id: str | None, reused: Sequence[Usage]) -> Row:
-    """Return the columns of an attempt, given the usage of the calls that it reuses."""
-    return {
-        "base_attempt_id": base_attempt_id,
-        "reused_calls": len(reused),
-        "reused_usd": known_usd(reused),
-    }
-
-
-def known_usd(usages: Sequence[Usage]) -> float | None:
-    """Return the known cost of calls, or None if no cost of any is known."""
-    priced = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
-    return sum(priced) if priced or not usages else None

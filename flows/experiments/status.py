@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from agent.errors import JournalError
 from agent.journal import Progress
@@ -151,68 +151,63 @@ def read(lake: Lake, names: Sequence[str]) -> StatusReading:
     """
     from reports.analysis.standing import read_standing  # DuckDB is slow to import
 
-    notes: list[str] = []
     # Read the journal before the lake: an attempt that ends in between is then in both, not in
     # neither.
-    journaled = _journaled(lake, names, notes)
+    recorded, notes = _read_journal(lake, names)
     with lake.reading():
         filed = {name: read_standing(lake.root, name) for name in names}
     unknown = [
         name
-        for name, attempts in journaled.items()
+        for name, attempts in recorded.items()
         if not attempts and any(row["attempt_id"] for row in filed[name].cells)
     ]
     if unknown:
         notes.append(
             f"the journal knows no attempt of {', '.join(unknown)}: these numbers are from the lake"
         )
-    found = [_experiment(name, filed[name], journaled.get(name) or None) for name in names]
-    return StatusReading(str(lake.root), notes, found)
+    experiments = [_experiment(name, filed[name], recorded.get(name) or None) for name in names]
+    return StatusReading(str(lake.root), notes, experiments)
 
 
-def _journaled(
-    lake: Lake, names: Sequence[str], notes: list[str]
-) -> Mapping[str, Sequence[Progress]]:
-    """Return the journal's attempts by experiment. Add a note if the journal is unavailable."""
+def _read_journal(
+    lake: Lake, names: Sequence[str]
+) -> tuple[Mapping[str, Sequence[Progress]], list[str]]:
+    """Return the journal's attempts by experiment, and a note if the journal is unavailable."""
     try:
         journal = existing_journal(lake)
         if journal is not None:
-            return {name: journal.progress(name) for name in names}
+            return {name: journal.progress(name) for name in names}, []
         why = "this lake has no journal"
     except (JournalError, UsageError) as error:
         why = str(error)
-    notes.append(
+    return {}, [
         f"{why}; running and killed attempts are not known, and what follows is from the lake"
-    )
-    return {}
+    ]
 
 
 def _experiment(
-    name: str, filed: "Standing", journaled: Sequence[Progress] | None
+    name: str, filed: "Standing", recorded: Sequence[Progress] | None
 ) -> ExperimentStatus:
     attempts = defaultdict[tuple[str, str, int], list[Progress]](list)
-    for each in journaled or ():
-        attempt = each.attempt
-        attempts[attempt.arm, attempt.instance_id, attempt.repeat].append(each)
+    for progress in recorded or ():
+        attempt = progress.attempt
+        attempts[attempt.arm, attempt.instance_id, attempt.repeat].append(progress)
     cells = [
         _cell(row, attempts[row["arm"], row["instance_id"], row["repeat"]]) for row in filed.cells
     ]
     arms = dict.fromkeys(cell.arm for cell in cells)
+    # A program whose calls were not metered has an unknown bill.
+    unmetered = any(cell.attempt_id and cell.cost_usd is None and not cell.calls for cell in cells)
+    is_billed = recorded is not None and not unmetered
     return ExperimentStatus(
         name,
         _tally(cells),
         {arm: _tally(cell for cell in cells if cell.arm == arm) for arm in arms},
         cells,
-        None if journaled is None else _billed(cells, journaled),
-        sum(each.unbilled_calls for each in journaled or ()),
+        _sum(progress.billed_usd for progress in recorded or ()) if is_billed else None,
+        sum(progress.unbilled_calls for progress in recorded or ()),
         filed.early_end,
     )
-
-
-def _billed(cells: Iterable[CellStatus], journaled: Iterable[Progress]) -> float | None:
-    """Return the sum of the bills. A program whose calls were not metered has an unknown one."""
-    unmetered = any(cell.attempt_id and cell.cost_usd is None and not cell.calls for cell in cells)
-    return None if unmetered else _sum(each.billed_usd for each in journaled)
 
 
 def _sum(amounts: Iterable[float | None]) -> float | None:
@@ -244,43 +239,50 @@ def _tally(cells: Iterable[CellStatus]) -> Tally:
 
 def _cell(row: Row, attempts: Sequence[Progress]) -> CellStatus:
     """Return a cell's status from the lake, unless the journal has a more recent attempt."""
-    own = next((each for each in attempts if each.attempt.attempt_id == row["attempt_id"]), None)
+    filed = next((each for each in attempts if each.attempt.attempt_id == row["attempt_id"]), None)
     is_open = row["state"] in ("missing", "stopped", "infrastructure")
-    running = [each for each in attempts if _is_running(each) and (is_open or each is not own)]
+    running = [each for each in attempts if _is_running(each) and (is_open or each is not filed)]
     if running:
         return _unfinished(row, running[-1], "running", "")
+    state: State = _FILED.get(row["state"], "done")
+    if row["state"] == "stopped":
+        state = _STOPPED.get(row["outcome"], "interrupted")
     begun = [each for each in attempts if each.worker is not None]
-    latest = own or max(begun, key=lambda each: _last_sign(each) or _NEVER, default=None)
-    if is_open and latest is not None and not (own and own.has_ended):
-        killed = latest.lease_left_s is not None
-        stopped = _filed_state(row) if own else "interrupted"
-        state = "killed" if killed else stopped
-        detail = "" if killed or own is None else row["detail"]
-        return _unfinished(row, latest, state, detail)
-    state = _filed_state(row)
+    latest = filed or max(begun, key=lambda each: _last_sign(each) or _NEVER, default=None)
+    if is_open and latest is not None and not (filed and filed.has_ended):
+        if latest.lease_left_s is not None:
+            return _unfinished(row, latest, "killed", "")
+        if filed is None:
+            return _unfinished(row, latest, "interrupted", "")
+        return _unfinished(row, latest, state, row["detail"])
+    since = row["started_at_utc"]
     return CellStatus(
-        **_place(row),
+        arm=row["arm"],
+        instance_id=row["instance_id"],
+        repeat=row["repeat"],
         state=state,
         verdict=row["state"] if state == "done" else None,
         attempt_id=row["attempt_id"],
-        since=_utc(row["started_at_utc"]),
+        since=since.replace(tzinfo=UTC) if since is not None and since.tzinfo is None else since,
         last_sign_of_life=None,
-        steps=None if own is None or own.is_pruned else own.steps,
+        steps=None if filed is None or filed.is_pruned else filed.steps,
         calls=row["model_calls"] or 0,
         cost_usd=row["cost_usd"],
         unpriced_calls=row["unpriced_calls"] or 0,
-        unanswered_calls=own.unanswered_calls if own else 0,
-        unanswered_usd=own.unanswered_usd if own else 0.0,
+        unanswered_calls=filed.unanswered_calls if filed else 0,
+        unanswered_usd=filed.unanswered_usd if filed else 0.0,
         detail=row["detail"],
     )
 
 
 def _unfinished(row: Row, attempt: Progress, state: State, detail: str) -> CellStatus:
-    is_known = attempt.unpriced_calls < attempt.calls
+    is_priced = attempt.unpriced_calls < attempt.calls
     if not attempt.calls:  # a program without metered calls has an unknown cost
-        is_known = row["attempt_id"] != attempt.attempt.attempt_id or row["cost_usd"] is not None
+        is_priced = row["attempt_id"] != attempt.attempt.attempt_id or row["cost_usd"] is not None
     return CellStatus(
-        **_place(row),
+        arm=row["arm"],
+        instance_id=row["instance_id"],
+        repeat=row["repeat"],
         state=state,
         verdict=None,
         attempt_id=attempt.attempt.attempt_id,
@@ -288,16 +290,12 @@ def _unfinished(row: Row, attempt: Progress, state: State, detail: str) -> CellS
         last_sign_of_life=_last_sign(attempt),
         steps=attempt.steps,
         calls=attempt.calls,
-        cost_usd=attempt.cost_usd if is_known else None,
+        cost_usd=attempt.cost_usd if is_priced else None,
         unpriced_calls=attempt.unpriced_calls,
         unanswered_calls=attempt.unanswered_calls,
         unanswered_usd=attempt.unanswered_usd,
         detail=detail,
     )
-
-
-def _place(row: Row) -> dict[str, Any]:
-    return {name: row[name] for name in ("arm", "instance_id", "repeat")}
 
 
 def _is_running(attempt: Progress) -> bool:
@@ -308,10 +306,10 @@ def _is_running(attempt: Progress) -> bool:
 
 
 def _last_sign(attempt: Progress) -> datetime | None:
-    """Return the time of the last sign of life, or None if there is none: nothing was recorded."""
+    """Return the time of the last sign of life, or None if nothing was recorded."""
     signs = [time for time in (attempt.first_step_at, attempt.last_step_at) if time is not None]
     if attempt.lease_left_s is not None:
-        # A worker's lease may be longer than this program's; a sign of life is never in the future.
+        # A worker's lease can be longer than this program's, but no sign of life is in the future.
         renewed_s = min(0.0, attempt.lease_left_s - timings().lease_s)
         signs.append(attempt.now + timedelta(seconds=renewed_s))
     return max(signs, default=None)
@@ -320,33 +318,25 @@ def _last_sign(attempt: Progress) -> datetime | None:
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
-def _filed_state(row: Row) -> State:
-    if row["state"] == "stopped":
-        return _STOPPED.get(row["outcome"], "interrupted")
-    return _FILED.get(row["state"], "done")
-
-
-def _utc(time: datetime | None) -> datetime | None:
-    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
-
-
-def as_json(found: StatusReading, name: str | None) -> Row:
+def as_json(reading: StatusReading, name: str | None) -> Row:
     """Return the JSON of `--json`: one experiment with its cells, or a summary of all."""
-    head = {"format": FORMAT, "lake": found.lake, "notes": list(found.notes)}
+    head = {"format": FORMAT, "lake": reading.lake, "notes": list(reading.notes)}
     if name is None:
-        return {**head, "experiments": [_brief(each) for each in found.experiments]}
-    [experiment] = found.experiments
+        return {**head, "experiments": [_summary(each) for each in reading.experiments]}
+    [experiment] = reading.experiments
     arms = [{"arm": arm, **asdict(tally)} for arm, tally in experiment.arms.items()]
-    cells = [{**asdict(cell), **_times(cell)} for cell in experiment.cells]
-    return {**head, **_brief(experiment), "arms": arms, "cells": cells}
+    cells = [asdict(cell) for cell in experiment.cells]
+    for cell in cells:
+        for column in ("since", "last_sign_of_life"):
+            cell[column] = cell[column] and cell[column].isoformat(timespec="seconds")
+    return {**head, **_summary(experiment), "arms": arms, "cells": cells}
 
 
-def _brief(experiment: ExperimentStatus) -> Row:
-    billed = {"billed_usd": experiment.billed_usd, "unbilled_calls": experiment.unbilled_calls}
-    ended = {"early_end": experiment.early_end and asdict(experiment.early_end)}
-    return {"experiment": experiment.experiment, **asdict(experiment.total), **billed, **ended}
-
-
-def _times(cell: CellStatus) -> Row:
-    times = {"since": cell.since, "last_sign_of_life": cell.last_sign_of_life}
-    return {name: time and time.isoformat(timespec="seconds") for name, time in times.items()}
+def _summary(experiment: ExperimentStatus) -> Row:
+    return {
+        "experiment": experiment.experiment,
+        **asdict(experiment.total),
+        "billed_usd": experiment.billed_usd,
+        "unbilled_calls": experiment.unbilled_calls,
+        "early_end": experiment.early_end and asdict(experiment.early_end),
+    }
