@@ -1,4 +1,4 @@
-"""Steps, paths and the folder that an attempt has from those that it was forked or derived from."""
+"""Steps, paths and the folder that an attempt inherits from its ancestors."""
 
 import asyncio
 import json
@@ -67,7 +67,7 @@ def steps_to_reuse(journal: Journal, attempt_id: str) -> list[RecordedStep]:
 
 def _litellm_models(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the models of all roles of a recorded agent, as JSON values."""
-    own = spec.get("model") or {}
+    default = spec.get("model") or {}
 
     def within(value: Any) -> Iterator[Mapping[str, Any]]:
         if not isinstance(value, dict):
@@ -75,10 +75,10 @@ def _litellm_models(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         if value.get("provider") == "litellm":
             yield value
         if value.keys() == RoleModel.model_fields.keys():
-            changed = {name: each for name, each in value.items() if each is not None}
-            yield {**changed.pop("model", own), **changed}
-        for each in value.values():
-            yield from within(each)
+            changed = {name: inner for name, inner in value.items() if inner is not None}
+            yield {**changed.pop("model", default), **changed}
+        for inner in value.values():
+            yield from within(inner)
 
     yield from within(dict(spec))
 

@@ -44,20 +44,15 @@ def number_fields(schema: JsonSchema, resolve: Callable[[JsonSchema], JsonSchema
     PostgreSQL does not keep the order of the keys of a schema. `resolve` returns the schema that a
     reference names.
     """
-    left, numbered = [schema], set[int]()
-    while left:
-        each = resolve(left.pop())
-        if id(each) in numbered:
+    waiting, numbered = [schema], set[int]()
+    while waiting:
+        part = resolve(waiting.pop())
+        if id(part) in numbered:
             continue
-        numbered.add(id(each))
-        for position, field in enumerate(each.get("properties", {}).values()):
+        numbered.add(id(part))
+        fields = part.get("properties", {}).values()
+        for position, field in enumerate(fields):
             field["position"] = position
-        left += _parts(each)
-
-
-def _parts(schema: JsonSchema) -> list[JsonSchema]:
-    """Return the schemas of the fields, items and alternatives of a schema."""
-    single = [schema[key] for key in ("items", "additionalProperties") if key in schema]
-    several = [part for key in ("anyOf", "oneOf") for part in schema.get(key, [])]
-    parts = [*schema.get("properties", {}).values(), *single, *several]
-    return [part for part in parts if isinstance(part, dict)]
+        items = [part[key] for key in ("items", "additionalProperties") if key in part]
+        alternatives = [inner for key in ("anyOf", "oneOf") for inner in part.get(key, [])]
+        waiting += [inner for inner in (*fields, *items, *alternatives) if isinstance(inner, dict)]

@@ -167,8 +167,7 @@ _ONE_MODEL_FOR_ALL: dict[str, Any] = {
 
 
 def attempt_key(cell: Cell) -> str:
-    """Return the key of the attempt at a cell: that of an earlier one which it continues, or its
-    own."""
+    """Return the key of the attempt at a cell, or of the earlier attempt that it continues."""
     earlier = cell.earlier.get(cell.arm.name)
     return declared_key(cell) if earlier is None else earlier.key
 
@@ -186,11 +185,11 @@ def id_of_key(key: str) -> str:
 def declared_key(cell: Cell, *, as_in_0_1: bool = False) -> str:
     """Return the key that a declaration gives to a new attempt.
 
-    With `as_in_0_1`, return the one that it had when keys contained how models are reached.
+    With `as_in_0_1`, return the key of release 0.1, which contained how models are reached.
 
     The image digest and the package versions are left out on purpose: after an upgrade or a rebuild
-    of the image, paid work must not be bought again. Both are recorded with the attempt. That of a
-    derived arm has its base's, because it shares the draws of just that attempt.
+    of the image, paid work must not be bought again. Both are recorded with the attempt. The key of
+    a derived arm contains the key of its base, because it shares the draws of that attempt.
     """
     base = None if cell.base is None else declared_key(cell.base, as_in_0_1=as_in_0_1)
     return key_of(cell, agent_spec(cell, as_in_0_1=as_in_0_1), base)
@@ -218,12 +217,15 @@ def key_of(
 
 def agent_spec(cell: Cell, *, as_in_0_1: bool = False) -> dict[str, Any]:
     """Return the agent and environment as JSON values; the journal compares them on resuming."""
-    model, options = cell.experiment.model_of(cell.arm), cell.arm.options
-    written = in_key(options, as_in_0_1=as_in_0_1)
+    model, version = cell.experiment.model_of(cell.arm), ARMS[cell.arm.agent].version
+    options = in_key(cell.arm.options, as_in_0_1=as_in_0_1)
+    versioned: dict[str, Any] = {"options": options, "agent_version": version}
+    if version == 1:  # the key of release 0.1, so that its attempts are found
+        versioned = {"options": _ONE_MODEL_FOR_ALL | options}
     return {
         "agent": cell.arm.agent,
         "model": in_key(model, as_in_0_1=as_in_0_1) if model else None,
-        **_options(written, ARMS[cell.arm.agent].version),
+        **versioned,
         "environment": cell.place.environment,
     }
 
@@ -237,21 +239,22 @@ def agent_version(spec: Mapping[str, Any]) -> int:
 
 
 def spec_in_key(spec: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
-    """Return the recorded agent of an attempt without the fields that are part of no key now.
+    """Return the recorded agent of an attempt without the fields that are no longer part of a key.
 
-    Earlier releases recorded how its models were reached. The cell tells where models are.
+    Earlier releases recorded how its models were reached. The declaration of the cell shows which
+    values are models.
     """
+
+    def reduce(recorded: Any, declared: Any) -> Any:
+        if not isinstance(recorded, dict):
+            return recorded
+        if isinstance(declared, LiteLLMSpec):
+            return model_in_key(recorded)
+        inner = declared if isinstance(declared, dict) else getattr(declared, "__dict__", {})
+        return {name: reduce(value, inner.get(name)) for name, value in recorded.items()}
+
     declared = {"model": cell.experiment.model_of(cell.arm), "options": cell.arm.options}
-    return {name: _spec_in_key(value, declared.get(name)) for name, value in spec.items()}
-
-
-def _spec_in_key(recorded: Any, declared: Any) -> Any:
-    if not isinstance(recorded, dict):
-        return recorded
-    if isinstance(declared, LiteLLMSpec):
-        return model_in_key(recorded)
-    inner = declared if isinstance(declared, dict) else getattr(declared, "__dict__", {})
-    return {name: _spec_in_key(value, inner.get(name)) for name, value in recorded.items()}
+    return {name: reduce(value, declared.get(name)) for name, value in spec.items()}
 
 
 def model_in_key(written: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,42 +285,32 @@ def origins(cell: Cell) -> Origins:
 
 def model_origins(experiment: Experiment, arm: ArmSpec) -> dict[str, str]:
     """Return the digest of the specification of each role's model."""
-    own = experiment.model_of(arm)
-    specs = arm.options.models(own) if own else {}
+    model = experiment.model_of(arm)
+    specs = arm.options.models(model) if model else {}
     return {role: fingerprint(in_key(spec)) for role, spec in specs.items()}
-
-
-def _options(written: dict[str, Any], version: int) -> dict[str, Any]:
-    """Return the options of an arm for its key.
-
-    The keys of an agent's first version equal those of release 0.1, so that its attempts are found.
-    """
-    if version > 1:
-        return {"options": written, "agent_version": version}
-    return {"options": _ONE_MODEL_FOR_ALL | written}
 
 
 def in_key(declared: BaseModel, *, as_in_0_1: bool = False) -> dict[str, Any]:
     """Return the fields of a declared model that belong in a key, as JSON values."""
-    written = declared.model_dump(mode="json")
+
+    def reduce(value: Any, json_value: Any) -> Any:
+        if isinstance(value, BaseModel):
+            return in_key(value, as_in_0_1=as_in_0_1)
+        if isinstance(value, dict):
+            return {name: reduce(inner, json_value[name]) for name, inner in value.items()}
+        return json_value
+
+    json_values = declared.model_dump(mode="json")
     always = ALWAYS_IN_KEY.get(type(declared), frozenset())
-    is_reached = isinstance(declared, LiteLLMSpec)
-    if is_reached and as_in_0_1:
+    is_litellm = isinstance(declared, LiteLLMSpec)
+    if is_litellm and as_in_0_1:
         always |= MODEL_KEY_IGNORED.keys()
     content = {
-        name: _in_key(getattr(declared, name), written[name], as_in_0_1)
+        name: reduce(getattr(declared, name), json_values[name])
         for name, field in type(declared).model_fields.items()
         if name in always or getattr(declared, name) != field.get_default(call_default_factory=True)
     }
-    return model_in_key(content) if is_reached and not as_in_0_1 else content
-
-
-def _in_key(value: Any, written: Any, as_in_0_1: bool) -> Any:
-    if isinstance(value, BaseModel):
-        return in_key(value, as_in_0_1=as_in_0_1)
-    if isinstance(value, dict):
-        return {name: _in_key(each, written[name], as_in_0_1) for name, each in value.items()}
-    return written
+    return model_in_key(content) if is_litellm and not as_in_0_1 else content
 
 
 def is_cached(name: str, key: str, lake: Lake) -> bool:

@@ -1,14 +1,13 @@
 """Models that an experiment is about to use, checked before the first call."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from agent.models.ceilings import Ceilings, listed_name
 from agent.models.http import load
 from agent.models.protocol import ModelRequest
 from agent.models.spec import LiteLLMSpec
 from flows.display.errors import UsageError
-from flows.experiments.arms import ArmSpec
 from flows.experiments.cell_state import is_solved
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
@@ -41,15 +40,14 @@ KEYS = {
     ),
     "xai": ("XAI_API_KEY",),
 }
-"""Variables of which LiteLLM needs one, by provider. Its own check knows only the first of most,
-and takes a blank one for a key. Providers that are not listed may have other credentials or none.
-"""
+"""Variables of which LiteLLM needs one, by provider. LiteLLM only checks the first of most, and
+accepts a blank key. Providers that are not listed can have other credentials or none."""
 
 _NO_KEYS = {"extra_body", "top_k"}
 """Names in `extra` that do not authenticate, besides LiteLLM's parameters of a chat completion."""
 
 _MAY_BE_KEYS = {"extra_headers"}
-"""Those of LiteLLM's parameters that may authenticate."""
+"""LiteLLM parameters that can authenticate."""
 
 
 def refuse_unusable_models(
@@ -57,14 +55,16 @@ def refuse_unusable_models(
 ) -> None:
     """Check the models of the arms that have cells to solve: provider, price, and key if wanted.
 
-    Keys are those of the machine that calls the models, so another one cannot check them.
+    Keys are checked on the machine that calls the models; other machines cannot check them.
 
     Raises:
         UsageError: no call of a model could be made, or none under the budget.
     """
     has_budget = any(budget.usd is not None for budget in experiment.budgets.values())
     for arm in experiment.arms:
-        specs = list(_specs(experiment, arm))
+        model = experiment.model_of(arm)
+        roles = arm.options.models(model).values() if model is not None else ()
+        specs = [spec for spec in roles if isinstance(spec, LiteLLMSpec)]
         if not specs or all(is_solved(cell, lake) for cell in cells if cell.arm == arm):
             continue
         for spec in specs:
@@ -72,16 +72,10 @@ def refuse_unusable_models(
                 raise UsageError(f"arm {arm.name}: {problem}")
 
 
-def _specs(experiment: Experiment, arm: ArmSpec) -> Iterator[LiteLLMSpec]:
-    own = experiment.model_of(arm)
-    specs = arm.options.models(own).values() if own is not None else ()
-    yield from (spec for spec in specs if isinstance(spec, LiteLLMSpec))
-
-
 def _problem(spec: LiteLLMSpec, has_budget: bool, with_keys: bool) -> str | None:
     provider = _provider(spec)
     if provider is None:
-        return f"the model {spec.name} names no provider; for a server of your own, openai/NAME"
+        return f"the model {spec.name} names no provider; for your own server, use openai/NAME"
     if with_keys and (key := _missing_key(spec, provider)) is not None:
         return f"{spec.name} needs {key} in the environment"
     if has_budget and Ceilings(load(), spec).usd(ModelRequest([])) is None:
@@ -96,34 +90,29 @@ def _provider(spec: LiteLLMSpec) -> str | None:
     """Return the provider that LiteLLM finds for a model, or None."""
     name = listed_name(spec.name)
     declared = spec.extra.get("custom_llm_provider") or name.partition("/")[0]
-    if declared in KEYS:
-        return str(declared)  # without LiteLLM, which this process may not need
-    litellm = load()
-    if declared in litellm.provider_list:
-        # LiteLLM would log in to some providers, on the network, to name them.
+    # LiteLLM is only loaded if needed. It would log in to some providers, on the network, to name
+    # them.
+    if declared in KEYS or declared in load().provider_list:
         return str(declared)
     address = spec.api_base or spec.extra.get("base_url")
     try:
-        return str(litellm.get_llm_provider(name, api_base=address)[1])
+        return str(load().get_llm_provider(name, api_base=address)[1])
     except Exception:  # LiteLLM has several classes for that
         return None
 
 
 def _missing_key(spec: LiteLLMSpec, provider: str) -> str | None:
-    """Return the variables that may hold a provider's key, or None if it needs none of them.
+    """Return the variables that can hold a provider's key, or None if it needs none of them.
 
-    A server of one's own may need no key, and `extra` may hold other credentials.
+    Your own server can work without a key, and `extra` can hold other credentials.
     """
-    addresses = (f"{provider.upper()}_{what}" for what in ("API_BASE", "BASE_URL"))
+    addresses = [f"{provider.upper()}_{suffix}" for suffix in ("API_BASE", "BASE_URL")]
     variables = KEYS.get(provider, ())
-    if spec.api_base is not None or any(map(_is_set, (*addresses, *variables))):
+    is_set = any(os.environ.get(variable, "").strip() for variable in (*addresses, *variables))
+    if spec.api_base is not None or is_set:
         return None
     if spec.extra:
         parameters = load().constants.DEFAULT_CHAT_COMPLETION_PARAM_VALUES.keys() | _NO_KEYS
         if spec.extra.keys() - (parameters - _MAY_BE_KEYS):
             return None
     return " or ".join(name for name in variables if name.endswith("_API_KEY")) or None
-
-
-def _is_set(variable: str) -> bool:
-    return bool(os.environ.get(variable, "").strip())

@@ -18,7 +18,7 @@ from flows.storage.lake import Row
 
 
 class Resources(Declared):
-    """Limits of each container. `null` is what the instance's row asks for, else a default."""
+    """Limits of each container. `null` takes the limit of the instance's row, else a default."""
 
     memory_gb: float | None = Field(
         default=None,
@@ -62,16 +62,11 @@ class Resources(Declared):
 
     def of(self, instance: Instance) -> ResourceLimits:
         """Return the limits of the containers of an instance."""
-        values = {**_asked(instance), **self.model_dump(exclude_none=True)}
-        limits = {
-            "memory_bytes": _bytes(values.get("memory_gb")),
-            "cpus": values.get("cpus"),
-            "pids": values.get("pids"),
-            "disk_bytes": _bytes(values.get("disk_gb")),
-        }
-        return ResourceLimits(
-            **{name: value for name, value in limits.items() if value is not None}
-        )
+        limits = {**_demand(instance), **self.model_dump(exclude_none=True)}
+        for size in ("memory", "disk"):
+            if f"{size}_gb" in limits:
+                limits[f"{size}_bytes"] = round(limits.pop(f"{size}_gb") * GB)
+        return ResourceLimits(**limits)
 
 
 UNKNOWN: Row = dict.fromkeys(Resources.model_fields)
@@ -93,12 +88,12 @@ def columns(limits: ResourceLimits | None) -> Row:
 def in_key(limits: ResourceLimits | None) -> Row:
     """Return the values that are part of a key: those that differ from the default.
 
-    Verdicts of earlier releases were given under the default, and stay.
+    Verdicts of earlier releases were given under the default, and remain valid.
     """
     if limits is None:
         return {}
     default = columns(ResourceLimits())
-    return {name: each for name, each in columns(limits).items() if each != default[name]}
+    return {name: value for name, value in columns(limits).items() if value != default[name]}
 
 
 async def refuse_excess(
@@ -118,29 +113,27 @@ async def refuse_excess(
             )
         return
     wanted = [("resources", declared)] if declared else []
-    wanted += [
-        (each.instance_id, asked)
-        for each in instances
-        if (asked := {k: v for k, v in _asked(each).items() if k not in declared})
-    ]
+    for instance in instances:
+        demand = _demand(instance)
+        if demand.keys() - declared.keys():
+            undeclared = {name: demand[name] for name in demand if name not in declared}
+            wanted.append((instance.instance_id, undeclared))
     if not wanted:
         return
     try:
-        has = await asyncio.to_thread(machine)
+        capacity = await asyncio.to_thread(machine)
     except InfrastructureError as error:
         raise UsageError(str(error)) from error
-    for who, values in wanted:
+    for source, values in wanted:
         for name, value in values.items():
-            if name in has and value > has[name]:
+            if name in capacity and value > capacity[name]:
                 raise UsageError(
-                    f"{who} asks for {name}: {value:.10g}, and Docker's machine has "
-                    f"{has[name]:.4g}: use a larger machine, or declare `resources: {{{name}: …}}`"
+                    f"{source} asks for {name}: {value:.10g}, and Docker's machine has "
+                    f"{capacity[name]:.4g}: use a larger machine, or declare "
+                    f"`resources: {{{name}: …}}`"
                 )
 
 
-def _asked(instance: Instance) -> dict[str, Any]:
+def _demand(instance: Instance) -> dict[str, Any]:
+    """Return the limits that the row of an instance asks for."""
     return {name: value for name, value in vars(instance.demand).items() if value is not None}
-
-
-def _bytes(gigabytes: float | None) -> int | None:
-    return None if gigabytes is None else round(gigabytes * GB)

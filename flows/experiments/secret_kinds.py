@@ -1,4 +1,4 @@
-"""Secrets of providers and forges, recognised by kind, and refused where everybody can read them.
+"""Secrets of providers and forges, recognised by kind, and refused where everyone can read them.
 
 Flow runs, the lake and files of experiments show what they hold. A value that goes there is a
 `ReadableValues`, which is checked as it was parsed, so that no escape of JSON or YAML hides a
@@ -35,7 +35,7 @@ KINDS = {
 
 The first kind that fits counts."""
 
-_KINDS = {kind: re.compile(rf"(?<![A-Za-z0-9])(?:{found})") for kind, found in KINDS.items()}
+_KINDS = {kind: re.compile(rf"(?<![A-Za-z0-9])(?:{form})") for kind, form in KINDS.items()}
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{20,}")
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
 _URL_SAFE = str.maketrans("-_", "+/")
@@ -48,15 +48,16 @@ def find_secret(text: str) -> str | None:
     It is also found behind percent signs, backslashes, entities of HTML, and in base64.
     """
     for form in _forms(text):
-        for kind, found in _KINDS.items():
-            if found.search(form):
+        for kind, pattern in _KINDS.items():
+            if pattern.search(form):
                 return kind
     return None
 
 
 def _forms(text: str) -> Iterator[str]:
     """Yield a text, and what it says to those who decode it."""
-    plain = dict.fromkeys([text, unquote(text), html.unescape(text), _ESCAPE.sub(_character, text)])
+    unescaped = _ESCAPE.sub(lambda escape: chr(int(escape[1] or escape[2], 16)), text)
+    plain = dict.fromkeys([text, unquote(text), html.unescape(text), unescaped])
     yield from plain
     for form in plain:
         for run in _BASE64.findall(form):
@@ -67,12 +68,8 @@ def _forms(text: str) -> Iterator[str]:
                 yield base64.b64decode(rest).decode("latin-1")
 
 
-def _character(escape: re.Match[str]) -> str:
-    return chr(int(escape[1] or escape[2], 16))
-
-
 def check_readable(value: object) -> None:
-    """Check that every text in a value, names included, may be read by everybody.
+    """Check that everyone can read every text in a value, including names.
 
     Raises:
         ValueError: one holds a secret, or cannot be stored. The message names the field and the
@@ -80,25 +77,25 @@ def check_readable(value: object) -> None:
     """
     waiting: list[tuple[tuple[str, ...], object]] = [((), value)]
     while waiting:
-        place, each = waiting.pop()
+        place, part = waiting.pop()
         if len(place) > _DEEPEST:
             raise ValueError(f"{place[0]}: it is nested deeper than {_DEEPEST} levels")
-        match each:
+        match part:
             case str():
-                _check_text(".".join(place), each)
+                _check_text(".".join(place), part)
             case BaseModel():
-                waiting.append((place, each.model_dump()))
+                waiting.append((place, part.model_dump()))
             case Mapping():
-                for name in each:
+                for name in part:
                     _check_text(".".join([*place, "a name"]), str(name))
-                waiting += [((*place, str(name)), inner) for name, inner in each.items()]
+                waiting += [((*place, str(name)), inner) for name, inner in part.items()]
             case list() | tuple():
-                waiting += [((*place, str(at)), inner) for at, inner in enumerate(each)]
+                waiting += [((*place, str(at)), inner) for at, inner in enumerate(part)]
 
 
 def _check_text(place: str, text: str) -> None:
     where = f"{place}: " if place else ""
-    if "\0" in text or not _is_unicode(text):
+    if re.search("[\0\ud800-\udfff]", text):
         raise ValueError(f"{where}it has a NUL or half a character, which cannot be stored")
     if kind := find_secret(text):
         raise ValueError(
@@ -108,24 +105,16 @@ def _check_text(place: str, text: str) -> None:
         )
 
 
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 class ReadableValues(BaseModel):
-    """Values that everybody can read. They hold no secret."""
+    """Values that everyone can read. They contain no secrets."""
 
-    # An error shows no value, which may be the secret.
+    # An error shows no value, because the value can be the secret.
     model_config = ConfigDict(hide_input_in_errors=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
     def _is_given_no_secret(cls, content: Any) -> Any:
-        # Before any other check, whose message might repeat a value.
+        # Before any other check, because its message could repeat a value.
         if not isinstance(content, BaseModel):
             check_readable(content)
         return content
