@@ -1,6 +1,6 @@
 """The steps of an attempt that wrote the lines of its patch."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.journal import RecordedStep
@@ -31,45 +31,35 @@ def writers(patch: str, steps: Sequence[RecordedStep], blobs: Blobs) -> list[Wri
     Raises:
         JournalError: a stored work tree cannot be read.
     """
-    wanted = {change.path: change for change in _read(patch)}
-    found: dict[str, RecordedStep | None] = dict.fromkeys(wanted)
-    before = dict[str, dict[str, Lines]]()
-    for step, lines in _trees(steps, blobs):
-        known = before.get(step.bench or "", {})
-        for path, change in wanted.items():
-            if lines.get(path) == _lines(change) != known.get(path):
-                found[path] = step
-        before[step.bench or ""] = lines
+    changes = {change.path: change for change in _read(patch)}
+    writer: dict[str, RecordedStep | None] = dict.fromkeys(changes)
+    trees = dict[str, dict[str, Lines]]()  # changes of the last step, by workspace and path
+    for step in sorted(steps, key=lambda step: step.ordinal):
+        if step.tree is None:
+            continue
+        delta = blobs.get(step.tree.delta) if step.tree.delta else b""
+        lines = {change.path: _lines(change) for change in _read(delta.decode("utf-8", "replace"))}
+        before = trees.get(step.bench or "", {})
+        for path, change in changes.items():
+            if lines.get(path) == _lines(change) != before.get(path):
+                writer[path] = step
+        trees[step.bench or ""] = lines
     return [
-        Written(path, len(change.added), len(change.removed), found[path])
-        for path, change in wanted.items()
+        Written(path, len(change.added), len(change.removed), writer[path])
+        for path, change in changes.items()
     ]
 
 
 def differing(one: str, other: str) -> list[str]:
-    """Return the paths that two patches change otherwise, or that only one of them changes."""
+    """Return the paths that two patches change differently, or that only one of them changes."""
     first, second = ({c.path: _lines(c) for c in _read(patch)} for patch in (one, other))
     return sorted(
         path for path in first.keys() | second.keys() if first.get(path) != second.get(path)
     )
 
 
-def _trees(
-    steps: Sequence[RecordedStep], blobs: Blobs
-) -> Iterator[tuple[RecordedStep, dict[str, Lines]]]:
-    """Yield the steps that left another work tree, with their changes by path."""
-    for step in sorted(steps, key=lambda step: step.ordinal):
-        if step.tree is not None:
-            delta = blobs.get(step.tree.delta) if step.tree.delta else b""
-            yield step, {change.path: _lines(change) for change in _read(_text(delta))}
-
-
-def _text(delta: bytes) -> str:
-    return delta.decode("utf-8", "replace")
-
-
 def _read(patch: str) -> list[FileInPatch]:
-    """Return the changes of a patch; none if it cannot be parsed, as binary ones cannot."""
+    """Return the changes of a patch; none if it cannot be parsed, such as a binary patch."""
     try:
         return patches.read(patch)
     except ValueError:

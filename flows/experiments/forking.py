@@ -51,7 +51,7 @@ def check(
 ) -> ForkRequest:
     """Return the request to keep the steps begun before `step` of an attempt. Write nothing.
 
-    The id of the attempt begins with `prefix`. `step` is a number, preceded by the path of its
+    The id of the attempt starts with `prefix`. `step` is a number, preceded by the path of its
     scope if it has one, such as `12` or `step-2/candidate-1/3`.
 
     `model` answers the remaining calls. `options` replaces the arm's options of the same names. If
@@ -131,7 +131,7 @@ def declared(lake: Lake, parent: Attempt) -> Experiment:
     """Return the experiment of an attempt as it was declared last.
 
     Raises:
-        UsageError: the lake has no declaration of it, or one with what no longer exists.
+        UsageError: the lake has no declaration of it, or an outdated one.
     """
     experiment, arm = parent.experiment, parent.arm
     units = lake.units("experiments", "*", experiment, arm)
@@ -145,16 +145,17 @@ def declared(lake: Lake, parent: Attempt) -> Experiment:
 
 
 def declared_options(options: BaseModel) -> dict[str, Any]:
-    """Return the options that differ from their defaults, and what tells classes of them apart.
+    """Return the options that differ from their defaults, and the preset of a profile.
 
-    A default that was written out may come back as 120.0 in place of 120, and a prompt that states
-    it would be another one.
+    A default that was written out can come back as 120.0 in place of 120, which would change a
+    prompt that states it.
     """
-    kept = options.model_dump(mode="json", exclude_defaults=True)
+    changed = options.model_dump(mode="json", exclude_defaults=True)
     profile = getattr(options, "profile", None)
     if isinstance(profile, BaseModel):
-        kept["profile"] = {**kept.get("profile", {}), "preset": getattr(profile, "preset", "lean")}
-    return kept
+        preset = getattr(profile, "preset", "lean")
+        changed["profile"] = {**changed.get("profile", {}), "preset": preset}
+    return changed
 
 
 def changed_child(
@@ -164,20 +165,15 @@ def changed_child(
     options: Mapping[str, object] | None,
 ) -> Experiment:
     """Return the parent's experiment with one arm and one instance, under a new name."""
-    experiment, arm, instance_id = parent.experiment, parent.arm, parent.instance_id
     content = original.model_dump(mode="json")
-    [spec] = [each for each in content["arms"] if each["name"] == arm]
+    [arm] = [declared for declared in content["arms"] if declared["name"] == parent.arm]
+    arm["from"] = None
+    arm["model"] = model or arm["model"]
+    arm["options"] = {**declared_options(original.arm(parent.arm).options), **(options or {})}
     changes = {
-        "name": f"{experiment}-fork",
-        "select": Selection(ids=[instance_id]).model_dump(),
-        "arms": [
-            {
-                **spec,
-                "from": None,
-                "model": model or spec["model"],
-                "options": {**declared_options(original.arm(arm).options), **(options or {})},
-            }
-        ],
+        "name": f"{parent.experiment}-fork",
+        "select": Selection(ids=[parent.instance_id]).model_dump(),
+        "arms": [arm],
         "repeats": 1,
         "primary": None,
         "family": [],

@@ -72,14 +72,14 @@ class Selective:
         if _settings(before) != _settings(after):
             return 0
         models = model_origins(self.child, after)
-        for index, step in enumerate(self.steps):
-            if self._may_differ(step, models):
-                return index
-        return len(self.steps)
+        changed = (at for at, step in enumerate(self.steps) if self._can_differ(step, models))
+        return next(changed, len(self.steps))
 
-    def _may_differ(self, step: RecordedStep, models: Mapping[str, str]) -> bool:
-        if step.kind == "event":  # it follows from the steps before it
-            return _is_message(step)
+    def _can_differ(self, step: RecordedStep, models: Mapping[str, str]) -> bool:
+        if step.kind == "event":
+            # A fork does not get the messages of a person. Other events follow from earlier steps.
+            is_inbox = json.loads(step.request).get("event") == INBOX
+            return is_inbox and step.result is not None and bool(json.loads(step.result)["content"])
         if step.inputs.began_at is None or step.inputs.digest is None or step.result is None:
             return True
         if step.place in self.rules.edits or self.rules.forbids(step.request):
@@ -91,14 +91,14 @@ class Selective:
         return step.kind == "limit"
 
     def forecast(self) -> str:
-        """Return how many of the parent's calls may be bought again, at most, and their cost."""
+        """Return the maximum number of the parent's calls to buy again, and their cost."""
+        first = self.first_changed
         calls = [step for step in self.steps if step.kind == "model"]
-        later = [step for step in self.steps[self.first_changed :] if step.kind == "model"]
-        kept = len(self.steps[: self.first_changed])
+        later = [step for step in self.steps[first:] if step.kind == "model"]
         return (
             f"at most {len(later)} of {len(calls)} calls are bought again, "
             f"{_usd(later)} of {_usd(calls)}, and whatever the change adds; "
-            f"at least {kept} of {len(self.steps)} steps are reused"
+            f"at least {first} of {len(self.steps)} steps are reused"
         )
 
 
@@ -112,11 +112,16 @@ def check(prefix: str, lake_path: str | None, changes: Changes) -> Selective:
     """
     lake, journal, parent = parent_of(prefix, lake_path)
     steps = sorted(steps_to_reuse(journal, parent.attempt_id), key=lambda step: step.ordinal)
-    rules = Rules(_edits(parent, steps, changes.edits), _patterns(changes.never))
+    for pattern in changes.never:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UsageError(f"--never {pattern!r} is not a regular expression: {error}") from None
+    rules = Rules(_edits(parent, steps, changes.edits), tuple(changes.never))
     original = declared(lake, parent)
     before = original.arm(parent.arm)
-    own = {name: value for name, value in changes.arm.items() if name != "model"}
-    options = merged(declared_options(before.options), own)
+    changed = {name: value for name, value in changes.arm.items() if name != "model"}
+    options = merged(declared_options(before.options), changed)
     child = changed_child(original, parent, changes.arm.get("model"), options)
     after = child.arm(parent.arm)
     same = _settings(before) == _settings(after) and model_origins(
@@ -134,8 +139,8 @@ def check(prefix: str, lake_path: str | None, changes: Changes) -> Selective:
 def _is_elsewhere(lake: Lake, parent: Attempt, original: Experiment) -> bool:
     """Return True unless work in the workspace would begin just as the parent's did."""
     rows = lake.read("attempts", parent.experiment, parent.arm, parent.attempt_id)
-    known = (each for each in load(original) if each.instance_id == parent.instance_id)
-    instance = next(known, None)
+    instances = {instance.instance_id: instance for instance in load(original)}
+    instance = instances.get(parent.instance_id)
     if not rows or instance is None:
         return True
     place = Place(
@@ -148,15 +153,13 @@ def _is_elsewhere(lake: Lake, parent: Attempt, original: Experiment) -> bool:
     matches = EarlierAttempts.read(lake, original.name).matches(cell)
     if all(match.found.attempt.attempt_id != parent.attempt_id for match in matches):
         return True
-    return place.environment == "docker" and _local_image(instance.image) != place.image_digest
-
-
-def _local_image(image: str) -> str | None:
-    """Return the id of a local image, or None if it is missing or no daemon answers."""
+    if place.environment != "docker":
+        return False
     try:
-        return ImageStore(cache_folder()).find([image]).get(image)
-    except ImageError:
-        return None
+        local = ImageStore(cache_folder()).find([instance.image])
+    except ImageError:  # no daemon answers
+        return place.image_digest is not None
+    return local.get(instance.image) != place.image_digest
 
 
 def fork(request: Selective) -> Fork:
@@ -175,22 +178,16 @@ def fork(request: Selective) -> Fork:
 def used(journal: Journal, parent: Attempt, child_id: str) -> str:
     """Return what a fork reused, bought again and bought in addition: calls and their cost."""
     places = {step.place for step in journal.steps(parent.attempt_id)}
-    made = journal.steps(child_id)
-    calls = [step for step in made if step.kind == "model"]
-    reused = [step for step in calls if step.copied]
-    again = [step for step in calls if not step.copied and step.place in places]
-    new = [step for step in calls if not step.copied and step.place not in places]
-    kept = sum(step.copied for step in made)
-    parts = [("reused", reused), ("bought again", again), ("new", new)]
-    told = "; ".join(f"{name} {len(found)} ({_usd(found)})" for name, found in parts)
-    return f"calls: {told}; {kept} of {len(made)} steps reused"
-
-
-def _is_message(step: RecordedStep) -> bool:
-    """Return True if the step read a message of a person, which a fork does not get."""
-    if step.result is None or json.loads(step.request).get("event") != INBOX:
-        return False
-    return bool(json.loads(step.result)["content"])
+    steps = journal.steps(child_id)
+    calls = [step for step in steps if step.kind == "model"]
+    bought = [step for step in calls if not step.copied]
+    parts = {
+        "reused": [step for step in calls if step.copied],
+        "bought again": [step for step in bought if step.place in places],
+        "new": [step for step in bought if step.place not in places],
+    }
+    counts = "; ".join(f"{name} {len(part)} ({_usd(part)})" for name, part in parts.items())
+    return f"calls: {counts}; {sum(step.copied for step in steps)} of {len(steps)} steps reused"
 
 
 def _usd(calls: Sequence[RecordedStep]) -> str:
@@ -199,30 +196,20 @@ def _usd(calls: Sequence[RecordedStep]) -> str:
 
 def _settings(arm: ArmSpec) -> dict[str, Any]:
     """Return the options of an arm without its models."""
-    kept: dict[str, Any] = in_key(arm.options)
-    kept.pop("roles", None)
-    profile = kept.get("profile")
-    if isinstance(profile, dict):
-        kept["profile"] = {name: each for name, each in profile.items() if name != "roles"}
-    return kept
-
-
-def _patterns(never: Sequence[str]) -> tuple[str, ...]:
-    for pattern in never:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise UsageError(f"--never {pattern!r} is no regular expression: {error}") from None
-    return tuple(never)
+    settings: dict[str, Any] = in_key(arm.options)
+    settings.pop("roles", None)
+    if isinstance(settings.get("profile"), dict):
+        settings["profile"].pop("roles", None)
+    return settings
 
 
 def _edits(
     parent: Attempt, steps: Sequence[RecordedStep], files: Mapping[str, Path]
 ) -> dict[str, str]:
-    known = {step.place: step for step in steps if step.result is not None}
+    by_place = {step.place: step for step in steps if step.result is not None}
     edits = {}
     for name, path in files.items():
-        if name not in known:
+        if name not in by_place:
             raise UsageError(
                 f"attempt {parent.attempt_id} has no step {name} with a result; `durabench trace` "
                 "lists them"
@@ -231,13 +218,13 @@ def _edits(
             text = path.read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read {path}: {error}") from None
-        edits[name] = _edited(known[name], name, path, text)
+        edits[name] = _edit(by_place[name], name, path, text)
     return edits
 
 
-def _edited(step: RecordedStep, name: str, path: Path, text: str) -> str:
-    """Return the result of a step with what a file says in place of the recorded."""
-    assert step.result is not None, "it is one with a result"
+def _edit(step: RecordedStep, name: str, path: Path, text: str) -> str:
+    """Return the result of a step with the content of a file in place of the recorded content."""
+    assert step.result is not None, "its place was found among steps with a result"
     result = json.loads(step.result.decode("utf-8", "surrogatepass"))
     match step.kind:
         case "model" if "message" in result:
@@ -254,28 +241,30 @@ def _edited(step: RecordedStep, name: str, path: Path, text: str) -> str:
 def _message(recorded: dict[str, Any], text: str) -> dict[str, Any]:
     """Return an edited message: a whole one as JSON, or its text alone."""
     try:
-        given = json.loads(text)
+        message = json.loads(text)
     except ValueError:
-        given = None
-    if isinstance(given, dict) and "role" in given:
-        return given
-    kept = {key: value for key, value in recorded.items() if key != "tool_calls"}
-    return {**kept, "content": text}
+        message = None
+    if isinstance(message, dict) and "role" in message:
+        return message
+    without_calls = {key: value for key, value in recorded.items() if key != "tool_calls"}
+    return {**without_calls, "content": text}
 
 
 def _content(recorded: Any, name: str, path: Path, text: str) -> Any:
     if isinstance(recorded, str):
         return text
     try:
-        given = json.loads(text)
+        content = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"{path} is no result of step {name}, which is JSON: {error}") from None
-    if type(given) is not type(recorded) or (
-        isinstance(given, dict) and given.keys() != recorded.keys()
+        raise UsageError(
+            f"{path} is not a result of step {name}, which must be JSON: {error}"
+        ) from None
+    if type(content) is not type(recorded) or (
+        isinstance(content, dict) and content.keys() != recorded.keys()
     ):
         keys = f" with {', '.join(sorted(recorded))}" if isinstance(recorded, dict) else ""
         raise UsageError(
-            f"{path} is no result of step {name}: give JSON of type "
+            f"{path} is not a result of step {name}: give JSON of type "
             f"{type(recorded).__name__}{keys}, as `durabench graph --format json` shows"
         )
-    return given
+    return content

@@ -106,11 +106,11 @@ async def test_mistakes_are_refused_in_one_line(
         selective.check(attempt_id, lake_path, Changes({"model": SIMULATED}, {}))
     with pytest.raises(UsageError, match="has no step 99"):
         selective.check(attempt_id, lake_path, Changes({}, {"99": file}))
-    with pytest.raises(UsageError, match="is no regular expression"):
+    with pytest.raises(UsageError, match="is not a regular expression"):
         selective.check(attempt_id, lake_path, Changes({}, {}, ["("]))
     steps = open_journal(Lake.existing(lake_path)).steps(attempt_id)
     tool = next(step for step in steps if step.kind == "action" and b'"tool"' in step.request)
-    with pytest.raises(UsageError, match="is no result of step"):
+    with pytest.raises(UsageError, match="is not a result of step"):
         selective.check(attempt_id, lake_path, Changes({}, {tool.place: file}))
 
 
