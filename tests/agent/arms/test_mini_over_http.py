@@ -1,10 +1,7 @@
 """The mini arm with a real model client over real HTTP, under every kind of fault."""
 
-from pathlib import Path
-
 import pytest
 
-from agent.errors import ModelError
 from tests.agent.arms.conftest import SUBMISSION, Solver
 from tests.servers import openai_server as api
 
@@ -48,15 +45,6 @@ async def test_an_unknown_price_stays_unknown(solve: Solver) -> None:
     assert (reply.usage.cost_usd, reply.cost_source) == (None, "unknown")
 
 
-async def test_a_refused_key_ends_the_attempt_at_once(solve: Solver) -> None:
-    """A refused key costs one request, and the error is not retryable."""
-    with api.OpenAIServer(api.in_order([api.unauthorised()])) as server:
-        with pytest.raises(ModelError) as caught:
-            await solve(spec(server))
-        assert len(server.requests) == 1
-    assert not caught.value.retryable
-
-
 async def test_a_full_context_window_gives_up(solve: Solver) -> None:
     """A full context window is a normal end of the attempt, not an infrastructure failure."""
     script = [api.command("ls"), api.context_window()]
@@ -64,20 +52,3 @@ async def test_a_full_context_window_gives_up(solve: Solver) -> None:
         outcome, _ = await solve(spec(server))
     assert outcome.status == "gave_up"
     assert outcome.detail.startswith("ContextWindowExceeded")
-
-
-async def test_a_budget_in_dollars_refuses_a_model_of_unknown_price(tmp_path: Path) -> None:
-    """The call is not sent, because a spent budget could not be detected."""
-    from agent.errors import InvalidSpec
-    from agent.journal import Attempt, Journal, Limit
-    from agent.journal.blobs import Blobs
-    from agent.session.log import Entry, JournalLog
-
-    journal = Journal.open(f"sqlite:///{tmp_path / 'journal.sqlite'}")
-    journal.start(Attempt("a1", "e", "a", "i", 0, "{}"))
-    limits = (Limit("experiment", "e", 1.0, None),)
-    log = JournalLog(journal, journal.acquire("a1", "w", 60), Blobs(tmp_path), (), limits)
-    with pytest.raises(InvalidSpec, match="unknown price"):
-        await log.intend(Entry("", 0, "model", "digest", b"{}"), None)
-    assert journal.steps("a1") == []
-    journal.close()

@@ -5,7 +5,7 @@ import pytest
 from agent.cells.running import needs
 from tests.agent.cells.conftest import Talk, on_host
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.slow]
 
 
 async def test_variables_functions_and_classes_are_there_for_later_cells(host: Talk) -> None:
@@ -72,6 +72,7 @@ async def test_files_and_modules_are_edges(host: Talk) -> None:
     assert host.notebook.cells[4].record.output == "'other\\n'\n"
 
 
+@pytest.mark.full
 async def test_a_cell_that_starts_programs_depends_on_every_file(host: Talk) -> None:
     """The files of other programs are not seen, so any change of the tree makes it stale."""
     await host.run("import subprocess; subprocess.run(['cat', 'data.txt']).returncode")
@@ -138,6 +139,7 @@ async def test_a_cell_that_makes_something_again_is_neither_seen_nor_heard(host:
     assert host.notebook.cells[1].record.files_read == {}
 
 
+@pytest.mark.full
 async def test_what_makes_something_again_finds_what_it_needs(host: Talk) -> None:
     """It has the variables and the classes that it had, also from a store that was lost."""
     await host.run("n = 2")
@@ -153,6 +155,7 @@ async def test_what_makes_something_again_finds_what_it_needs(host: Talk) -> Non
     assert "ran again first, because their variables were lost" in result.output
 
 
+@pytest.mark.full
 async def test_a_cell_that_forks_can_make_something_again(host: Talk) -> None:
     """Only its own process runs the cell that reads it."""
     await host.run("import os; child = os.fork(); rows = (each for each in 'ab')")
@@ -171,15 +174,6 @@ async def test_what_is_not_made_again_is_said_where_it_is_used(host: Talk) -> No
     await host.run("globals()[1] = globals()['\\0'] = open(b'\\xff', 'w').write('')")
 
 
-async def test_a_new_cell_says_that_it_used_what_stale_cells_left(host: Talk) -> None:
-    """It is stale itself, so that a replay runs it with the others."""
-    await host.run("a = 1")
-    await host.use("cell_edit", cell=1, code="a = 2")
-    result = await host.use("cell_run", code="a")
-    assert "It used what stale cells left" in result.output
-    assert await host.ran() == [1, 2]
-
-
 async def test_the_list_says_what_uses_what(host: Talk) -> None:
     """Each line has the state, the code, the variables and their cells, and the files."""
     assert (await host.use("cells")).output == "there are no cells yet: use cell_run"
@@ -196,17 +190,14 @@ async def test_the_list_says_what_uses_what(host: Talk) -> None:
 
 BAD = {
     "exits": ("import os; os._exit(3)", "with exit code 3"),
-    "is killed": ("import os; os.kill(os.getpid(), 9)", "with exit code 137"),
     "closes everything": ("import os; os.closerange(0, 99)", "the interpreter ended"),
     "raises": ("raise KeyboardInterrupt", "KeyboardInterrupt"),
-    "leaves": ("import sys; sys.exit('reason')", "SystemExit: reason"),
     "is no Python": ("1 +", "SyntaxError"),
     "says what is no text": ("raise ValueError('\\ud800\\0')", "ValueError: "),
-    "recurses": ("def f(): f()\nf()", "RecursionError"),
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.full
 @pytest.mark.parametrize("kind", BAD)
 async def test_a_bad_cell_has_a_result_and_the_next_one_works(host: Talk, kind: str) -> None:
     """Whatever ends a cell, its variables from before are there for the next."""
@@ -216,6 +207,7 @@ async def test_a_bad_cell_has_a_result_and_the_next_one_works(host: Talk, kind: 
     assert await host.run("kept") == "[1]"
 
 
+@pytest.mark.full
 async def test_a_cell_may_fork_print_much_and_leave_threads(host: Talk) -> None:
     """The end of its own process is its end. Of the output, head and tail are kept."""
     await host.run("import os; child = os.fork(); own = 1")
@@ -276,6 +268,7 @@ async def test_a_notebook_that_must_not_write_leaves_files_as_they_are() -> None
         assert await talk.run("text") == "'new'"
 
 
+@pytest.mark.full
 async def test_cells_that_always_delete_the_store_end(host: Talk) -> None:
     """Their variables are never there together, and the result says so."""
     gone = f"{STORE}; import shutil; shutil.rmtree(store, ignore_errors=True)"
@@ -285,20 +278,12 @@ async def test_cells_that_always_delete_the_store_end(host: Talk) -> None:
     assert await host.run("3") == "3"
 
 
+@pytest.mark.full
 async def test_a_store_that_cannot_be_written_is_a_clear_result(host: Talk) -> None:
     """Cells run, and each cell makes again what it reads."""
     made = await host.use("cell_run", code=f"{STORE}; open(store, 'w').close(); a = 1")
     assert "`a` is made again by this cell wherever it is used: it cannot be written" in made.output
     assert await host.run("a") == "1"
-
-
-async def test_a_recovered_cell_that_left_something_else_makes_others_stale(host: Talk) -> None:
-    """A cell that reads the clock leaves another value, which is said."""
-    await host.run("import time; now = time.time_ns()")
-    await host.run("later = now + 1")
-    await host.shell("rm -r $TMPDIR/durabench-cells")
-    await host.use("cell_run", code="now")
-    assert host.stale == [2]
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ CELL = st.lists(st.one_of(STATEMENTS, SIMPLE, OTHERS, OTHERS), min_size=1, max_s
 )
 NOTEBOOKS = st.lists(CELL, min_size=1, max_size=6)
 QUICK = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 
 Ended = tuple[str, str]

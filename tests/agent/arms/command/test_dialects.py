@@ -7,17 +7,12 @@ import pytest
 from agent.models.protocol import ModelReply
 from agent.session.steps import from_record
 from tests.agent.arms.command.programs import Program, commands, report, tiny
+from tests.agent.arms.command.talking import SERVERS
 from tests.servers.openai_server import OpenAIServer
-from tests.servers.strict import Anthropic, Chat, Dialect, Responses, Said
-
-pytestmark = pytest.mark.sampled(4)
+from tests.servers.strict import Anthropic, Said
 
 DIALECTS = ["chat", "messages", "responses"]
-SERVERS: dict[str, tuple[type[Dialect], dict[str, object]]] = {
-    "chat": (Chat, {"name": "openai/gpt-4o"}),
-    "messages": (Anthropic, {"name": "anthropic/claude-sonnet-4-5"}),
-    "responses": (Responses, {"name": "openai/gpt-4o", "api": "responses"}),
-}
+ALWAYS = {("chat", "chat"), ("messages", "messages"), ("responses", "chat")}
 
 
 @pytest.fixture(autouse=True)
@@ -27,10 +22,17 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("habit", ["", "stream"])
-@pytest.mark.parametrize("model", DIALECTS)
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("habit", ["stream", pytest.param("", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    ("dialect", "model"),
+    [
+        pytest.param(
+            *(dialect, model), marks=[] if (dialect, model) in ALWAYS else [pytest.mark.full]
+        )
+        for dialect in DIALECTS
+        for model in DIALECTS
+    ],
+)
 async def test_a_program_of_any_dialect_solves_the_task(
     tmp_path: Path, dialect: str, model: str, habit: str
 ) -> None:

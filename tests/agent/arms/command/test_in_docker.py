@@ -14,8 +14,7 @@ from docker import DockerClient
 
 from agent.arms.command import installed
 from agent.arms.command.recipe import Install, Recipe
-from agent.errors import BudgetExhausted, InfrastructureError, Interrupted, WorkspaceError
-from agent.journal import Limit
+from agent.errors import InfrastructureError, Interrupted, WorkspaceError
 from agent.models.protocol import Model
 from agent.types import Task
 from agent.workspaces import DockerWorkspace, Mount
@@ -153,6 +152,7 @@ async def test_the_inside_shows_nothing_of_the_host(
     assert int(told["capabilities"][0].split()[1], 16) & (1 << 21) == 0, "no CAP_SYS_ADMIN"
 
 
+@pytest.mark.full
 async def test_an_image_without_the_program_is_infrastructure(
     tmp_path: Path, agent_folder: Path, image: str
 ) -> None:
@@ -162,22 +162,7 @@ async def test_an_image_without_the_program_is_infrastructure(
         await program(tmp_path, recipe, {"provider": "scripted", "replies": ["x"]}, image).run()
 
 
-async def test_a_restart_begins_at_the_base_commit(
-    tmp_path: Path, agent_folder: Path, image: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each run has a fresh container, and answered requests are not sent again."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
-    with OpenAIServer(Anthropic(commands)) as server:
-        made = program(tmp_path, recipe_of(agent_folder), model_at(server), image)
-        with pytest.raises(BudgetExhausted):
-            await made.run(Limit("attempt", "a", None, 3))
-        outcome = await made.run()
-        assert len(server.requests) == 4
-    assert "+hello\n" in outcome.patch
-    told = report(outcome)
-    assert (told["restarts"], told["answered_from_record"]) == (1, 3)
-
-
+@pytest.mark.full
 async def test_a_stop_between_the_program_and_its_patch_loses_nothing(
     tmp_path: Path, agent_folder: Path, image: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +206,7 @@ def volumes(docker_client: DockerClient) -> Iterator[list[str]]:
         docker_client.volumes.get(name).remove()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "run", [None, "cp /source/tiny_agent.py /opt/agent; echo 1 >>/opt/agent/n"]
 )
@@ -254,6 +240,7 @@ async def test_an_image_becomes_a_volume_once(
     assert docker_client.containers.list(all=True, filters=made_from) == []
 
 
+@pytest.mark.full
 async def test_a_new_image_of_the_same_name_is_another_program(
     agent_image: str, image: str, docker_client: DockerClient, volumes: list[str]
 ) -> None:
@@ -267,6 +254,7 @@ async def test_a_new_image_of_the_same_name_is_another_program(
     assert len(set(volumes)) == 4
 
 
+@pytest.mark.full
 async def test_a_failed_installation_leaves_nothing(
     agent_image: str, docker_client: DockerClient
 ) -> None:
@@ -280,6 +268,7 @@ async def test_a_failed_installation_leaves_nothing(
     assert docker_client.volumes.list(filters={"name": name}) == []
 
 
+@pytest.mark.full
 async def test_an_image_that_is_not_here_says_how_to_get_it() -> None:
     with pytest.raises(WorkspaceError, match="docker pull durabench-test/missing"):
         await installed.volume(Install(image="durabench-test/missing"))

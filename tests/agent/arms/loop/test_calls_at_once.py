@@ -10,8 +10,6 @@ from agent.models.protocol import ModelReply, ModelRequest
 from tests.agent.arms.durable.conftest import FIX, RoleModel, Said
 from tests.agent.arms.loop.conftest import DONE, Attempts
 
-pytestmark = pytest.mark.sampled(3)
-
 FAULTS = "tests.agent.arms.loop.faults:FAULTS"
 
 TOOLS = ["files", FAULTS, "subagents"]
@@ -37,6 +35,7 @@ class Together(RoleModel):
         return await super().complete(request)
 
 
+@pytest.mark.full
 async def test_subagents_of_one_reply_work_at_the_same_time(attempts: Attempts) -> None:
     """Each waits for the others, so they could not work one after another."""
     scripts: dict[str, Any] = {"loop": [spawn(*["reader"] * 3), DONE], "reader": [LOOK, DONE]}
@@ -80,6 +79,7 @@ async def test_a_known_end_of_one_call_ends_the_others_in_every_run(attempts: At
     assert all(step.replayed for step in attempts.session.steps)
 
 
+@pytest.mark.full
 async def test_nothing_of_a_reply_begins_after_a_known_end(attempts: Attempts) -> None:
     """Later calls of the reply and the next steps of subagents are called off."""
     scripts: dict[str, Any] = {
@@ -93,7 +93,7 @@ async def test_nothing_of_a_reply_begins_after_a_known_end(attempts: Attempts) -
     assert max(step.ordinal for step in begun) == broken.ordinal
 
 
-@pytest.mark.parametrize("steps", [3, 6, 9])
+@pytest.mark.parametrize("steps", [6])
 async def test_a_stop_during_subagents_makes_no_further_call(
     attempts: Attempts, steps: int
 ) -> None:

@@ -10,7 +10,7 @@ from agent.journal import InboxMessage
 from tests.agent.arms.durable.conftest import FIX, Said, answer
 from tests.agent.arms.loop.conftest import DONE, Attempts
 
-pytestmark = [pytest.mark.usefixtures("idle_at_once"), pytest.mark.sampled(2)]
+pytestmark = [pytest.mark.usefixtures("idle_at_once")]
 
 READ: Said = [("read", {"path": "calc.py"})]
 
@@ -73,12 +73,6 @@ async def test_what_is_said_during_the_work_comes_before_the_next_call(attempts:
     places = attempts.places
     again = await attempts.run({"loop": replies}, ["files"])
     assert (again, attempts.places, attempts.model.asked) == (outcome, places, [])
-
-
-async def test_an_attempt_that_nobody_writes_to_has_no_further_steps(attempts: Attempts) -> None:
-    """Its requests and steps are those of an attempt before there was an inbox."""
-    await attempts.run({"loop": [[FIX], DONE]}, ["files"])
-    assert attempts.places == ["/0 action", "work/0 model", "work/1 action", "work/2 model"]
 
 
 async def test_the_end_of_an_attempt_at_work_submits_nothing_as_done(attempts: Attempts) -> None:

@@ -209,6 +209,7 @@ UNHURRIED = settings(
 )
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @given(BLOCK, FAILS, st.integers(0, 1000))
 @settings(UNHURRIED, max_examples=3)

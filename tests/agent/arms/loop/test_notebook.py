@@ -81,8 +81,9 @@ async def test_tests_are_protected_from_cells(attempts: Attempts) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(26)
-@pytest.mark.parametrize("rows", range(ROWS))
+@pytest.mark.parametrize(
+    "rows", [17, *(pytest.param(rows, marks=pytest.mark.full) for rows in range(ROWS))]
+)
 async def test_a_resume_runs_only_the_cells_that_are_needed(tmp_path: Path, rows: int) -> None:
     """After a death at any row, the results are those of an undisturbed run, from a new store."""
     attempts = Attempts(tmp_path)

@@ -23,8 +23,6 @@ from agent.session.session import Session
 from agent.workspaces import Workspace
 from tests.agent.arms.loop.conftest import DONE, Attempts
 
-pytestmark = pytest.mark.sampled(3)
-
 
 class Words(Arguments):
     """Return the words of a file."""
@@ -70,15 +68,12 @@ OWN = Capability(
     native=(Native("timed", Timed, timed, changes_files=True),),
     prompt=lambda agent: f"You are {agent.role}, and have words.",
 )
-NOT_JSON = Capability(
-    "not_json", tools=(Tool("bare", Words, words, value=Value("Any", lambda r: object())),)
-)
 
 HERE = f"{__name__}:OWN"
 
 
 async def run(attempts: Attempts, *uses: tuple[str, dict[str, Any]]) -> Any:
-    return await attempts.run({"loop": [list(uses), DONE]}, ["ptc", HERE, f"{__name__}:NOT_JSON"])
+    return await attempts.run({"loop": [list(uses), DONE]}, ["ptc", HERE])
 
 
 async def test_its_tools_are_used_directly_and_by_programs(attempts: Attempts) -> None:
@@ -116,28 +111,15 @@ def using(by: str, path: str) -> tuple[str, dict[str, Any]]:
     return ("run_ptc", {"code": code}) if by == "program" else ("words", {"path": path})
 
 
-@pytest.mark.parametrize("by", ["direct", "program"])
+@pytest.mark.parametrize("by", ["direct", pytest.param("program", marks=pytest.mark.full)])
 async def test_a_reason_that_may_pass_is_infrastructure(attempts: Attempts, by: str) -> None:
     """It is so after three tries, also inside a program."""
     with pytest.raises(InfrastructureError, match="the dictionary does not answer"):
         await run(attempts, using(by, "away"))
 
 
-@pytest.mark.parametrize("by", ["direct", "program"])
+@pytest.mark.parametrize("by", ["direct", pytest.param("program", marks=pytest.mark.full)])
 async def test_a_tool_that_cannot_go_on_ends_the_attempt(attempts: Attempts, by: str) -> None:
     """The attempt gave up, and says why."""
     outcome = await run(attempts, using(by, "gone"))
     assert (outcome.status, outcome.detail) == ("gave_up", "the dictionary is gone")
-
-
-async def test_a_refusal_of_a_native_tool_is_told_once(attempts: Attempts) -> None:
-    """The model reads it, and the attempt continues."""
-    outcome = await run(attempts, ("timed", {"command": "true", "times": 0}))
-    assert (outcome.status, attempts.told()) == ("submitted", ["at least once"])
-
-
-async def test_a_value_that_is_no_json_is_shown_as_text(attempts: Attempts) -> None:
-    """A mistake in a declaration of a value ends no attempt."""
-    await run(attempts, ("run_ptc", {"code": "await bare(path='calc.py')"}))
-    [told] = attempts.told()
-    assert told.startswith("value: <object object at ")

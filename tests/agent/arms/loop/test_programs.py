@@ -11,11 +11,8 @@ import pytest
 from agent.errors import InfrastructureError, Interrupted
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.ptc.tool import program_uses
-from agent.session.log import Entry
 from tests.agent.arms.durable.conftest import RoleModel, Said
-from tests.agent.arms.loop.conftest import DONE, Attempts, Mortal
-
-pytestmark = pytest.mark.sampled(4)
+from tests.agent.arms.loop.conftest import DONE, Attempts
 
 TOOLS = ["files", "shell", "tests.agent.arms.loop.faults:FAULTS", "ptc"]
 
@@ -61,37 +58,37 @@ async def test_the_calls_of_a_program_are_the_steps_of_direct_calls(attempts: At
     assert events == ["begin", "deliver", "end"]
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("x = 1 +", "nothing was run:"),
-        ("await reed(path='calc.py')", "Name `reed` used when not defined"),
-        ("(await read(path=3)).upper()", "Expected `str`"),
-        ("read(path='calc.py').upper()", "nothing was run:"),
-        ("while True: pass", "feed time limit exceeded"),
-        ("'a' * 100_000_000", "memory limit exceeded"),
-        ("print('x' * 100_000)", "memory limit exceeded"),
-        ("[await read(path='calc.py') for _ in range(9)]", "made more than 5 calls"),
-        ("'y' * 90_000", "[the value has 90000 characters: return less]"),
-        ("await run_ptc(code='1')", "Name `run_ptc` used when not defined"),
-        ("(len, {1, 2}, 1.5)", "[1, 2], 1.5]"),
-        ("10 ** 5000", "value: <an integer of 16610 bits>"),
-        ("x = []\nfor n in range(5000): x = [x]\nx", '[["..."]]'),
-        ("await read(path='no.py')", "ValueError: there is no file no.py"),
-        ("await invalid(amount=0)", "ValueError: amount is 0"),
-        ("def f(n): return f(n + 1)\nf(0)", "RecursionError"),
-        ("#" + "x" * 70_000, "is longer than 64 kB"),
-    ],
-)
-async def test_the_model_is_told_what_is_wrong_with_its_program(
-    attempts: Attempts, code: str, said: str
-) -> None:
+WRONG = {
+    "x = 1 +": "nothing was run:",
+    "await reed(path='calc.py')": "Name `reed` used when not defined",
+    "(await read(path=3)).upper()": "Expected `str`",
+    "read(path='calc.py').upper()": "nothing was run:",
+    "while True: pass": "feed time limit exceeded",
+    "'a' * 100_000_000": "memory limit exceeded",
+    "print('x' * 100_000)": "memory limit exceeded",
+    "[await read(path='calc.py') for _ in range(9)]": "made more than 5 calls",
+    "'y' * 90_000": "[the value has 90000 characters: return less]",
+    "await run_ptc(code='1')": "Name `run_ptc` used when not defined",
+    "(len, {1, 2}, 1.5)": "[1, 2], 1.5]",
+    "10 ** 5000": "value: <an integer of 16610 bits>",
+    "x = []\nfor n in range(5000): x = [x]\nx": '[["..."]]',
+    "await read(path='no.py')": "ValueError: there is no file no.py",
+    "await invalid(amount=0)": "ValueError: amount is 0",
+    "def f(n): return f(n + 1)\nf(0)": "RecursionError",
+    "#" + "x" * 70_000: "is longer than 64 kB",
+}
+"""Programs with a fault, and words of the result."""
+
+
+async def test_the_model_reads_what_is_wrong_with_its_programs(attempts: Attempts) -> None:
     """A program that cannot be run, fails or exceeds a limit is the model's to repair."""
     limits = {"programs": {"calls": 5, "seconds": 0.3}}
-    assert said in await result(attempts, code, **limits)
-    first = attempts.model.asked
-    outcome = await attempts.run({}, TOOLS, **limits)
-    assert (outcome.status, len(first), attempts.model.asked) == ("submitted", 2, [])
+    outcome = await attempts.run({"loop": [*map(ptc, WRONG), DONE]}, TOOLS, **limits)
+    assert outcome.status == "submitted"
+    for result, words in zip(attempts.told(), WRONG.values(), strict=True):
+        assert words in result
+    assert await attempts.run({}, TOOLS, **limits) == outcome
+    assert attempts.model.asked == []
 
 
 async def test_a_failure_that_is_not_caught_cancels_what_is_in_flight(
@@ -114,32 +111,7 @@ await asyncio.gather(fails(), goes_on())
     assert (outcome.status, outcome.patch) == ("submitted", "")
 
 
-async def test_nothing_begins_after_a_failure_that_is_not_caught(
-    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Calls that wait for their turn are called off, however long the journal takes meanwhile."""
-    append = Mortal.append
-
-    async def late(self: Mortal, step: Entry, result: bytes, **costs: Any) -> None:
-        if step.kind == "event":
-            await asyncio.sleep(0.5)
-        await append(self, step, result, **costs)
-
-    monkeypatch.setattr(Mortal, "append", late)
-    code = """
-import asyncio
-async def goes_on(name):
-    for n in range(9):
-        await read(path=name)
-await asyncio.gather(read(path="no.py"), goes_on("calc.py"), goes_on("tests"))
-"""
-    told = await result(attempts, code)
-    assert told.endswith("0 calls done, 1 failed (read), 2 cancelled (read x 2)")
-    assert attempts.session is not None
-    uses = program_uses(attempts.session.steps, "work")
-    assert [use.name for use in uses] == ["read"]
-
-
+@pytest.mark.full
 async def test_what_waits_for_a_failure_goes_on_if_it_is_caught(attempts: Attempts) -> None:
     """It does so whether the program waits for the call that failed, or for others first."""
     code = """
@@ -159,22 +131,6 @@ await asyncio.gather(tries(None), tries(run_command("sleep 0.1; echo off")))
     assert told.endswith("3 calls done, 2 failed (read x 2)")
 
 
-async def test_a_failure_that_is_caught_leaves_the_others_running(attempts: Attempts) -> None:
-    """As in asyncio, a caught failure ends nothing else."""
-    code = """
-import asyncio
-async def fails():
-    try:
-        await read(path="no.py")
-    except ValueError as error:
-        return "caught"
-await asyncio.gather(fails(), run_command("echo on"))
-"""
-    told = await result(attempts, code)
-    assert '["caught", {"output": "on\\n"' in told
-    assert told.endswith("1 calls done, 1 failed (read)")
-
-
 async def test_a_known_end_passes_through_a_program(attempts: Attempts) -> None:
     """A tool that ends the attempt ends it from inside a program, in every run, without a call."""
     code = "try:\n    await broken()\nexcept Exception:\n    pass"
@@ -184,6 +140,7 @@ async def test_a_known_end_passes_through_a_program(attempts: Attempts) -> None:
     assert attempts.model.asked == []
 
 
+@pytest.mark.full
 async def test_a_stop_passes_through_a_program(attempts: Attempts) -> None:
     """A stop during a program ends it, and makes no further model call. A new run continues."""
     stopped = False
@@ -242,6 +199,7 @@ async def test_an_interpreter_that_is_killed_is_reported_once(attempts: Attempts
     assert "the interpreter died" in attempts.told(1)[0]
 
 
+@pytest.mark.full
 async def test_an_interpreter_that_dies_twice_in_a_row_is_infrastructure(
     attempts: Attempts, deadly: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +215,7 @@ async def test_an_interpreter_that_dies_twice_in_a_row_is_infrastructure(
     assert last.endswith("3 calls done")
 
 
+@pytest.mark.full
 async def test_the_uses_of_tools_in_programs_are_known(attempts: Attempts) -> None:
     """They have the order of the calls, also if the program was cut off."""
     code = """

@@ -96,7 +96,6 @@ async def test_a_fork_gives_results_in_the_order_of_its_parent(
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-@pytest.mark.sampled(10)
 @pytest.mark.parametrize("rows", range(0, 30, 3))
 async def test_a_fork_that_died_inside_a_program_goes_on(attempts: Attempts, rows: int) -> None:
     """It buys nothing, and its steps begin at the trees that those before them left."""

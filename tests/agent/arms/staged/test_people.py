@@ -14,7 +14,7 @@ from tests.agent.arms.durable.conftest import FIX, RoleModel, Said, Script, fact
 from tests.agent.arms.loop.conftest import DONE, Attempts, Died
 from tests.agent.arms.staged.test_staged import BREAK, HONEST, TASK, planned, report
 
-pytestmark = [pytest.mark.usefixtures("idle_at_once"), pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.usefixtures("idle_at_once"), pytest.mark.slow]
 
 DOCUMENT: Said = [("write", {"path": "NOTES.md", "content": "add adds\\n"})]
 
@@ -101,6 +101,7 @@ async def test_a_patch_that_is_wanted_otherwise_is_repaired(attempts: Attempts) 
     assert [each["chosen"] for each in report(outcome)["verifications"]] == [False, True]
 
 
+@pytest.mark.full
 async def test_a_change_begins_at_the_one_that_was_shown(attempts: Attempts) -> None:
     """That is the best one, and not the one that the last repair left."""
     ruin: Said = [
@@ -120,6 +121,7 @@ async def test_a_change_begins_at_the_one_that_was_shown(attempts: Attempts) -> 
     assert "test_bad" not in about(attempts)
 
 
+@pytest.mark.full
 async def test_without_calls_left_the_change_before_is_shown_again(attempts: Attempts) -> None:
     """The person may still approve it, and reads why there is no other one."""
     limits = {"calls": 5}
@@ -134,6 +136,7 @@ async def test_without_calls_left_the_change_before_is_shown_again(attempts: Att
     assert (outcome.status, "return a + b" in outcome.patch) == ("submitted", True)
 
 
+@pytest.mark.full
 async def test_the_end_by_a_person_submits_nothing_that_was_not_approved(
     attempts: Attempts,
 ) -> None:
@@ -146,6 +149,7 @@ async def test_the_end_by_a_person_submits_nothing_that_was_not_approved(
     assert attempts.model.asked == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rows", range(1, 5))
 async def test_a_death_after_the_decision_buys_nothing_twice(attempts: Attempts, rows: int) -> None:
     """The revision continues from its last step."""
