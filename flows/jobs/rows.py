@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from flows.display.errors import UsageError
 from flows.jobs.request import Request
 from flows.storage.lake import Lake, Row
-from reports.columns import JOBS
+from reports.columns import SHARED_TABLES
 
 _UNKNOWN: Row = {
     column.name: None
-    for column in JOBS.columns
+    for column in SHARED_TABLES["jobs"].columns
     if not column.required and not column.name.endswith("_json")  # a copy that the lake writes
 }
 
