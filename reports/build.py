@@ -25,29 +25,27 @@ from reports.analysis.plans import judge_margin, read_plans
 from reports.analysis.resampled import read_resampled
 from reports.errors import ReportError
 from reports.lake import naming_damage, near, open_lake
-from reports.questions import (
-    arms,
-    budgets,
-    cells,
-    cost,
-    differences,
-    effort,
-    failures,
-    gradings,
-    harnesses,
-    instances,
-    looks,
-    noise,
-    pairs,
-    resolution,
-    sensitivity,
-    sharing,
-    source,
-    spending,
-    strata,
-    worth,
-)
+from reports.questions.arms import section as arms
+from reports.questions.budgets import section as budgets
+from reports.questions.cells import section as cells
+from reports.questions.cost import section as cost
+from reports.questions.differences import section as differences
+from reports.questions.effort import section as effort
+from reports.questions.failures import section as failures
+from reports.questions.gradings import section as gradings
+from reports.questions.harnesses import section as harnesses
+from reports.questions.instances import section as instances
+from reports.questions.looks import section as looks
+from reports.questions.noise import section as noise
+from reports.questions.pairs import section as pairs
+from reports.questions.resolution import section as resolution
+from reports.questions.sensitivity import section as sensitivity
+from reports.questions.sharing import section as sharing
+from reports.questions.source import section as source
+from reports.questions.spending import section as spending
+from reports.questions.strata import section as strata
 from reports.questions.trajectories.pages import find_trajectories
+from reports.questions.worth import section as worth
 from reports.questions.worth.analysis import read_worth
 from reports.relations import AUDITS, FILES, SHARED, Making, read_rows
 from reports.rendering.sections import Section

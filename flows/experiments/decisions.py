@@ -122,7 +122,7 @@ class Monitor:
 
     def _decide(self) -> Row | None:
         """Return the row of the decision if the evidence is enough."""
-        from reports.statistics import PairedEvidence  # numpy is slow to import
+        from reports.statistics.looks import PairedEvidence  # numpy is slow to import
 
         if self._rule is None or self._primary is None:
             return None

@@ -98,7 +98,7 @@ def answer(question: Question, found: Assumption) -> list[Row]:
 
 
 def _row(question: Question, found: Assumption, repeats: int) -> Row:
-    from reports.statistics import (
+    from reports.statistics.power import (
         Design,
         detection_power,
         instances_needed,
@@ -147,7 +147,7 @@ def _assume(
 
 def _earlier_discordance(built: "Report") -> tuple[float, str]:
     from reports.format import percent, plural
-    from reports.statistics import wilson_interval
+    from reports.statistics.proportions import wilson_interval
 
     name = built.source.experiment
     if not built.comparisons:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from reports.economics import Worth
 from reports.estimates import Imputed, Interval
 from reports.relations import read_rows
-from reports.statistics import efficient_frontier
+from reports.statistics.frontier import efficient_frontier
 from reports.types import PairUnknowns
 
 if TYPE_CHECKING:

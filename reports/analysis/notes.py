@@ -14,7 +14,7 @@ from reports.format import (
     usd,
 )
 from reports.rendering.sections import Note
-from reports.statistics import PairedTest
+from reports.statistics.paired import PairedTest
 from reports.types import AnalysisPlan, ArmSummary, Comparison, Provenance, Resampled, State
 from reports.wording import list_comparisons, list_resources
 

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, get_args
 from reports.analysis.differences import SHOWN
 from reports.estimates import InstanceLeads, PairedTable, Split
 from reports.relations import read_rows
-from reports.statistics import PairedTest, benjamini_hochberg, holm, split_variance, wilson_interval
+from reports.statistics.families import benjamini_hochberg, holm
+from reports.statistics.paired import PairedTest
+from reports.statistics.proportions import wilson_interval
+from reports.statistics.repeats import split_variance
 from reports.types import (
     CONTROLS,
     TOKENS,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.estimates import Interval
 from reports.relations import read_rows
-from reports.statistics import is_non_inferior
+from reports.statistics.paired import is_non_inferior
 from reports.types import AnalysisPlan, Comparison, NonInferiority, Provenance
 
 if TYPE_CHECKING:

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING
 
 from reports.analysis.imputation import Cost, compare_unknown
 from reports.estimates import Estimate, InstanceLeads, Interval, PairedTable
-from reports.statistics import (
-    Bootstrap,
-    cost_per_resolved,
-    difference_of_amounts,
+from reports.statistics.amounts import (
     difference_of_means,
-    instance_leads,
-    paired_table,
     ratio_of_costs_per_resolved,
     ratio_of_sums,
-    settings_for,
 )
+from reports.statistics.bootstrap import Bootstrap, settings_for
+from reports.statistics.paired import instance_leads, paired_table
+from reports.statistics.studentized import cost_per_resolved, difference_of_amounts
 from reports.types import WITHOUT_VERDICT, Amounts, Costs, PairUnknowns, Resampled
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from reports.estimates import InstanceLeads, Interval, PairedTable
-from reports.statistics import PairedTest, is_non_inferior
+from reports.statistics.paired import PairedTest, is_non_inferior
 from tests.bench.timing import Bound
 
 DESIGNS = ((8, 3), (15, 20), (23, 1), (50, 5), (500, 1))

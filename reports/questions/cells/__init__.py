@@ -1,3 +1,1 @@
 """Every instance."""
-
-from reports.questions.cells.section import answer as answer

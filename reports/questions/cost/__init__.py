@@ -1,3 +1,1 @@
 """What does it cost?"""
-
-from reports.questions.cost.section import answer as answer

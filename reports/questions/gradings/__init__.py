@@ -1,3 +1,1 @@
 """How wrong may the grader be?"""
-
-from reports.questions.gradings.section import answer as answer

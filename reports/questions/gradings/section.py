@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from reports.format import count, percent, percents, plural
 from reports.relations import read_rows
 from reports.rendering.sections import Section, Table
-from reports.statistics import (
+from reports.statistics.fragility import (
     Verdicts,
     random_errors_for_another_test,
-    wilson_interval,
     wrong_verdicts_for_another_sign,
     wrong_verdicts_for_another_test,
 )
+from reports.statistics.proportions import wilson_interval
 from reports.types import Comparison, Report
 
 if TYPE_CHECKING:

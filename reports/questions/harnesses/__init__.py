@@ -1,3 +1,1 @@
 """Harnesses by model."""
-
-from reports.questions.harnesses.section import answer as answer

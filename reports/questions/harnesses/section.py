@@ -13,7 +13,8 @@ from reports.estimates import Estimate
 from reports.format import DASH, count, percent, plural, point_limits, points
 from reports.relations import read_rows
 from reports.rendering.sections import Row, Section, Table
-from reports.statistics import Bootstrap, kendall_tau, settings_for
+from reports.statistics.bootstrap import Bootstrap, settings_for
+from reports.statistics.ranks import kendall_tau
 from reports.types import Report
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from reports.errors import ReportError
 from reports.estimates import Interval
 from reports.lake import list_experiments, near
 from reports.relations import open_marts, read_rows
-from reports.statistics import PairedTest, instance_leads, paired_table
+from reports.statistics.paired import PairedTest, instance_leads, paired_table
 from reports.types import ArmSummary
 
 if TYPE_CHECKING:

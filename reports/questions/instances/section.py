@@ -12,7 +12,8 @@ from reports.estimates import Interval
 from reports.format import DASH, count, percent, percents, plural
 from reports.relations import read_rows
 from reports.rendering.sections import Section, Table
-from reports.statistics import pass_all_k, pass_at_k, wilson_interval
+from reports.statistics.proportions import wilson_interval
+from reports.statistics.repeats import pass_all_k, pass_at_k
 from reports.types import Report
 from reports.wording import MANY_ARMS, ranked
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from reports.analysis.standing import EarlyEnd, read_early_end
 from reports.format import count, percent, points, usd
 from reports.rendering.sections import Note, Section
-from reports.statistics import PairedEvidence
+from reports.statistics.looks import PairedEvidence
 from reports.types import WITHOUT_VERDICT, Report
 
 if TYPE_CHECKING:

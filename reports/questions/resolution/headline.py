@@ -6,7 +6,7 @@ from math import isinf
 from reports.analysis.best import NAMED, Best, Rival, best_of_many
 from reports.estimates import InstanceLeads, Interval, PairedTable
 from reports.format import count, listing, p_value, percent, percents, plural, points, ratio, usd
-from reports.statistics import PairedTest
+from reports.statistics.paired import PairedTest
 from reports.types import WITHOUT_VERDICT, ArmSummary, Comparison, Report
 from reports.wording import CLEAR, LEVEL, interval_text, of_pairs, price
 

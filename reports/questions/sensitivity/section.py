@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from reports.estimates import Estimate, Imputed, InstanceLeads, PairedTable
 from reports.format import DASH, count, p_value, plural, points, ratio, usd
 from reports.rendering.sections import Section
-from reports.statistics import PairedTest
+from reports.statistics.paired import PairedTest
 from reports.types import Comparison, Report, Resampled
 from reports.wording import (
     BY_REPOSITORY,

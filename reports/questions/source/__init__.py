@@ -1,3 +1,1 @@
 """Where do the numbers come from?"""
-
-from reports.questions.source.section import answer as answer

@@ -1,3 +1,1 @@
 """Results by order of the arms, by cut-off date, and without budget stops."""
-
-from reports.questions.strata.section import answer as answer

@@ -10,7 +10,7 @@ from reports.errors import ReportError
 from reports.format import DASH, count, percent, percents, usd
 from reports.relations import read_rows
 from reports.rendering.sections import Row, Section, Table
-from reports.statistics import wilson_interval
+from reports.statistics.proportions import wilson_interval
 from reports.types import Report
 
 if TYPE_CHECKING:

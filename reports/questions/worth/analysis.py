@@ -14,15 +14,10 @@ from typing import TYPE_CHECKING
 from reports.economics import Acceptability, ArmWorth, Increment, LeftOut, Worth
 from reports.estimates import Estimate, FrontierPlace, Interval
 from reports.format import round_values
-from reports.statistics import (
-    Bootstrap,
-    acceptability,
-    efficient_frontier,
-    fieller_interval,
-    net_benefit,
-    preferred,
-    settings_for,
-)
+from reports.statistics.bootstrap import Bootstrap, settings_for
+from reports.statistics.fieller import fieller_interval
+from reports.statistics.frontier import efficient_frontier
+from reports.statistics.netbenefit import acceptability, net_benefit, preferred
 from reports.types import CONTROLS
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.experiments.power import Assumption, Question, answer
-from reports.statistics import (
+from reports.statistics.power import (
     Design,
     detection_power,
     instances_needed,

@@ -12,13 +12,8 @@ from statsmodels.stats.multitest import multipletests
 from reports.analysis.paired import read_comparisons
 from reports.build import build
 from reports.relations import open_marts
-from reports.statistics import (
-    PairedTest,
-    benjamini_hochberg,
-    holm,
-    paired_table,
-    single_leads,
-)
+from reports.statistics.families import benjamini_hochberg, holm
+from reports.statistics.paired import PairedTest, paired_table, single_leads
 from reports.types import AnalysisPlan
 from tests.reports.lake_fixture import LakeBuilder, attempt_row, evaluation_row
 from tests.reports.shown import section

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from reports.questions.effort.section import read_spreads
 from reports.questions.instances.section import read_instances, read_repeats
 from reports.relations import open_marts, read_rows
-from reports.statistics import pass_all_k, pass_at_k, wilson_interval
+from reports.statistics.proportions import wilson_interval
+from reports.statistics.repeats import pass_all_k, pass_at_k
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import repository, verdicts
 

@@ -12,7 +12,7 @@ from reports.build import build
 from reports.questions.harnesses.section import HarnessGrid, read_grid
 from reports.relations import open_marts
 from reports.rendering import markdown, page
-from reports.statistics import kendall_tau
+from reports.statistics.ranks import kendall_tau
 from tests.reports.lake_fixture import LakeBuilder
 
 pytestmark = pytest.mark.sampled(4)

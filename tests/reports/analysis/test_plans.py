@@ -13,7 +13,7 @@ from reports.build import build
 from reports.estimates import PairedTable
 from reports.format import DASH, p_value
 from reports.rendering import markdown, page
-from reports.statistics import PairedTest, single_leads
+from reports.statistics.paired import PairedTest, single_leads
 from reports.types import Report
 from tests.reports.lake_fixture import NOON, LakeBuilder
 from tests.reports.shown import headline, summary

@@ -8,7 +8,7 @@ from reports.analysis.resampled import read_resampled
 from reports.build import build
 from reports.estimates import PairedTable
 from reports.relations import open_marts
-from reports.statistics import Bootstrap
+from reports.statistics.bootstrap import Bootstrap
 from reports.types import Resampled
 from tests.reports.lake_fixture import LakeBuilder
 

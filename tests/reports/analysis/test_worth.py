@@ -8,7 +8,7 @@ import pytest
 from reports.economics import Worth
 from reports.questions.worth.analysis import read_worth
 from reports.relations import open_marts
-from reports.statistics import Bootstrap
+from reports.statistics.bootstrap import Bootstrap
 from tests.reports.lake_fixture import LakeBuilder, declared
 
 pytestmark = pytest.mark.sampled(3)

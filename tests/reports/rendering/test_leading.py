@@ -10,7 +10,7 @@ from reports.format import p_value, points
 from reports.questions.instances.section import read_repeats
 from reports.relations import open_marts
 from reports.rendering import markdown, page
-from reports.statistics import PairedTest
+from reports.statistics.paired import PairedTest
 from reports.types import Report
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.shown import Line, footnotes, line, lines, section, summary

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reports.statistics import (
-    Bootstrap,
-    cost_per_resolved,
+from reports.statistics.amounts import (
     difference_of_means,
     ratio_of_costs_per_resolved,
     ratio_of_sums,
-    settings_for,
 )
+from reports.statistics.bootstrap import Bootstrap, settings_for
+from reports.statistics.studentized import cost_per_resolved
 
 pytestmark = pytest.mark.sampled(4)
 

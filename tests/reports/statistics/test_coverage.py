@@ -13,17 +13,15 @@ import pytest
 from scipy.stats import binom, multinomial
 
 from reports.estimates import Estimate, PairedTable
-from reports.statistics import (
-    Bootstrap,
-    PairedTest,
-    cost_per_resolved,
-    difference_of_amounts,
+from reports.statistics.amounts import (
     difference_of_means,
     ratio_of_costs_per_resolved,
     ratio_of_sums,
-    single_leads,
-    wilson_interval,
 )
+from reports.statistics.bootstrap import Bootstrap
+from reports.statistics.paired import PairedTest, single_leads
+from reports.statistics.proportions import wilson_interval
+from reports.statistics.studentized import cost_per_resolved, difference_of_amounts
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,8 @@ import pytest
 from scipy.stats import norm, ttest_1samp
 
 from reports.estimates import Estimate
-from reports.statistics import Bootstrap, cost_per_resolved, difference_of_amounts
+from reports.statistics.bootstrap import Bootstrap
+from reports.statistics.studentized import cost_per_resolved, difference_of_amounts
 
 FEW, ALL = 300, 1500
 LEAST = {FEW: 0.925 - 3 * 0.015, ALL: 0.925}

@@ -9,14 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reports.estimates import InstanceLeads, PairedTable
-from reports.statistics import (
-    PairedTest,
+from reports.statistics.fragility import (
     Verdicts,
     random_errors_for_another_test,
-    single_leads,
     wrong_verdicts_for_another_sign,
     wrong_verdicts_for_another_test,
 )
+from reports.statistics.paired import PairedTest, single_leads
 
 Fields = tuple[int, int, int, int]
 

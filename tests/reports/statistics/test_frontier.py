@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from reports.estimates import FrontierPlace
-from reports.statistics import efficient_frontier
+from reports.statistics.frontier import efficient_frontier
 
 pytestmark = pytest.mark.sampled(2)
 

@@ -8,7 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from reports.estimates import PairedTable
-from reports.statistics import PairedTest, paired_e_value, single_leads
+from reports.statistics.looks import paired_e_value
+from reports.statistics.paired import PairedTest, single_leads
 
 DECIDED = 20
 """Decides at 5 %."""

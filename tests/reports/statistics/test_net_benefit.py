@@ -9,7 +9,9 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import t as student
 
-from reports.statistics import Bootstrap, acceptability, fieller_interval, preferred
+from reports.statistics.bootstrap import Bootstrap
+from reports.statistics.fieller import fieller_interval
+from reports.statistics.netbenefit import acceptability, preferred
 
 VALUES = [0.01, 0.5, 2.0, 10.0, 1000.0]
 

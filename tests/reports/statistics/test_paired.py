@@ -10,16 +10,16 @@ from scipy.special import xlogy
 from scipy.stats import binom, binomtest, multinomial
 
 from reports.estimates import InstanceLeads, Interval, PairedTable
-from reports.statistics import (
-    Bootstrap,
+from reports.statistics.bootstrap import Bootstrap
+from reports.statistics.families import holm
+from reports.statistics.paired import (
     PairedTest,
-    holm,
     instance_leads,
     is_non_inferior,
     paired_table,
     single_leads,
-    wilson_interval,
 )
+from reports.statistics.proportions import wilson_interval
 
 counts = st.integers(0, 200)
 tables = st.builds(PairedTable, counts, counts, counts, counts)

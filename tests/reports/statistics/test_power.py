@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from reports.estimates import InstanceLeads, PairedTable
-from reports.statistics import (
+from reports.statistics.paired import PairedTest, single_leads
+from reports.statistics.power import (
     Design,
-    PairedTest,
     detection_power,
     instances_needed,
-    single_leads,
     smallest_detectable_difference,
 )
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
-from reports.statistics import pass_at_k, split_variance
+from reports.statistics.repeats import pass_at_k, split_variance
 
 attempts_and_resolved = st.integers(1, 9).flatmap(
     lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))

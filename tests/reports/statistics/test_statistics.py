@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
-from reports.statistics import wilson_interval
+from reports.statistics.proportions import wilson_interval
 
 
 @pytest.mark.parametrize(
