@@ -11,8 +11,6 @@ from reports.estimates import PairedTable
 from reports.types import Cost, Report, ReportCell
 from tests.reports.lake_fixture import LakeBuilder
 
-pytestmark = pytest.mark.sampled(6)
-
 
 def states(report: Report, arm: str) -> dict[str, int]:
     """Return the number of cells of an arm by state."""
@@ -83,21 +81,6 @@ def test_every_state_of_a_cell(lake: LakeBuilder) -> None:
         assert told in warnings(report)
 
 
-def test_superseded_attempts_are_counted(lake: LakeBuilder) -> None:
-    """A note states how many attempts were superseded by later ones, and their cost."""
-    lake.declare(["a"], ["i1"])
-    lake.attempt("a", "i1", outcome="infrastructure", cost_usd=0.25)
-    lake.cell("a", "i1", later_s=60, cost_usd=1.0)
-    report = build(lake.root, "trial")
-    arm = report.arm("a")
-    assert (arm.cells_tried_again, arm.superseded_attempts, arm.superseded_cost_usd) == (1, 1, 0.25)
-    assert any(
-        "1 cell tried more than once" in note.text
-        and "1 earlier attempt ($0.250) only in what was billed" in note.text
-        for note in report.notes
-    )
-
-
 def test_unknown_prices_make_a_cost_a_lower_bound(lake: LakeBuilder) -> None:
     """If a price is unknown, the cost is a lower bound, and the cost ratio excludes the pair."""
     lake.declare(["a", "b"], ["i1", "i2"])
@@ -114,28 +97,6 @@ def test_unknown_prices_make_a_cost_a_lower_bound(lake: LakeBuilder) -> None:
     assert "a: 1 call without a known price in 1 cell" in warnings(report)
 
 
-def test_a_cost_of_which_nothing_is_known_is_unknown(lake: LakeBuilder) -> None:
-    """If no price is known, the cost of an arm is unknown, not zero."""
-    lake.declare(["a", "b"], ["i1"])
-    lake.cell("a", "i1", cost_usd=None, unpriced_calls=2)
-    lake.cell("b", "i1")
-    report = build(lake.root, "trial")
-    arm = report.arm("a")
-    assert (arm.cost.usd, arm.cost_per_instance, arm.cost_per_resolved) == (None, None, None)
-    assert arm.cost.is_lower_bound
-    assert report.comparisons[0].cost_ratio is None
-
-
-def test_imports_without_calls_or_cost_are_of_unknown_cost(lake: LakeBuilder) -> None:
-    """The cost of imported predictions is unknown, not zero."""
-    lake.declare(["theirs"], ["i1"])
-    lake.cell("theirs", "i1", model_calls=0, cost_usd=None, environment="imported")
-    report = build(lake.root, "trial")
-    assert report.arm("theirs").cost == Cost(
-        usd=None, incomplete_cells=1, unpriced_calls=0, is_unmetered=False
-    )
-
-
 def test_arms_without_a_model_cost_nothing(lake: LakeBuilder) -> None:
     """An arm without model calls costs nothing, and there is no cost ratio to it."""
     lake.declare(["gold", "a"], ["i1"])
@@ -146,26 +107,6 @@ def test_arms_without_a_model_cost_nothing(lake: LakeBuilder) -> None:
         usd=0.0, incomplete_cells=0, unpriced_calls=0, is_unmetered=False
     )
     assert report.comparisons[0].cost_ratio is None
-
-
-def test_cost_per_resolved_is_undefined_when_nothing_is_resolved(lake: LakeBuilder) -> None:
-    """Without a resolved instance, the cost per resolved instance is None."""
-    lake.declare(["a"], ["i1"])
-    lake.cell("a", "i1", "unresolved")
-    assert build(lake.root, "trial").arm("a").cost_per_resolved is None
-
-
-def test_repeats_multiply_the_cells(lake: LakeBuilder) -> None:
-    """Rates and pairs count each repeat of an instance, and a note explains it."""
-    lake.declare(["a", "b"], ["i1", "i2"], repeats=2)
-    for arm, outcomes in (("a", "ruru"), ("b", "rrrr")):
-        for i, outcome in enumerate(outcomes):
-            word = "resolved" if outcome == "r" else "unresolved"
-            lake.cell(arm, f"i{1 + i // 2}", word, repeat=i % 2)
-    report = build(lake.root, "trial")
-    assert (report.arm("a").planned, report.arm("a").resolved) == (4, 2)
-    assert report.comparisons[0].table == PairedTable(2, 0, 2, 0)
-    assert any("planned 2 times" in note.text for note in report.notes)
 
 
 def test_an_experiment_that_has_not_begun(lake: LakeBuilder) -> None:
@@ -193,11 +134,6 @@ def test_a_comparison_of_different_models_says_so(lake: LakeBuilder) -> None:
     lake.declare(["a"], ["i1"], model="large", arm_order=0)
     lake.declare(["b"], ["i1"], model="small", arm_order=1)
     assert "a and b have different models (large and small)" in warnings(build(lake.root, "trial"))
-
-
-def test_equal_models_cause_no_warning(two_arms: LakeBuilder) -> None:
-    """If both arms have the same model, there is no such warning."""
-    assert "different models" not in warnings(build(two_arms.root, "trial"))
 
 
 def test_the_latest_declaration_sets_the_denominator(lake: LakeBuilder) -> None:
@@ -264,13 +200,6 @@ def test_a_chosen_pair_comes_first_and_says_so(lake: LakeBuilder) -> None:
     assert turned.notes == ()
     same = build(lake.root, "trial", candidate="b")
     assert (same.comparisons[0].baseline, same.comparisons[0].role) == ("a", "primary")
-
-
-def test_one_arm_has_nothing_to_compare(lake: LakeBuilder) -> None:
-    """The report of a single arm has no comparison."""
-    lake.declare(["a"], ["i1"])
-    lake.cell("a", "i1")
-    assert build(lake.root, "trial").comparisons == ()
 
 
 @pytest.mark.parametrize(

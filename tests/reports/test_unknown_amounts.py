@@ -12,8 +12,6 @@ from reports.types import Report
 from tests.reports.lake_fixture import LakeBuilder, attempt_row
 from tests.reports.shown import answers, headline, lines, summary
 
-pytestmark = pytest.mark.sampled(3)
-
 TIMES = "\N{MULTIPLICATION SIGN}"
 MINUS = "\N{MINUS SIGN}"
 
@@ -74,19 +72,6 @@ def test_unknown_tokens_and_calls_are_never_zero(partly: Report) -> None:
     assert "<caption>Tokens</caption>" not in html
 
 
-def test_partly_unknown_counts_are_lower_bounds(lake: LakeBuilder) -> None:
-    """Partly unknown counts are lower bounds, and a note states how many cells are unknown."""
-    lake.declare(["a"], ["i1", "i2"])
-    lake.cell("a", "i1", input_tokens=7000, model_calls=3)
-    imported(lake, "a", "i2", "resolved", 1.0)
-    report = build(lake.root, "trial")
-    text = markdown.render(report)
-    assert "| a | ≥ 7,000 |" in text
-    assert "3.0 (of 1)" in text
-    told = " ".join(note.text for note in report.notes)
-    assert "a: tokens unknown in 1 of 2 cells; a: calls unknown in 1 of 2 cells" in told
-
-
 def test_costs_are_compared_on_the_pairs_that_have_both(partly: Report) -> None:
     """The cost ratio and both amounts come from the pairs in which both costs are known.
 
@@ -114,38 +99,6 @@ def test_costs_are_compared_on_the_pairs_that_have_both(partly: Report) -> None:
     assert "≥ $0.800 (of 3)" in text
     notes = " ".join(note.text for note in partly.notes)
     assert "Costs are lower bounds (other: no cost for 1 of 3 cells)." in notes
-
-
-def test_unknown_costs_are_replaced_in_every_number_of_cost(partly: Report) -> None:
-    """Every number of cost of the pair is given with unknown costs replaced, and with its bounds.
-
-    Over i1, i2 and i3, base costs $5.00 and other $2.40 and one unknown cost of at most $1.50.
-    """
-    assert partly.resampled
-    unknown = partly.resampled.unknown_costs
-    assert unknown
-    assert (unknown.pairs, unknown.cells) == (3, 1)
-    assert numbers(unknown.ratio) == pytest.approx((3.6 / 5, 3.9 / 5, 2.4 / 5, 3.9 / 5))
-    assert numbers(unknown.difference) == pytest.approx((-1.4 / 3, -1.1 / 3, -2.6 / 3, -1.1 / 3))
-    assert numbers(unknown.baseline_per_resolved) == pytest.approx([5 / 3] * 4)
-    assert numbers(unknown.candidate_per_resolved) == pytest.approx(
-        (3.6 / 3, 3.9 / 3, 2.4 / 3, 3.9 / 3)
-    )
-    assert numbers(unknown.ratio_per_resolved) == pytest.approx(numbers(unknown.ratio))
-    values = {line.name: line.value for line in lines(partly)}
-    assert values["cost, ratio, unknown ones at the mean"] == f"0.720{TIMES}"
-    assert values["cost, ratio, unknown ones from least to maximum"] == (
-        f"0.480{TIMES} to 0.780{TIMES}"
-    )
-    assert values["cost, difference per cell, unknown ones at the maximum"] == f"{MINUS}$0.367"
-    assert values["per resolved cell, other, unknown ones from least to maximum"] == (
-        "$0.800 to $1.30"
-    )
-    told = answers(partly)["cost"]
-    assert (
-        "With each unknown cost between its known part and the highest known cost of its arm, the "
-        f"ratio is 0.480{TIMES} to 0.780{TIMES}."
-    ) in told
 
 
 def test_the_known_part_of_a_cost_is_its_lower_bound() -> None:
@@ -199,19 +152,6 @@ def test_unknown_costs_of_an_arm_have_bounds_and_may_move_it_on_the_frontier(
         for shown in ("1 of 4", "$2.00", "$2.25", "$1.50 to $2.25", "$2.00 to $3.00"):
             assert shown in table
         assert "$5.25 to $6.00" in table
-
-
-def test_without_any_cost_the_report_says_so_once(lake: LakeBuilder) -> None:
-    """If no cost is known, the report says so once and compares no costs."""
-    lake.declare(["a", "b"], ["i1"], environment="imported")
-    imported(lake, "a", "i1", "resolved", None)
-    imported(lake, "b", "i1", "unresolved", None)
-    report = build(lake.root, "trial")
-    assert headline(report).endswith("; which costs more is unknown.")
-    assert [note.text for note in report.notes if "cost" in note.text.lower()] == [
-        "No cost is known."
-    ]
-    assert "0 calls without" not in markdown.render(report)
 
 
 def test_arms_without_a_common_instance_are_not_compared(lake: LakeBuilder) -> None:
@@ -293,14 +233,3 @@ def test_a_bill_that_is_unknown_is_never_zero(lake: LakeBuilder) -> None:
         assert "Nothing was spent" not in shown
         assert "billed nothing" not in shown
     assert "The bill of none is unknown." in answers(report)["spending"]
-
-
-def test_each_kind_of_tokens_is_unknown_by_itself(lake: LakeBuilder) -> None:
-    """A server that reports no cached tokens has known ones otherwise, and no share of hits."""
-    lake.declare(["a"], ["i1", "i2"])
-    lake.cell("a", "i1", input_tokens=7000, output_tokens=30, cache_read_tokens=None)
-    lake.cell("a", "i2", input_tokens=1000, output_tokens=20, cache_read_tokens=500)
-    [arm] = build(lake.root, "trial").arms
-    sums = dict(zip(("input", "cached", "written", "output"), arm.tokens.sums, strict=False))
-    assert (sums["input"], sums["cached"]) == ((8000, False), (500, True))
-    assert (sums["output"], arm.tokens.unknown_cells) == ((50, False), 0)

@@ -1,9 +1,6 @@
 """The arms: what was planned, resolved and used, and the states of the planned cells."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from reports.analysis.best import named_arms
 from reports.format import count, mean, of, percent, percents, total
@@ -11,11 +8,8 @@ from reports.rendering.sections import Section, Table
 from reports.types import STATES, ArmSummary, Report
 from reports.wording import cost_per_cell, cost_per_resolved, ranked, total_cost
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
 SHOWN_ARMS = 25
-"""Number of arms that a terminal lists, best first, besides those that the answer names."""
+"""Number of arms that a terminal lists, best first, in addition to those that the answer names."""
 
 HEADER = (
     *("arm", "model", "planned", "resolved", "rate", "95 % interval", "cost", "cost / instance"),
@@ -29,32 +23,35 @@ _NOTE = (
 )
 
 
-def answer(connection: DuckDBPyConnection, report: Report) -> Section:
+def answer(_: object, report: Report) -> Section:
     """Return the tables of all arms by rate."""
     arms = ranked(report)
     counts = count_cells(arms)
-    states = tuple(
-        (arm.name, *(count(cells[arm.name]) for cells in counts.values())) for arm in arms
-    )
-    doubt = (
-        "; suspect cells are resolved cells that the audit doubts" if "suspect" in counts else ""
-    )
-    tables = (
+    title = "States of the planned cells"
+    if "suspect" in counts:
+        title += "; suspect cells are resolved cells that the audit doubts"
+    states = ((arm.name, *(count(cells[arm.name]) for cells in counts.values())) for arm in arms)
+    tables = [
         _list_briefly(report),
         Table("Arms by rate", HEADER, tuple(map(_row, arms)), 2, note=_NOTE),
-        Table("States of the planned cells" + doubt, ("arm", *counts), states),
-        *_tokens(arms),
-    )
-    return Section("arms", "Arms", tables=tables, is_detail=True)
+        Table(title, ("arm", *counts), tuple(states)),
+    ]
+    if any(tokens for arm in arms for tokens, _ in arm.tokens.sums):
+        header = ("arm", "input", "of it cached", "cache writes", "output", "of it reasoning")
+        rows = ((arm.name, *(total(*tokens) for tokens in arm.tokens.sums)) for arm in arms)
+        tables.append(Table("Tokens", header, tuple(rows)))
+    return Section("arms", "Arms", tables=tuple(tables), is_detail=True)
 
 
 def _row(arm: ArmSummary) -> tuple[str, ...]:
-    is_simulated = arm.simulated and "simulated" not in arm.model
+    model = arm.model
+    if arm.simulated and "simulated" not in model:
+        model += " (simulated)"
+    if arm.derived_from:
+        model += f"; from {arm.derived_from}"
     return (
         arm.name,
-        arm.model
-        + (" (simulated)" if is_simulated else "")
-        + (f"; from {arm.derived_from}" if arm.derived_from else ""),
+        model,
         count(arm.planned),
         count(arm.resolved),
         percent(arm.rate),
@@ -73,25 +70,15 @@ def count_cells(arms: Sequence[ArmSummary]) -> Mapping[str, Mapping[str, int]]:
     Resolved and unresolved cells are always there, others if there are any. Cells that are suspect
     or not audited are there if any cell was audited.
     """
-    counts = {name: {arm.name: arm.states[state] for arm in arms} for state, name in STATES.items()}
-    occurring = {
-        name: cells
-        for name, cells in counts.items()
-        if any(cells.values()) or name in (STATES["resolved"], STATES["unresolved"])
-    }
+    counts = {}
+    for state, name in STATES.items():
+        cells = {arm.name: arm.states[state] for arm in arms}
+        if any(cells.values()) or state in ("resolved", "unresolved"):
+            counts[name] = cells
     if sum(arm.unaudited for arm in arms) < sum(arm.resolved for arm in arms):
-        occurring["suspect"] = {arm.name: arm.suspect for arm in arms}
-        occurring["not audited"] = {arm.name: arm.unaudited for arm in arms}
-    return occurring
-
-
-def _tokens(arms: Sequence[ArmSummary]) -> tuple[Table, ...]:
-    """Return the table of tokens if any number of them is known and not 0."""
-    if not any(tokens for arm in arms for tokens, _ in arm.tokens.sums):
-        return ()
-    header = ("arm", "input", "of it cached", "cache writes", "output", "of it reasoning")
-    rows = tuple((arm.name, *(total(*tokens) for tokens in arm.tokens.sums)) for arm in arms)
-    return (Table("Tokens", header, rows),)
+        counts["suspect"] = {arm.name: arm.suspect for arm in arms}
+        counts["not audited"] = {arm.name: arm.unaudited for arm in arms}
+    return counts
 
 
 def _list_briefly(report: Report) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from reports.format import count, usd
@@ -77,17 +77,14 @@ _STRIPS = """
 
 def answer(connection: DuckDBPyConnection, report: Report) -> Section:
     """Return the table of every instance for the page, and the suspect verdicts."""
-    is_many = len(report.arms) > MANY_ARMS
-    table = _draw_strips(connection, report) if is_many else _grid(report)
-    tables = (table, *_suspects(report))
-    return Section("cells", "Every instance", tables=tables, is_detail=True)
-
-
-def _hiding(report: Report) -> str:
-    if not report.comparisons:
-        return ""
-    pair = report.comparisons[0]
-    return f"only where {pair.candidate} and {pair.baseline} differ"
+    pair = report.comparisons[0] if report.comparisons else None
+    leading = [pair.baseline, pair.candidate] if pair else []
+    hiding = f"only where {pair.candidate} and {pair.baseline} differ" if pair else ""
+    if len(report.arms) > MANY_ARMS:
+        table = _draw_strips(connection, report, leading, hiding)
+    else:
+        table = _draw_grid(report, leading, hiding)
+    return Section("cells", "Every instance", tables=(table, *_suspects(report)), is_detail=True)
 
 
 def _left_out(report: Report, shown: int) -> str:
@@ -100,15 +97,13 @@ def _left_out(report: Report, shown: int) -> str:
     )
 
 
-def _grid(report: Report) -> Table:
+def _draw_grid(report: Report, leading: Sequence[str], hiding: str) -> Table:
     """Return the states of few arms, best first, in declared order of the instances."""
     arms = [arm.name for arm in ranked(report)]
-    pair = report.comparisons[0] if report.comparisons else None
-    leading = (pair.baseline, pair.candidate) if pair else ()
-    found: defaultdict[tuple[str, int], dict[str, ReportCell]] = defaultdict(dict)
+    by_instance: defaultdict[tuple[str, int], dict[str, ReportCell]] = defaultdict(dict)
     for cell in report.cells[:GRID_CELLS]:
-        found[cell.instance_id, cell.repeat][cell.arm] = cell
-    whole = [(key, cells) for key, cells in found.items() if len(cells) == len(arms)]
+        by_instance[cell.instance_id, cell.repeat][cell.arm] = cell
+    whole = [(key, cells) for key, cells in by_instance.items() if len(cells) == len(arms)]
     alike = frozenset(
         place
         for place, (_, cells) in enumerate(whole)
@@ -126,7 +121,7 @@ def _grid(report: Report) -> Table:
         style="grid",
         on=("page",),
         alike=alike,
-        hiding=_hiding(report),
+        hiding=hiding,
     )
 
 
@@ -143,14 +138,15 @@ def _show(cell: ReportCell) -> TableCell:
     return TableCell(text, quiet=cost, hint=hint, kind=f"state {cell.state}")
 
 
-def _draw_strips(connection: DuckDBPyConnection, report: Report) -> Table:
+def _draw_strips(
+    connection: DuckDBPyConnection, report: Report, leading: Sequence[str], hiding: str
+) -> Table:
     """Return one sign for each of many arms, in declared order of the instances."""
-    pair = report.comparisons[0] if report.comparisons else None
-    found = connection.execute(
+    rows = connection.execute(
         _STRIPS,
         {
             "arms": [arm.name for arm in ranked(report)],
-            "pair": [pair.baseline, pair.candidate] if pair else [],
+            "pair": list(leading),
             "states": list(MARKS),
             "signs": list(MARKS.values()),
             "most": STRIP_CELLS,
@@ -162,15 +158,15 @@ def _draw_strips(connection: DuckDBPyConnection, report: Report) -> Table:
         f"best first. {signs}.",
         ("instance", "resolved by", "arms, best first"),
         tuple(
-            (name_instance(report, instance, repeat), count(resolved), drawn)
-            for instance, repeat, resolved, drawn, _ in found
+            (name_instance(report, instance, repeat), count(resolved), strip)
+            for instance, repeat, resolved, strip, _ in rows
         ),
         remarks=1,
-        note=_left_out(report, len(found)),
+        note=_left_out(report, len(rows)),
         style="strips",
         on=("page",),
-        alike=frozenset(place for place, row in enumerate(found) if not row[-1]),
-        hiding=_hiding(report),
+        alike=frozenset(place for place, row in enumerate(rows) if not row[-1]),
+        hiding=hiding,
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reports.estimates import Estimate
 from reports.format import count, mean, ratio, some, usd
@@ -62,21 +62,20 @@ _COSTS = """
 
 def answer(connection: DuckDBPyConnection, report: Report) -> Section:
     """Return the costs of the leading pair, and their distribution over the cells."""
-    lines: tuple[Sequence[Line], ...] = ((), ())
-    footnotes: tuple[str, ...] = ()
+    amounts: list[Line] = []
+    per_resolved: list[Line] = []
     if report.resampled:
-        pair, found = report.comparisons[0], report.resampled
-        lines = ([*_amounts(pair, found)], [*_costs_per_resolved(pair, found)])
-        footnotes = _FOOTNOTES if any(lines) else ()
+        amounts = [*_list_amounts(report.comparisons[0], report.resampled)]
+        per_resolved = [*_list_costs_per_resolved(report.comparisons[0], report.resampled)]
     return Section(
         "cost",
         "What does it cost?",
         _summarise(report),
         (
-            *line_tables("Cost, tokens and time", lines[0]),
-            *line_tables("Cost per resolved cell", lines[1]),
+            *line_tables("Cost, tokens and time", amounts),
+            *line_tables("Cost per resolved cell", per_resolved),
         ),
-        footnotes,
+        _FOOTNOTES if amounts or per_resolved else (),
         figures=_draw(connection, report),
     )
 
@@ -84,51 +83,47 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
 def _summarise(report: Report) -> str:
     if all(arm.cost.usd is None for arm in report.arms):
         return NONE_KNOWN
-    arms = "; ".join(map(_cost_of, leading_arms(report)))
+    arms = "; ".join(map(_describe_arm, leading_arms(report)))
     if report.resampled is None:
         return f"{arms}."
     pair, resampled = report.comparisons[0], report.resampled
     if not pair.priced_pairs:
         return f"{arms}. The cost ratio is unknown: no pair has both costs."
     is_all = pair.priced_pairs == pair.table.pairs
-    shown = arms if is_all else "; ".join(_costs_of_pairs(pair, resampled))
+    amounts = arms if is_all else "; ".join(_describe_pairs(pair, resampled))
     where = "" if is_all else f" on the {of_pairs(pair.priced_pairs, pair)} with both costs known"
     if pair.cost_ratio is None:
-        line = f"The cost ratio is not defined{where}: {shown}."
+        sentence = f"The cost ratio is not defined{where}: {amounts}."
     else:
         _, value, interval, *_ = cost_ratio(pair, resampled)
-        line = (
+        sentence = (
             f"{pair.candidate} costs {value} (95 % interval {interval}) as much as "
-            f"{pair.baseline}{where}: {shown}."
+            f"{pair.baseline}{where}: {amounts}."
         )
     if is_all:
-        return line
-    return " ".join([line, *_unknown(resampled), f"Over all cells that ran: {arms}."])
-
-
-def _unknown(resampled: Resampled) -> Iterator[str]:
-    """Yield a sentence on the ratio of cost if unknown costs could change it."""
+        return sentence
     if resampled.unknown_costs:
         bounds = interval_text(resampled.unknown_costs.ratio.bounds, ratio)
-        yield (
-            "With each unknown cost between its known part and the highest known cost of its arm, "
+        sentence += (
+            " With each unknown cost between its known part and the highest known cost of its arm, "
             f"the ratio is {bounds}."
         )
+    return f"{sentence} Over all cells that ran: {arms}."
 
 
-def _costs_of_pairs(pair: Comparison, resampled: Resampled) -> Iterator[str]:
+def _describe_pairs(pair: Comparison, resampled: Resampled) -> Iterator[str]:
     """Yield the cost of each arm on the compared pairs."""
-    for name, spent, per_resolved in (
+    for name, usd_of_arm, per_resolved in (
         (pair.baseline, pair.baseline_cost_usd, resampled.baseline_cost_per_resolved),
         (pair.candidate, pair.candidate_cost_usd, resampled.candidate_cost_per_resolved),
     ):
         resolved = (
             f"{usd(per_resolved.value)} per resolved cell" if per_resolved else "none resolved"
         )
-        yield f"{name} {usd(spent / pair.priced_pairs)} per cell, {resolved}"
+        yield f"{name} {usd(usd_of_arm / pair.priced_pairs)} per cell, {resolved}"
 
 
-def _cost_of(arm: ArmSummary) -> str:
+def _describe_arm(arm: ArmSummary) -> str:
     if arm.cost.is_unmetered:
         return f"{arm.name} was not metered (all its costs are 0)"
     if arm.cost.usd is None:
@@ -138,34 +133,35 @@ def _cost_of(arm: ArmSummary) -> str:
     return f"{arm.name} {cost} per cell, {per_resolved}"
 
 
-def _amounts(pair: Comparison, resampled: Resampled) -> Iterator[Line]:
+def _list_amounts(pair: Comparison, resampled: Resampled) -> Iterator[Line]:
     """Yield the lines of the amounts that are known for any pair."""
-    shown: tuple[tuple[str, Amounts, Show], ...] = (
+    kinds: tuple[tuple[str, Amounts, Show], ...] = (
         ("cost", resampled.cost, signed_difference),
         ("tokens", resampled.tokens, lambda value: signed(value, lambda size: f"{size:,.0f}")),
         ("time", resampled.duration, lambda value: signed(value, lambda size: mean(size, " s"))),
     )
-    for name, amounts, show in shown:
+    for name, amounts, show in kinds:
         if amounts.pairs:
             over, gap = of_pairs(amounts.pairs, pair), f"{name}, difference per cell"
             yield estimate_line(f"{name}, ratio", amounts.ratio, ratio, over)
             yield estimate_line(gap, amounts.difference, show, over, BOOTSTRAP_T)
 
 
-def _costs_per_resolved(pair: Comparison, resampled: Resampled) -> Iterator[Line]:
-    shown: tuple[tuple[str, Estimate | None, Show, str], ...] = (
+def _list_costs_per_resolved(pair: Comparison, resampled: Resampled) -> Iterator[Line]:
+    if not resampled.cost.pairs:
+        return
+    pairs = of_pairs(resampled.cost.pairs, pair)
+    estimates: tuple[tuple[str, Estimate | None, Show, str], ...] = (
         (resampled.baseline, resampled.baseline_cost_per_resolved, usd, BOOTSTRAP_T),
         (resampled.candidate, resampled.candidate_cost_per_resolved, usd, BOOTSTRAP_T),
         ("ratio", resampled.ratio_of_costs_per_resolved, ratio, BY_INSTANCE),
     )
-    pairs = of_pairs(resampled.cost.pairs, pair)
-    for name, estimate, show, method in shown if resampled.cost.pairs else ():
-        degenerate = (
-            f"; {count(estimate.degenerate)} of {count(resampled.resamples)} resamples degenerate"
-            if estimate and estimate.degenerate
-            else ""
-        )
-        yield estimate_line(name, estimate, show, pairs + degenerate, method)
+    for name, estimate, show, method in estimates:
+        over = pairs
+        if estimate and estimate.degenerate:
+            total = count(resampled.resamples)
+            over += f"; {count(estimate.degenerate)} of {total} resamples degenerate"
+        yield estimate_line(name, estimate, show, over, method)
 
 
 @dataclass(frozen=True)
@@ -187,17 +183,15 @@ def read_costs(connection: DuckDBPyConnection, arms: Sequence[str]) -> tuple[Cos
     """Read the costs of the arms that have any above 0, in the order of the names."""
     paid = {row["arm"]: row["costs"] for row in read_rows(connection, _COSTS, {"arms": list(arms)})}
     dots = max(2, min(DOTS, ALL_DOTS // max(1, len(paid))))
-    return tuple(_spread(arm, paid[arm], dots) for arm in arms if arm in paid)
-
-
-def _spread(arm: str, costs: Sequence[float], dots: int) -> CostSpread:
-    import numpy as np
-
-    ranks, last = np.sort(costs).tolist(), len(costs) - 1
-    some = [ranks[round(i * last / (dots - 1))] for i in range(dots)]
-    shown = costs if len(costs) <= dots else some
-    middle = ranks[len(ranks) // 2]
-    return CostSpread(arm, len(costs), ranks[0], middle, ranks[-1], tuple(shown))
+    spreads = []
+    for arm in arms:
+        if costs := paid.get(arm):
+            ranks, last = sorted(costs), len(costs) - 1
+            if len(costs) > dots:
+                costs = [ranks[round(i * last / (dots - 1))] for i in range(dots)]
+            middle = ranks[len(ranks) // 2]
+            spreads.append(CostSpread(arm, len(ranks), ranks[0], middle, ranks[-1], tuple(costs)))
+    return tuple(spreads)
 
 
 def _draw(connection: DuckDBPyConnection, report: Report) -> tuple[Figure, ...]:
@@ -206,47 +200,51 @@ def _draw(connection: DuckDBPyConnection, report: Report) -> tuple[Figure, ...]:
     costs = read_costs(connection, arms)
     if not costs:
         return ()
-    names, position = [one.arm for one in costs], positions(report)
+    names, position = [spread.arm for spread in costs], positions(report)
     left_out = [arm for arm in arms if arm not in names]
-    most, dots = max(one.cells for one in costs), max(len(one.dots) for one in costs)
-    shown = "One dot per cell that ran" if most <= dots else f"At most {dots} dots an arm"
-    without = f" Not drawn, without a known cost: {some(left_out)}." if left_out else ""
-    query = "from marts.spreads where amount = 'cost' and verdict = 'all'"
-    spreads = {row["arm"]: row for row in read_rows(connection, query)}
+    most = max(spread.cells for spread in costs)
+    dots = max(len(spread.dots) for spread in costs)
+    caption = "One dot per cell that ran" if most <= dots else f"At most {dots} dots an arm"
+    caption += "; the box spans the middle half, its line is the median."
+    if left_out:
+        caption += f" Not drawn, without a known cost: {some(left_out)}."
+    query = "from marts.spreads where amount = 'cost' and verdict = 'all' and cells >= 5"
+    quartiles = {row["arm"]: row for row in read_rows(connection, query)}
 
     def draw(axes: Axes) -> None:
-        for row, one in enumerate(costs):
-            _draw_dots(axes, row, one.dots, arm_colour(position[one.arm]), band_of(names))
-        boxes(axes, _boxes(spreads, names), band_of(names))
+        band = band_of(names)
+        for row, spread in enumerate(costs):
+            _draw_dots(axes, row, spread.dots, arm_colour(position[spread.arm]), band)
+        boxes(
+            axes,
+            [
+                Box.of(quartiles[arm], row, INK, is_filled=False)
+                for row, arm in enumerate(names)
+                if arm in quartiles
+            ],
+            band,
+        )
         arm_rows(axes, names)
         usd_axis(axes)
-        log_or_linear(axes, [end for one in costs for end in (one.least, one.most)])
+        log_or_linear(axes, [end for spread in costs for end in (spread.least, spread.most)])
         axes.grid(visible=True, axis="x")
         axes.set_xlabel("cost of one attempt, USD")
 
     ranges = [
-        f"{one.arm} from {usd(one.least)} over {usd(one.middle)} in the middle to {usd(one.most)}"
-        for one in costs
+        f"{spread.arm} from {usd(spread.least)} over {usd(spread.middle)} in the middle to "
+        f"{usd(spread.most)}"
+        for spread in costs
     ]
     return (
         Figure(
             "cost-spread",
             "Distribution of cost per cell",
-            f"{shown}; the box spans the middle half, its line is the median." + without,
+            caption,
             f"Cost of single attempts: {'; '.join(ranges)}.",
             height_of(names, 1.5),
             draw,
         ),
     )
-
-
-def _boxes(spreads: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> list[Box]:
-    """Return open boxes of the arms in whose cells at least five costs are fully known."""
-    return [
-        Box.of(spreads[arm], row, INK, is_filled=False)
-        for row, arm in enumerate(names)
-        if arm in spreads and spreads[arm]["cells"] >= 5
-    ]
 
 
 def _draw_dots(axes: Axes, row: int, dots: Sequence[float], colour: str, height: float) -> None:

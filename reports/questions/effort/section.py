@@ -20,7 +20,7 @@ from reports.rendering.drawing import (
     usd_axis,
 )
 from reports.rendering.sections import Section, Table
-from reports.types import ArmSummary, Report
+from reports.types import Report
 from reports.wording import MANY_ARMS, leading_arms, positions, ranked
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
     """Return calls, costs by verdict, roles and tools. Return None if none of them is known."""
     spreads = read_spreads(connection)
     calls = read_rows(connection, "from marts.call_uses")
-    tools = [*_tools(report, read_rows(connection, "from marts.tool_uses"))]
+    tools = [*_list_tools(report, read_rows(connection, "from marts.tool_uses"))]
     tables = (
-        *_turns(report, spreads),
-        *_costs(report, spreads),
-        *_uses(report, calls),
+        *_list_turns(report, spreads),
+        *_list_costs(report, spreads),
+        *_list_uses(report, calls),
         *tools,
     )
     if not tables:
@@ -69,10 +69,11 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
     footnotes = list(_FOOTNOTES)
     footnotes += [_OF_CALLS] if any(row["arm"] in names for row in calls) else []
     footnotes += [_OF_TOOLS] if tools else []
+    sentences = filter(None, (_describe(arm.name, spreads) for arm in leading_arms(report)))
     return Section(
         "effort",
         "How do the arms work, and where does the money go?",
-        _summarise(report, spreads),
+        " ".join(sentences) or "The tables show what is known of the other arms.",
         tables,
         tuple(footnotes),
         figures=tuple(_draw(report, spreads)),
@@ -82,20 +83,13 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
 def read_spreads(connection: DuckDBPyConnection) -> Spreads:
     """Read all distributions. `connection` has the marts."""
     return {
-        (row["arm"], row["amount"], row["verdict"]): Spread(
-            **{name: row[name] for name in Spread._fields}
-        )
+        (row["arm"], row["amount"], row["verdict"]): Spread(*(row[name] for name in Spread._fields))
         for row in read_rows(connection, "from marts.spreads")
     }
 
 
-def _summarise(report: Report, spreads: Spreads) -> str:
-    """State calls and costs of single attempts of the leading arms."""
-    sentences = [_tell(arm.name, spreads) for arm in leading_arms(report)]
-    return " ".join(filter(None, sentences)) or "The tables show what is known of the other arms."
-
-
-def _tell(arm: str, spreads: Spreads) -> str:
+def _describe(arm: str, spreads: Spreads) -> str:
+    """State calls and costs of single attempts, as far as they are known."""
     parts = []
     if calls := spreads.get((arm, "calls", "all")):
         parts.append(f"makes {calls.median:,.0f} calls in the middle and {calls.most:,.0f} at most")
@@ -107,55 +101,55 @@ def _tell(arm: str, spreads: Spreads) -> str:
     return f"{arm} {' and '.join(parts)}." if parts else ""
 
 
-def _turns(report: Report, spreads: Spreads) -> Iterator[Table]:
-    rows = tuple(
-        (
-            arm.name,
-            count(calls.cells),
-            *_quartiles(calls, lambda value: f"{value:,.0f}"),
-            mean(calls.mean),
-            f"{calls.most:,.0f}",
-            _cache_hits(arm),
-            _per_call(arm, calls),
+def _list_turns(report: Report, spreads: Spreads) -> Iterator[Table]:
+    rows = []
+    for arm in ranked(report):
+        calls = spreads.get((arm.name, "calls", "all"))
+        if not calls or not calls.most:
+            continue
+        tokens, hits, per_call = arm.tokens, DASH, DASH
+        is_known = not tokens.lower_bounds & {"cache_read", "input"}
+        if is_known and tokens.input and tokens.cache_read is not None:
+            hits = percent(tokens.cache_read / tokens.input)
+        is_whole = not tokens.unknown_cells and calls.cells == arm.started
+        if tokens.output is not None and is_whole and calls.mean:
+            per_call = f"{tokens.output / (calls.mean * calls.cells):,.0f}"
+        rows.append(
+            (
+                arm.name,
+                count(calls.cells),
+                *_show_quartiles(calls, lambda value: f"{value:,.0f}"),
+                mean(calls.mean),
+                f"{calls.most:,.0f}",
+                hits,
+                per_call,
+            )
         )
-        for arm in ranked(report)
-        if (calls := spreads.get((arm.name, "calls", "all"))) and calls.most
-    )
     header = (
         *("arm", "attempts", "median", "middle half", "mean", "most", "cache hits"),
         "output tokens per call",
     )
     if rows:
-        yield Table("Turns (model calls) of an attempt", header, rows)
+        yield Table("Turns (model calls) of an attempt", header, tuple(rows))
 
 
-def _quartiles(spread: Spread, show: Callable[[float], str]) -> Texts:
+def _show_quartiles(spread: Spread, show: Callable[[float], str]) -> Texts:
     low, high = show(spread.lower_quartile), show(spread.upper_quartile)
     return show(spread.median), f"{low} to {high}"
 
 
-def _cache_hits(arm: ArmSummary) -> str:
-    """Format the share of input tokens that came from a cache."""
-    cached, given = arm.tokens.cache_read, arm.tokens.input
-    is_known = not arm.tokens.lower_bounds & {"cache_read", "input"}
-    return percent(cached / given) if is_known and given and cached is not None else DASH
+def _list_costs(report: Report, spreads: Spreads) -> Iterator[Table]:
+    def show(spread: Spread | None) -> Texts:
+        if spread is None:
+            return "0", DASH, DASH, DASH
+        return count(spread.cells), *_show_quartiles(spread, usd), usd(spread.mean)
 
-
-def _per_call(arm: ArmSummary, calls: Spread) -> str:
-    """Format output tokens per call, if both are known for the same cells."""
-    is_whole = not arm.tokens.unknown_cells and calls.cells == arm.started
-    if arm.tokens.output is None or not is_whole or not calls.mean:
-        return DASH
-    return f"{arm.tokens.output / (calls.mean * calls.cells):,.0f}"
-
-
-def _costs(report: Report, spreads: Spreads) -> Iterator[Table]:
     rows = []
     for arm in ranked(report):
         good, bad = (spreads.get((arm.name, "cost", v)) for v in ("resolved", "unresolved"))
-        if any(each and each.most for each in (good, bad)):
+        if (good and good.most) or (bad and bad.most):
             against = bad.mean / good.mean if good and bad and good.mean else None
-            rows.append((arm.name, *_cost(good), *_cost(bad), ratio(against)))
+            rows.append((arm.name, *show(good), *show(bad), ratio(against)))
     header = (
         *("arm", "resolved", "median", "middle half", "mean"),
         *("not resolved", "median", "middle half", "mean", "ratio of means"),
@@ -164,46 +158,34 @@ def _costs(report: Report, spreads: Spreads) -> Iterator[Table]:
         yield Table("Cost of an attempt, by its verdict", header, tuple(rows))
 
 
-def _cost(spread: Spread | None) -> Texts:
-    if spread is None:
-        return "0", DASH, DASH, DASH
-    return count(spread.cells), *_quartiles(spread, usd), usd(spread.mean)
-
-
-def _uses(report: Report, calls: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
+def _list_uses(report: Report, calls: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
     """Yield the money by role and phase of the arms that have several."""
     by_arm: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for use in calls:
         by_arm[use["arm"]].append(use)
-    rows = tuple(
-        row
-        for arm in ranked(report)
-        if len(by_arm[arm.name]) > 1
-        for row in _uses_of(by_arm[arm.name])
-    )
+    rows = []
+    for arm in ranked(report):
+        uses = by_arm[arm.name]
+        spent = sum(use["cost_usd"] or 0.0 for use in uses)
+        for use in uses if len(uses) > 1 else ():
+            cost, cached, tokens = use["cost_usd"], use["cache_read_tokens"], use["input_tokens"]
+            rows.append(
+                (
+                    arm.name,
+                    use["role"] or MAIN,
+                    use["phase"] or MAIN,
+                    count(use["calls"]),
+                    usd(cost, use["priced_calls"] < use["calls"]),
+                    percent(cost / spent) if cost is not None and spent else DASH,
+                    DASH if cached is None or not tokens else percent(cached / tokens),
+                )
+            )
     header = ("arm", "role", "phase", "calls", "cost", "share of cost", "cache hits")
     if rows:
-        yield Table("Money by role and phase", header, rows, words=3)
+        yield Table("Money by role and phase", header, tuple(rows), words=3)
 
 
-def _uses_of(uses: Sequence[Mapping[str, Any]]) -> Iterator[Texts]:
-    spent = sum(use["cost_usd"] or 0.0 for use in uses)
-    for use in uses:
-        cost, cached, given = (
-            use[name] for name in ("cost_usd", "cache_read_tokens", "input_tokens")
-        )
-        yield (
-            use["arm"],
-            use["role"] or MAIN,
-            use["phase"] or MAIN,
-            count(use["calls"]),
-            usd(cost, use["priced_calls"] < use["calls"]),
-            percent(cost / spent) if cost is not None and spent else DASH,
-            DASH if cached is None or not given else percent(cached / given),
-        )
-
-
-def _tools(report: Report, rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
+def _list_tools(report: Report, rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
     """Yield the share of each tool in an arm's uses, most frequent tools first."""
     contenders = {arm.name for arm in report.arms if not arm.is_control}
     uses: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -215,20 +197,18 @@ def _tools(report: Report, rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]
         return
     total = sum(uses.values(), Counter[str]())
     tools = sorted(total, key=lambda tool: (-total[tool], tool))
-    shown, others = tools[:TOOLS], tools[TOOLS:]
-    named = [*shown, *(["others"] if others else [])]
-    parts = {arm: _mix(uses[arm], shown, others) for arm in arms}
+    groups = {tool: [tool] for tool in tools[:TOOLS]}
+    if tools[TOOLS:]:
+        groups["others"] = tools[TOOLS:]
+    parts = {}
+    for arm in arms:
+        numbers = [sum(uses[arm][tool] for tool in group) for group in groups.values()]
+        parts[arm] = [f"{percent(n / uses[arm].total())} ({count(n)})" for n in numbers]
     caption = "Tools: share of an arm's steps in the workspace"
     if len(arms) > MANY_ARMS:
-        yield Table(caption, ("arm", *named), tuple((arm, *parts[arm]) for arm in arms))
+        yield Table(caption, ("arm", *groups), tuple((arm, *parts[arm]) for arm in arms))
     else:
-        yield Table(caption, ("tool", *arms), tuple(zip(named, *parts.values(), strict=True)))
-
-
-def _mix(uses: Counter[str], shown: Sequence[str], others: Sequence[str]) -> list[str]:
-    numbers = [uses[tool] for tool in shown]
-    numbers += [sum(uses[tool] for tool in others)] if others else []
-    return [f"{percent(number / uses.total())} ({count(number)})" for number in numbers]
+        yield Table(caption, ("tool", *arms), tuple(zip(groups, *parts.values(), strict=True)))
 
 
 _Row = tuple[str, list[tuple[str, Spread]]]
@@ -244,80 +224,63 @@ def _draw(report: Report, spreads: Spreads) -> Iterator[Figure]:
     """Draw calls of an attempt, and costs of resolved and unresolved ones, where known."""
 
     def rows(amount: str, *verdicts: str) -> list[_Row]:
-        found = (
-            (
-                arm.name,
-                [(v, each) for v in verdicts if (each := spreads.get((arm.name, amount, v)))],
-            )
-            for arm in ranked(report)
-        )
-        return [(arm, shown) for arm, shown in found if any(each.most for _, each in shown)]
+        arms = []
+        for arm in ranked(report):
+            keys = [(verdict, (arm.name, amount, verdict)) for verdict in verdicts]
+            parts = [(verdict, spreads[key]) for verdict, key in keys if key in spreads]
+            if any(spread.most for _, spread in parts):
+                arms.append((arm.name, parts))
+        return arms
 
     if calls := rows("calls", "all"):
-        yield _draw_calls(report, calls)
-    if costs := rows("cost", "resolved", "unresolved"):
-        yield _draw_costs(report, costs)
-
-
-def _draw_calls(report: Report, rows: list[_Row]) -> Figure:
-    def draw(axes: Axes) -> None:
-        _draw_boxes(axes, report, rows)
-        axes.set_xlim(left=0)
-        axes.set_xlabel("model calls of one attempt")
-
-    ranges = [
-        f"{arm} {one.median:,.0f} ({one.least:,.0f} to {one.most:,.0f})"
-        for arm, ((_, one),) in rows
-    ]
-    return Figure(
-        "calls",
-        "Turns of an attempt",
-        _BOXES,
-        "Calls of an attempt, median and range: " + "; ".join(ranges) + ".",
-        height_of([arm for arm, _ in rows]),
-        draw,
-    )
-
-
-def _draw_costs(report: Report, rows: list[_Row]) -> Figure:
-    def draw(axes: Axes) -> None:
-        _draw_boxes(axes, report, rows)
-        log_or_linear(
-            axes, [end for _, shown in rows for _, one in shown for end in (one.least, one.most)]
+        ranges = [
+            f"{arm} {spread.median:,.0f} ({spread.least:,.0f} to {spread.most:,.0f})"
+            for arm, ((_, spread),) in calls
+        ]
+        yield Figure(
+            "calls",
+            "Turns of an attempt",
+            _BOXES,
+            "Calls of an attempt, median and range: " + "; ".join(ranges) + ".",
+            height_of([arm for arm, _ in calls]),
+            lambda axes: _draw_boxes(axes, report, calls, is_usd=False),
         )
-        usd_axis(axes)
-        axes.set_xlabel("cost of one attempt, USD")
-
-    medians = [
-        f"{arm} {', '.join(f'{usd(one.median)} {verdict}' for verdict, one in shown)}"
-        for arm, shown in rows
-    ]
-    return Figure(
-        "cost-by-verdict",
-        "Cost of resolved and of other attempts",
-        "Above and filled: resolved. Below and open: not resolved. " + _BOXES,
-        "Median cost of an attempt: " + "; ".join(medians) + ".",
-        height_of([arm for arm, _ in rows], 1.25),
-        draw,
-    )
+    if costs := rows("cost", "resolved", "unresolved"):
+        medians = [
+            f"{arm} {', '.join(f'{usd(spread.median)} {verdict}' for verdict, spread in parts)}"
+            for arm, parts in costs
+        ]
+        yield Figure(
+            "cost-by-verdict",
+            "Cost of resolved and of other attempts",
+            "Above and filled: resolved. Below and open: not resolved. " + _BOXES,
+            "Median cost of an attempt: " + "; ".join(medians) + ".",
+            height_of([arm for arm, _ in costs], 1.25),
+            lambda axes: _draw_boxes(axes, report, costs, is_usd=True),
+        )
 
 
-def _draw_boxes(axes: Axes, report: Report, rows: list[_Row]) -> None:
+def _draw_boxes(axes: Axes, report: Report, rows: list[_Row], *, is_usd: bool) -> None:
     """Draw one row per arm, with its distributions below each other."""
     names, position = [arm for arm, _ in rows], positions(report)
     band = band_of(names)
-    drawn = []
-    for row, (arm, shown) in enumerate(rows):
-        height = band / len(shown)
-        for place, (verdict, spread) in enumerate(shown):
-            middle, colour = (
-                row + height * (place - (len(shown) - 1) / 2),
-                arm_colour(position[arm]),
-            )
+    drawings = []
+    for row, (arm, parts) in enumerate(rows):
+        height, colour = band / len(parts), arm_colour(position[arm])
+        for place, (verdict, spread) in enumerate(parts):
+            middle = row + height * (place - (len(parts) - 1) / 2)
             is_filled = verdict != "unresolved"
-            drawn.append(Box.of(spread._asdict(), middle, colour, is_filled=is_filled))
-    boxes(axes, drawn, 0.8 * band / max(len(shown) for _, shown in rows))
+            drawings.append(Box.of(spread._asdict(), middle, colour, is_filled=is_filled))
+    boxes(axes, drawings, 0.8 * band / max(len(parts) for _, parts in rows))
     arm_rows(axes, names)
+    if is_usd:
+        spreads = [spread for _, parts in rows for _, spread in parts]
+        log_or_linear(axes, [end for spread in spreads for end in (spread.least, spread.most)])
+        usd_axis(axes)
+        axes.set_xlabel("cost of one attempt, USD")
+    else:
+        axes.set_xlim(left=0)
+        axes.set_xlabel("model calls of one attempt")
 
 
 _FOOTNOTES = (

@@ -1,7 +1,6 @@
 """All pairs of arms: adjusted p-values against their definitions, and the page of one pair."""
 
 import random
-import time
 
 import pytest
 from hypothesis import given
@@ -9,16 +8,11 @@ from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 from statsmodels.stats.multitest import multipletests
 
-from reports.analysis.paired import read_comparisons
 from reports.build import build
-from reports.relations import open_marts
 from reports.statistics.families import benjamini_hochberg, holm
 from reports.statistics.paired import PairedTest, paired_table, single_leads
-from reports.types import AnalysisPlan
 from tests.reports.lake_fixture import LakeBuilder, attempt_row, evaluation_row
 from tests.reports.shown import section
-
-pytestmark = pytest.mark.sampled(4)
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 
@@ -28,17 +22,6 @@ def test_discoveries_are_those_of_statsmodels(values: list[float]) -> None:
     """Benjamini and Hochberg's p-values equal those of statsmodels, also with ties."""
     expected = multipletests(values, method="fdr_bh")[1]
     assert benjamini_hochberg(values) == pytest.approx(list(expected))
-
-
-@given(P_VALUES)
-def test_holm_is_its_definition(values: list[float]) -> None:
-    """The k-th smallest of m p-values counts m - k + 1 times, and no less than those before it."""
-    ranked = sorted(range(len(values)), key=lambda i: values[i])
-    expected, largest = [0.0] * len(values), 0.0
-    for step, i in enumerate(ranked):
-        largest = max(largest, min(1.0, (len(values) - step) * values[i]))
-        expected[i] = largest
-    assert holm(values) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
@@ -125,21 +108,6 @@ def _gold() -> dict[str, object]:
     return columns
 
 
-def test_the_declared_family_stays_as_it_is(lake: LakeBuilder) -> None:
-    """The family's own correction does not depend on the number of other arms."""
-    fill(lake, {"a": 0.3, "b": 0.6, "c": 0.6, "d": 0.6}, 40)
-    plan = AnalysisPlan(primary=("a", "b"))
-    connection = open_marts(lake.root, "trial")
-    try:
-        first, *others = read_comparisons(connection, ("a", "b"), "primary", plan)
-    finally:
-        connection.close()
-    assert first.adjusted_p_value == first.p_value
-    assert first.holm_p_value is not None
-    assert first.holm_p_value > first.p_value
-    assert {pair.adjusted_p_value for pair in others} == {None}
-
-
 def test_the_report_of_a_pair_has_its_arms_only(lake: LakeBuilder) -> None:
     """A report of two arms alone keeps the p-values over all pairs and drops the other arms."""
     fill(lake, {"a": 0.2, "b": 0.5, "c": 0.7}, 30)
@@ -154,18 +122,3 @@ def test_the_report_of_a_pair_has_its_arms_only(lake: LakeBuilder) -> None:
     assert {one.arm for one in alone.failures} <= {"b", "c"}
     [table] = section(alone, "spending").tables
     assert {row[0] for row in table.rows} == {"b", "c"}
-
-
-@pytest.mark.slow
-def test_all_pairs_of_123_arms_take_seconds(lake: LakeBuilder) -> None:
-    """All 7,503 pairs over 500 instances are compared within 5 s of processor time."""
-    draw = random.Random(1)
-    fill(lake, {f"arm-{n:03}": draw.random() for n in range(123)}, 500)
-    connection = open_marts(lake.root, "trial")
-    try:
-        before = time.process_time()
-        found = read_comparisons(connection, None, "exploratory", AnalysisPlan())
-        assert time.process_time() - before < 5
-    finally:
-        connection.close()
-    assert len(found) == 123 * 122 // 2

@@ -6,7 +6,6 @@ import pytest
 
 from reports.analysis.best import find_best, find_best_of_models
 from reports.build import build
-from reports.questions.resolution.section import SHOWN
 from reports.rendering import markdown
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import instance_ids, verdicts
@@ -51,27 +50,6 @@ def test_each_model_has_a_line_with_its_own_correction(models: LakeBuilder) -> N
     table = section(report, "resolution").tables[0]
     assert [row[0] for row in table.rows] == ["large", "small"]
     assert "The best arm of each model" in markdown.render(report)
-
-
-def test_the_terminal_counts_further_models(lake: LakeBuilder) -> None:
-    """It shows some models, and how many more there are."""
-    for order in range(2 * (SHOWN + 2)):
-        lake.declare([f"arm{order}"], ["i1"], model=f"m{order // 2}", arm_order=order)
-        lake.cell(f"arm{order}", "i1")
-    told = [*section(build(lake.root, "trial"), "resolution").brief[:-1]]
-    assert (len(told), told[-1]) == (SHOWN + 1, "and 2 more models, all in the report")
-
-
-def test_arms_of_one_model_or_of_unknown_ones_have_no_lines(lake: LakeBuilder) -> None:
-    """If all arms have one model, the answer says it all."""
-    lake.declare(["a", "b"], ["i1"], model="one")
-    lake.declare(["c", "d"], ["i1"], model="unknown", arm_order=2)
-    for arm in "abcd":
-        lake.cell(arm, "i1")
-    report = build(lake.root, "trial")
-    found = section(report, "resolution")
-    assert not [table for table in found.tables if table.header[0] == "model"]
-    assert len(found.brief) == 1
 
 
 def test_the_best_arm_is_among_those_that_may_be_best(lake: LakeBuilder) -> None:

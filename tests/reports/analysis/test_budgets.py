@@ -5,12 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from reports.questions.budgets import analysis as budgets
 from reports.questions.budgets.analysis import BudgetComparison, BudgetStep, read_budgets
 from reports.relations import open_marts
 from tests.reports.lake_fixture import LakeBuilder, declared
-
-pytestmark = pytest.mark.sampled(2)
 
 Used = dict[str, list[tuple[float | None, int, bool]]]
 """Cost, calls and verdict of each cell by arm."""
@@ -115,26 +112,6 @@ def test_leaders_are_those_of_the_definition(lake: LakeBuilder) -> None:
             assert after.share == resolved(after.arm, after.limit) / 60
 
 
-def test_long_curves_are_thinned_and_keep_their_end(
-    lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A curve has a maximum number of steps, and the last one is the result without a limit."""
-    monkeypatch.setattr(budgets, "STEPS", 5)
-    fill(lake, {"a": [(0.1 * (n + 1), 2, True) for n in range(30)]})
-    curve = read(lake)[0].curves[0]
-    assert len(curve.steps) == 5
-    assert curve.steps[-1].resolved == 30
-    assert curve.steps[-1].spent == pytest.approx(sum(0.1 * (n + 1) for n in range(30)))
-
-
-def test_an_arm_that_resolves_nothing_has_a_flat_curve(lake: LakeBuilder) -> None:
-    """Nothing is resolved within any limit."""
-    fill(lake, {"a": [(1.0, 2, False), (3.0, 2, False)]})
-    usd, calls = read(lake)
-    assert [(step.resolved, step.spent) for step in usd.curves[0].steps] == [(0, 2.0), (0, 4.0)]
-    assert [step.resolved for step in calls.curves[0].steps] == [0]
-
-
 def test_controls_and_unknown_amounts_have_no_curve(lake: LakeBuilder) -> None:
     """Without costs only the calls are left, and an arm without calls has no curve."""
     lake.declare(["a", "free"], ["i1"])
@@ -143,9 +120,3 @@ def test_controls_and_unknown_amounts_have_no_curve(lake: LakeBuilder) -> None:
     (calls,) = read(lake)
     assert calls.kind == "calls"
     assert [curve.arm for curve in calls.curves] == ["a"]
-
-
-def test_what_never_ran_has_no_curve(lake: LakeBuilder) -> None:
-    """Without attempts there are no curves at all."""
-    lake.declare(["a"], ["i1"])
-    assert read(lake) == ()

@@ -15,8 +15,6 @@ from reports.rendering import markdown, page
 from reports.statistics.ranks import kendall_tau
 from tests.reports.lake_fixture import LakeBuilder
 
-pytestmark = pytest.mark.sampled(4)
-
 IDS = [f"i{number}" for number in range(8)]
 
 
@@ -82,18 +80,6 @@ def test_a_harness_is_what_is_declared_besides_the_model(lake: LakeBuilder) -> N
     )  # fmt: skip
     assert grid.arms["mini", "large"] == "mini-l"
     assert grid.arms["durable (full-s)", "small"] == "full-s"
-
-
-def test_releases_of_one_program_are_harnesses(lake: LakeBuilder) -> None:
-    """They are named by their release."""
-    arms = [
-        (f"{release}-{model}", "command", {"recipe": "codex", "release": release}, model)
-        for release in ("1.0", "2.0")
-        for model in ("small", "large")
-    ]
-    run(lake, {name: 4 for name, *_ in arms}, *arms)
-    grid = grid_of(lake)
-    assert grid.harnesses == ("codex 1.0", "codex 2.0")
 
 
 def test_rankings_and_interactions_are_over_what_both_models_ran(lake: LakeBuilder) -> None:

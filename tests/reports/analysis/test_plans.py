@@ -1,7 +1,6 @@
 """Comparisons declared before the first result: roles, Holm's correction, margin and banner."""
 
 import re
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -10,16 +9,11 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from reports.build import build
-from reports.estimates import PairedTable
-from reports.format import DASH, p_value
 from reports.rendering import markdown, page
-from reports.statistics.paired import PairedTest, single_leads
 from reports.types import Report
 from tests.reports.lake_fixture import NOON, LakeBuilder
-from tests.reports.shown import headline, summary
+from tests.reports.shown import headline
 from tests.reports.shown import lines as numbers
-
-pytestmark = pytest.mark.sampled(7)
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -98,14 +92,6 @@ def test_holm_is_over_the_declared_comparisons_only(lake: LakeBuilder) -> None:
     assert found["ca"] is None
 
 
-def test_a_comparison_alone_needs_no_correction(two_arms: LakeBuilder) -> None:
-    """A single comparison keeps its p-value, and the report mentions no correction."""
-    report = build(two_arms.root, "trial")
-    (pair,) = report.comparisons
-    assert pair.adjusted_p_value == pair.p_value
-    assert "p, adjusted" not in lines(report)
-
-
 def test_a_family_does_not_shrink_with_hindsight(lake: LakeBuilder) -> None:
     """An arm that a later declaration drops still counts in the correction."""
     declare(lake, 0)
@@ -173,39 +159,6 @@ def repeat(lake: LakeBuilder, repeats: int, resolved: dict[str, range], instance
                 lake.cell(arm, instance, outcome, repeat=number)
 
 
-def test_repeats_that_say_the_same_change_no_decision(lake: LakeBuilder) -> None:
-    """Identical repeats give the same p-value and interval as single attempts."""
-    once = LakeBuilder(lake.root, "once")
-    for each, repeats in ((once, 1), (lake, 4)):
-        each.declare(["a", "b"], INSTANCES[:15], repeats=repeats)
-        repeat(each, repeats, {"a": range(6), "b": range(1, 10)}, instances=15)
-    (single,), (pair,) = (build(lake.root, name).comparisons for name in ("once", "trial"))
-    assert (single.table.pairs, pair.table.pairs) == (15, 60)
-    assert pair.p_value == pytest.approx(single.p_value, abs=1e-9)
-    assert (pair.interval.low, pair.interval.high) == pytest.approx(
-        (single.interval.low, single.interval.high), abs=1e-5
-    )
-    text = headline(build(lake.root, "trial"))
-    assert "No difference seen between b and a: " in text
-    assert "(p = 0.259); " in text
-
-
-def test_holm_takes_the_test_over_instances(lake: LakeBuilder) -> None:
-    """With repeats, Holm's correction uses the p-values of the test over instances."""
-    declare(lake, 0, repeats=3)
-    solved = {arm: range(number) for arm, number in RESOLVED.items()}
-    repeat(lake, 3, solved, instances=len(INSTANCES))
-    report = build(lake.root, "trial")
-    once = [
-        PairedTest(table, single_leads(table)).p_value()
-        for table in (PairedTable(4, 0, 10, 6), PairedTable(14, 6, 0, 0))
-    ]
-    expected = multipletests(once, method="holm")[1]
-    found = {p.candidate + p.baseline: p.adjusted_p_value for p in report.comparisons}
-    assert (found["ba"], found["bc"]) == pytest.approx(tuple(expected), rel=1e-6)
-    assert lines(report)["p, adjusted"][0] == "0.00444"
-
-
 def test_arms_with_other_repeats_are_tested_over_those_they_share(lake: LakeBuilder) -> None:
     """Arms with different numbers of repeats are compared on the repeats that both have."""
     lake.declare(["a", "b"], INSTANCES[:9], repeats=3)
@@ -235,71 +188,6 @@ def test_the_headline_has_one_denominator(lake: LakeBuilder, repeats: tuple[int,
     [note] = [note.text for note in report.notes if note.text.startswith("Each instance")]
     assert ("planned 2 times" in note) is (repeats == (2, 2))
     assert (f"(a {repeats[0]}, b {repeats[1]})" in note) is is_part
-
-
-def test_instances_that_do_not_differ_are_no_proof(lake: LakeBuilder) -> None:
-    """Identical repeats without any difference prove no more than single attempts."""
-    declare(lake, 0, repeats=4, primary_margin=0.05, family=[])
-    lake.declare(["a", "b"], INSTANCES[:15], **DECLARED | {
-        "repeats": 4, "primary_margin": 0.05, "family": [], "declaration_digest": "d",
-    })  # fmt: skip
-    repeat(lake, 4, {"a": range(15), "b": range(15)}, instances=15)
-    report = build(lake.root, "trial")
-    found, interval = report.non_inferiority, report.comparisons[0].interval
-    assert (found.low, found.is_shown) == (interval.low, False)
-    assert (interval.low, interval.high) == pytest.approx((-0.2180, 0.2180), abs=5e-5)
-    assert lines(report)["b not worse by more than 5.0 points"][0] == "not shown"
-    assert [arm.interval.low for arm in report.arms] == pytest.approx([0.7961] * 2, abs=5e-5)
-
-
-def test_a_pair_of_the_family_may_be_shown_first(lake: LakeBuilder) -> None:
-    """A pair of the declared family that is shown first has no margin, and a note says so."""
-    declare(lake, 0)
-    run(lake)
-    report = build(lake.root, "trial", baseline="b", candidate="c")
-    assert (report.comparisons[0].role, report.non_inferiority) == ("declared", None)
-    assert [note.text for note in report.notes] == [
-        "The comparison shown first belongs to the declared family and is not the primary one."
-    ]
-
-
-@pytest.mark.parametrize("render", [markdown.render, page.render], ids=["markdown", "page"])
-def test_markdown_and_page_show_what_was_declared(
-    lake: LakeBuilder, render: Callable[[Report], str]
-) -> None:
-    """Both formats show the plan, the roles and the adjusted p-values of declared comparisons."""
-    declare(lake, 0)
-    run(lake)
-    report = build(lake.root, "trial")
-    text = render(report)
-    for told in (
-        "p, adjusted",
-        "2 declared comparisons",
-        "b not worse by more than 10.0 points",
-        "primary b against a with a margin of 10.0 points, family b against c",
-        "Holm p",
-        "declared",
-        "0.00444",
-    ):
-        assert told in text
-    [pair] = [pair for pair in report.comparisons if pair.role == "exploratory"]
-    once, thrice = p_value(pair.p_value), p_value(3 * pair.p_value)
-    exploratory = {
-        markdown.render: f"| {once} | {DASH} | {thrice} | {thrice} |",
-        page.render: f"<td>{once}</td><td>{DASH}</td><td>{thrice}</td><td>{thrice}</td>",
-    }
-    assert exploratory[render] in text
-
-
-def test_the_summary_has_the_adjusted_p_value_and_the_margin(lake: LakeBuilder) -> None:
-    """The summary for the terminal contains the adjusted p-value and the non-inferiority."""
-    declare(lake, 0)
-    run(lake)
-    found = summary(build(lake.root, "trial"))
-    assert (
-        "p = 0.00222, paired test; p, adjusted: 0.00444; "
-        "b not worse by more than 10.0 points: shown; ratio of cost"
-    ) in found
 
 
 def test_another_primary_after_results_leads_and_is_exploratory(lake: LakeBuilder) -> None:
@@ -368,36 +256,6 @@ def test_a_plan_made_with_results_at_hand_is_exploratory(lake: LakeBuilder) -> N
     assert notes == ["The comparison shown first was not declared in advance and is exploratory."]
 
 
-def test_a_first_declaration_after_results_counts_as_made_late(lake: LakeBuilder) -> None:
-    """A first declaration after results raises the banner; earlier ones may have been removed."""
-    run(lake)
-    declare(lake, 2)
-    assert "before the first result: none. Changed since to: primary b" in banner(
-        build(lake.root, "trial")
-    )
-
-
-def test_a_change_that_was_taken_back_is_told(lake: LakeBuilder) -> None:
-    """A change that was reverted restores the roles, and the banner mentions it."""
-    declare(lake, 0, declaration_digest="same")
-    run(lake)
-    declare(lake, 2, primary_candidate="c", family=[])
-    declare(lake, 3, declaration_digest="same")
-    report = build(lake.root, "trial")
-    assert roles(report) == {"ab": "primary", "bc": "declared", "ac": "exploratory"}
-    assert "(2026-03-01 14:00 UTC); primary b against a" in banner(report)
-
-
-def test_a_change_before_any_result_raises_no_banner(lake: LakeBuilder) -> None:
-    """A change before any result raises no banner; the later declaration applies."""
-    declare(lake, -1, primary_candidate="c", family=[])
-    declare(lake, 0)
-    run(lake)
-    report = build(lake.root, "trial")
-    assert (banner(report), roles(report)["ab"]) == ("", "primary")
-    assert "declared in 2 different ways" in "".join(note.text for note in report.notes)
-
-
 def test_what_infrastructure_ended_is_no_result(lake: LakeBuilder) -> None:
     """An attempt that infrastructure ended is no result, so the plan may still be changed."""
     declare(lake, -2, primary_candidate="c", family=[])
@@ -430,26 +288,6 @@ def test_imported_results_were_there_before_a_run_under_their_name(lake: LakeBui
     assert (bool(banner(report)), roles(report)["ab"]) == (True, "exploratory")
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"repeats": 3},
-        {"family": [{"baseline": "b", "candidate": "c"}]},
-    ],
-    ids=["more repeats", "family turned round"],
-)
-def test_changes_of_other_things_raise_no_banner(
-    lake: LakeBuilder, changes: dict[str, Any]
-) -> None:
-    """Changes that affect no comparison raise no banner, only the note on several declarations."""
-    declare(lake, 0)
-    run(lake)
-    declare(lake, 2, **changes)
-    report = build(lake.root, "trial")
-    assert (banner(report), report.source.later_plans) == ("", ())
-    assert "declared in 2 different ways" in "".join(note.text for note in report.notes)
-
-
 def test_a_lake_from_before_there_were_families_still_reads(lake: LakeBuilder) -> None:
     """A lake without the columns of margin and family keeps its declared primary comparison."""
     declare(lake, 0, primary_margin=None, family=[])
@@ -461,11 +299,3 @@ def test_a_lake_from_before_there_were_families_still_reads(lake: LakeBuilder) -
     report = build(lake.root, "trial")
     assert (roles(report)["ab"], banner(report)) == ("primary", "")
     assert report.comparisons[0].adjusted_p_value == report.comparisons[0].p_value
-
-
-def test_imports_that_declare_nothing_have_no_banner(lake: LakeBuilder) -> None:
-    """Imports without a plan raise no banner, although their attempts precede the declaration."""
-    run(lake)
-    lake.declare(ARMS, INSTANCES, declared_at=NOON + timedelta(days=400))
-    report = build(lake.root, "trial")
-    assert (banner(report), set(roles(report).values())) == ("", {"exploratory"})

@@ -1,11 +1,6 @@
 """The resampled comparison of two arms."""
 
-import math
-
-import pytest
-
 from reports.analysis.resampled import read_resampled
-from reports.build import build
 from reports.estimates import PairedTable
 from reports.relations import open_marts
 from reports.statistics.bootstrap import Bootstrap
@@ -36,20 +31,6 @@ def test_a_complete_run_of_two_arms(two_arms: LakeBuilder) -> None:
     assert found.ratio_of_costs_per_resolved.value == 3.0
 
 
-def test_every_comparison_has_what_needs_no_resampling(two_arms: LakeBuilder) -> None:
-    """Every comparison has an interval and a p-value, which need no resampling."""
-    (pair,) = build(two_arms.root, "trial").comparisons
-    assert pair.interval.low == pytest.approx(-pair.interval.high)
-    assert pair.interval.high == pytest.approx(0.7416, abs=5e-5)
-    assert pair.p_value == 1.0
-
-
-def test_one_repository_says_nothing_about_others(two_arms: LakeBuilder) -> None:
-    """With a single repository, the interval by repository is unlimited."""
-    interval = resampled(two_arms, "quick", "careful").difference_by_repository.interval
-    assert (interval.low, interval.high) == (-math.inf, math.inf)
-
-
 def test_what_was_lost_stays_in_the_difference_and_leaves_the_sensitivity(
     lake: LakeBuilder,
 ) -> None:
@@ -77,13 +58,3 @@ def test_amounts_are_over_pairs_in_which_both_are_known(lake: LakeBuilder) -> No
     assert (found.cost.pairs, found.cost.ratio.value) == (1, 2.0)
     assert (found.tokens.pairs, found.duration.pairs) == (2, 0)
     assert found.duration.ratio is None
-
-
-def test_repeats_are_drawn_with_their_instance(lake: LakeBuilder) -> None:
-    """Repeats are resampled together with their instance."""
-    lake.declare(["a", "b"], ["i1", "i2"], repeats=2)
-    for instance in ("i1", "i2"):
-        for repeat in range(2):
-            lake.cell("a", instance, "unresolved", repeat=repeat)
-            lake.cell("b", instance, "resolved", repeat=repeat)
-    assert resampled(lake, "a", "b").cost.ratio.clusters == 2

@@ -1,7 +1,5 @@
 """The economic evaluation of the arms of a lake."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -10,8 +8,6 @@ from reports.questions.worth.analysis import read_worth
 from reports.relations import open_marts
 from reports.statistics.bootstrap import Bootstrap
 from tests.reports.lake_fixture import LakeBuilder, declared
-
-pytestmark = pytest.mark.sampled(3)
 
 INSTANCES = [f"i{n}" for n in range(8)]
 BOOTSTRAP = Bootstrap(resamples=2000)
@@ -137,51 +133,3 @@ def _declaration(lake: LakeBuilder) -> dict[str, object]:
         return dict(zip(names, cursor.fetchone() or (), strict=True))
     finally:
         connection.close()
-
-
-def test_a_few_unknown_costs_leave_an_arm_in_its_place(lake: LakeBuilder) -> None:
-    """The mean is over the known costs, and the number of their cells is kept."""
-    lake.declare(["a", "b"], INSTANCES)
-    run(lake, "a", 3, 1.0)
-    for n, name in enumerate(INSTANCES):
-        lake.cell("b", name, cost_usd=float(n + 1), unpriced_calls=1 if n == 7 else 0)
-    found = worth(lake).arm("b")
-    assert (found.priced, found.planned, found.cost_usd) == (7, 8, 4.0)
-
-
-def test_an_arm_that_resolves_nothing_is_only_the_cheapest(lake: LakeBuilder) -> None:
-    """If nothing is resolved, the cheapest arm is the frontier and there is no curve."""
-    lake.declare(["a", "b"], INSTANCES)
-    run(lake, "a", 0, 1.0)
-    run(lake, "b", 0, 2.0)
-    found = worth(lake)
-    assert [arm.standing for arm in found.arms] == ["efficient", "dominated"]
-    assert found.acceptability is None
-
-
-def test_one_instance_has_no_uncertainty_to_measure(lake: LakeBuilder) -> None:
-    """With one instance there are no curves, and intervals are unlimited."""
-    lake.declare(["a", "b"], ["i0"], willingness_to_pay=5.0)
-    lake.cell("a", "i0", "unresolved", cost_usd=1.0)
-    lake.cell("b", "i0", "resolved", cost_usd=2.0)
-    found = worth(lake)
-    step, benefit = found.arm("b").increment, found.arm("b").net_benefit
-    assert step is not None
-    assert benefit is not None
-    assert (step.usd, step.interval.low, step.interval.high) == (1.0, -math.inf, math.inf)
-    assert (benefit.value, benefit.interval.high) == (3.0, math.inf)
-    assert found.acceptability is None
-
-
-def test_repeats_are_drawn_together(lake: LakeBuilder) -> None:
-    """Rates and costs are per cell, and an instance is drawn with all its repeats."""
-    lake.declare(["a", "b"], INSTANCES, repeats=2)
-    for arm, cost in (("a", 1.0), ("b", 3.0)):
-        for n, name in enumerate(INSTANCES):
-            for repeat in range(2):
-                outcome = "resolved" if n < 4 else "unresolved"
-                lake.cell(arm, name, outcome, repeat=repeat, cost_usd=cost)
-    found = worth(lake)
-    assert (found.instances, found.arm("a").planned) == (8, 16)
-    assert (found.arm("a").rate, found.arm("a").cost_usd) == (0.5, 1.0)
-    assert found.arm("b").standing == "dominated"

@@ -8,7 +8,7 @@ from reports.combining import combine, combined_name
 from reports.format import p_value, points
 from reports.questions.history.analysis import read_history
 from reports.questions.history.section import describe_history
-from tests.reports.lake_fixture import ORDINARY, LakeBuilder
+from tests.reports.lake_fixture import LakeBuilder
 
 INSTANCES = [f"i{number}" for number in range(12)]
 
@@ -61,17 +61,3 @@ def test_a_change_is_that_of_an_arm_since_its_last_run_of_these_instances(tmp_pa
     assert {place for place, change in found.items() if change != "–"} == {("2", "b"), ("4", "a")}
     assert found["4", "a"].startswith("0.0 (")
     assert "p = 1.00" in found["4", "a"]
-
-
-def test_runs_that_ended_early_have_other_instances(tmp_path: Path) -> None:
-    """A decision leaves out instances, so that rates are those of others."""
-    run(tmp_path, 1, {"a": 20, "b": 4})
-    lake = LakeBuilder(tmp_path, "night-20260302t000000")
-    lake.declare(["a", "b"], INSTANCES)
-    for instance in INSTANCES[:8]:
-        for arm in ("a", "b"):
-            lake.cell(arm, instance, later_s=2 * 86400)
-    decision = {name: value for name, value in ORDINARY["decisions"].items() if name != "arm"}
-    lake.write("decisions", "b", [decision])
-    assert {change for *_, change in changes(tmp_path)} == {"–"}
-    assert "Other instances" in describe_history(read_history(tmp_path, "night")).sections[0].answer

@@ -1,7 +1,5 @@
 """What a report of an unfinished experiment says."""
 
-import json
-
 import pytest
 
 from reports.build import build
@@ -44,14 +42,6 @@ def test_an_unfinished_experiment_can_be_decided(lake: LakeBuilder) -> None:
     ]
 
 
-def test_an_unfinished_experiment_can_be_open(lake: LakeBuilder) -> None:
-    """Six instances in one direction decide nothing, although a p-value would be below 5 %."""
-    fill(lake, 6, 12, **PRIMARY)
-    [text] = said(lake)
-    assert "nothing yet about careful and plain" in text
-    assert "e-value 9.1" in text
-
-
 @pytest.mark.parametrize(
     ("complete", "planned", "columns"),
     [
@@ -67,17 +57,6 @@ def test_nothing_is_said_where_nothing_can_be(
     """A finished or an empty experiment, one without a primary comparison, and an import."""
     fill(lake, complete, planned, **columns)
     assert said(lake) == []
-
-
-def test_an_instance_counts_with_all_its_repeats(lake: LakeBuilder) -> None:
-    """The unit is the instance, and an instance with an open repeat is not complete."""
-    lake.declare(["plain", "careful"], ["i", "j"], repeats=2, **PRIMARY)
-    for instance, repeat in (("i", 0), ("i", 1), ("j", 0)):
-        lake.cell("plain", instance, "unresolved", repeat=repeat)
-        lake.cell("careful", instance, repeat=repeat)
-    [text] = said(lake)
-    assert "1 of 2 instances" in text
-    assert "careful leads at 1, plain at 0" in text
 
 
 def test_an_experiment_that_ended_early_says_how(lake: LakeBuilder) -> None:
@@ -96,20 +75,3 @@ def test_an_experiment_that_ended_early_says_how(lake: LakeBuilder) -> None:
         "experiment ends is larger on average than the true one, and p-values and intervals do not "
         "know of the end."
     )
-
-
-def test_a_decision_on_another_declaration_ends_nothing(lake: LakeBuilder) -> None:
-    """Without `stop_when`, or with other arms, all cells are planned again."""
-    fill(lake, 8, 12, **PRIMARY)
-    lake.write("decisions", "careful", [{**DECISION, "declaration_digest": "other"}])
-    assert {arm.planned for arm in build(lake.root, "trial").arms} == {12}
-    assert len(said(lake)) == 1
-
-
-def test_a_look_is_at_the_declared_level(lake: LakeBuilder) -> None:
-    """Six instances in one direction are enough at 20 %."""
-    declaration = json.dumps({"stop_when": {"primary": "decided", "alpha": 0.2}})
-    fill(lake, 6, 12, **PRIMARY, declaration=declaration)
-    [text] = said(lake)
-    assert "careful resolves more than plain" in text
-    assert "e-value 9.1, decided at 20.0 % from 5 on" in text

@@ -3,35 +3,24 @@
 import re
 import warnings
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from flows.cli import console
 from reports.analysis.best import named_arms
-from reports.analysis.notes import write_notes
 from reports.build import build
 from reports.questions.arms.section import SHOWN_ARMS
 from reports.questions.cost.section import NONE_KNOWN
 from reports.questions.resolution.section import draw_resolution
 from reports.rendering import markdown, page
 from reports.types import Report
-from reports.wording import ranked
 from tests.reports.lake_fixture import LakeBuilder
-from tests.reports.many_arms import LONG, arm_name, declare, fill, verdicts
+from tests.reports.many_arms import fill
 from tests.reports.rendering.test_page import outline
 from tests.reports.shown import section
 
-pytestmark = pytest.mark.sampled(4)
-
-SIZES = (
-    2,
-    pytest.param(4, marks=pytest.mark.full),
-    12,
-    pytest.param(25, marks=pytest.mark.full),
-    pytest.param(123, marks=pytest.mark.slow),
-)
+SIZES = (2, 12, pytest.param(123, marks=pytest.mark.full))
 
 TERMINAL = 80
 """Columns of an ordinary terminal."""
@@ -125,8 +114,7 @@ def test_every_instance_has_a_sign_for_every_arm(report: Report, html: str) -> N
     assert sum(signs[0] == "●" for _, signs in strips) == report.arm(best).resolved
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("arms", [2, 12, pytest.param(123, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("arms", [2, 12])
 def test_without_costs_nothing_empty_is_shown(arms: int, lake: LakeBuilder) -> None:
     """Without costs the sections on cost are one line each, and no library warns."""
     fill(lake, arms, 24, priced=False)
@@ -144,45 +132,3 @@ def test_without_costs_nothing_empty_is_shown(arms: int, lake: LakeBuilder) -> N
     drawn = set(re.findall(r'aria-labelledby="([a-z]+)-alt"', html))
     assert drawn == {"resolution"} | ({"pairs"} if arms > 2 else set())
     assert "No bill and no cost is known" in text.partition("## How much was wasted")[2]
-
-
-def test_a_warning_about_many_arms_names_a_few(lake: LakeBuilder) -> None:
-    """A warning about many arms names six of them and counts the others."""
-    names = declare(lake, 30, 2)
-    for name in names:
-        verdicts(lake, name, [True])
-    report = build(lake.root, "trial")
-    notes = write_notes(report.source, report.arms, report.comparisons, report.resampled)
-    (told,) = (note.text for note in notes if note.text.startswith("Never run"))
-    assert told.startswith("Never run: 30 of 60 planned cells (")
-    assert told.count(arm_name(0)[:5]) == 6
-    assert "24 more" in told
-
-
-def test_a_name_of_any_length_is_drawn(lake: LakeBuilder) -> None:
-    """A name that no figure has room for keeps its beginning and its end."""
-    name = "a" * 60 + "b" * 60
-    lake.declare([name], ["i1"])
-    lake.cell(name, "i1")
-    figure = draw_resolution(build(lake.root, "trial"))
-    assert f"{'a' * 23}…{'b' * 24}" in figure.svg
-
-
-def test_published_runs_are_sorted(shared_data: Path, lake: LakeBuilder) -> None:
-    """Three published runs under long names are shown by their published rates."""
-    import pandas as pd
-
-    runs = pd.read_parquet(shared_data / "mini_runs/verified_three_models.parquet")
-    rates = runs.groupby("model").resolved.mean().sort_values(ascending=False)
-    names = {model: f"mini-swe-agent_{model}".ljust(LONG, "-")[:LONG] for model in rates.index}
-    ids = sorted(runs.instance_id.unique())
-    lake.declare(list(names.values()), ids, environment="imported")
-    for model, rows in runs.groupby("model"):
-        cells = rows.sort_values("instance_id")
-        verdicts(lake, names[str(model)], list(cells.resolved), list(cells.cost_usd), ids)
-    report = build(lake.root, "trial")
-    assert [arm.rate for arm in ranked(report)] == list(rates)
-    assert in_order(
-        page.render(report).partition('id="details"')[2],
-        [names[str(model)] for model in rates.index],
-    )

@@ -44,15 +44,6 @@ def test_the_variance_is_split_and_the_gains_are_said(lake: LakeBuilder) -> None
     assert TITLE in page.render(report)
 
 
-def test_second_gradings_have_a_part_of_their_own(lake: LakeBuilder) -> None:
-    """Flips of one arm in two of eight patches are an eighth of a variance, but not above all."""
-    fill(lake, gradings=2)
-    section = build(lake.root, "trial").section("noise")
-    assert section is not None
-    assert [row[0] for row in section.tables[0].rows] == ["instances", "runs", "gradings"]
-    assert section.tables[0].rows[2][1] == "0.125"
-
-
 def test_instances_that_tell_arms_apart_are_proposed_with_the_bias(lake: LakeBuilder) -> None:
     """Instances that 30 to 70 % of the attempts resolved are a selection, with a warning."""
     fill(lake)
@@ -62,8 +53,3 @@ def test_instances_that_tell_arms_apart_are_proposed_with_the_bias(lake: LakeBui
     assert line.startswith("2 instances of which 30 to 70 % of up to 4 attempts were resolved")
     assert "favours differences" in line
     assert line.endswith('select: {ids: ["i1", "i2"]}')
-
-
-def test_without_repeats_nothing_is_said(two_arms: LakeBuilder) -> None:
-    """One attempt for each cell has no parts to tell, and two attempts choose no instance."""
-    assert build(two_arms.root, "trial").section("noise") is None

@@ -29,18 +29,6 @@ def test_positions_and_stops_are_shown(tmp_path: Path) -> None:
         assert title in html
 
 
-def test_without_positions_and_stops_nothing_is_shown(tmp_path: Path) -> None:
-    """A report without known positions and budget stops has neither table."""
-    lake = LakeBuilder(tmp_path)
-    lake.declare(["a"], ["i"])
-    lake.cell("a", "i")
-    report = build(tmp_path, "trial")
-    assert report.section("strata") is None
-    for text in (markdown.render(report), page.render(report)):
-        assert "Results by order" not in text
-        assert "budget stops" not in text
-
-
 def test_a_cutoff_date_splits_the_instances_of_its_model(tmp_path: Path) -> None:
     """Instances until the date and after it have rows of their own; undated ones have none."""
     lake = LakeBuilder(tmp_path)

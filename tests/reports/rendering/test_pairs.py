@@ -1,16 +1,11 @@
 """Every pair of arms in words, as a list and as a figure."""
 
-import re
-
 import pytest
 
 from reports.build import build
 from reports.questions.pairs import section as module
 from reports.rendering.markdown import render as to_markdown
-from reports.rendering.page import render
 from tests.reports.lake_fixture import LakeBuilder
-
-pytestmark = pytest.mark.sampled(3)
 
 INSTANCES = [f"i{n}" for n in range(12)]
 
@@ -58,19 +53,3 @@ def test_a_long_list_has_the_declared_and_the_clearest_pairs(
     assert [row[:2] for row in table.rows] == [("a", "b"), ("a", "d")]
     assert "2 of 6 pairs" in table.caption
     assert "2 of 6 pairs" in to_markdown(build(lake.root, "trial"))
-
-
-@pytest.mark.parametrize(
-    ("arms", "drawn"), [(1, 0), (2, 0), (3, 1), pytest.param(30, 1, marks=pytest.mark.slow)]
-)
-def test_the_matrix_is_drawn_from_three_arms_on(lake: LakeBuilder, arms: int, drawn: int) -> None:
-    """One or two arms have no matrix; with many arms only some places are labelled."""
-    fill(lake, {f"arm-{n}": min(n, 12) for n in range(arms)})
-    html = render(build(lake.root, "trial"))
-    found = re.findall(r'<figure id="pairs-figure">.*?</figure>', html, flags=re.DOTALL)
-    assert len(found) == drawn
-    if arms == 3:
-        assert ">arm-2<" in found[0]
-    if arms == 30:
-        assert ">arm-2<" not in found[0]
-        assert ">20<" in found[0]

@@ -8,10 +8,8 @@ import pytest
 from reports.build import build
 from reports.questions.trajectories.pages import render_trajectories
 from reports.rendering import page
-from tests.reports.lake_fixture import NOON, LakeBuilder
+from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.rendering.test_page import outline
-
-pytestmark = pytest.mark.sampled(3)
 
 MODEL = {
     "kind": "model",
@@ -111,24 +109,6 @@ def test_a_page_shows_what_was_said_and_done(differing: LakeBuilder) -> None:
     ):  # fmt: skip
         assert shown in html, shown
     assert "said before" not in html
-
-
-def test_parallel_branches_come_in_the_order_of_time(differing: LakeBuilder) -> None:
-    """Steps of parallel branches are in order of time; without times, in order of number."""
-    differing.steps(
-        "a",
-        "i1",
-        "a-1",
-        {"scope": "z", "seq": 0, "started_at": NOON},
-        {"scope": "b", "seq": 0, "started_at": NOON.replace(hour=13)},
-    )
-    differing.steps("b", "i1", "b-1", {"started_at": None}, {"started_at": None})
-    report = build(differing.root, "trial")
-    pages = dict(render_trajectories(differing.root, report))
-    assert pages["trajectories/a-1.html"].index(">z/0<") < pages["trajectories/a-1.html"].index(
-        ">b/0<"
-    )
-    assert pages["trajectories/b-1.html"].index(">0<") < pages["trajectories/b-1.html"].index(">1<")
 
 
 def test_scopes_are_folded_together_where_they_began(differing: LakeBuilder) -> None:

@@ -11,8 +11,6 @@ from scipy.optimize import linprog
 from reports.estimates import FrontierPlace
 from reports.statistics.frontier import efficient_frontier
 
-pytestmark = pytest.mark.sampled(2)
-
 WHOLE = st.integers(0, 6)
 OPTIONS = st.lists(st.tuples(WHOLE, WHOLE), min_size=1, max_size=9)
 
@@ -60,15 +58,6 @@ def test_the_named_options_beat(options: list[tuple[int, int]]) -> None:
         assert is_beaten(0, own_costs, own_effects) is (place.standing != "efficient")
 
 
-@given(OPTIONS)
-def test_incremental_costs_rise_along_the_frontier(options: list[tuple[int, int]]) -> None:
-    """Each step costs at least as much per effect as the one before it."""
-    costs, effects = zip(*options, strict=True)
-    places = efficient_frontier(costs, effects)
-    steps = sorted((costs[i], p.incremental) for i, p in enumerate(places) if p.incremental)
-    assert [step for _, step in steps] == sorted(step for _, step in steps)
-
-
 def test_a_worked_example() -> None:
     """Of five options one is dominated, one is between two others, and three are efficient."""
     costs, effects = [1.0, 2.0, 3.0, 4.0, 8.0], [0.2, 0.3, 0.25, 0.6, 0.7]
@@ -79,10 +68,3 @@ def test_a_worked_example() -> None:
         FrontierPlace("efficient", (), 0, pytest.approx(7.5)),
         FrontierPlace("efficient", (), 3, pytest.approx(40.0)),
     )
-
-
-def test_equal_options_share_a_place() -> None:
-    """Two options that are equal in cost and effect have the same place."""
-    first, second, third = efficient_frontier([1.0, 2.0, 2.0], [0.1, 0.5, 0.5])
-    assert second == third == FrontierPlace("efficient", (), 0, pytest.approx(2.5))
-    assert first.after is None

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from reports.estimates import PairedTable
 from reports.statistics.looks import paired_e_value
-from reports.statistics.paired import PairedTest, single_leads
 
 DECIDED = 20
 """Decides at 5 %."""
@@ -77,40 +75,6 @@ def test_equal_arms_are_decided_in_five_percent_of_runs_at_most(design: str) -> 
             leads = alike(generator, number, float(copied), float(discordance))
     evidence = look_after_every_instance(leads, number)
     assert (evidence.max(axis=1) >= DECIDED).mean() <= 0.05
-
-
-def test_p_values_at_every_look_err_far_more_often() -> None:
-    """The test of one look, taken at every tenth instance, finds a difference in many runs."""
-    signs = alike(np.random.default_rng(17), 1, 0, 0.4)[:40]
-    ahead, behind = (signs == 1).cumsum(axis=1), (signs == -1).cumsum(axis=1)
-    alarms = 0
-    for first, second in zip(ahead, behind, strict=True):
-        alarms += any(
-            PairedTest(table, single_leads(table)).p_value() < 0.05
-            for a, b, n in zip(first[9::10], second[9::10], range(10, 201, 10), strict=True)
-            for table in [PairedTable(int(n - a - b), int(b), int(a), 0)]
-        )
-    assert alarms / 40 > 0.1
-
-
-@pytest.mark.parametrize(
-    ("shares", "decided", "instances"),
-    [
-        ([0.1, 0.6, 0.3], 0.85, 110),
-        ([0.05, 0.6, 0.35], 0.99, 60),
-        ([0.25, 0.5, 0.25], 0.0, INSTANCES),
-    ],
-)
-def test_a_clear_difference_is_decided_early(
-    shares: list[float], decided: float, instances: int
-) -> None:
-    """Most runs are decided, after this mean number of the planned 200 instances at most."""
-    generator = np.random.default_rng(23)
-    signs = generator.choice([-1, 0, 1], size=(RUNS, INSTANCES), p=shares)
-    is_decided = look_after_every_instance(signs, 1) >= DECIDED
-    assert is_decided.any(axis=1).mean() >= decided
-    first = np.where(is_decided.any(axis=1), is_decided.argmax(axis=1) + 1, INSTANCES)
-    assert first.mean() <= instances
 
 
 def test_large_counts_stay_finite() -> None:

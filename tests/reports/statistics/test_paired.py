@@ -16,7 +16,6 @@ from reports.statistics.paired import (
     PairedTest,
     instance_leads,
     is_non_inferior,
-    paired_table,
     single_leads,
 )
 from reports.statistics.proportions import wilson_interval
@@ -144,12 +143,6 @@ def test_without_pairs_nothing_is_known() -> None:
     assert (test.interval(), test.p_value()) == (Interval(-1, 1), 1.0)
 
 
-def test_the_interval_closes_in_on_the_difference() -> None:
-    """With a hundred times as many pairs, the interval is about a tenth as wide."""
-    few, many = (single(PairedTable(30 * n, 10 * n, 20 * n, 40 * n)).interval() for n in (1, 100))
-    assert (many.high - many.low) * 10 == pytest.approx(few.high - few.low, rel=0.1)
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     st.builds(PairedTable, *[st.integers(0, 12)] * 4).filter(lambda table: table.pairs > 1),
@@ -172,21 +165,6 @@ def test_identical_repeats_change_nothing(table: PairedTable, repeats: int) -> N
     assert copies.p_value() == pytest.approx(once.p_value(), abs=1e-9)
     found, expected = copies.interval(), once.interval()
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-5)
-
-
-def test_repeats_that_scatter_say_more_than_one() -> None:
-    """If the repeats of an instance scatter, the interval is narrower than that of copies."""
-    scattered = {(5, lead): 10 for lead in (-1, 0, 0, 1, 2)} | {(5, 0): 20}
-    apart = repeated(scattered)
-    table = apart.table
-    few = PairedTable(
-        0,
-        round(table.only_baseline / 5),
-        round(table.only_candidate / 5),
-        50 - table.discordant // 5,
-    )
-    narrow, wide = apart.interval(), single(few).interval()
-    assert narrow.high - narrow.low < 0.8 * (wide.high - wide.low)
 
 
 def test_leads_of_another_table_are_refused() -> None:
@@ -228,42 +206,12 @@ def test_impossible_arguments_are_a_value_error(wrong: Callable[[], object]) -> 
         wrong()
 
 
-@given(verdicts, st.randoms())
-def test_tables_do_not_depend_on_the_order(pairs: list[tuple], random: object) -> None:
-    """Tables do not depend on the order of the pairs, and lost cells stay in them."""
-    shuffled = list(pairs)
-    random.shuffle(shuffled)
-    columns = [[p[0] for p in pairs], [p[1] for p in pairs]]
-    again = [[p[0] for p in shuffled], [p[1] for p in shuffled]]
-    assert paired_table(*columns) == paired_table(*again)
-    assert paired_table(*columns).pairs == len(pairs)
-
-
-def test_a_cell_without_a_verdict_is_not_resolved() -> None:
-    """A cell without a verdict counts as not resolved and stays in the denominator."""
-    baseline, candidate = [True, None, True], [True, True, False]
-    assert paired_table(baseline, candidate) == PairedTable(1, 1, 1, 0)
-
-
-def test_columns_of_different_lengths_are_a_programming_error() -> None:
-    """Columns of different lengths raise ValueError."""
-    with pytest.raises(ValueError, match="2 cells of one arm and 1 of the other"):
-        paired_table([True, False], [True])
-
-
 def test_non_inferiority_is_about_the_lower_limit() -> None:
     """Non-inferiority requires the lower limit to be above the negative margin."""
     assert is_non_inferior(Interval(-0.049, 0.02), 0.05)
     assert not is_non_inferior(Interval(-0.05, 0.02), 0.05)
     with pytest.raises(ValueError, match="above 0"):
         is_non_inferior(Interval(0, 1), 0)
-
-
-def test_holm_steps_down() -> None:
-    """Holm's method scales sorted p-values by 4, 3, 2 and 1 and never lets them decrease."""
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
-    assert holm([0.6, 0.7]) == (1.0, 1.0)
-    assert holm([]) == ()
 
 
 @settings(max_examples=20)

@@ -17,8 +17,6 @@ from reports.statistics.power import (
     smallest_detectable_difference,
 )
 
-pytestmark = pytest.mark.sampled(2)
-
 plans = st.tuples(st.integers(1, 40), st.floats(0.05, 1), st.floats(0, 1))
 
 
@@ -87,11 +85,6 @@ def test_power_with_repeats_is_that_of_simulated_reports(design: Design) -> None
     assert detection_power(design) == pytest.approx(found / runs, abs=0.02 + 2 * 0.009)
 
 
-def test_power_does_not_depend_on_which_arm_is_better() -> None:
-    """The power is the same for both directions, as the test is two-sided."""
-    assert detection_power(once(80, 0.3, 0.15)) == detection_power(once(80, 0.3, -0.15))
-
-
 def test_power_at_its_limits() -> None:
     """The power is at most the level without a difference, and grows with pairs and difference."""
     assert 0.01 < detection_power(once(500, 0.3, 0.0)) <= 0.05
@@ -117,11 +110,6 @@ def test_the_instances_needed_are_just_enough(
     assert found is not None
     assert detection_power(replace(design, instances=found)) >= power
     assert detection_power(replace(design, instances=found - 1)) < power
-
-
-def test_more_than_a_million_instances_are_none() -> None:
-    """If more than a million instances are needed, the result is None."""
-    assert instances_needed(once(0, 0.5, 0.001), 0.8) is None
 
 
 @pytest.mark.parametrize("instances", [40, 150, 500])
@@ -169,13 +157,3 @@ def test_impossible_designs_are_refused(arguments: tuple, reason: str) -> None:
     """Impossible numbers raise ValueError with the wrong value."""
     with pytest.raises(ValueError, match=reason):
         Design(*arguments)
-
-
-def test_impossible_questions_are_refused() -> None:
-    """A power of 1, and a difference of 0, have no number of instances."""
-    with pytest.raises(ValueError, match="power of 1"):
-        instances_needed(once(0, 0.3, 0.1), 1.0)
-    with pytest.raises(ValueError, match="power of 0"):
-        smallest_detectable_difference(once(9, 0.3, 0.1), 0.0)
-    with pytest.raises(ValueError, match="difference of 0"):
-        instances_needed(once(0, 0.3, 0.0), 0.8)
