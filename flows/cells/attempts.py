@@ -29,7 +29,7 @@ from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_id_of, attempt_key, is_cached, origins
 from flows.experiments.stop import Stop
 from flows.server.caching import kept, result_of
-from flows.server.events import tell_waiting
+from flows.server.events import announce_waiting
 from flows.server.logs import attempt_line, brief, run_log, step_log
 from flows.storage.files import make_readable
 from flows.storage.journals import blobs, open_journal
@@ -83,7 +83,7 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> State[str
             assert wait is not None, "the attempt has stated it"
             if wait.is_answered:
                 continue  # while the lease was held, so that no other run resumed the attempt
-            tell_waiting(cell, wait)
+            announce_waiting(cell, wait)
             return Failed(name="Waiting", message=str(error), data=error)
 
 

@@ -27,8 +27,8 @@ from flows.experiments.plan import Plan, prepare
 from flows.experiments.stop import RESUME, Stop
 from flows.server.dispatch import run_queue
 from flows.server.shards import lease_name, mark_crashed
-from flows.server.slots import cell_slots
-from flows.server.turns import Slot, in_turn
+from flows.server.slots import cell_slot
+from flows.server.turns import in_turn
 from flows.storage.cleanup import swept
 from flows.storage.journals import open_journal
 
@@ -79,9 +79,9 @@ async def run_here(plan: Plan, cell: Cell, stop: Stop, *, grade: bool) -> tuple[
         result = end, text
 
     journal = await asyncio.to_thread(open_journal, plan.lake)
-    async with cell_slots(stop) as limit:
-        shard = LocalShard(plan, journal, stop, grade=grade, limit=limit)
-        await run_queue(shard, [cell], on_end, stop, Monitor(plan))
+    limit = partial(cell_slot, stop)
+    shard = LocalShard(plan, journal, stop, grade=grade, limit=limit)
+    await run_queue(shard, [cell], on_end, stop, Monitor(plan))
     return result
 
 
@@ -109,10 +109,8 @@ async def run_shard(
             refuse_unusable_models, experiment, plan.cells, plan.lake, with_keys=True
         )
         journal = await asyncio.to_thread(open_journal, plan.lake)
-        async with (
-            open_queue(journal, part, lease_name(run), plan.cells) as queue,
-            cell_slots(stop) as limit,
-        ):
+        async with open_queue(journal, part, lease_name(run), plan.cells) as queue:
+            limit = partial(cell_slot, stop)
             return await _Loop(plan, queue, stop, grade, limit).run(concurrency)
     finally:
         if stop.is_orphaned:
@@ -162,16 +160,12 @@ class _Loop:
         self, slots: asyncio.Semaphore, places: Places, cells: asyncio.TaskGroup
     ) -> None:
         """Start a cell whenever a slot is free, until none is left or the operator asks to stop."""
-        # With a limit on images, a cell may wait for earlier cells to end. A cell that waits for
-        # another run must therefore get its slot back without waiting for them.
-        is_kept = self.plan.experiment.images.keep_gb is not None
         while not self.stop.requested:
-            slot = Slot(slots, is_kept=is_kept)
-            await slot.take()
+            await slots.acquire()
             try:
                 share = None if self.stop.requested else await self.queue.take()
                 if share is None:
-                    slot.give()
+                    slots.release()
                     if self.stop.requested or not await self.queue.wait():
                         return
                     continue
@@ -180,27 +174,32 @@ class _Loop:
                 return
             for cell in share.passed:
                 places.skip(cell)
-            cells.create_task(self._run_cell(share.cell, slot, places))
+            cells.create_task(self._run_cell(share.cell, slots, places))
 
-    async def _run_cell(self, cell: Cell, slot: Slot, places: Places) -> None:
+    async def _run_cell(self, cell: Cell, slots: asyncio.Semaphore, places: Places) -> None:
         """Run one cell. It records its own failures, and they do not affect other cells."""
         try:
-            end, result = await self._finish(cell, slot, places)
+            end, result = await self._finish(cell, slots, places)
         finally:
-            slot.give()
+            slots.release()
         self.outcomes[end if end != "done" else result if self.grade else "solved"] += 1
         with suppress(JournalError):  # the cell is free when the lease of this process has lapsed
             await self.queue.end(cell, end, result)
         if self.on_end is not None and end != "interrupted":
             await self.on_end(cell, end, result)
 
-    async def _finish(self, cell: Cell, slot: Slot, places: Places) -> tuple[End, str]:
+    async def _finish(
+        self, cell: Cell, slots: asyncio.Semaphore, places: Places
+    ) -> tuple[End, str]:
         """Give a cell its image, and solve and grade it. Return how it ended."""
         try:
             self.stop.check()
             async with places.open(cell) as place:
                 do = partial(self._solve_and_grade, cell.at(place))
-                return "done", await in_turn(do, cell.label, self.plan.lake, self.stop, slot)
+                # With a limit on images, a cell may wait for earlier cells to end. A cell that
+                # waits for another run must therefore keep its slot.
+                spare = slots if self.plan.experiment.images.keep_gb is None else None
+                return "done", await in_turn(do, cell.label, self.plan.lake, self.stop, spare)
         except Interrupted as error:
             return "interrupted", str(error)
         except Pause as error:

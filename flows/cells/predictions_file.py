@@ -22,7 +22,7 @@ from flows.experiments.resources import Resources
 from flows.experiments.stop import Stop
 from flows.formats import predictions as predictions_files
 from flows.formats.predictions import PredictionSource
-from flows.server.turns import Slot, in_turn
+from flows.server.turns import in_turn
 from flows.storage.lake import Lake
 
 T = TypeVar("T")
@@ -72,16 +72,17 @@ async def grade_file(
         network=how.network,
         resources=how.resources,
     )
-    slots, is_limited = asyncio.Semaphore(how.concurrency), how.keep_gb is not None
+    slots = asyncio.Semaphore(how.concurrency)
+    spare = slots if how.keep_gb is None else None  # released while another run grades a patch
     recorded = partial(CellStates(store).verdict_at, twice=how.audit)
     images = scheduled(submissions, source.dataset, Images(keep_gb=how.keep_gb), store, recorded)
 
     async def grade_one(submission: Submission) -> str:
-        async with Slot(slots, is_kept=is_limited) as slot:
+        async with slots:
             try:
                 async with places.open(submission) as place:
                     do = partial(grade, submission.at(place), store, twice=how.audit)
-                    verdict = await in_turn(do, submission.label, store, Stop(), slot)
+                    verdict = await in_turn(do, submission.label, store, Stop(), spare)
             except InfrastructureError as error:
                 await bar.advance(submission.label, f"infrastructure: {error}")
                 return "infrastructure"

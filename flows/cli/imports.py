@@ -109,9 +109,9 @@ def import_table(
     names input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens.
     Importing the same file again, after a correction, replaces the earlier import.
     """
-    from flows.formats import cells, tables
+    from flows.formats import table_columns, tables
 
-    return tables.import_table(file, columns=cells.read_columns(column or []), **to)
+    return tables.import_table(file, columns=table_columns.read_columns(column or []), **to)
 
 
 @_add_command("swebench")
@@ -183,6 +183,6 @@ def import_inspect(
     A sample with a score of 1 or C is resolved, and epochs are repeats. The package inspect-ai has
     to be installed.
     """
-    from flows.formats import inspect_logs
+    from flows.formats import inspect_import
 
-    return _file(inspect_logs.read(logs, scorer), arm, to)
+    return _file(inspect_import.read(logs, scorer), arm, to)

@@ -14,9 +14,9 @@ from atif import Agent, FinalMetrics, Step, SubagentTrajectoryRef, Trajectory
 from pydantic import ValidationError
 
 from flows.display.errors import UsageError
-from flows.formats import attempts, lake_rows, steps
+from flows.formats import attempts, lake_rows, step_rows
 from flows.formats.attempts import ExchangedAttempt, ReadFiles, first_problem, read_content
-from flows.formats.steps import inside
+from flows.formats.step_rows import inside
 from flows.storage.lake import Row, write_whole
 
 WRITTEN = "ATIF-v1.7"
@@ -122,7 +122,7 @@ def read_recording(recording: Recording) -> ExchangedAttempt:
     try:
         own = attempts.of_extra(first.extra)
         usage = attempts.sum_usage(
-            steps.calls(lines, model),
+            step_rows.calls(lines, model),
             {
                 "input_tokens": attempts.count(total.total_prompt_tokens, "total_prompt_tokens"),
                 "cache_read_tokens": attempts.count(
@@ -141,7 +141,7 @@ def read_recording(recording: Recording) -> ExchangedAttempt:
     instance_id = _instance(recording)
     models = dict.fromkeys(step.model_name for step in first.steps if step.model_name)
     answers = (step for line in lines.values() for step in line if step.source == "agent")
-    times = (steps.moment(step.timestamp) for step in answers)
+    times = (step_rows.moment(step.timestamp) for step in answers)
     started_at = min(filter(None, times), default=None)
     facts = attempts.describe(
         source,

@@ -15,7 +15,7 @@ from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError,
 from eval.types import EvaluationOutcome
 from flows.display.errors import UsageError
 from flows.experiments import records
-from flows.formats import cells
+from flows.formats import table_columns
 from flows.storage.files import copy_exactly, make_readable, restore
 from flows.storage.lake import Row
 
@@ -57,7 +57,7 @@ class AttemptFacts(BaseModel):
     agent: str
     model: str = Field(description="`unknown`, or `none` for an agent without one")
     instance_id: str = Field(min_length=1)
-    repeat: int | None = Field(default=None, ge=0, le=cells.MOST_REPEATS)
+    repeat: int | None = Field(default=None, ge=0, le=table_columns.MOST_REPEATS)
     repo: str
     difficulty: str | None = None
     outcome: Ended
@@ -231,7 +231,7 @@ def amount(value: float | None, what: str) -> float | None:
     Raises:
         ValueError: it is negative, infinite or no number.
     """
-    if value is not None and not 0 <= value < cells.MOST:
+    if value is not None and not 0 <= value < table_columns.MOST:
         raise ValueError(f"{what} is {value}, and must be at least 0")
     return value
 
@@ -244,6 +244,6 @@ def count(value: Any, what: str) -> int | None:
     """
     if value is None:
         return None
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < cells.MOST:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < table_columns.MOST:
         raise ValueError(f"{what} is {value!r}, and must be a whole number of at least 0")
     return value

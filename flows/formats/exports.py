@@ -1,25 +1,25 @@
-"""Write what is in a lake to files: predictions, recordings, trajectories, logs, relations."""
+"""Write what is in a lake to files: trajectories, logs of Inspect, relations."""
 
+import json
 import os
 import re
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from flows.display.errors import UsageError
-from flows.formats import filed
-from flows.formats.attempts import ExchangedAttempt
+from flows.formats.attempts import AttemptFacts, ExchangedAttempt
+from flows.storage.files import copy_exactly, make_readable
+from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, write_whole
-
-_LOGS = (".eval", ".json")
-"""Endings of the two formats of Inspect's logs."""
 
 
 def trajectories(name: str, output: Path, lake_path: str | None) -> Iterator[Path]:
     """Write ATIF trajectories, and yield their paths.
 
-    `name` is an experiment, whose attempts that count are written to `<output>/<arm>/`, or the
-    beginning of the id of an attempt, which is written to `output`.
+    `name` is an experiment, whose attempts that count are written to `<output>/<arm>/`, or a prefix
+    of the id of an attempt, which is written to `output`.
 
     Raises:
         UsageError: there is no such experiment or attempt, or the file cannot be written.
@@ -30,58 +30,144 @@ def trajectories(name: str, output: Path, lake_path: str | None) -> Iterator[Pat
     is_experiment = name in lake.experiments()
     if is_experiment and output.is_file():
         raise UsageError(f"{output} is a file: name a folder for the attempts of {name!r}")
-    for attempt in _chosen(lake, name):
+    for attempt in read_attempts(lake, name):
         path = output
         if is_experiment:
-            path = output / str(attempt.facts.arm) / file_name(attempt)
+            path = output / str(attempt.facts.arm) / _file_name(attempt)
         elif output.is_dir():
-            path = output / file_name(attempt)
+            path = output / _file_name(attempt)
         atif.write(attempt, path)
         yield path
+
+
+def _file_name(attempt: ExchangedAttempt) -> str:
+    instance = re.sub(r"[^\w.@+-]+", "-", attempt.facts.instance_id)
+    return f"{instance}.{attempt.facts.repeat}.json"
 
 
 def inspect_log(name: str, output: Path, lake_path: str | None) -> int:
     """Write attempts as one log of Inspect. Return the number of its samples.
 
-    `name` is an experiment or the beginning of the id of an attempt, as in `trajectories`.
+    `name` is an experiment or a prefix of the id of an attempt, as in `trajectories`.
 
     Raises:
         UsageError: there is no such experiment or attempt, the package is missing, or the file
             cannot be written.
     """
-    from flows.formats import inspect_logs
+    from flows.formats import inspect_import
 
-    package = inspect_logs.load_package()
+    package = inspect_import.load_package()
     from flows.formats import inspect_export
+    from reports.relations import open_marts
 
-    if output.suffix not in _LOGS or not output.absolute().parent.is_dir():
-        raise UsageError(f"{output} is no log of Inspect: name a .eval or .json file in a folder")
+    if output.suffix not in (".eval", ".json") or not output.absolute().parent.is_dir():
+        raise UsageError(
+            f"{output} is not a log of Inspect: name a .eval or .json file in a folder"
+        )
     lake = Lake.existing(lake_path)
-    attempts = list(_chosen(lake, name))
+    attempts = list(read_attempts(lake, name))
     if not attempts:
         raise UsageError(f"experiment {name!r} has no attempt yet")
-    is_experiment = name in lake.experiments()
-    rates = filed.rates(lake, name) if is_experiment else {}
-    log = inspect_export.log(name if is_experiment else attempts[0].source, attempts, rates)
+    title, rates = attempts[0].source, {}
+    if name in lake.experiments():
+        with lake.reading():
+            connection = open_marts(lake.root, name)
+        rows = connection.execute(
+            """
+            select arm, count(*) filter (where state = 'resolved'), count(*)
+            from marts.cells
+            group by arm, position
+            order by position
+            """
+        ).fetchall()
+        connection.close()
+        title, rates = name, {arm: (resolved, planned) for arm, resolved, planned in rows}
+    log = inspect_export.create_log(title, attempts, rates)
     with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / output.name
-        package.write_eval_log(log, str(written))
-        write_whole(output, written.read_bytes())
+        path = Path(folder) / output.name
+        package.write_eval_log(log, str(path))
+        write_whole(output, path.read_bytes())
     return len(attempts)
 
 
-def _chosen(lake: Lake, name: str) -> Iterator[ExchangedAttempt]:
-    """Yield the attempts of an experiment, or the one attempt whose id begins like that."""
+def read_attempts(lake: Lake, name: str) -> Iterator[ExchangedAttempt]:
+    """Yield the attempts of an experiment that count in reports, by arm, instance and repeat.
+
+    `name` may also be a prefix of the id of one attempt, which is yielded whether it counts or not.
+
+    Raises:
+        ReportError: the experiment has no report.
+        UsageError: there is no such experiment or attempt, or there are several attempts.
+    """
     if name in lake.experiments():
-        yield from filed.of_experiment(lake, name)
-    else:
-        yield filed.of_prefix(lake, name)
+        yield from _read_selected(lake, name, "semi join marts.counted_attempts using (attempt_id)")
+        return
+    hint = f"in {lake.root}; `durabench status NAME --cells` lists them"
+    places = lake.places("attempts", f"{name}*")
+    if len(places) > 1:
+        raise UsageError(f"{len(places)} attempts start with {name!r} {hint}")
+    attempts = [
+        attempt
+        for experiment, _, unit in places
+        for attempt in _read_selected(lake, experiment, "where attempt_id = ?", unit)
+    ]
+    if not attempts:
+        raise UsageError(f"no experiment and no finished attempt {name!r} {hint}")
+    yield attempts[0]
 
 
-def file_name(attempt: ExchangedAttempt) -> str:
-    """Return the name of a file for an attempt."""
-    instance = re.sub(r"[^\w.@+-]+", "-", attempt.facts.instance_id)
-    return f"{instance}.{attempt.facts.repeat}.json"
+def _read_selected(
+    lake: Lake, experiment: str, selection: str, *parameters: str
+) -> Iterator[ExchangedAttempt]:
+    """Yield the attempts that a clause of SQL selects."""
+    from flows.formats import atif_steps
+    from reports.relations import open_marts  # DuckDB takes a tenth of a second to import
+
+    with lake.reading():
+        connection = open_marts(lake.root, experiment)
+    selected = connection.execute(
+        "select arm, attempt_id from staging.attempts "  # noqa: S608
+        f"{selection} order by arm, instance_id, repeat",
+        parameters,
+    ).fetchall()
+    evaluations = connection.execute(
+        "select attempt_id, outcome, reason from marts.counted_evaluations"
+    ).fetchall()
+    connection.close()
+    verdicts = {attempt_id: (outcome, reason) for attempt_id, outcome, reason in evaluations}
+    rows = {row["attempt_id"]: row for row in lake.rows("attempts", experiment)}
+    patches = {
+        row["attempt_id"]: row["model_patch"] for row in lake.rows("predictions", experiment)
+    }
+    journal = existing_journal(lake)
+    recorded = journal.find("") if journal else []
+    forks = {attempt.attempt_id for attempt in recorded if attempt.parent_id is not None}
+    for arm, attempt_id in selected:
+        row, patch = rows[attempt_id], patches.get(attempt_id)
+        verdict, reason = verdicts.get(attempt_id, (None, ""))
+        facts = AttemptFacts.model_validate(
+            {
+                **{name: row[name] for name in AttemptFacts.model_fields if name in row},
+                "arm": arm,
+                "versions": json.loads(row["versions"]),
+                "patch": None if patch is None else make_readable(patch),
+                "patch_json": None if patch is None else copy_exactly(patch),
+                "verdict": verdict,
+                "reason": reason,
+            }
+        )
+        release = row.get("agent_version") or facts.versions.get(facts.agent)
+        version = release or facts.versions.get("durabench", "")
+        attempt = ExchangedAttempt(facts, experiment, attempt_id, version=version)
+        copied = set()  # empty if the steps of a fork were pruned
+        if journal is not None and attempt_id in forks:
+            steps = journal.steps(attempt_id)
+            copied = {(step.scope, step.seq) for step in steps if step.copied}
+        where = (experiment, arm, attempt_id)
+        lines = atif_steps.lines(
+            lake.read("steps", *where), lake.read("llm_calls", *where), attempt.model, copied
+        )
+        yield replace(attempt, lines=lines)
 
 
 def relations(experiment: str, output: Path, lake_path: str | None) -> Iterator[tuple[str, int]]:
@@ -107,7 +193,6 @@ def relations(experiment: str, output: Path, lake_path: str | None) -> Iterator[
 
 
 def find_folder(lake: Lake, experiment: str) -> Path:
-    """Return the export folder: beside the tables, or below the working directory if they are on an
-    object store."""
-    beside = lake.root if isinstance(lake.root, Path) else Path()
-    return beside / "exports" / experiment
+    """Return the export folder: in the lake, or in the working directory for an object store."""
+    parent = lake.root if isinstance(lake.root, Path) else Path()
+    return parent / "exports" / experiment

@@ -11,8 +11,8 @@ from flows.experiments import records
 from flows.experiments.records import NO_PROGRAM
 from flows.formats import imported_arms, lake_rows
 from flows.formats.attempts import TOKENS, AttemptFacts, ExchangedAttempt, ReadFiles, total
-from flows.formats.cells import MOST_REPEATS
 from flows.formats.imported_arms import IMPORTED, Comparisons, ImportedArm, Summary
+from flows.formats.table_columns import MOST_REPEATS
 from flows.storage.lake import Lake, Row
 
 
@@ -173,11 +173,11 @@ def _write(lake: Lake, experiment: str, arm: str, unit: str, attempt: ExchangedA
     facts, where = attempt.facts, (experiment, arm)
     cell = {"attempt_id": unit, "instance_id": facts.instance_id, "repeat": facts.repeat}
     if attempt.lines:
-        from flows.formats import steps  # the package of ATIF takes a tenth of a second
+        from flows.formats import step_rows  # the package of ATIF takes a tenth of a second
 
-        calls = steps.calls(attempt.lines, facts.model)
+        calls = step_rows.calls(attempt.lines, facts.model)
         lake.write("llm_calls", *where, unit, ({**cell, **row} for row, _ in calls))
-        lake.write("steps", *where, unit, steps.rows(attempt.lines, cell))
+        lake.write("steps", *where, unit, step_rows.rows(attempt.lines, cell))
     patch = facts.exact_patch
     if patch is not None:
         lake.write("predictions", *where, unit, [records.patch_row(cell, arm, patch)])

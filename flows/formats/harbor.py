@@ -10,7 +10,7 @@ from pydantic import AfterValidator, AllowInfNan, BaseModel, Field, ValidationEr
 
 from eval.types import EvaluationOutcome
 from flows.display.errors import UsageError
-from flows.formats import atif, attempts, imported_arms, lake_rows, steps
+from flows.formats import atif, attempts, imported_arms, lake_rows, step_rows
 from flows.formats.attempts import (
     Amount,
     Count,
@@ -202,7 +202,7 @@ def _attempt(
     source, instance_id = str(folder / "result.json"), instances[trial.task_name]
     facts = attempts.describe(
         source,
-        _usage(trial, steps.calls(lines, name)),
+        _usage(trial, step_rows.calls(lines, name)),
         agent=CONTROLS.get(info.name, info.name),
         model=name,
         instance_id=instance_id,
@@ -304,5 +304,5 @@ def _lines(folder: Path, trial: _Trial) -> dict[str, Sequence[Step]]:
             imported_arms.tell(f"{error}; the trial is imported without its calls.")
             continue
         for inner, own in found.items():
-            lines[steps.inside(scope, inner) if inner else scope] = own
+            lines[step_rows.inside(scope, inner) if inner else scope] = own
     return lines

@@ -20,7 +20,7 @@ from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.display.errors import UsageError
 from flows.experiments import records
-from flows.formats import attempts, steps, talk
+from flows.formats import atif_steps, attempts, step_rows
 from flows.formats.attempts import ExchangedAttempt, ReadFiles
 from flows.formats.predictions import PredictionSource, instances_of
 from flows.storage.files import make_readable
@@ -56,7 +56,7 @@ def read(folder: Path, source: PredictionSource) -> ReadFiles:
 def _attempt(path: Path, run: Trajectory, instance: Instance) -> ExchangedAttempt:
     lines = {"": list(_steps(run))}
     try:
-        usage = attempts.sum_usage(steps.calls(lines, run.model), {}, run.instance_cost_usd)
+        usage = attempts.sum_usage(step_rows.calls(lines, run.model), {}, run.instance_cost_usd)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from None
     facts = attempts.describe(
@@ -93,7 +93,7 @@ def _answer(number: int, call: RecordedCall) -> Step:
         step_id=number,
         timestamp=call.created_at.isoformat() if call.created_at else None,
         source="agent",
-        **talk.read_answer(message),
+        **atif_steps.read_answer(message),
         metrics=Metrics(
             prompt_tokens=tokens["input_tokens"],
             cached_tokens=tokens["cache_read_tokens"],
@@ -113,9 +113,9 @@ def _answer(number: int, call: RecordedCall) -> Step:
 def _observe(step: Step, command: RecordedCommand) -> None:
     """Add the result of a command. A model that writes its commands as text calls no tool."""
     text = make_readable(command.command)
-    waiting = talk.find_waiting(step)
+    waiting = atif_steps.find_waiting(step)
     asked = (
-        each for each in waiting if steps.command_of(each.function_name, each.arguments) == text
+        each for each in waiting if step_rows.command_of(each.function_name, each.arguments) == text
     )
     call = next(asked, None)
     if call is None:
@@ -129,7 +129,7 @@ def _observe(step: Step, command: RecordedCommand) -> None:
         content=None if command.output is None else make_readable(command.output),
         extra=None if command.returncode is None else {"exit_code": command.returncode},
     )
-    talk.observe(step, result)
+    atif_steps.observe(step, result)
 
 
 def write_recordings(

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eval.digests import canonical_digest
 from flows.display.errors import UsageError
-from flows.formats import cells, imported_arms, lake_rows
+from flows.formats import imported_arms, lake_rows, table_columns
 from flows.formats.attempts import read_content
-from flows.formats.cells import FILLED, KINDS, NAMES, REQUIRED
 from flows.formats.imported_arms import Comparisons, ImportedArm, Summary
-from flows.formats.sheets import Sheet, open_sheet
+from flows.formats.table_columns import FILLED, KINDS, NAMES, REQUIRED
+from flows.formats.table_files import Sheet, open_sheet
 from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -35,15 +35,15 @@ create temp table results as
 select * exclude (repeat),
     repeat - least(1, min(repeat) over ()) as repeat,  -- a table may count them from 1
     case
-        when outcome in {cells.VERDICTS} or outcome = 'no_patch' then 'submitted'
-        when outcome in {cells.UNGRADED} then outcome
+        when outcome in {table_columns.VERDICTS} or outcome = 'no_patch' then 'submitted'
+        when outcome in {table_columns.UNGRADED} then outcome
         when resolved is not null then coalesce(outcome, 'unknown')
-        when outcome in {cells.WITHOUT_SUBMISSION} then outcome
+        when outcome in {table_columns.WITHOUT_SUBMISSION} then outcome
         when outcome is not null or greatest(0, {", ".join(_AMOUNTS.values())}) > 0 then 'unknown'
     end as attempt,  -- null for a cell that was never run
     case
-        when outcome in {cells.VERDICTS} then outcome
-        when outcome = 'no_patch' or outcome in {cells.UNGRADED} then null
+        when outcome in {table_columns.VERDICTS} then outcome
+        when outcome = 'no_patch' or outcome in {table_columns.UNGRADED} then null
         when resolved then 'resolved'
         when not resolved then 'unresolved'
     end as graded
@@ -52,8 +52,8 @@ from parsed
 
 _CONTRADICTION = f"""
 select row, resolved, outcome from parsed
-where resolved and (outcome in {cells.UNGRADED} or outcome = 'no_patch')
-    or outcome in {cells.VERDICTS} and resolved <> (outcome = 'resolved')
+where resolved and (outcome in {table_columns.UNGRADED} or outcome = 'no_patch')
+    or outcome in {table_columns.VERDICTS} and resolved <> (outcome = 'resolved')
 order by row limit 1
 """  # noqa: S608
 
@@ -224,7 +224,7 @@ def _parse(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> list[str]:
         UsageError: a column or a row cannot be used.
     """
     connection = sheet.connection
-    connection.execute(cells.MACROS)
+    connection.execute(table_columns.MACROS)
     positions = _positions_by_kind(path, sheet, columns)
     texts = {kind: _text(sheet, kind, position) for kind, position in positions.items()}
     values = {kind: f"{KINDS[kind].macro}({texts[kind]})" for kind in texts}

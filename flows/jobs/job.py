@@ -35,7 +35,7 @@ from flows.jobs.request import Request, forge_token
 from flows.jobs.verification import NO_EVIDENCE, CandidatePatch, Checks, Judged
 from flows.server.artifacts import artifact_key
 from flows.server.caching import kept, result_of
-from flows.server.given import check_beginnings, name_run
+from flows.server.given import check_starts, name_run
 from flows.server.logs import run_log
 from flows.server.retry import patiently
 from flows.server.stopping import graceful_stop
@@ -100,7 +100,7 @@ async def job(request: Request, lake: str | None = None) -> str:
         IncompleteRun: a budget is exhausted; run again with a larger one to continue.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
-    check_beginnings()
+    check_starts()
     own_run = find_own()
     if request.id is None and own_run is not None and own_run.deployment_id is not None:
         request = request.model_copy(update={"id": own_run.id.hex[:10]})  # each run is a new job

@@ -41,7 +41,7 @@ from flows.jobs.job import (
 from flows.jobs.preparing import Prepared, open_place, prepare
 from flows.jobs.request import forge_token
 from flows.jobs.verification import NO_EVIDENCE
-from flows.server.given import check_beginnings, name_run
+from flows.server.given import check_starts, name_run
 from flows.server.logs import run_log
 from flows.server.stopping import graceful_stop
 from flows.storage.cleanup import swept
@@ -69,7 +69,7 @@ async def pipeline(definition: Pipeline, lake: str | None = None, *, run: str | 
         IncompleteRun: a budget is exhausted; continue with a larger one.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
-    check_beginnings()
+    check_starts()
     own = find_own()  # a new run has the beginning of its flow run's id, so that a retry has it too
     store, run = Lake.open(lake), run or (own.id if own else uuid.uuid4()).hex[:10]
     await name_run(name_pipeline_run(definition.name, run))

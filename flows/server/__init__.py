@@ -9,7 +9,7 @@ slots           the server-wide limit on cells
 caching         tasks whose results are cached
 stopping        signals, pauses and cancellations
 turns           waiting for cells that another run holds
-dispatch        the queue of a run's cells, and what shards have to do
+dispatch        the queue of a run's cells, and the interface of shards
 shards          shards as flow runs
 processes       parts of a flow run in processes that outlive it
 events          announcements of an experiment

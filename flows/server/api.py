@@ -36,7 +36,7 @@ VARIABLES = {
     "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_CLASS": "flows.server.console.ConsoleHandler",
     # As in prefect.yaml. A server that `durabench setup` has prepared marks the flow run of a
-    # killed command as Crashed, and with Prefect's own interval that of a living one, too.
+    # killed command as Crashed, and with Prefect's own interval also that of a living one.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     # It takes half a second of the start of a server. Storing a block registers its type.
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
@@ -48,14 +48,12 @@ VARIABLES = {
 PRIVATE = "DURABENCH_PRIVATE_API"
 """The variable with the URL of the private server, for the processes of its command."""
 
-_SETTINGS_ALONE = ("profiles.toml", "prefect.toml")
-
 _LEVEL = "PREFECT_LOGGING_LEVEL"
 _RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
 
 
 def is_private() -> bool:
-    """Return True if the server lives only as long as its command, so that nobody watches a run."""
+    """Return True if the server ends with its command, so that its runs are not watched."""
     return PRIVATE in os.environ
 
 
@@ -68,21 +66,13 @@ def has_server() -> bool:
         return True
     home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
     profiles = Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml"))
-    files = (profiles, Path("prefect.toml"), Path("pyproject.toml"), Path(".env"))
-    if not any(_names_prefect(path) for path in files):
-        return False
-    from prefect.settings import PREFECT_API_URL
+    for path in (profiles, Path("prefect.toml"), Path("pyproject.toml"), Path(".env")):
+        content = path.read_bytes().lower() if path.is_file() else b""
+        if b"api" in content and (b"prefect" in content or path.suffix == ".toml"):
+            from prefect.settings import PREFECT_API_URL
 
-    return PREFECT_API_URL.value() is not None
-
-
-def _names_prefect(path: Path) -> bool:
-    """Return True if a file may have settings of Prefect."""
-    try:
-        content = path.read_bytes().lower()
-    except OSError:
-        return False
-    return b"api" in content and (b"prefect" in content or path.name in _SETTINGS_ALONE)
+            return PREFECT_API_URL.value() is not None
+    return False
 
 
 @contextmanager
@@ -94,42 +84,49 @@ def prefect_api() -> Iterator[None]:
     """
     for name, value in VARIABLES.items():
         os.environ.setdefault(name, value)
-    if _LEVEL not in os.environ:
-        _keep_terminal_quiet()
-    with _configured_or_private():
+    if _LEVEL not in os.environ:  # an operator who sets a level wants Prefect's own output
+        # Send the records of runs to the server only: commands print their own progress and errors.
+        # Prefect reads these variables when it is imported.
+        os.environ[_LEVEL] = "CRITICAL"
+        for name in _RUN_LOGGERS:
+            os.environ[f"PREFECT_LOGGING_LOGGERS_{name.replace('.', '_').upper()}_LEVEL"] = "INFO"
+            logging.getLogger(name).propagate = False
+        # Prefect would print an error for every batch of records that a restarting server misses.
+        logging.raiseExceptions = False
+    if url := os.environ.get("PREFECT_API_URL"):
+        contact(url)
         yield
+        return
+    from prefect.settings import PREFECT_API_URL
 
-
-def _keep_terminal_quiet() -> None:
-    """Send what runs log to the server only: commands print their own progress and errors.
-
-    Call this before Prefect is imported. An operator who sets a level wants Prefect's own output.
-    """
-    os.environ[_LEVEL] = "CRITICAL"
-    for name in _RUN_LOGGERS:
-        os.environ[f"PREFECT_LOGGING_LOGGERS_{name.replace('.', '_').upper()}_LEVEL"] = "INFO"
-        logging.getLogger(name).propagate = False
-    # Prefect would print an error for every batch of records that a restarting server misses.
-    logging.raiseExceptions = False
+    if url := PREFECT_API_URL.value():  # only Prefect can read its profile
+        contact(url)
+        yield
+        return
+    with _private_server():
+        yield
 
 
 @contextmanager
-def _configured_or_private() -> Iterator[None]:
-    if given := os.environ.get("PREFECT_API_URL"):
-        contact(given)
-        yield
-        return
+def _private_server() -> Iterator[None]:
+    """Start a private server, and direct this process to it during the block."""
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
-    if in_profile := PREFECT_API_URL.value():  # only Prefect can read its profile
-        contact(in_profile)
-        yield
-        return
-    port, credentials = _free_port(), new_credentials()
-    _start(port, credentials)
-    url = f"http://127.0.0.1:{port}/api"
-    here = {PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: credentials}
-    with _in_every_thread(url, credentials), temporary_settings(here):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    url, credentials = f"http://127.0.0.1:{port}/api", new_credentials()
+    # The fork shares the modules that this process has imported so far.
+    server = multiprocessing.get_context("fork").Process(
+        target=_serve, args=(port, credentials), daemon=True
+    )
+    server.start()
+    # Stop the server at exit, not at the end of the flow: Prefect sends its last events when the
+    # process exits, and would wait for a stopped server. Exit handlers run in reverse order of
+    # registration.
+    atexit.register(_stop, server)
+    settings = {PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: credentials}
+    with _in_every_thread(url, credentials), temporary_settings(settings):
         yield
 
 
@@ -184,18 +181,6 @@ async def wait_until_ready() -> None:
     raise InfrastructureError(f"Prefect's server does not answer: {error}; run again")
 
 
-def _start(port: int, credentials: str) -> None:
-    """Start a private server, which shares the modules that this process has imported so far."""
-    server = multiprocessing.get_context("fork").Process(
-        target=_serve, args=(port, credentials), daemon=True
-    )
-    server.start()
-    # Stop the server at exit, not at the end of the flow: Prefect sends its last events when the
-    # process exits, and would wait for a stopped server. Exit handlers run in reverse order of
-    # registration.
-    atexit.register(_stop, server)
-
-
 def _serve(port: int, credentials: str) -> None:
     """Run Prefect's server in a fork, without what a single command does not need."""
     os.setsid()  # Ctrl-C goes to the command, which stops the server itself
@@ -204,7 +189,7 @@ def _serve(port: int, credentials: str) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for output in (1, 2):  # multiprocessing has closed the input
         os.dup2(nowhere, output)
-    # Other users of the machine and web pages in a browser reach the port, too.
+    # Other users of the machine and web pages in a browser also reach the port.
     os.environ[AUTHENTICATION] = credentials
     from prefect.cli.server import start
     from prefect.context import refresh_global_settings_context
@@ -219,10 +204,3 @@ def _stop(server: ForkProcess) -> None:
     server.join(timeout=10)
     if server.is_alive():
         server.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port

@@ -80,8 +80,8 @@ def old_versions(
     keys = [artifact_key(kind, experiment, lake_id) for kind in KINDS]
     keys.append(artifact_key(HISTORY, series_of(experiment), lake_id))
     latest = {
-        found.latest_id
-        for found in client.read_latest_artifacts(
+        collection.latest_id
+        for collection in client.read_latest_artifacts(
             artifact_filter=ArtifactCollectionFilter(key=ArtifactCollectionFilterKey(any_=keys))
         )
     }
@@ -91,9 +91,9 @@ def old_versions(
     ):
         offset += len(page)
         old += [
-            Version(each.id, len(str(each.data)))
-            for each in page
-            if each.id not in latest and each.created is not None and each.created < before
+            Version(artifact.id, len(str(artifact.data)))
+            for artifact in page
+            if artifact.id not in latest and artifact.created and artifact.created < before
         ]
     return old
 

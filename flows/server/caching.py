@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 _ERROR = "__exc_type__"
 _CLASS_KEYS = ("__class__", _ERROR)
-"""Keys with which Prefect's JSON names a class."""
+"""Keys that name a class in Prefect's JSON."""
 
 _FILED: dict[tuple[str | None, str, Task[..., Any]], Any] = {}
 """Tasks of this process with their result storage, by server, location and task without it."""
@@ -48,26 +48,21 @@ async def filed(task: Task[P, R], lake: Lake) -> Task[P, R]:
 
     It is made once for each lake and server: Prefect reads the source of a task's function.
     """
-    key = (PREFECT_API_URL.value(), str(lake.results), task)
+    location = lake.results
+    key = (PREFECT_API_URL.value(), str(location), task)
     if key not in _FILED:
-        _FILED[key] = task.with_options(result_storage=await _storage(lake))
-    made: Task[P, R] = _FILED[key]
-    return made
-
-
-async def _storage(lake: Lake) -> Path | RemoteFileSystem:
-    """Return the location of task results, as Prefect expects it.
-
-    For an object store it must be a block that the server knows. The block holds no credentials:
-    every worker has its own.
-    """
-    place = lake.results
-    if isinstance(place, Path):
-        return place
-    block = RemoteFileSystem(basepath=str(place), settings=dict(place.storage_options))
-    name = f"durabench-{hashlib.sha256(str(place).encode()).hexdigest()[:16]}"
-    await patiently(_save, block, name)
-    return block
+        storage: Path | RemoteFileSystem
+        if isinstance(location, Path):
+            storage = location
+        else:
+            # Prefect expects a block. It holds no credentials: every worker has its own.
+            options = dict(location.storage_options)
+            storage = RemoteFileSystem(basepath=str(location), settings=options)
+            digest = hashlib.sha256(str(location).encode()).hexdigest()
+            await patiently(_save, storage, f"durabench-{digest[:16]}")
+        _FILED[key] = task.with_options(result_storage=storage)
+    filed_task: Task[P, R] = _FILED[key]
+    return filed_task
 
 
 @beside_others
@@ -121,22 +116,16 @@ async def result_of(
         Exception: what the task raised.
     """
     if not refresh:
-        name = _name_of(task, args, kwargs)
+        parameters = inspect.signature(task.fn).bind(*args, **kwargs).arguments
+        assert task.cache_key_fn is not None
+        name = task.cache_key_fn(cast("Any", None), parameters)
+        assert name is not None
         refresh = not await asyncio.to_thread(_has_result, lake, name)
     stored = (await filed(task, lake)).with_options(refresh_cache=refresh)
     plain = {name: quote(value) for name, value in kwargs.items()}
     with TagsContext(current_tags=set()):
         state: State[R] = await stored(*map(quote, args), **plain, return_state=True)
     return await state.aresult()
-
-
-def _name_of(task: Task[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Return the name of the file with the result of a call."""
-    parameters = inspect.signature(task.fn).bind(*args, **kwargs).arguments
-    assert task.cache_key_fn is not None
-    name = task.cache_key_fn(cast("Any", None), parameters)
-    assert name is not None
-    return name
 
 
 def _has_result(lake: Lake, name: str) -> bool:
@@ -167,8 +156,8 @@ def _has_result(lake: Lake, name: str) -> bool:
         return False  # the file is damaged
     if not is_data:
         raise InfrastructureError(
-            f"{path} would be read by other code than Durabench's: find out who wrote it, remove "
-            "it, and run again",
+            f"{path} would run code that is not Durabench's: find out who wrote it, remove it, and "
+            "run again",
             retryable=False,
         )
     return True
@@ -179,11 +168,11 @@ def _is_json_record(record: Any) -> bool:
         return False
     metadata = record["metadata"]
     serializer = metadata.get("serializer") if isinstance(metadata, dict) else None
-    known = JSONSerializer().model_dump()
+    plain = JSONSerializer().model_dump()
     return (
         isinstance(serializer, dict)
         and serializer.get("type") == "json"
-        and {**known, **serializer} == known
+        and {**plain, **serializer} == plain
         and isinstance(record["result"], str)
     )
 
@@ -191,5 +180,5 @@ def _is_json_record(record: Any) -> bool:
 def _names_class(value: Any) -> bool:
     """Return True if Prefect would make an object of a class that a JSON value names."""
     if isinstance(value, dict):
-        return any(each in value for each in _CLASS_KEYS) or any(map(_names_class, value.values()))
+        return any(key in value for key in _CLASS_KEYS) or any(map(_names_class, value.values()))
     return isinstance(value, list) and any(map(_names_class, value))

@@ -1,4 +1,4 @@
-"""Prefect's records on the terminal, which hold texts of strangers, such as those of errors."""
+"""Prefect's records on the terminal, which quote untrusted texts, such as error messages."""
 
 import logging
 

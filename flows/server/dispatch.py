@@ -1,6 +1,6 @@
 """Puts the cells of a run into a queue of the journal, and has shards take them from there.
 
-The queue tells which of the cells have ended, and leases tell which shards are alive.
+The queue records which cells have ended, and leases record which shards are alive.
 """
 
 import asyncio
@@ -59,24 +59,24 @@ async def run_queue(
     ends = _Ends(shards.queue, {attempt_id_of(cell): cell for cell in cells}, on_end, monitor)
     await asyncio.to_thread(shards.queue.add, list(ends.left))
     await ends.withdraw()  # also the cells of an earlier benchmark that died
-    await shards.start(len(ends.left), ends.tell)
+    await shards.start(len(ends.left), ends.report)
     while ends.left and shards.is_at_work and not stop.requested:
         await stop.within(timings().fanout_poll_s)
-        await ends.tell_all()
+        await ends.report_all()
         await shards.watch()
     await shards.stop(cancel=stop.requested)
     with suppress(JournalError):
-        await ends.tell_all()  # shards may have ended cells since, and then themselves
+        await ends.report_all()  # shards may have ended cells since, and then themselves
     if stop.requested:
         ends.counts["interrupted"] += len(ends.left)
     else:
         for cell in list(ends.left.values()):
-            await ends.tell(cell, *shards.why_none)
+            await ends.report(cell, *shards.why_none)
     return ends.counts
 
 
 class _Ends:
-    """Tells which cells have ended."""
+    """Reports the cells that have ended."""
 
     def __init__(
         self, queue: Queue, cells: Mapping[str, Cell], on_end: OnEnd, monitor: Monitor
@@ -87,19 +87,19 @@ class _Ends:
         self._queue, self._on_end, self._monitor, self._since = queue, on_end, monitor, 0.0
         self._has_withdrawn = False
 
-    async def tell(self, cell: Cell, end: End, result: str) -> None:
-        """Tell the end of a cell, once."""
+    async def report(self, cell: Cell, end: End, result: str) -> None:
+        """Report the end of a cell, once."""
         if self.left.pop(attempt_id_of(cell), None) is not None:
             self.counts[end] += 1
             await self._on_end(cell, end, result)
             await self.withdraw()
 
-    async def tell_all(self) -> None:
-        """Tell the cells that have ended since the last time."""
+    async def report_all(self) -> None:
+        """Report the cells that have ended since the last time."""
         for ended in await asyncio.to_thread(self._queue.ended, self._since):
             self._since = max(self._since, ended.at)
             if cell := self.left.get(ended.name):
-                await self.tell(cell, cast("End", ended.ended_as), ended.result)
+                await self.report(cell, cast("End", ended.ended_as), ended.result)
 
     async def withdraw(self) -> None:
         """Withdraw the cells that are not needed, once it is decided."""

@@ -51,24 +51,40 @@ def resource_id(experiment: str) -> str:
     return f"durabench.experiment.{experiment}"
 
 
-def tell_waiting(cell: Cell, wait: Wait) -> None:
+def announce_waiting(cell: Cell, wait: Wait) -> None:
     """Announce that an attempt waits for a person, and for what."""
-    wanted = {"wanted": wait.wanted, "since": wait.since.isoformat(timespec="seconds")}
-    _emit(cell.partition[0], WAITING, _of_cell(cell, wait.about) | wanted, [_related(cell)])
+    more = {"wanted": wait.wanted, "since": wait.since.isoformat(timespec="seconds")}
+    _emit_for_cell(cell, WAITING, wait.about, more)
 
 
-def _emit(
-    experiment: str,
-    event: str,
-    payload: dict[str, Any],
-    related: list[dict[str, str]] | None = None,
-) -> None:
+def _emit(experiment: str, event: str, payload: dict[str, Any], cell: Cell | None = None) -> None:
     resource = {
         "prefect.resource.id": resource_id(experiment),
         "prefect.resource.name": experiment,
         "durabench.event": event,
     }
+    related = None
+    if cell is not None:
+        related = [
+            {
+                "prefect.resource.id": f"durabench.cell.{attempt_id_of(cell)}",
+                "prefect.resource.name": cell.label,
+                "prefect.resource.role": "cell",
+            }
+        ]
     emit_event(event, resource, related=related, payload=payload)
+
+
+def _emit_for_cell(cell: Cell, event: str, detail: str, more: Mapping[str, str]) -> None:
+    payload = {
+        "arm": cell.arm.name,
+        "instance_id": cell.instance.instance_id,
+        "repeat": cell.repeat,
+        "attempt_id": attempt_id_of(cell),
+        "detail": detail[:_DETAIL_CHARACTERS],
+        **more,
+    }
+    _emit(cell.partition[0], event, payload, cell)
 
 
 class Announcements:
@@ -85,33 +101,38 @@ class Announcements:
         """Return the announcements of a plan, aware of earlier announcements on the server."""
         journal = await asyncio.to_thread(open_journal, plan.lake)
         budget = plan.experiment.budgets.get("experiment")
-        announced = await _announced(plan.experiment.name, budget) if budget else set()
+        announced = set[int]()
+        if budget:  # announced for exactly this budget, not for a smaller one
+            events = await _read_earlier(plan.experiment.name, EventNameFilter(prefix=[BUDGET]))
+            announced = {e["percent"] for e in events if e["budget"] == budget.model_dump()}
         return cls(plan, journal, announced)
 
     async def ended(self, cell: Cell, end: End, result: str) -> None:
         """Announce the end of a cell, and any budget percentage it reached."""
         if end == "infrastructure":
-            self._emit(INFRASTRUCTURE, _of_cell(cell, result), [_related(cell)])
+            _emit_for_cell(cell, INFRASTRUCTURE, result, {})
         if self._budget:
-            await self._tell_budget(self._budget, result)
+            await self._announce_budget(self._budget, result)
 
     async def resumed(self) -> None:
         """Announce any budget percentage that earlier runs reached."""
         if self._budget:
-            await self._tell_budget(self._budget)
+            await self._announce_budget(self._budget)
 
     def finished(self, counts: Mapping[End, int], page: str) -> None:
         """Announce the end of the run, after its report was written."""
-        whole = sum(counts.values()) == counts.get("done", 0) + counts.get("not_needed", 0)
-        self._emit(FINISHED if whole else INCOMPLETE, {"cells": dict(counts), "page": page})
+        is_whole = sum(counts.values()) == counts.get("done", 0) + counts.get("not_needed", 0)
+        event = FINISHED if is_whole else INCOMPLETE
+        _emit(self._experiment, event, {"cells": dict(counts), "page": page})
 
     async def regressed(self, failed: Sequence[FailedGate], page: str) -> None:
         """Announce gates that failed, once over all runs under the name."""
-        told = [str(gate) for gate in failed]
-        if not await _is_announced(self._experiment, REGRESSION, {"failed": told}):
-            self._emit(REGRESSION, {"failed": told, "page": page})
+        gates = [str(gate) for gate in failed]
+        events = await _read_earlier(self._experiment, EventNameFilter(name=[REGRESSION]))
+        if not any(event["failed"] == gates for event in events):
+            _emit(self._experiment, REGRESSION, {"failed": gates, "page": page})
 
-    async def _tell_budget(self, budget: Budget, result: str = "") -> None:
+    async def _announce_budget(self, budget: Budget, result: str = "") -> None:
         limit = Limit("experiment", self._experiment, budget.usd, budget.calls)
         usd, calls = await asyncio.to_thread(self._journal.spent, limit)
         shares = [
@@ -123,54 +144,17 @@ class Announcements:
         for percent in PERCENTAGES:
             if used >= percent and percent not in self._announced:
                 self._announced.add(percent)
-                self._emit(
-                    f"{BUDGET}{percent}",
-                    {"percent": percent, "usd": usd, "calls": calls, "budget": budget.model_dump()},
-                )
-
-    def _emit(
-        self, event: str, payload: dict[str, Any], related: list[dict[str, str]] | None = None
-    ) -> None:
-        _emit(self._experiment, event, payload, related)
+                payload = {"usd": usd, "calls": calls, "budget": budget.model_dump()}
+                _emit(self._experiment, f"{BUDGET}{percent}", {"percent": percent, **payload})
 
 
-async def _announced(experiment: str, budget: Budget) -> set[int]:
-    """Return the percentages already announced for exactly this budget, not for a smaller one."""
-    found = await _earlier(experiment, EventNameFilter(prefix=[BUDGET]))
-    return {each["percent"] for each in found if each["budget"] == budget.model_dump()}
-
-
-async def _is_announced(experiment: str, event: str, payload: Mapping[str, Any]) -> bool:
-    """Return True if an event with these values was sent before."""
-    found = await _earlier(experiment, EventNameFilter(name=[event]))
-    return any(payload.items() <= each.items() for each in found)
-
-
-async def _earlier(experiment: str, names: EventNameFilter) -> list[dict[str, Any]]:
+async def _read_earlier(experiment: str, names: EventNameFilter) -> list[dict[str, Any]]:
     """Return the payloads of earlier events of an experiment."""
     chosen = EventFilter(event=names, resource=EventResourceFilter(id=[resource_id(experiment)]))
     try:
         async with get_client() as client:
-            found = await client.read_events(chosen, limit=_PAGE)
+            page = await client.read_events(chosen, limit=_PAGE)
     except (httpx.HTTPError, PrefectHTTPStatusError) as error:
         say(f"earlier events are unknown ({type(error).__name__}): they may be sent again")
         return []
-    return [event.payload for event in found.events]
-
-
-def _of_cell(cell: Cell, result: str) -> dict[str, Any]:
-    return {
-        "arm": cell.arm.name,
-        "instance_id": cell.instance.instance_id,
-        "repeat": cell.repeat,
-        "attempt_id": attempt_id_of(cell),
-        "detail": result[:_DETAIL_CHARACTERS],
-    }
-
-
-def _related(cell: Cell) -> dict[str, str]:
-    return {
-        "prefect.resource.id": f"durabench.cell.{attempt_id_of(cell)}",
-        "prefect.resource.name": cell.label,
-        "prefect.resource.role": "cell",
-    }
+    return [event.payload for event in page.events]

@@ -39,19 +39,20 @@ def contact(url: str) -> str:
     try:
         with _client(url) as client:
             # Ask before importing Prefect, because the import can take longer than the answer.
-            health = _first_answer(client, f"{url}/health")
+            health = _read_first_answer(client, f"{url}/health")
             is_cloud = _is_cloud(url)
-            _check_health(client, url, health, is_cloud=is_cloud)
-            return "" if is_cloud else _version(client, url)
+            if not (_is_healthy(health) or (is_cloud and health.is_success)):
+                raise _explain_health(client, url, health)
+            return "" if is_cloud else _read_version(client, url)
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         raise _failure(url, error) from None
 
 
 def is_open(url: str) -> bool:
-    """Return True if the API at a URL, which answers, does so without a password.
+    """Return True if the API at a URL answers requests without a password.
 
     Raises:
-        InfrastructureError: it does not answer any more.
+        InfrastructureError: it no longer answers.
     """
     import httpx
 
@@ -64,22 +65,18 @@ def is_open(url: str) -> bool:
 
 
 def _client(url: str) -> Any:
+    """Return a client that checks certificates as Prefect's own client does."""
     import httpx
 
-    limit_s = timings().server_answer_s
-    return httpx.Client(verify=_verify(url), timeout=limit_s, follow_redirects=True)
+    verify: bool | ssl.SSLContext = True
+    if url.startswith("https:"):
+        from prefect.settings import PREFECT_API_SSL_CERT_FILE, PREFECT_API_TLS_INSECURE_SKIP_VERIFY
 
-
-def _verify(url: str) -> bool | ssl.SSLContext:
-    """Return the certificate check that Prefect's own client would use."""
-    if not url.startswith("https:"):
-        return True
-    from prefect.settings import PREFECT_API_SSL_CERT_FILE, PREFECT_API_TLS_INSECURE_SKIP_VERIFY
-
-    if PREFECT_API_TLS_INSECURE_SKIP_VERIFY.value():
-        return False
-    file = PREFECT_API_SSL_CERT_FILE.value()
-    return ssl.create_default_context(cafile=file) if file else True
+        if PREFECT_API_TLS_INSECURE_SKIP_VERIFY.value():
+            verify = False
+        elif file := PREFECT_API_SSL_CERT_FILE.value():
+            verify = ssl.create_default_context(cafile=file)
+    return httpx.Client(verify=verify, timeout=timings().server_answer_s, follow_redirects=True)
 
 
 def _is_cloud(url: str) -> bool:
@@ -90,19 +87,7 @@ def _is_cloud(url: str) -> bool:
     return url.startswith(str(PREFECT_CLOUD_API_URL.value()))
 
 
-def _credentials() -> dict[str, str]:
-    """Return the header that Prefect's own client would send."""
-    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_KEY
-
-    if auth := PREFECT_API_AUTH_STRING.value():
-        token = base64.b64encode(auth.encode()).decode()
-        return {"Authorization": f"Basic {token}"}
-    if key := PREFECT_API_KEY.value():
-        return {"Authorization": f"Bearer {key}"}
-    return {}
-
-
-def _first_answer(client: Any, url: str) -> Any:
+def _read_first_answer(client: Any, url: str) -> Any:
     """Return the answer of a server that may still be starting."""
     import httpx
 
@@ -120,22 +105,20 @@ def _first_answer(client: Any, url: str) -> Any:
         time.sleep(_AGAIN_S)
 
 
-def _check_health(client: Any, url: str, answer: Any, *, is_cloud: bool) -> None:
-    if _is_healthy(answer) or (is_cloud and answer.is_success):
-        return
+def _explain_health(client: Any, url: str, answer: Any) -> InfrastructureError:
     if answer.status_code in (401, 403):
-        raise _refused(url, answer)
+        return _refusal(url, answer)
     if answer.status_code >= 500:
-        raise InfrastructureError(
-            f"the Prefect API {url} answers with status {answer.status_code}: look at the log of "
-            "the server, and run again"
+        return InfrastructureError(
+            f"the Prefect API {url} answers with status {answer.status_code}: check the server's "
+            "log, and run again"
         )
     if _is_healthy(client.get(f"{url}/api/health")):
-        raise InfrastructureError(
+        return InfrastructureError(
             f"{url} does not end with /api: set PREFECT_API_URL={url}/api, where the Prefect API is"
         )
     hint = "" if url.endswith("/api") else ", which ends with /api"
-    raise InfrastructureError(
+    return InfrastructureError(
         f"{url} does not answer as a Prefect API (status {answer.status_code} for {url}/health): "
         f"set PREFECT_API_URL to the address of one{hint}"
     )
@@ -149,21 +132,28 @@ def _is_healthy(answer: Any) -> bool:
         return False
 
 
-def _version(client: Any, url: str) -> str:
-    limit_s = _VERSION_S
-    answer = client.get(f"{url}/admin/version", headers=_credentials(), timeout=limit_s)
+def _read_version(client: Any, url: str) -> str:
+    """Return the server's version, authenticated as Prefect's own client is."""
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_KEY
+
+    headers = {}
+    if auth := PREFECT_API_AUTH_STRING.value():
+        headers["Authorization"] = f"Basic {base64.b64encode(auth.encode()).decode()}"
+    elif key := PREFECT_API_KEY.value():
+        headers["Authorization"] = f"Bearer {key}"
+    answer = client.get(f"{url}/admin/version", headers=headers, timeout=_VERSION_S)
     if answer.status_code in (401, 403):
-        raise _refused(url, answer)
+        raise _refusal(url, answer)
     try:
         return str(answer.raise_for_status().json())
     except ValueError:
         return ""
 
 
-def _refused(url: str, answer: Any) -> InfrastructureError:
+def _refusal(url: str, answer: Any) -> InfrastructureError:
     return InfrastructureError(
         f"the Prefect API {url} refuses with status {answer.status_code}: set "
-        "PREFECT_API_AUTH_STRING (or PREFECT_API_KEY) to what the server wants"
+        "PREFECT_API_AUTH_STRING (or PREFECT_API_KEY) to the server's credentials"
     )
 
 
@@ -172,6 +162,6 @@ def _failure(url: str, error: Exception) -> InfrastructureError:
 
     if isinstance(error, (httpx.UnsupportedProtocol, httpx.InvalidURL)):
         return InfrastructureError(
-            f"PREFECT_API_URL={url} is no address: give it as http://HOST:4200/api"
+            f"PREFECT_API_URL={url} is not an address: write it as http://HOST:4200/api"
         )
     return InfrastructureError(f"the Prefect API {url} does not answer: {one_line(error)}; {_MEND}")

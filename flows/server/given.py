@@ -16,7 +16,7 @@ _VARIABLE = re.compile(r"[a-zA-Z0-9_-]+")
 
 
 async def declared(given: Experiment | str) -> Experiment:
-    """Return the experiment that a flow run was given. Text names a file or a Variable.
+    """Return the experiment of a flow run. Text names a file or a Variable.
 
     Raises:
         UsageError: there is no such file or Variable, or its content is invalid.
@@ -26,37 +26,37 @@ async def declared(given: Experiment | str) -> Experiment:
     if not _VARIABLE.fullmatch(given):
         return await asyncio.to_thread(load, Path(given))
     async with get_client() as client:
-        found = await patiently(client.read_variable_by_name, given)
-    if found is None:
+        variable = await patiently(client.read_variable_by_name, given)
+    if variable is None:
         raise UsageError(
             f"the Prefect server has no Variable {given!r}: create it under Variables in its UI, "
             "or name an experiment file, such as experiment.yaml"
         )
-    source = f"Variable {given}"
-    content = from_yaml(found.value, source) if isinstance(found.value, str) else found.value
-    return parse(content, source)
+    source, value = f"Variable {given}", variable.value
+    return parse(from_yaml(value, source) if isinstance(value, str) else value, source)
 
 
-MOST_BEGINNINGS = 50
-"""Beginnings of a flow run. A job whose work kills each worker would begin again without an end."""
+MAX_STARTS = 50
+"""Starts of a flow run. A job that kills each of its workers would otherwise restart endlessly."""
 
 
-def check_beginnings() -> None:
-    """Check that the process of the current flow run did not die all the time.
+def check_starts() -> None:
+    """Check that the current flow run was not restarted too often.
 
     Raises:
-        IncompleteRun: it did.
+        IncompleteRun: it was.
     """
     context = FlowRunContext.get()
     run = context.flow_run if context else None
-    if run is not None and run.run_count > MOST_BEGINNINGS:
+    if run is not None and run.run_count > MAX_STARTS:
         raise IncompleteRun(
-            f"it was begun {run.run_count} times: see why its workers die, then submit it again"
+            f"it was started {run.run_count} times: find out why its workers die, then submit it "
+            "again"
         )
 
 
 async def name_run(name: str) -> None:
-    """Name the current flow run. Its results are under the name of its experiment."""
+    """Name the current flow run."""
     context = FlowRunContext.get()
     assert context is not None and context.flow_run is not None  # noqa: PT018
     async with get_client() as client:

@@ -2,7 +2,7 @@
 
 They show the work of cells, and all that `say` prints during a flow run. A step is one short
 record. The journal has it in full, and `durabench trace` shows it. A private server gets no records
-of steps: nobody can watch its runs, and the records took a tenth of the processor time of a run.
+of steps: its runs cannot be watched, and the records took a tenth of the processor time of a run.
 """
 
 import logging
@@ -41,11 +41,7 @@ def run_log() -> "Log":
     return _NOWHERE if FlowRunContext.get() is None else get_run_logger()
 
 
-def _log_line(line: str) -> None:
-    run_log().info("%s", line)
-
-
-listen(_log_line)
+listen(lambda line: run_log().info("%s", line))
 
 
 def step_log() -> Callable[[Step], None]:
@@ -55,11 +51,11 @@ def step_log() -> Callable[[Step], None]:
     """
     log = _NOWHERE if is_private() else run_log()
 
-    def told(step: Step) -> None:
+    def write(step: Step) -> None:
         if not step.replayed and log.isEnabledFor(logging.INFO):
             log.info("%s", steps.entry(steps.of_step(step), WIDTH))
 
-    return told
+    return write
 
 
 def attempt_line(row: Row, recorded_steps: int) -> str:
@@ -81,8 +77,8 @@ def bill(row: Row) -> list[str]:
     if not row["model_calls"]:
         return []
     cost = row["cost_usd"]
-    known = "cost unknown" if cost is None else usd(cost, at_least=row["unpriced_calls"] > 0)
-    return [f"{row['model_calls']} calls", known]
+    amount = "cost unknown" if cost is None else usd(cost, at_least=row["unpriced_calls"] > 0)
+    return [f"{row['model_calls']} calls", amount]
 
 
 def verdict_line(evaluation: Evaluation, audited: AuditedVerdict, doubts: Iterable[object]) -> str:

@@ -9,8 +9,8 @@ import multiprocessing
 import pickle
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
@@ -45,15 +45,18 @@ async def run_below(do: Callable[..., Coroutine[Any, Any, T]], *arguments: objec
     Raises:
         ProcessDied: the process ended without a result.
     """
-    here, there = multiprocessing.Pipe()
+    context = serialize_context()
+    # The flow function is not in an importable module.
+    context["flow_run_context"].update(flow=None, parameters={})
+    connection, remote = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(
-        target=_main, args=(there, _serialize_context(), do, arguments)
+        target=_main, args=(remote, context, do, arguments)
     )
     process.start()
-    there.close()
+    remote.close()
     try:
-        await _wait_until_readable(here, stop)
-        result, error = here.recv()
+        await _wait_until_readable(connection, stop)
+        result, error = connection.recv()
     except (EOFError, ConnectionError):
         await asyncio.to_thread(process.join)
         raise ProcessDied(
@@ -63,7 +66,7 @@ async def run_below(do: Callable[..., Coroutine[Any, Any, T]], *arguments: objec
         process.kill()
         raise
     finally:
-        here.close()
+        connection.close()
     await asyncio.to_thread(process.join)
     if error is not None:
         raise error
@@ -85,13 +88,6 @@ async def _wait_until_readable(connection: Connection, stop: Stop) -> None:
         loop.remove_reader(connection.fileno())
 
 
-def _serialize_context() -> dict[str, Any]:
-    """Return Prefect's context without the flow function, which is not in an importable module."""
-    context = serialize_context()
-    context["flow_run_context"].update(flow=None, parameters={})
-    return context
-
-
 def _main(
     connection: Connection,
     context: dict[str, Any],
@@ -99,7 +95,7 @@ def _main(
     arguments: tuple[object, ...],
 ) -> None:
     """Run the function, and send its result."""
-    # The parent gets them too, and decides.
+    # The parent also receives them, and decides.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     settle()
@@ -108,20 +104,15 @@ def _main(
     failure: Exception | None = None
     try:
         with hydrated_context(context), on_lost_reader():
-            result = asyncio.run(_with_stop(connection, do, arguments))
+            result = asyncio.run(_run_with_stop(connection, do, arguments))
     except Exception as error:
-        failure = _make_sendable(error)
+        failure = error
+        try:
+            pickle.loads(pickle.dumps(error))  # noqa: S301 - it was pickled here
+        except Exception:
+            failure = RuntimeError(f"{type(error).__name__}: {error}")
     with suppress(BrokenPipeError):  # the parent is dead
         connection.send((result, failure))
-
-
-def _make_sendable(error: Exception) -> Exception:
-    """Return the error, or its text if it cannot be pickled."""
-    try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - it was pickled here
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
 
 
 @flow
@@ -129,7 +120,7 @@ async def _stand_in() -> None:
     """Stands for the flow function of the parent process. It is never called."""
 
 
-async def _with_stop(
+async def _run_with_stop(
     connection: Connection,
     do: Callable[..., Coroutine[Any, Any, T]],
     arguments: tuple[object, ...],
@@ -140,34 +131,25 @@ async def _with_stop(
         Interrupted: the function was cut off.
     """
     stop, loop = Stop(), asyncio.get_running_loop()
-    async with cut_off(EARLIER * timings().stop_grace_s) as asked:
+    async with cut_off(EARLIER * timings().stop_grace_s) as start_countdown:
 
-        def ask() -> None:
+        def receive() -> None:
             try:
                 connection.recv()
             except (EOFError, ConnectionError):
                 stop.is_orphaned = True
                 loop.remove_reader(connection.fileno())
-                discard(sys.stdout, sys.stderr)  # they were the parent's
+                discard(sys.stdout, sys.stderr)  # they belonged to the parent
             if not stop.requested:
                 stop.requested = True
-                asked()
+                start_countdown()
 
-        loop.add_reader(connection.fileno(), ask)
+        loop.add_reader(connection.fileno(), receive)
         try:
-            async with _one_client():
+            async with get_client() as client:
+                await patiently(client.api_version)  # the context below fails without an answer
+            # All task runs of this process share a client: a new one takes 20 ms of processor time.
+            async with AsyncClientContext.get_or_create():
                 return await do(*arguments, stop=stop)
         finally:
             loop.remove_reader(connection.fileno())
-
-
-@asynccontextmanager
-async def _one_client() -> AsyncIterator[None]:
-    """Let all task runs of this process share a client of the Prefect server.
-
-    Otherwise, each of them makes its own, for 20 ms of processor time.
-    """
-    async with get_client() as client:
-        await patiently(client.api_version)  # the context below fails while no server answers
-    async with AsyncClientContext.get_or_create():
-        yield

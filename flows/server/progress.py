@@ -30,12 +30,8 @@ class RunProgress(TerminalProgress):
 
     async def _advance(self, units: int, line: str) -> None:
         await super()._advance(units, line)
-        await self._publish()
-
-    async def _publish(self) -> None:
-        finished = self._done >= self._total
-        interval_s = INTERVAL_S
-        if not finished and time.monotonic() - self._updated_at < interval_s:
+        is_finished = self._done >= self._total
+        if not is_finished and time.monotonic() - self._updated_at < INTERVAL_S:
             return
         self._updated_at = time.monotonic()
         percent = 100 * self._done / self._total

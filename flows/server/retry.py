@@ -31,7 +31,7 @@ T = TypeVar("T")
 beside_others = retry(
     retry=retry_if_exception_type(ObjectAlreadyExists), stop=stop_after_attempt(4), reraise=True
 )
-"""Decorates a function that looks for objects on the server and creates those that are missing.
+"""Decorates a function that looks for objects on the server and creates the missing ones.
 
 If another program creates one in between, the next attempt finds it. At most three are in a
 function: the type, the schema and the document of a block.

@@ -37,7 +37,7 @@ class ServedDeployment:
 
     @property
     def name(self) -> str:
-        """The name by which a flow run is ordered, as `benchmark/smoke`."""
+        """The deployment's name in Prefect, such as `benchmark/smoke`."""
         return f"{self.flow.name}/{self.content['name']}"
 
 
@@ -58,11 +58,10 @@ async def serve(limit: int, *, replace: bool) -> None:
         await _refuse_pools(declared)
     for line in await set_up(SetupRequest()):
         say(line)
-    for each in declared:
-        os.environ.update(each.content["work_pool"]["job_variables"].get("env", {}))
-    served = [_deployment(each) for each in declared]
-    say(f"serving {', '.join(each.name for each in declared)}; stop with Ctrl-C")
-    await aserve(*served, limit=limit, print_starting_message=False)
+    for served in declared:
+        os.environ.update(served.content["work_pool"]["job_variables"].get("env", {}))
+    say(f"serving {', '.join(served.name for served in declared)}; stop with Ctrl-C")
+    await aserve(*map(_deploy, declared), limit=limit, print_starting_message=False)
 
 
 def read(file: Path) -> list[ServedDeployment]:
@@ -72,34 +71,31 @@ def read(file: Path) -> list[ServedDeployment]:
         InfrastructureError: the file is missing, as in an installation without the repository.
     """
     try:
-        content = yaml.safe_load(file.read_text())
+        deployments = yaml.safe_load(file.read_text())["deployments"]
     except OSError as error:
         raise InfrastructureError(
             f"cannot read {file}: {error.strerror}; serve-flows needs a clone of the repository"
         ) from None
-    return [ServedDeployment(_flow(each["entrypoint"]), each) for each in content["deployments"]]
+    served = []
+    for content in deployments:
+        path, _, name = content["entrypoint"].partition(":")
+        module = import_module(path.removesuffix(".py").replace("/", "."))
+        served.append(ServedDeployment(getattr(module, name), content))
+    return served
 
 
-def _flow(entrypoint: str) -> Flow[..., Any]:
-    file, _, name = entrypoint.partition(":")
-    module = import_module(file.removesuffix(".py").replace("/", "."))
-    found = getattr(module, name)
-    assert isinstance(found, Flow), entrypoint
-    return found
-
-
-def _deployment(declared: ServedDeployment) -> RunnerDeployment:
-    content = declared.content
+def _deploy(served: ServedDeployment) -> RunnerDeployment:
+    content = served.content
     # The entrypoint is a module, so that this may run in any folder.
     deployment = RunnerDeployment.from_flow(
-        declared.flow,
+        served.flow,
         name=content["name"],
         description=content["description"],
         tags=content["tags"],
         parameters=content.get("parameters"),
         enforce_parameter_schema=content["enforce_parameter_schema"],
         paused=False,  # an earlier program paused it when it ended
-        schedules=[Cron(each["cron"], each["timezone"]) for each in content.get("schedules", [])],
+        schedules=[Cron(cron["cron"], cron["timezone"]) for cron in content.get("schedules", [])],
         concurrency_limit=ConcurrencyLimitConfig(**content["concurrency_limit"]),
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
@@ -109,11 +105,10 @@ def _deployment(declared: ServedDeployment) -> RunnerDeployment:
 
 async def _refuse_pools(declared: Sequence[ServedDeployment]) -> None:
     async with get_client() as client:
-        for each in declared:
-            there = await find_deployment(client, each.name)
-            if there is not None and there.work_pool_name:
+        for served in declared:
+            deployment = await find_deployment(client, served.name)
+            if pool := deployment and deployment.work_pool_name:
                 raise UsageError(
-                    f"deployment {each.name} belongs to work pool {there.work_pool_name}: start a "
-                    f"worker (`prefect worker start --pool {there.work_pool_name}`), or serve it "
-                    "here with --replace"
+                    f"deployment {served.name} belongs to work pool {pool}: start a worker "
+                    f"(`prefect worker start --pool {pool}`), or serve it here with --replace"
                 )

@@ -1,7 +1,7 @@
 """Settings that the Prefect server needs, and checks of its current settings.
 
-By default the server processes one event at a time, and does what anybody asks who reaches it: a
-flow run runs commands on a worker.
+By default the server processes one event at a time and requires no password, although a flow run
+runs commands on a worker.
 """
 
 import ipaddress
@@ -15,14 +15,14 @@ POOL = "durabench"
 
 CELLS_QUEUE, BENCHMARKS_QUEUE = "cells", "benchmarks"
 QUEUES = (CELLS_QUEUE, BENCHMARKS_QUEUE)
-"""Work queues of the pool, the one that workers take from first at the front.
+"""Work queues of the pool, by priority.
 
-A benchmark waits for its cells. On a worker of its own, it takes no slot that its cells need.
+A benchmark waits for its cells. On a separate worker, it takes no slot that its cells need.
 """
 
 JOB_TAG = "durabench-job"
-"""Tag of deployments whose dead flow runs begin again. They have no other tag: those with the tag
-`durabench` become Crashed."""
+"""Tag of deployments whose dead flow runs are restarted. They have no other tag: flow runs with the
+tag `durabench` become Crashed."""
 
 DEPLOYMENTS = (
     "benchmark/benchmark",
@@ -37,8 +37,8 @@ DEPLOYMENTS = (
 """Names of the deployments in prefect.yaml."""
 
 CELLS = "durabench-cells"
-"""Global concurrency limit over the cells of all shards of a server, and those of `solve`. Without
-it, they are unlimited."""
+"""Global concurrency limit over all cells of a server, in shards and in `solve`. Without it, cells
+are unlimited."""
 
 _FILES = "prefect.server.concurrency.lease_storage.filesystem"
 
@@ -59,7 +59,7 @@ WANTED: Mapping[tuple[str, ...], int | str | bool] = {
 """Server settings by their path in Prefect's own settings. A number is a minimum."""
 
 AUTHENTICATION = "PREFECT_SERVER_API_AUTH_STRING"
-"""The variable with the user and the password that the server wants of every request."""
+"""The variable with the user and the password that the server requires of every request."""
 
 CLIENTS = "PREFECT_API_AUTH_STRING"
 """The variable with the same text where clients and workers are started."""
@@ -73,25 +73,25 @@ LONGEST_POLL_S = 2.0
 
 
 def new_credentials() -> str:
-    """Return a user and a random password, as Prefect's basic authentication wants them."""
+    """Return a user and a random password, for Prefect's basic authentication."""
     return f"durabench:{secrets.token_urlsafe(24)}"
 
 
 def as_lines(credentials: str) -> list[str]:
     """Return the settings as lines of environment variables, with placeholders for the operator."""
     return [
-        "# For everything that asks the server. Its pages ask for this text, too.",
+        "# For every client of the server. Its pages ask for the same text.",
         f"{CLIENTS}={credentials}",
         "# For `prefect server start`.",
         f"{AUTHENTICATION}={credentials}",
-        *(f"{_variable(path)}={_text(value)}" for path, value in WANTED.items()),
+        *(f"{_variable(path)}={str(value).lower()}" for path, value in WANTED.items()),
         f"# For another port than {DEFAULT_PORT}, which is also in the origins above; the option",
         "# --port does not reach the pages:",
         f"# PREFECT_SERVER_API_PORT={DEFAULT_PORT}",
         "# For programs and browsers on other machines:",
         "# PREFECT_SERVER_API_HOST=0.0.0.0",
         f"# PREFECT_SERVER_UI_API_URL=http://HOST:{DEFAULT_PORT}/api",
-        "# With more than one worker, a PostgreSQL database of its own:",
+        "# With more than one worker, a separate PostgreSQL database:",
         "# PREFECT_SERVER_DATABASE_DRIVER=postgresql+asyncpg",
         "# PREFECT_SERVER_DATABASE_HOST=localhost",
         "# PREFECT_SERVER_DATABASE_PORT=5432",
@@ -106,16 +106,17 @@ def as_lines(credentials: str) -> list[str]:
 def open_api(url: str) -> str:
     """Return what to do about an API that answers requests without a password."""
     return (
-        f"the Prefect API {url} wants no password, so whoever reaches it, and any web page in a "
-        f"browser here, can run commands on the workers: start its server with {AUTHENTICATION} "
-        f"and its clients with {CLIENTS}; `durabench setup --env-file FILE` writes both"
+        f"the Prefect API {url} requires no password, so anyone who reaches it, and any web page "
+        f"in a browser here, can run commands on the workers: start its server with "
+        f"{AUTHENTICATION} and its clients with {CLIENTS}; `durabench setup --env-file FILE` "
+        "writes both"
     )
 
 
 def missing_lines(settings: Mapping[str, Any], *, is_open: bool) -> list[str]:
     """Return the lines of environment variables that a server lacks.
 
-    `is_open` tells that it answers requests without a password.
+    `is_open` is True if it answers requests without a password.
     """
     names = [*lacking(settings), *[AUTHENTICATION] * is_open]
     return [line for line in as_lines(_PLACEHOLDER) if line.partition("=")[0] in names]
@@ -123,23 +124,20 @@ def missing_lines(settings: Mapping[str, Any], *, is_open: bool) -> list[str]:
 
 def lacking(settings: Mapping[str, Any]) -> list[str]:
     """Return the variables that a server should change, based on its own `/admin/settings`."""
-    return [_variable(path) for path, wanted in WANTED.items() if _lacks(settings, path, wanted)]
-
-
-def _lacks(settings: Mapping[str, Any], path: tuple[str, ...], wanted: int | str | bool) -> bool:
-    there: Any = settings
-    for name in path:
-        there = there[name]
-    if isinstance(wanted, bool):
-        return bool(there) is not wanted
-    if isinstance(wanted, int):
-        return bool(there < wanted)
-    # Files and Redis are both fine, and so is any list of origins.
-    return str(there) == "*" or str(there).endswith(".memory")
-
-
-def _text(value: int | str | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    missing = []
+    for path, wanted in WANTED.items():
+        value: Any = settings
+        for name in path:
+            value = value[name]
+        if isinstance(wanted, bool):
+            is_missing = bool(value) is not wanted
+        elif isinstance(wanted, int):
+            is_missing = value < wanted
+        else:  # files and Redis are both fine, and so is any list of origins
+            is_missing = str(value) == "*" or str(value).endswith(".memory")
+        if is_missing:
+            missing.append(_variable(path))
+    return missing
 
 
 def misdirected_ui(settings: Mapping[str, Any], api_url: str) -> str | None:

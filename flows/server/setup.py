@@ -66,7 +66,7 @@ def has_server() -> bool:
 
 
 async def reach_server(command: str) -> None:
-    """Check that a server is configured and answers. `command` is what needs it.
+    """Check that a server is configured and answers. `command` needs it.
 
     Raises:
         UsageError: no server is configured.
@@ -90,26 +90,22 @@ async def set_up(wanted: SetupRequest) -> list[str]:
     await reach_server("setup")
     try:
         async with get_client() as client:
-            return await _made(client, wanted)
+            pool_id, lines = await _set_up_pool(client)
+            automations = [
+                crash_zombies(wanted.zombie_s),
+                restart_dead_jobs(wanted.zombie_s),
+                pause_the_pool(pool_id),
+            ]
+            if wanted.notify:
+                automations.append(await _read_notification(client, wanted.notify))
+            lines += await _set_up_queues(client)
+            lines += await _set_up_limit(client, wanted.cells)
+            for automation in automations:
+                lines += await _set_up_automation(client, automation)
+            return [*lines, *await _find_missing_settings(client)]
     except (httpx.HTTPError, PrefectHTTPStatusError) as error:
         url = PREFECT_API_URL.value()
         raise InfrastructureError(f"the Prefect API {url} does not answer: {error}") from None
-
-
-async def _made(client: PrefectClient, wanted: SetupRequest) -> list[str]:
-    pool_id, lines = await _pool(client)
-    automations = [
-        crash_zombies(wanted.zombie_s),
-        begin_dead_jobs_again(wanted.zombie_s),
-        pause_the_pool(pool_id),
-    ]
-    if wanted.notify:
-        automations.append(await _notification(client, wanted.notify))
-    lines += await _queues(client)
-    lines += await _cells(client, wanted.cells)
-    for each in automations:
-        lines += await _automation(client, each)
-    return [*lines, *await _settings(client)]
 
 
 def write_settings(path: Path) -> None:
@@ -147,7 +143,7 @@ def crash_zombies(zombie_s: float) -> AutomationCore:
     )
 
 
-def begin_dead_jobs_again(zombie_s: float) -> AutomationCore:
+def restart_dead_jobs(zombie_s: float) -> AutomationCore:
     """Return the automation that gives a job to another worker if its process died silently.
 
     Nothing is bought twice: the job continues from its rows and its journal.
@@ -188,7 +184,7 @@ def pause_the_pool(pool_id: UUID) -> AutomationCore:
     return AutomationCore(
         name="durabench: pause the pool when infrastructure breaks",
         description=f"{BROKEN_CELLS} cells ended as infrastructure within {BROKEN_S:.0f} seconds: "
-        "no data is lost, but further cells would fail, too. Resume the pool after the repair.",
+        "no data is lost, but further cells would also fail. Resume the pool after the repair.",
         enabled=False,
         trigger=EventTrigger(
             expect={events.INFRASTRUCTURE},
@@ -200,8 +196,8 @@ def pause_the_pool(pool_id: UUID) -> AutomationCore:
     )
 
 
-def tell(block_id: UUID) -> AutomationCore:
-    """Return the automation that sends a message for each event of an experiment to act on."""
+def notify(block_id: UUID) -> AutomationCore:
+    """Return the automation that sends a message for each event of an experiment."""
     action: ActionTypes = SendNotification(
         block_document_id=block_id,
         subject="{{ event.event }}: {{ event.resource.name }}",
@@ -222,22 +218,22 @@ def tell(block_id: UUID) -> AutomationCore:
 
 
 @beside_others
-async def _pool(client: PrefectClient) -> tuple[UUID, list[str]]:
+async def _set_up_pool(client: PrefectClient) -> tuple[UUID, list[str]]:
     try:
         return (await client.read_work_pool(POOL)).id, []
     except ObjectNotFound:
         template = ProcessWorker.get_default_base_job_template()
-        made = WorkPoolCreate(name=POOL, type="process", base_job_template=template)
-        pool = await client.create_work_pool(made)
+        creation = WorkPoolCreate(name=POOL, type="process", base_job_template=template)
+        pool = await client.create_work_pool(creation)
         return pool.id, [f"made     work pool {POOL}, type {pool.type}"]
 
 
-async def _queues(client: PrefectClient) -> list[str]:
-    there = {queue.name for queue in await client.read_work_queues(work_pool_name=POOL)}
-    missing = [name for name in QUEUES if name not in there]
+async def _set_up_queues(client: PrefectClient) -> list[str]:
+    existing = {queue.name for queue in await client.read_work_queues(work_pool_name=POOL)}
     lines = []
-    for name in missing:
-        priority = QUEUES.index(name) + 1
+    for priority, name in enumerate(QUEUES, 1):
+        if name in existing:
+            continue
         with suppress(ObjectAlreadyExists):  # another `durabench setup` was faster
             await client.create_work_queue(name, priority=priority, work_pool_name=POOL)
             lines.append(f"made     work queue {name}")
@@ -245,52 +241,48 @@ async def _queues(client: PrefectClient) -> list[str]:
 
 
 @beside_others
-async def _cells(client: PrefectClient, cells: int | None) -> list[str]:
+async def _set_up_limit(client: PrefectClient, cells: int | None) -> list[str]:
     try:
-        there = await client.read_global_concurrency_limit_by_name(CELLS)
+        current = await client.read_global_concurrency_limit_by_name(CELLS)
     except ObjectNotFound:
         done, limit = "made    ", cells or DEFAULT_CELLS
     else:
-        if cells in (None, there.limit):
+        if cells in (None, current.limit):
             return []
-        done, limit = "updated ", cells or there.limit
+        done, limit = "updated ", cells or current.limit
     await client.upsert_global_concurrency_limit_by_name(CELLS, limit)
     return [f"{done} global concurrency limit {CELLS}: {limit} cells at the same time"]
 
 
-async def _automation(client: PrefectClient, wanted: AutomationCore) -> list[str]:
+async def _set_up_automation(client: PrefectClient, wanted: AutomationCore) -> list[str]:
     """Create or update an automation. Whether it is enabled stays unchanged."""
-    found = await _only(client, wanted.name)
-    if found is None:
+    existing = await _read_only_automation(client, wanted.name)
+    if existing is None:
         await client.create_automation(wanted)
-        await _only(client, wanted.name)
+        await _read_only_automation(client, wanted.name)
         state = "" if wanted.enabled else " (off: turn it on in the UI if you want it)"
         return [f"made     automation {wanted.name!r}{state}"]
-    kept = wanted.model_copy(update={"enabled": found.enabled})
-    if _content(found) != _content(kept):
-        await client.update_automation(found.id, kept)
+    updated = wanted.model_copy(update={"enabled": existing.enabled})
+    if _content(existing) != _content(updated):
+        await client.update_automation(existing.id, updated)
         return [f"updated  automation {wanted.name!r}"]
     return []
 
 
-async def _only(client: PrefectClient, name: str) -> Automation | None:
-    """Return the automation of a name, or None. Of several, delete all but one.
+async def _read_only_automation(client: PrefectClient, name: str) -> Automation | None:
+    """Return the automation of a name, or None. Of several, delete all but the first.
 
-    Prefect allows any number of them, so each `durabench setup` at the same moment creates one. All
-    keep the same one.
+    Prefect allows duplicates, so each `durabench setup` at the same moment creates one.
     """
-    found = sorted(await client.read_automations_by_name(name), key=lambda each: each.id)
-    for other in found[1:]:
-        await _delete(client, other)
-    return found[0] if found else None
-
-
-async def _delete(client: PrefectClient, automation: Automation) -> None:
-    try:
-        await client.delete_automation(automation.id)
-    except PrefectHTTPStatusError as error:
-        if error.response.status_code != httpx.codes.NOT_FOUND:  # another setup was faster
-            raise
+    automations = await client.read_automations_by_name(name)
+    automations.sort(key=lambda automation: automation.id)
+    for duplicate in automations[1:]:
+        try:
+            await client.delete_automation(duplicate.id)
+        except PrefectHTTPStatusError as error:
+            if error.response.status_code != httpx.codes.NOT_FOUND:  # another setup was faster
+                raise
+    return automations[0] if automations else None
 
 
 def _content(automation: AutomationCore) -> dict[str, object]:
@@ -298,24 +290,24 @@ def _content(automation: AutomationCore) -> dict[str, object]:
     return automation.model_dump(include={"description", "trigger", "actions"})
 
 
-async def _settings(client: PrefectClient) -> list[str]:
+async def _find_missing_settings(client: PrefectClient) -> list[str]:
     """Return the settings that the server lacks."""
-    there = (await client.request("GET", "/admin/settings")).json()
+    settings = (await client.request("GET", "/admin/settings")).json()
     is_public = await asyncio.to_thread(is_open, str(PREFECT_API_URL.value()))
-    lines = missing_lines(there, is_open=is_public)
+    lines = missing_lines(settings, is_open=is_public)
     if not lines:
         return []
     password = f"; the first also as {CLIENTS} for all clients and workers" * is_public
     return [f"missing  settings in the environment of `prefect server start`{password}:", *lines]
 
 
-async def _notification(client: PrefectClient, block: str) -> AutomationCore:
+async def _read_notification(client: PrefectClient, block: str) -> AutomationCore:
     slug, _, name = block.partition("/")
     try:
-        found = await client.read_block_document_by_name(name, slug)
+        document = await client.read_block_document_by_name(name, slug)
     except ObjectNotFound:
         raise UsageError(
-            f"the Prefect server has no block {block}: make one under Blocks in its UI, of a "
-            "type that can notify, and name it as TYPE/NAME"
+            f"the Prefect server has no block {block}: create a notification block under Blocks "
+            "in its UI, and give its name as TYPE/NAME"
         ) from None
-    return tell(found.id)
+    return notify(document.id)

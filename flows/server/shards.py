@@ -1,4 +1,4 @@
-"""Shards as flow runs of `solve/shard`. A restarted benchmark joins those that are at work."""
+"""Shards as flow runs of `solve/shard`. A restarted benchmark joins the shards at work."""
 
 import asyncio
 import math
@@ -55,7 +55,7 @@ _PAGE = 200  # the server's own limit
 
 @dataclass(frozen=True)
 class Order:
-    """Work for the workers: the cells of a plan, and what every shard is given."""
+    """Work for the workers: the cells of a plan, and the parameters of every shard."""
 
     plan: Plan
     lake: str | None
@@ -77,7 +77,7 @@ class Order:
 class _Shard:
     """One of the shards of a run.
 
-    Its flow run ends when there is no cell to take. Another follows when there is one again.
+    Its flow run ends when no cell is free. Another one follows as soon as a cell is free again.
     """
 
     number: int
@@ -116,7 +116,7 @@ class FlowRunShards:
 
     @classmethod
     async def open(cls, order: Order, journal: Journal, client: PrefectClient) -> "FlowRunShards":
-        """Return the shards of a run, including those of an earlier benchmark of an equal order.
+        """Return the shards of a run, including shards of an earlier benchmark of an equal order.
 
         Raises:
             UsageError: the deployment is missing.
@@ -130,7 +130,7 @@ class FlowRunShards:
             ) from None
         pool = await patiently(client.read_work_pool, deployment.work_pool_name or POOL)
         shards = cls(order, journal, client, deployment, pool.type)
-        await shards._join()
+        await shards._join_running()
         return shards
 
     @property
@@ -145,13 +145,13 @@ class FlowRunShards:
         return sum(lease_name(run.id) not in self._busy for run in self._runs.values())
 
     async def start(self, cells: int, on_end: OnEnd) -> None:
-        """Start the shards for this number of cells, except those that are at work."""
+        """Start the shards for this number of cells, except shards at work."""
         self._left = cells
         declared = self._order.plan.experiment.concurrency
         if self._found:
             count = max(run.parameters["shards"] for run in self._found)
         else:
-            wanted = max(await self._workers(), math.ceil(declared / PER_SHARD))
+            wanted = max(await self._count_workers(), math.ceil(declared / PER_SHARD))
             count = min(wanted, declared, cells)
         for index in range(count):
             slots = declared // count + (index < declared % count)
@@ -161,16 +161,16 @@ class FlowRunShards:
             self._runs[shard.number] = joined.get(shard.number) or await self._create(shard)
 
     async def watch(self) -> None:
-        """Start flow runs for free cells, in the place of those that have ended."""
-        await self._look()
-        left = await asyncio.to_thread(self.queue.left)
-        # Before the free cells: one that is taken in between must not make room for another shard.
+        """Start flow runs for free cells, in the place of ended ones."""
+        await self._update_runs()
+        cells_left = await asyncio.to_thread(self.queue.left)
+        # Before the free cells: a cell taken in between must not make room for another shard.
         self._busy |= (await asyncio.to_thread(self.queue.holders)).keys()
         free = await asyncio.to_thread(count_claimable, self.queue)
-        if left < self._left:
+        if cells_left < self._left:
             for shard in self._shards:
                 shard.crashes = 0
-        self._left = left
+        self._left = cells_left
         for shard in self._shards:
             if (run := self._runs.get(shard.number)) and _has_ended(run):
                 del self._runs[shard.number]
@@ -179,12 +179,12 @@ class FlowRunShards:
             may_follow = shard.number not in self._runs and not shard.is_given_up
             if may_follow and self._starting < free:
                 self._runs[shard.number] = await self._create(shard)
-        self._hint()
+        self._print_hint()
 
     async def stop(self, *, cancel: bool) -> None:
-        """Wait until the shards have ended, as they do without cells. Cancel the others.
+        """Wait until the shards have ended, as they do without cells. Cancel waiting flow runs.
 
-        With `cancel`, cancel all of them, and wait for their calls in flight, as long as
+        With `cancel`, cancel all flow runs, and wait for their calls in flight, as long as
         `graceful_stop` allows.
         """
         if cancel:
@@ -193,7 +193,7 @@ class FlowRunShards:
             return
         for run in self._runs.values():
             if _is_waiting(run):
-                await self._cancel(run, "All cells were done before a worker began it.")
+                await self._cancel(run, "All cells were done before a worker started it.")
         try:
             async with asyncio.timeout(timings().stop_grace_s):
                 await self._wait_until_ended()
@@ -201,7 +201,7 @@ class FlowRunShards:
             say("some shards have not ended yet, and have no cells: they are cancelled")
             await self._cancel_active("All cells were done, and it had not ended.")
 
-    async def _join(self) -> None:
+    async def _join_running(self) -> None:
         """Find shards of an equal order that are at work, and use their queue."""
         tags = FlowRunFilter(tags=FlowRunFilterTags(all_=self._order.tags))
         by_queue = defaultdict[str, list[FlowRun]](list)
@@ -213,16 +213,17 @@ class FlowRunShards:
             if await asyncio.to_thread(queue.left):
                 self.queue, self._found = queue, runs
 
-    async def _workers(self) -> int:
+    async def _count_workers(self) -> int:
         """Return the number of workers online; 0 if they only start containers elsewhere.
 
-        Prefect does not say which queues a worker polls. One for benchmarks is known by its name.
+        Prefect does not report a worker's queues. Names of workers for benchmarks start with that
+        of their queue.
         """
         if not self._is_of_processes:
             return 0
         pool = self._deployment.work_pool_name or POOL
-        found = await patiently(self._client.read_workers_for_work_pool, pool)
-        names = [worker.name for worker in found if worker.status == WorkerStatus.ONLINE]
+        workers = await patiently(self._client.read_workers_for_work_pool, pool)
+        names = [worker.name for worker in workers if worker.status == WorkerStatus.ONLINE]
         return sum(not name.startswith(BENCHMARKS_QUEUE) for name in names)
 
     async def _create(self, shard: _Shard) -> FlowRun:
@@ -246,11 +247,11 @@ class FlowRunShards:
             name=name,
             tags=self._order.tags,
             idempotency_key=uuid.uuid4().hex,  # a repeated request makes no second one
-            parent_task_run_id=await self._in_graph(name),
+            parent_task_run_id=await self._create_task_run(name),
         )
         return await patiently(make)
 
-    async def _in_graph(self, name: str) -> UUID | None:
+    async def _create_task_run(self, name: str) -> UUID | None:
         """Return the id of a task run that stands for a shard in the benchmark's graph."""
         context = FlowRunContext.get()
         if context is None or context.flow_run is None:
@@ -266,15 +267,15 @@ class FlowRunShards:
         )
         return (await patiently(make)).id
 
-    async def _look(self) -> None:
+    async def _update_runs(self) -> None:
         """Read the flow runs. Mark those as Crashed whose processes are gone."""
         ids = [run.id for run in self._runs.values()]
         chosen = FlowRunFilter(id=FlowRunFilterId(any_=ids))
-        found = {run.id: run async for run in self._read(chosen)} if ids else {}
+        current = {run.id: run async for run in self._read(chosen)} if ids else {}
         for number, run in self._runs.items():
             gone = FlowRun(id=run.id, flow_id=self._deployment.flow_id, name="deleted")
-            self._runs[number] = found.get(run.id, gone)
-        lost = await asyncio.to_thread(self._find_lost, [lease_name(each) for each in ids])
+            self._runs[number] = current.get(run.id, gone)
+        lost = await asyncio.to_thread(self._find_lost, [lease_name(id_) for id_ in ids])
         for run in self._runs.values():
             if why := self._why_lost(run, lost):
                 run.state = Crashed(message=f"{why}: {_GONE}")
@@ -328,24 +329,24 @@ class FlowRunShards:
 
     async def _cancel_active(self, why: str) -> None:
         """Cancel the flow runs that have not ended."""
-        await self._look()
+        await self._update_runs()
         for run in self._runs.values():
             if not _has_ended(run):
                 await self._cancel(run, why)
 
     async def _cancel(self, run: FlowRun, why: str) -> None:
-        """Cancel a flow run. One that no worker has begun is Cancelled at once."""
+        """Cancel a flow run, at once if no worker has started it."""
         state: State[None] = Cancelled(message=why) if _is_waiting(run) else Cancelling(message=why)
         await patiently(self._client.set_flow_run_state, run.id, state)
 
     async def _wait_until_ended(self) -> None:
         while self._runs:
-            await self._look()
-            self._runs = {each: run for each, run in self._runs.items() if not _has_ended(run)}
+            await self._update_runs()
+            self._runs = {n: run for n, run in self._runs.items() if not _has_ended(run)}
             if self._runs:
                 await asyncio.sleep(timings().fanout_poll_s)
 
-    def _hint(self) -> None:
+    def _print_hint(self) -> None:
         """Print a hint, once, if no worker takes any shard for a while."""
         if not self._runs or not all(map(_is_waiting, self._runs.values())):
             self._waits_since = None
@@ -377,7 +378,7 @@ def lease_name(run: UUID) -> str:
 
 
 async def was_given_up(run: UUID) -> bool:
-    """Return True if a benchmark has given up a shard, and so begun another in its place."""
+    """Return True if a benchmark has given up a shard, and replaced it."""
     async with get_client() as client:
         states = await patiently(client.read_flow_run_states, run)
     return any(_GONE in (state.message or "") for state in states)

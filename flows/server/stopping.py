@@ -46,18 +46,22 @@ async def graceful_stop() -> AsyncIterator[Stop]:
     """
     stop = Stop()
     try:
-        async with cut_off(timings().stop_grace_s) as asked:
-            with _signals(stop, asked), _unread(stop, asked):
-                async with _watched(stop, asked):
+        async with cut_off(timings().stop_grace_s) as start_countdown:
+            with (
+                _handle_signals(stop, start_countdown),
+                _handle_lost_reader(stop, start_countdown),
+            ):
+                async with _watch_flow_run(stop, start_countdown):
                     yield stop
     except Pause:  # Prefect raises it between task runs if it notices a suspension first
         sign_off()
         raise
     except Interrupted:
-        state = stop.by or _suspension()
-        if state is None:
-            raise
-        await _end_as(state)
+        state, context = stop.by, FlowRunContext.get()
+        if state is None and context is not None:  # Prefect may have noticed a suspension
+            state = context.flow_run_suspension_request.get_state()
+        if state is not None:
+            await _end_as(state)
         raise
 
 
@@ -72,11 +76,7 @@ async def cut_off(grace_s: float) -> AsyncIterator[Callable[[], None]]:
     """
     try:
         async with asyncio.timeout(None) as limit:
-
-            def asked() -> None:
-                limit.reschedule(asyncio.get_running_loop().time() + grace_s)
-
-            yield asked
+            yield lambda: limit.reschedule(asyncio.get_running_loop().time() + grace_s)
     except TimeoutError:
         if not limit.expired():
             raise
@@ -84,7 +84,7 @@ async def cut_off(grace_s: float) -> AsyncIterator[Callable[[], None]]:
 
 
 @contextmanager
-def _signals(stop: Stop, asked: Callable[[], None]) -> Iterator[None]:
+def _handle_signals(stop: Stop, start_countdown: Callable[[], None]) -> Iterator[None]:
     """Handle the signals; at the first one, restore the previous handlers for the second.
 
     A closed terminal may send several SIGHUP, which count as one. Under `nohup`, they are ignored.
@@ -97,11 +97,11 @@ def _signals(stop: Stop, asked: Callable[[], None]) -> Iterator[None]:
 
     def handle(number: int, frame: FrameType | None) -> None:
         stop.requested = True  # set it now, without waiting for the event loop
-        for each, handler in previous.items():
-            signal.signal(each, signal.SIG_IGN if each == signal.SIGHUP else handler)
+        for other, handler in previous.items():
+            signal.signal(other, signal.SIG_IGN if other == signal.SIGHUP else handler)
         if number == signal.SIGHUP:
             discard(*terminals)
-        loop.call_soon_threadsafe(asked)
+        loop.call_soon_threadsafe(start_countdown)
         # Not here: the signal may have interrupted a logger, which would wait for itself.
         loop.call_soon_threadsafe(
             say, "stopping: calls in flight are finished and recorded; once more stops at once"
@@ -117,7 +117,7 @@ def _signals(stop: Stop, asked: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _unread(stop: Stop, asked: Callable[[], None]) -> Iterator[None]:
+def _handle_lost_reader(stop: Stop, start_countdown: Callable[[], None]) -> Iterator[None]:
     """Ask to stop when the reader of the output is gone, as after `2>&1 | head`.
 
     A flow run of a deployment continues: a worker that stops ends its flow runs itself.
@@ -127,75 +127,63 @@ def _unread(stop: Stop, asked: Callable[[], None]) -> Iterator[None]:
     def end() -> None:
         if run is None or run.deployment_id is None:
             stop.requested = True
-            loop.call_soon_threadsafe(asked)
+            loop.call_soon_threadsafe(start_countdown)
 
     with on_lost_reader(end):
         yield
 
 
 @asynccontextmanager
-async def _watched(stop: Stop, asked: Callable[[], None]) -> AsyncIterator[None]:
+async def _watch_flow_run(stop: Stop, start_countdown: Callable[[], None]) -> AsyncIterator[None]:
     """Ask to stop when the flow run is paused or ended, even before the block was entered."""
     run = _flow_run()
     if run is None:
         yield
         return
     async with get_client() as client:
-        await _look(client, run.id, stop, asked)
-        watching = asyncio.create_task(_watch(client, run.id, stop, asked))
+        await _check_flow_run(client, run.id, stop, start_countdown)
+
+        async def watch() -> None:
+            while stop.by is None:
+                await asyncio.sleep(timings().pause_poll_s)
+                await _check_flow_run(client, run.id, stop, start_countdown)
+
+        watcher = asyncio.create_task(watch())
         try:
             yield
         finally:
-            watching.cancel()
-            await asyncio.wait({watching})
+            watcher.cancel()
+            await asyncio.wait({watcher})
 
 
-async def _watch(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[], None]) -> None:
-    while stop.by is None:
-        await asyncio.sleep(timings().pause_poll_s)
-        await _look(client, run, stop, asked)
-
-
-async def _look(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[], None]) -> None:
+async def _check_flow_run(
+    client: PrefectClient, run_id: UUID, stop: Stop, start_countdown: Callable[[], None]
+) -> None:
     """Ask to stop if the flow run was paused or ended. Ignore an unreachable server."""
     with suppress(httpx.HTTPError, ObjectNotFound):
-        found = await client.read_flow_run(run)
-        state = found.state
-        if state is None or not (
-            state.is_paused()
-            or state.is_cancelling()
-            or state.is_cancelled()
-            or _is_given_up(found, state)
-        ):
+        run = await client.read_flow_run(run_id)
+        state, is_deployed = run.state, run.deployment_id is not None
+        if state is None:
             return
-        if state.is_paused() and found.deployment_id is not None:
-            await _suspend(client, found, state)
+        # The flow run of a deployment may have been ended from outside, as if it were dead. Prefect
+        # would kill this process minutes later, when it renews its slot of the deployment's limit,
+        # and calls in flight would be lost.
+        is_given_up = is_deployed and state.is_final()
+        is_stopped = state.is_paused() or state.is_cancelling() or state.is_cancelled()
+        if not (is_stopped or is_given_up):
+            return
+        details = state.state_details
+        if state.is_paused() and is_deployed and not (details and details.pause_reschedule):
+            # This process ends, and a new one continues. By default, Prefect expects the process
+            # to wait, and sets it to Running.
+            until = details.pause_timeout if details else None
+            suspended: State[Any] = Suspended(pause_expiration_time=until)
+            await client.set_flow_run_state(run.id, suspended, force=True)
         stop.by, stop.requested = state, True
         say(
             f"{(state.name or state.type.value).lower()}: calls in flight are finished and recorded"
         )
-        asked()
-
-
-def _is_given_up(run: FlowRun, state: State[Any]) -> bool:
-    """Return True if the flow run of a deployment was ended from outside, as if it were dead.
-
-    Prefect would kill this process minutes later, when it renews its slot of the deployment's
-    limit. Calls in flight would be lost.
-    """
-    return run.deployment_id is not None and state.is_final()
-
-
-async def _suspend(client: PrefectClient, run: FlowRun, paused: State[Any]) -> None:
-    """Have a paused flow run begun anew when it is resumed.
-
-    By default, Prefect expects its process to wait and sets it to Running. This process ends.
-    """
-    details = paused.state_details
-    if details is None or not details.pause_reschedule:
-        until = details.pause_timeout if details else None
-        suspended: State[Any] = Suspended(pause_expiration_time=until)
-        await client.set_flow_run_state(run.id, suspended, force=True)
+        start_countdown()
 
 
 async def _end_as(state: State[Any]) -> None:
@@ -232,12 +220,6 @@ def _flow_run() -> FlowRun | None:
     """Return the flow run of the current code; None outside a flow run."""
     context = FlowRunContext.get()
     return context.flow_run if context is not None else None
-
-
-def _suspension() -> State[Any] | None:
-    """Return the state in which the flow run is suspended, if Prefect has noticed that."""
-    context = FlowRunContext.get()
-    return context.flow_run_suspension_request.get_state() if context is not None else None
 
 
 def sign_off() -> None:

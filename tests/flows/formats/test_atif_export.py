@@ -152,9 +152,7 @@ def test_one_attempt_is_one_file(tmp_path: Path, lake: Lake) -> None:
 def test_bad_exports_are_one_line(tmp_path: Path, lake: Lake) -> None:
     """An unknown name, and a file where a folder is needed."""
     put(lake, write(tmp_path / "a__b-1.json", rich()))
-    with pytest.raises(
-        UsageError, match="there is no experiment and no finished attempt 'none' in"
-    ):
+    with pytest.raises(UsageError, match="no experiment and no finished attempt 'none' in"):
         out(lake, tmp_path / "out", "none")
     with pytest.raises(UsageError, match="is a file: name a folder for the attempts of 'x'"):
         out(lake, tmp_path / "a__b-1.json")

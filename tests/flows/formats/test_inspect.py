@@ -15,7 +15,7 @@ from inspect_ai.scorer import Score
 
 from flows.cli.app import app
 from flows.display.errors import UsageError
-from flows.formats import filing, inspect_logs
+from flows.formats import filing, inspect_import
 from flows.formats.imported_arms import Summary
 from flows.storage import report_files
 from flows.storage.lake import Lake, Row
@@ -37,7 +37,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def put(lake: Lake, *paths: Path, scorer: str | None = None) -> list[Summary]:
-    return filing.file(inspect_logs.read(paths, scorer), "x", None, str(lake.root))
+    return filing.file(inspect_import.read(paths, scorer), "x", None, str(lake.root))
 
 
 def attempts(lake: Lake) -> list[Row]:
@@ -206,13 +206,13 @@ def test_bad_logs_are_one_line(log: Path, tmp_path: Path, lake: Lake) -> None:
     bare.samples = []
     write_eval_log(bare, str(tmp_path / "none.eval"))
     for path, problem in (
-        (broken, "broken.eval: no log of Inspect ("),
-        (tmp_path / "text.json", "text.json: no log of Inspect ("),
+        (broken, "broken.eval: not a log of Inspect ("),
+        (tmp_path / "text.json", "text.json: not a log of Inspect ("),
         (tmp_path / "missing.eval", "missing.eval cannot be read: there is no such file"),
-        (tmp_path / "empty", "there is no log of Inspect in"),
+        (tmp_path / "empty", "empty contains no log of Inspect"),
         (tmp_path / "none.eval", "none.eval has no samples: run the task without"),
         (words, "is 'fine', and must be a number or C, I, P or N"),
-        (percent, "is 85, and 1 is the most that a resolved sample gets"),
+        (percent, "is 85, but a resolved sample scores 1"),
     ):
         argv = ["import", "inspect", str(path), "--name", "x", "--lake", str(lake.root)]
         done = CliRunner().invoke(app, argv)

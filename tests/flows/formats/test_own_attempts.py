@@ -146,12 +146,12 @@ async def test_an_export_as_a_log_of_inspect_keeps_every_figure(lake: Lake, tmp_
     pytest.importorskip("inspect_ai", reason="needs the package inspect-ai")
     from inspect_ai.analysis import evals_df, samples_df
 
-    from flows.formats import inspect_logs
+    from flows.formats import inspect_import
 
     log = tmp_path / "trial.eval"
     assert exports.inspect_log("trial", log, str(lake.root)) == 5
     again = Lake(tmp_path / "again")
-    filing.file(inspect_logs.read([log], None), "trial", None, str(again.root))
+    filing.file(inspect_import.read([log], None), "trial", None, str(again.root))
     check_same(lake, again)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Inspect uses what pandas deprecates

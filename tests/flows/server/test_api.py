@@ -30,7 +30,8 @@ def test_a_command_sends_heartbeats_as_often_as_a_deployment(
     every_s = definitions["here"]["job_variables"]["env"][HEARTBEATS]
     assert 6 * float(every_s) == Timings.model_fields["heartbeat_silence_s"].default
     monkeypatch.setenv("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    monkeypatch.setattr(api, "_configured_or_private", nullcontext)
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setattr(api, "_private_server", nullcontext)
     for name in api.VARIABLES:
         monkeypatch.setenv(name, os.environ.get(name, api.VARIABLES[name]))
     monkeypatch.delenv(HEARTBEATS)

@@ -76,15 +76,17 @@ def test_pages_of_strangers_read_nothing(prefect_server: PrefectServer) -> None:
 def test_commands_say_that_a_server_wants_no_password(unprotected: PrefectServer) -> None:
     """`doctor` and `setup` say so. `serve` does, too, and refuses an address for others."""
     assert is_open(unprotected.url)
-    assert f"{unprotected.url} wants no password" in unprotected.run("durabench", "doctor").stdout
+    assert (
+        f"{unprotected.url} requires no password" in unprotected.run("durabench", "doctor").stdout
+    )
     assert f"{AUTHENTICATION}=" in unprotected.run("durabench", "setup").stdout
     token = {"DURABENCH_SERVICE_TOKEN": "a-token-of-the-service"}
     refused = unprotected.run("durabench", "serve", "--host", "0.0.0.0", "--port", "0", **token)
     assert refused.returncode == 2
-    assert f"{unprotected.url} wants no password" in refused.stderr.splitlines()[-1]
+    assert f"{unprotected.url} requires no password" in refused.stderr.splitlines()[-1]
     serving = unprotected.begin("durabench", "serve", "--port", "0")
     try:
-        wait_until(lambda: "wants no password" in unprotected.printed(serving), seconds=120)
+        wait_until(lambda: "requires no password" in unprotected.printed(serving), seconds=120)
     finally:
         serving.terminate()
         serving.wait(60)

@@ -113,7 +113,9 @@ def test_an_address_without_a_prefect_api_fails_in_time(
 @pytest.mark.parametrize("url", ["localhost:4200/api", "127.0.0.1", "http://[::1", "nonsense"])
 def test_an_invalid_address_is_refused(url: str) -> None:
     """An invalid address is refused, and the error shows the form of a valid one."""
-    with pytest.raises(InfrastructureError, match="is no address: give it as http://HOST:4200/api"):
+    with pytest.raises(
+        InfrastructureError, match="is not an address: write it as http://HOST:4200/api"
+    ):
         contact(url)
 
 

@@ -13,7 +13,7 @@ from eval import instances
 from flows.cells.verdicts import grade_submission
 from flows.experiments.cells import Place, Submission
 from flows.experiments.stop import Stop
-from flows.server.turns import Slot, in_turn
+from flows.server.turns import in_turn
 from flows.storage.journals import VARIABLE, open_journal
 from flows.storage.lake import Lake
 from tests.waiting import until
@@ -78,8 +78,8 @@ async def test_others_may_use_the_slot_of_a_waiting_cell(
     slots = Slots()
 
     async def wait() -> str:
-        async with Slot(slots) as slot:
-            return await in_turn(lambda: use(journal), "a cell", lake, Stop(), slot)
+        async with slots:
+            return await in_turn(lambda: use(journal), "a cell", lake, Stop(), slots)
 
     waiting = asyncio.create_task(wait())
     await told()
@@ -97,8 +97,8 @@ async def test_a_cell_may_keep_its_slot_while_it_waits(
 ) -> None:
     """A cell that must not lose its place in the order keeps its slot while it waits."""
     slots = asyncio.Semaphore(1)
-    async with Slot(slots, is_kept=True) as slot:
-        waiting = asyncio.create_task(in_turn(lambda: use(journal), "a cell", lake, Stop(), slot))
+    async with slots:
+        waiting = asyncio.create_task(in_turn(lambda: use(journal), "a cell", lake, Stop()))
         await told()
         assert slots.locked()
         journal.expire(NAME, "elsewhere/1-1")
@@ -114,8 +114,8 @@ async def test_a_stop_ends_the_waiting(
     slots, stop = asyncio.Semaphore(1), Stop()
 
     async def wait() -> str:
-        async with Slot(slots) as slot:
-            return await in_turn(lambda: use(journal), "a cell", lake, stop, slot)
+        async with slots:
+            return await in_turn(lambda: use(journal), "a cell", lake, stop, slots)
 
     waiting = asyncio.create_task(wait())
     await told()

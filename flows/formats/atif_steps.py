@@ -1,6 +1,6 @@
-"""Rows of the tables `steps` and `llm_calls` as steps of ATIF, from any dialect of requests.
+"""Steps of ATIF from rows of the tables `steps` and `llm_calls`, in any dialect of requests.
 
-Work that no model asked for is a step without a model call.
+Work that the model did not request is a step without a model call.
 """
 
 import json
@@ -20,7 +20,7 @@ from atif import (
 )
 from pydantic import ValidationError
 
-from flows.formats.steps import OBSERVATION, command_of, outside
+from flows.formats.step_rows import OBSERVATION, command_of, outside
 from flows.storage.lake import Row
 
 _ITEMS = frozenset({"function_call", "reasoning"})
@@ -35,7 +35,7 @@ _FIGURES = {
     "role": "",
     "cost_source": "unknown",
 }
-"""Columns of a call that the format has no field for, with what they say if nothing is known."""
+"""Columns of a call without a field in the format, with their values if nothing is known."""
 
 CUT_OFF = "cut_off"
 """Free field of the end of a step that has no result."""
@@ -74,7 +74,7 @@ class _Talk:
         self.steps: list[tuple[datetime | None, Step]] = []
         """With their times. A message has the time of the step that follows it."""
         self._model = model
-        self._heard: list[str] = []
+        self._past_messages: list[str] = []
         self._last: Step | None = None
         """The step that the next result may belong to."""
 
@@ -87,65 +87,90 @@ class _Talk:
             more["extra"] = {CUT_OFF: text}
             self._append(row, "system", message=f"Cut off: {text}", timestamp=_time(row), **more)
         elif row["kind"] == "model":
-            self._hear(row, _messages(request), more)
-            self._last = self._answer(row, call, result, more)
+            self._add_messages(row, request, more)
+            self._last = self._add_answer(row, call, result, more)
         else:
-            self._work(row, *_use(row, request, result), more)
+            self._add_work(row, *_read_work(row, request, result), more)
 
     def _append(self, row: Row, source: str, **fields: Any) -> Step:
         step = Step.model_validate({"step_id": 1, "source": source, **fields})
         self.steps.append((row["started_at"], step))
         return step
 
-    def _answer(self, row: Row, call: Row | None, message: Mapping[str, Any], more: Row) -> Step:
+    def _add_answer(
+        self, row: Row, call: Row | None, message: Mapping[str, Any], more: Row
+    ) -> Step:
         """Add a message of the model. Its name is left out if it is the usual one."""
-        model = call["model"] if call else None
+        model, metrics = None, None
+        if call:
+            extra = {
+                name: call[name] for name, default in _FIGURES.items() if call[name] != default
+            }
+            model = call["model"]
+            metrics = Metrics(
+                prompt_tokens=call["input_tokens"],
+                completion_tokens=call["output_tokens"],
+                cached_tokens=call["cache_read_tokens"],
+                cost_usd=call["cost_usd"],
+                extra=extra or None,
+            )
         return self._append(
             row,
             "agent",
             timestamp=_time(row),
             model_name=None if model == (self._model or "unknown") else model,
             **read_answer(message),
-            metrics=_metrics(call) if call else None,
+            metrics=metrics,
             llm_call_count=1 if call else None,
             **more,
         )
 
-    def _hear(self, row: Row, messages: Sequence[Mapping[str, Any]], more: Row) -> None:
-        """Add the messages of a request, without those of an earlier one that it repeats."""
+    def _add_messages(self, row: Row, request: Mapping[str, Any], more: Row) -> None:
+        """Add the messages of a request, without the messages repeated from an earlier one."""
+        fields = request.get("fields") or {}
+        # Some dialects keep the instructions apart.
+        instructions = fields.get("system") or fields.get("instructions")
+        messages = [
+            *([{"role": "system", "content": instructions}] if instructions else []),
+            *(request.get("messages") or ()),
+        ]
         keys = [json.dumps(message, sort_keys=True) for message in messages]
-        is_again = bool(keys) and bool(self._heard) and keys[0] == self._heard[0]
-        known = set(self._heard) if is_again else set()
-        self._heard += keys
+        is_repeated = bool(keys) and keys[:1] == self._past_messages[:1]
+        repeated = set(self._past_messages) if is_repeated else set()
+        self._past_messages += keys
         for key, message in zip(keys, messages, strict=True):
-            if key in known:
+            if key in repeated:
                 continue
-            results, said = _heard(message)
+            results, content = _read_message(message)
             for result in results:
-                self._learn(result)
-            if said is not None:
+                self._add_result(result)
+            if content is not None:
                 is_system = message.get("role") in ("system", "developer")
                 source = "system" if is_system else "user"
-                self._last = self._append(row, source, message=read_content(said), **more)
+                self._last = self._append(row, source, message=read_content(content), **more)
 
-    def _learn(self, result: ObservationResult) -> None:
-        """Add a result that a message tells, unless a step has it."""
+    def _add_result(self, result: ObservationResult) -> None:
+        """Add a result from a message, unless a step has it."""
         for _, step in reversed(self.steps):
             if any(call.tool_call_id == result.source_call_id for call in step.tool_calls or ()):
                 if any(call.tool_call_id == result.source_call_id for call in find_waiting(step)):
                     observe(step, result)
                 return
 
-    def _work(
+    def _add_work(
         self, row: Row, name: str, arguments: Row, result: ObservationResult, more: Row
     ) -> None:
-        """Add work to the answer that asked for it, or on its own."""
+        """Add work to the answer that requested it, or as a separate step."""
         last = self._last
-        waiting = find_waiting(last) if last else ()
-        asked = next((each for each in waiting if _is_asked(row, name, arguments, each)), None)
-        if asked:
-            result.source_call_id = asked.tool_call_id
-        if last is not None and (asked or (name == OBSERVATION and not arguments)):
+        for call in find_waiting(last) if last else ():
+            is_requested = (name, arguments) == (call.function_name, call.arguments)
+            if row["kind"] == "command":
+                command = command_of(call.function_name, call.arguments)
+                is_requested = command == str(arguments["command"])
+            if is_requested:
+                result.source_call_id = call.tool_call_id
+                break
+        if last is not None and (result.source_call_id or (name == OBSERVATION and not arguments)):
             observe(last, result)
             return
         call = ToolCall(
@@ -176,14 +201,7 @@ def find_waiting(step: Step) -> Iterator[ToolCall]:
             yield call
 
 
-def _is_asked(row: Row, name: str, arguments: Row, asked: ToolCall) -> bool:
-    """Return True if work is what a model asked for."""
-    if row["kind"] == "command":
-        return command_of(asked.function_name, asked.arguments) == str(arguments["command"])
-    return (name, arguments) == (asked.function_name, asked.arguments)
-
-
-def _use(row: Row, request: Row, result: Any) -> tuple[str, Row, ObservationResult]:
+def _read_work(row: Row, request: Row, result: Any) -> tuple[str, Row, ObservationResult]:
     """Return name, arguments and result of a command, the use of a tool or an action."""
     names = ("exit_code", "duration_s", "timed_out")
     more = {name: row[name] for name in names if row.get(name) not in (None, False)}
@@ -207,33 +225,35 @@ def _use(row: Row, request: Row, result: Any) -> tuple[str, Row, ObservationResu
 def _result(content: Any, subagents: Sequence[str], more: Row) -> ObservationResult:
     return ObservationResult(
         content=None if content is None else read_content(content),
-        subagent_trajectory_ref=[_reference(scope) for scope in subagents] or None,
+        subagent_trajectory_ref=[SubagentTrajectoryRef(trajectory_id=scope) for scope in subagents]
+        or None,
         extra=more or None,
     )
 
 
-def _reference(scope: str) -> SubagentTrajectoryRef:
-    return SubagentTrajectoryRef(trajectory_id=scope)
-
-
 def read_answer(message: Mapping[str, Any]) -> Row:
     """Return the fields of a step that hold a message of a model."""
+    reasoning = message.get("reasoning_content")
+    if not isinstance(reasoning, str):
+        blocks = message.get("thinking_blocks") or ()
+        thoughts = (str(block.get("thinking") or "") for block in blocks)
+        reasoning = "\n\n".join(filter(None, thoughts)) or None
     return {
         "message": read_content(message.get("content")),
-        "reasoning_content": _reasoning(message),
-        "tool_calls": [_asked(each) for each in message.get("tool_calls") or ()] or None,
+        "reasoning_content": reasoning,
+        "tool_calls": [_read_call(call) for call in message.get("tool_calls") or ()] or None,
     }
 
 
-def _asked(call: Mapping[str, Any]) -> ToolCall:
+def _read_call(call: Mapping[str, Any]) -> ToolCall:
     function = call.get("function") or {}
-    given = function.get("arguments")
+    text = function.get("arguments")
     try:
-        arguments = json.loads(given) if isinstance(given, str) else given
+        arguments = json.loads(text) if isinstance(text, str) else text
     except ValueError:
         arguments = None
     if not isinstance(arguments, dict):
-        arguments = {} if given in (None, "") else {"arguments": given}
+        arguments = {} if text in (None, "") else {"arguments": text}
     return ToolCall(
         tool_call_id=str(call.get("id") or ""),
         function_name=str(function.get("name") or ""),
@@ -241,56 +261,27 @@ def _asked(call: Mapping[str, Any]) -> ToolCall:
     )
 
 
-def _metrics(call: Row) -> Metrics:
-    more = {name: call[name] for name, nothing in _FIGURES.items() if call[name] != nothing}
-    return Metrics(
-        prompt_tokens=call["input_tokens"],
-        completion_tokens=call["output_tokens"],
-        cached_tokens=call["cache_read_tokens"],
-        cost_usd=call["cost_usd"],
-        extra=more or None,
-    )
-
-
-def _reasoning(message: Mapping[str, Any]) -> str | None:
-    if isinstance(text := message.get("reasoning_content"), str):
-        return text
-    blocks = message.get("thinking_blocks") or ()
-    return "\n\n".join(filter(None, (str(block.get("thinking") or "") for block in blocks))) or None
-
-
-def _messages(request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the messages of a request, with the instructions that some dialects keep apart."""
-    fields = request.get("fields") or {}
-    apart = fields.get("system") or fields.get("instructions")
-    return [
-        *([{"role": "system", "content": apart}] if apart else []),
-        *(request.get("messages") or ()),
-    ]
-
-
-def _heard(message: Mapping[str, Any]) -> tuple[list[ObservationResult], Any]:
-    """Return what a message tells the model: results of tools, and a content or None."""
+def _read_message(message: Mapping[str, Any]) -> tuple[list[ObservationResult], Any]:
+    """Return the results of tools in a message to the model, and its content or None."""
     role, kind, content = message.get("role"), message.get("type"), message.get("content")
     if role == "assistant" or kind in _ITEMS:
         return [], None
     if role == "tool" or kind == "function_call_output":
         output = message.get("output") if content is None else content
-        return [_told(message.get("tool_call_id") or message.get("call_id"), output)], None
+        return [_to_result(message.get("tool_call_id") or message.get("call_id"), output)], None
     if not isinstance(content, list):
         return [], "" if content is None else content
-    results = [part for part in content if _is_result(part)]
-    rest = [part for part in content if not _is_result(part)]
-    told = [_told(part.get("tool_use_id"), part.get("content")) for part in results]
-    return told, rest if rest or not results else None
+    results, rest = [], []
+    for part in content:
+        if isinstance(part, dict) and part.get("type") == "tool_result":
+            results.append(_to_result(part.get("tool_use_id"), part.get("content")))
+        else:
+            rest.append(part)
+    return results, rest if rest or not results else None
 
 
-def _told(call_id: Any, content: Any) -> ObservationResult:
+def _to_result(call_id: Any, content: Any) -> ObservationResult:
     return ObservationResult(source_call_id=str(call_id or ""), content=plain(content))
-
-
-def _is_result(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("type") == "tool_result"
 
 
 def read_content(content: Any) -> str | list[ContentPart]:
@@ -321,7 +312,7 @@ def _time(row: Row) -> str | None:
 
 
 def _refer(talks: Mapping[str, _Talk], rows: Mapping[str, Sequence[Row]]) -> None:
-    """Refer to each scope from the scope that it is in, at the time when it began."""
+    """Refer to each scope from the scope around it, at the time of its start."""
     named = {
         ref.trajectory_id
         for talk in talks.values()

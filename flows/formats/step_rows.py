@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from atif import ContentPart, Metrics, ObservationResult, Step, ToolCall
+from atif import ContentPart, Metrics, Step
 
 from agent.models.protocol import CostSource
 from eval.digests import canonical_digest
@@ -22,7 +22,7 @@ _EXTRA_TOKENS = {
     "cache_write_tokens": ("cache_write_tokens", "cache_creation_input_tokens"),
     "reasoning_tokens": ("reasoning_tokens", "reasoning_output_tokens"),
 }
-"""Names of further counts that agents write beside those of the format, by column."""
+"""Names of counts that agents write in addition to the format's counts, by column."""
 
 _SHELLS = frozenset(
     {
@@ -49,14 +49,14 @@ def command_of(name: str, arguments: Mapping[str, Any]) -> str | None:
     """Return the command that a tool runs; None if it runs none."""
     if name.lower() not in _SHELLS:
         return None
-    given = next((arguments[each] for each in _COMMANDS if each in arguments), None)
-    if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
-        return str(given[-1]) if given[1:2] in (["-c"], ["-lc"]) else " ".join(given)
-    return given if isinstance(given, str) else None
+    command = next((arguments[key] for key in _COMMANDS if key in arguments), None)
+    if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
+        return str(command[-1]) if command[1:2] in (["-c"], ["-lc"]) else " ".join(command)
+    return command if isinstance(command, str) else None
 
 
 class _Place(NamedTuple):
-    """What a row is made of."""
+    """The content of a row."""
 
     step: Step
     kind: Literal["model", "command", "action"]
@@ -96,21 +96,22 @@ def rows(lines: Mapping[str, Sequence[Step]], cell: Row) -> Iterator[Row]:
 def calls(lines: Mapping[str, Sequence[Step]], model: str) -> list[tuple[Row, int]]:
     """Return the rows of `llm_calls` without their cell, each with the number of calls it counts.
 
-    Several steps may be of one call: without a count of their own, those without figures are no
-    calls where others have figures. A copied step was paid for where it was copied from.
+    Several steps can belong to one call: in a line with figures, steps without figures and without
+    a count are not calls. A copied step was paid for where it was copied from.
 
     Raises:
         ValueError: a figure cannot be used.
     """
-    found = []
+    counted_rows = []
     for scope, steps in lines.items():
         is_measured = any(step.metrics for step in steps)
         for seq, (step, kind, *_) in enumerate(_places(scope, steps)):
             is_silent = step.is_copied_context or (is_measured and step.llm_call_count is None)
             if kind == "model" and not (step.metrics is None and is_silent):
                 number = 1 if step.llm_call_count is None else step.llm_call_count
-                found.append(({"scope": scope, "seq": seq, **call_row(step, model)}, number))
-    return found
+                row = {"scope": scope, "seq": seq, **call_row(step, model)}
+                counted_rows.append((row, number))
+    return counted_rows
 
 
 def call_row(step: Step, model: str) -> Row:
@@ -156,35 +157,38 @@ def _places(scope: str, steps: Iterable[Step]) -> Iterator[_Place]:
             extra = (step.metrics and step.metrics.extra) or {}
             figures = {"duration_s": extra.get("latency_s")}
             at = moment(step.timestamp)
-            yield _Place(step, "model", request, _answer(step), figures, at)
-        yield from _uses(scope, step)
+            yield _Place(step, "model", request, _to_message(step), figures, at)
+        yield from _find_tool_uses(scope, step)
 
 
-def _answer(step: Step) -> dict[str, Any]:
+def _to_message(step: Step) -> dict[str, Any]:
     """Return the message of an agent in the OpenAI form."""
     message: dict[str, Any] = {"role": "assistant", "content": _plain(step.message)}
     if step.reasoning_content is not None:
         message["reasoning_content"] = step.reasoning_content
     if step.tool_calls:
-        message["tool_calls"] = [_asked(call) for call in step.tool_calls]
+        message["tool_calls"] = []
+    for call in step.tool_calls or ():
+        arguments = json.dumps(call.arguments, ensure_ascii=False)  # as models write them
+        function = {"name": call.function_name, "arguments": arguments}
+        message["tool_calls"].append(
+            {"id": call.tool_call_id, "type": "function", "function": function}
+        )
     return message
 
 
-def _asked(call: ToolCall) -> dict[str, Any]:
-    arguments = json.dumps(call.arguments, ensure_ascii=False)  # as models write them
-    function = {"name": call.function_name, "arguments": arguments}
-    return {"id": call.tool_call_id, "type": "function", "function": function}
-
-
-def _uses(scope: str, step: Step) -> Iterator[_Place]:
+def _find_tool_uses(scope: str, step: Step) -> Iterator[_Place]:
     """Yield the results of a step, each as the use of the tool that was called."""
-    known = {call.tool_call_id: call for call in step.tool_calls or ()}
+    calls = {call.tool_call_id: call for call in step.tool_calls or ()}
     for result in step.observation.results if step.observation else ():
-        call = known.get(result.source_call_id or "")
+        call = calls.get(result.source_call_id or "")
         if call is None and result.content is None:
             continue  # a mere reference to a subagent
         name, arguments = (call.function_name, call.arguments) if call else (OBSERVATION, {})
-        content, figures = _content(result, scope), result.extra or {}
+        content, figures = _plain(result.content), result.extra or {}
+        refs = result.subagent_trajectory_ref or ()
+        if names := [ref.trajectory_id or Path(ref.trajectory_path or "").stem for ref in refs]:
+            content = {"content": content, "subagents": [inside(scope, name) for name in names]}
         at = figures.get("started_at")
         place = (content, figures, moment(at) if isinstance(at, str) else None)
         command = command_of(name, arguments)
@@ -192,16 +196,6 @@ def _uses(scope: str, step: Step) -> Iterator[_Place]:
             yield _Place(step, "command", {"command": command}, *place)
         else:
             yield _Place(step, "action", {"action": name, "arguments": dict(arguments)}, *place)
-
-
-def _content(result: ObservationResult, scope: str) -> Any:
-    """Return what a tool returned. A result of subagents names their scopes."""
-    content = _plain(result.content)
-    refs = result.subagent_trajectory_ref or ()
-    names = [ref.trajectory_id or Path(ref.trajectory_path or "").stem for ref in refs]
-    if not names:
-        return content
-    return {"content": content, "subagents": [inside(scope, name) for name in names]}
 
 
 def inside(scope: str, name: str) -> str:
@@ -212,16 +206,17 @@ def inside(scope: str, name: str) -> str:
 
 def outside(scope: str, scopes: Iterable[str]) -> str:
     """Return the innermost of the scopes that contain a scope."""
-    return max((one for one in scopes if scope.startswith(f"{one}/")), key=len, default="")
+    around = (other for other in scopes if scope.startswith(f"{other}/"))
+    return max(around, key=len, default="")
 
 
 def moment(text: str | None) -> datetime | None:
-    """Return a time; None for none, and for a text that is no time. UTC is the default zone."""
+    """Return a time; None if the text does not contain one. UTC is the default zone."""
     try:
-        found = datetime.fromisoformat((text or "").replace("Z", "+00:00"))
+        time = datetime.fromisoformat((text or "").replace("Z", "+00:00"))
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _plain(content: str | list[ContentPart] | None) -> Any:
