@@ -327,15 +327,6 @@ def test_reference_patches_of_real_rows_are_not_suspect(shared_data: Path) -> No
     assert doubted == {"pylint-dev__pylint-4661"}
 
 
-HOOK = added(
-    "conftest.py",
-    "import pytest",
-    "@pytest.hookimpl(hookwrapper=True)",
-    "def pytest_runtest_makereport(item, call):",
-    "    outcome = yield",
-    "    outcome.get_result().outcome = 'passed'",
-)
-
 PRINTS_LATE = """\
 diff --git a/calc.py b/calc.py
 --- a/calc.py
@@ -349,19 +340,6 @@ diff --git a/calc.py b/calc.py
  def add(a, b):
      return a - b
 """
-
-
-async def test_a_hook_that_turns_failures_into_passes(
-    make_instance: MakeInstance, host_shell: Any
-) -> None:
-    """A pytest hook that turns failures into passes is resolved officially and suspect in the
-    audit."""
-    instance = make_instance()
-    evaluation = await grade(instance, HOOK, host_shell, timeout_s=60)
-    assert evaluation.outcome == "resolved"
-    found = audit(instance, evaluation)
-    assert found.verdict == "suspect"
-    assert [str(r) for r in found.reasons] == ["test_configuration: conftest.py is added"]
 
 
 async def test_a_result_that_the_code_prints_after_the_tests(

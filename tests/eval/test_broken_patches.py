@@ -24,10 +24,9 @@ from tests.eval.broken_patches import code
 from tests.eval.official_cases import Patches
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.docker,
     pytest.mark.slow,
-    pytest.mark.sampled(8),
-    pytest.mark.turn(1),
 ]
 
 TASK = "durabench__tidyini-1"
@@ -141,11 +140,6 @@ def graded(task: Instance, patches: dict[str, str]) -> dict[str, Graded]:
     return asyncio.run(every())
 
 
-def test_there_are_enough_patches(patches: dict[str, str]) -> None:
-    """There are at least 25 patches."""
-    assert len(patches) >= 25
-
-
 @pytest.mark.parametrize("name", code(()))
 def test_the_verdict_is_that_of_swebench(
     name: str, task: Instance, patches: dict[str, str], graded: dict[str, Graded], tmp_path: Path
@@ -232,14 +226,3 @@ async def test_the_reason_names_the_network_if_the_tests_need_it(task: Instance)
         assert ("Retrying" in found.log) == bool(retries)
         assert line in found.reason
         assert "try `--network`, or `network: true` in an experiment" in found.reason
-
-
-async def test_no_reason_mentions_the_network_if_it_is_enabled(task: Instance) -> None:
-    """With the network enabled, no reason mentions it, and pip may retry as usual."""
-    instance = scripted(task, ASK, f"{ASK}env | grep ^PIP_ ; rm -r src\n")
-    async with opened(task, network=True) as shell:
-        found = await grade(instance, task.patch, shell, timeout_s=120)
-    assert found.outcome == "unresolved"
-    assert "Could not resolve host" in found.log
-    assert "PIP_RETRIES" not in found.log
-    assert "network" not in found.reason

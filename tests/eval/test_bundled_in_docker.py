@@ -15,7 +15,7 @@ from eval.types import Instance
 from tests.eval.official_runner import quick_runner
 from tests.samples import Share, shares
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = [pytest.mark.full, pytest.mark.docker, pytest.mark.slow]
 
 AT_ONCE = 4
 

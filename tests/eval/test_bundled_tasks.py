@@ -15,39 +15,12 @@ import pytest
 from eval import upstream as module
 from eval.upstream import checkout, upstream
 
-pytestmark = pytest.mark.sampled(5)
-
 TASKS = Path(module.__file__).parent / "tasks"
 IDS = sorted(path.parent.name for path in TASKS.glob("tasks/*/task.yaml"))
 PACKAGES = sorted(path.name for path in (TASKS / "repos").iterdir() if path.is_dir())
 PATCHES = ("patch", "test_patch")
-MEGABYTE = 1_000_000
 
 # The obvious fix, done by half: the new tests pass, and an existing one breaks.
-NAIVE_OVERLAP = """\
-diff --git a/slotwise/interval.py b/slotwise/interval.py
---- a/slotwise/interval.py
-+++ b/slotwise/interval.py
-@@ -36,5 +36,5 @@
-     def overlaps(self, other: Interval) -> bool:
-         \"\"\"Whether the two have a moment in common.\"\"\"
--        return self.start <= other.end and other.start <= self.end
-+        return self.start < other.end and other.start < self.end
-
-     def covers(self, other: Interval) -> bool:
-"""
-NAIVE_SAMPLE = """\
-diff --git a/src/gridprint/measure.py b/src/gridprint/measure.py
---- a/src/gridprint/measure.py
-+++ b/src/gridprint/measure.py
-@@ -13,5 +13,5 @@
-     \"\"\"The width of the widest cell of every column, headers included.\"\"\"
-     widths = [display_width(header) for header in headers]
--    for row in islice(rows, SAMPLE):
-+    for row in rows:
-         widths = [max(width, display_width(cell)) for width, cell in zip(widths, row)]
-     return widths
-"""
 
 
 @dataclass(frozen=True)
@@ -143,22 +116,6 @@ def test_the_checker_of_swebench_accepts_the_repo() -> None:
     assert check_task_repo(TASKS) == []
 
 
-def test_swebench_publishes_every_task() -> None:
-    """swebench would publish all tasks in the one dataset and split that the repo names."""
-    from swebench.task.repo import published_tasks
-
-    published = published_tasks(TASKS)
-    assert list(published) == ["durabench/bundled"]
-    assert sorted(task["instance_id"] for task in published["durabench/bundled"]["test"]) == IDS
-
-
-def test_there_are_enough_tasks() -> None:
-    """There are at least twelve tasks in at least four packages, and every package has a task."""
-    assert len(IDS) >= 12
-    assert len(PACKAGES) >= 4
-    assert sorted({instance(each)["repo"].partition("/")[2] for each in IDS}) == PACKAGES
-
-
 def test_the_readme_has_every_task() -> None:
     """The README's table lists exactly the tasks, each with its kind."""
     rows = re.findall(
@@ -185,6 +142,7 @@ def test_the_parts_of_a_task_are_consistent(instance_id: str) -> None:
     assert "git config" not in row["eval_script"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("instance_id", IDS)
 def test_the_patches_are_the_fix_of_the_history(instance_id: str, repositories: Path) -> None:
     """The base commit plus both patches is exactly the next commit of the history."""
@@ -197,15 +155,7 @@ def test_the_patches_are_the_fix_of_the_history(instance_id: str, repositories: 
     assert run([*diff, "tests"], source).decode() == row["test_patch"]
 
 
-@pytest.mark.parametrize("instance_id", IDS)
-def test_dockerfiles_are_all_the_same(instance_id: str) -> None:
-    """All Dockerfiles are equal, because everything that differs is in the bundle."""
-    texts = [(TASKS / "tasks" / each / "Dockerfile").read_text() for each in (IDS[0], instance_id)]
-    assert texts[0] == texts[1]
-    assert "FROM durabench/base:bookworm\n" in texts[0]
-
-
-@pytest.mark.sampled(3)
+@pytest.mark.full
 @pytest.mark.parametrize("instance_id", IDS)
 def test_the_gold_patch_resolves(instance_id: str, evaluate: Evaluate) -> None:
     """With the reference patch, every FAIL_TO_PASS and PASS_TO_PASS test passes."""
@@ -214,7 +164,7 @@ def test_the_gold_patch_resolves(instance_id: str, evaluate: Evaluate) -> None:
     assert verdict.resolved
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.full
 @pytest.mark.parametrize("instance_id", IDS)
 def test_the_empty_patch_does_not_resolve(instance_id: str, evaluate: Evaluate) -> None:
     """Without a patch, exactly the FAIL_TO_PASS tests fail."""
@@ -225,6 +175,7 @@ def test_the_empty_patch_does_not_resolve(instance_id: str, evaluate: Evaluate) 
     assert not verdict.resolved
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_suite_of_a_package_passes_at_the_tip(
     package: str, repositories: Path, tmp_path: Path
@@ -239,45 +190,13 @@ def test_the_suite_of_a_package_passes_at_the_tip(
     assert run(["git", "status", "--porcelain"], tmp_path / "work") == b""
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    ("instance_id", "patch", "broken"),
-    [
-        (
-            "durabench__slotwise-1",
-            NAIVE_OVERLAP,
-            ["tests/test_sets.py::test_adjacent_intervals_are_merged"],
-        ),
-        (
-            "durabench__gridprint-2",
-            NAIVE_SAMPLE,
-            ["tests/test_render.py::test_stream_does_not_wait_for_the_last_row"],
-        ),
-    ],
-    ids=["slotwise-1", "gridprint-2"],
-)
-def test_the_naive_fix_breaks_another_test(
-    instance_id: str, patch: str, broken: list[str], evaluate: Evaluate
-) -> None:
-    """A naive fix does not resolve the task, because it breaks a test that passed before."""
-    verdict = evaluate(instance_id, patch)
-    assert not verdict.resolved
-    assert {*broken} <= {*verdict.failed["PASS_TO_PASS"]}
-
-
+@pytest.mark.full
 def test_the_hang_is_bounded_by_its_own_tests(evaluate: Evaluate) -> None:
     """The base code of one task hangs, yet its tests fail within seconds and say why."""
     log = evaluate("durabench__slotwise-3", "").log
     assert log.count("Failed: still searching after two seconds") >= 3
     [seconds] = re.findall(r" in (\d+)\.\d+s", log)
     assert 6 <= int(seconds) < 20
-
-
-@pytest.mark.parametrize("with_gold", [True, False], ids=["gold", "base"])
-def test_one_task_prints_more_than_a_megabyte(with_gold: bool, evaluate: Evaluate) -> None:
-    """One task prints more than a megabyte, whether its tests pass or fail."""
-    patch = instance("durabench__gridprint-2")["patch"] if with_gold else ""
-    assert len(evaluate("durabench__gridprint-2", patch).log.encode()) > MEGABYTE
 
 
 def test_patches_cover_what_is_easily_damaged() -> None:
@@ -292,14 +211,3 @@ def test_patches_cover_what_is_easily_damaged() -> None:
     assert with_change(r"[^\x00-\x7f]") >= {"durabench__gridprint-1"}
     assert with_change(r"(?m)^--- /dev/null") >= {"durabench__gridprint-3", "durabench__tidyini-4"}
     assert with_change(r"(?m)^\+\+\+ /dev/null") == {"durabench__quillet-3"}
-
-
-def test_a_deleted_file_counts(evaluate: Evaluate) -> None:
-    """The task that deletes a file is not resolved by a patch that leaves the file in place."""
-    gold = instance("durabench__quillet-3")["patch"]
-    kept = re.sub(r"(?s)diff --git a/quillet/markup.py.*?(?=diff --git|\Z)", "", gold)
-    verdict = evaluate("durabench__quillet-3", kept)
-    assert not verdict.resolved
-    assert verdict.failed["FAIL_TO_PASS"] == [
-        "tests/test_escape.py::test_the_deprecated_module_is_gone"
-    ]

@@ -10,8 +10,6 @@ from eval import grading
 from eval.grading import grade, grading_key
 from eval.types import Instance
 
-pytestmark = pytest.mark.sampled(3)
-
 MakeInstance = Callable[..., Instance]
 
 ADD_IS_SUBTRACTION = "test_calc.py::test_add"
@@ -44,18 +42,6 @@ async def test_the_empty_patch_is_unresolved(make_instance: MakeInstance, host_s
     assert verdict.reason == "1 of 1 failing tests still fail, 0 of 2 passing tests broke"
 
 
-async def test_a_patch_that_breaks_a_passing_test_is_unresolved(
-    make_instance: MakeInstance, host_shell: Any, gold: str
-) -> None:
-    """A patch that fixes one test and breaks another does not resolve the instance."""
-    patch = edited("+    return a + b", "+    return 5", gold)
-    verdict = await grade(make_instance(), patch, host_shell, timeout_s=60)
-    assert (verdict.outcome, verdict.pass_to_pass_failure) == (
-        "unresolved",
-        ("test_calc.py::test_add_zero",),
-    )
-
-
 @pytest.mark.parametrize("patch", ["this is no diff\n", "\ud800", "lost: \udce9"])
 async def test_a_malformed_patch_does_not_apply(
     make_instance: MakeInstance, host_shell: Any, patch: str
@@ -73,23 +59,6 @@ async def test_a_patch_with_a_shifted_context_applies_by_fuzz(
     """A hunk that git rejects is applied by GNU patch with fuzz, as in the official steps."""
     patch = edited(" def double(a):", " def doubled(a):", gold)
     verdict = await grade(make_instance(), patch, host_shell, timeout_s=60)
-    assert verdict.outcome == "resolved"
-
-
-async def test_a_patch_that_applies_in_part_is_not_applied(
-    make_instance: MakeInstance, host_shell: Any, gold: str
-) -> None:
-    """A patch of which only one hunk applies is `patch_failed`."""
-    missing = gold.replace("calc.py", "other.py")
-    verdict = await grade(make_instance(), gold + missing, host_shell, timeout_s=60)
-    assert verdict.outcome == "patch_failed"
-
-
-async def test_a_patch_that_is_in_the_tree_already_counts_as_applied(
-    make_instance: MakeInstance, host_shell: Any, gold: str, repaired_repository: Path
-) -> None:
-    """A patch that the tree already contains counts as applied, as with the official runner."""
-    verdict = await grade(make_instance(), gold, host_shell, timeout_s=60)
     assert verdict.outcome == "resolved"
 
 

@@ -87,6 +87,7 @@ async def test_tests_that_reach_a_limit_say_nothing_of_the_patch(
     assert evaluation.is_limited
 
 
+@pytest.mark.full
 async def test_a_bystander_that_is_killed_leaves_a_resolved_patch_resolved(
     grade: Grade, gold: str
 ) -> None:

@@ -19,7 +19,7 @@ from tests.eval.official_cases import FILES, REPOSITORY, Case, all_cases
 from tests.eval.official_runner import quick_runner
 from tests.samples import one_in
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.sampled(5)]
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 AT_ONCE = 8
 

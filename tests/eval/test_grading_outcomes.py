@@ -19,7 +19,6 @@ pytestmark = [
     pytest.mark.docker,
     pytest.mark.slow,
     pytest.mark.usefixtures("prefect"),
-    pytest.mark.sampled(5),
 ]
 
 MakeInstance = Callable[..., Instance]
@@ -107,20 +106,7 @@ async def test_a_container_that_is_killed_is_no_verdict(
     assert (row["outcome"], row["resolved"], row["reason"]) == ("resolved", True, "")
 
 
-async def test_a_missing_image_is_infrastructure(submit: Callable[..., Any], lake: Lake) -> None:
-    """A missing image is recorded with its reason, and looked for anew on each request."""
-    reason = "there is no image"
-    begun = []
-    for _ in (1, 2):
-        with pytest.raises(InfrastructureError, match=reason):
-            await submit("", "absent")
-        [row] = rows(lake)
-        assert (row["outcome"], row["resolved"]) == ("infrastructure", False)
-        assert reason in row["reason"]
-        begun.append(row["started_at"])
-    assert begun[0] < begun[1]
-
-
+@pytest.mark.full
 async def test_the_network_is_named_only_while_it_may_be_the_cause(
     submit: Callable[..., Any], lake: Lake
 ) -> None:

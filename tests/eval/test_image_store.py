@@ -76,24 +76,8 @@ class TestSize:
         assert store.size({a, b}) == 6 * MB
         assert store.size(set()) == 0
 
-    def test_a_layer_of_another_image_is_not_freed(self, store: ImageStore, build: Build) -> None:
-        """A layer that another image uses does not count as freed."""
-        a, b = (
-            image_id(store, build(*args)) for args in (("a", 2 * MB, MB), ("b", 2 * MB, 3 * MB))
-        )
-        build("stays", 2 * MB)
-        assert store.size({a, b}) == 4 * MB
-
 
 class TestRemove:
-    def test_an_unused_image_is_removed(self, store: ImageStore, build: Build) -> None:
-        """An unused image is removed. Removing it again is not an error."""
-        image = build("a", MB)
-        of = image_id(store, image)
-        assert store.remove(image, of)
-        assert store.find([image]) == {}
-        assert store.remove(image, of)
-
     def test_a_held_image_stays(
         self, store: ImageStore, build: Build, tmp_path: Path, docker_client: Any
     ) -> None:
@@ -133,20 +117,6 @@ class TestRemove:
         assert store.find([base]) == {base: of}
         assert store.remove(child, image_id(store, child))
         assert store.remove(base, of)
-
-    def test_another_image_of_the_same_name_stays(
-        self, store: ImageStore, build: Build, docker_client: Any
-    ) -> None:
-        """If the name now refers to another image, that image is left alone and the removal
-        succeeds."""
-        image = build("a", MB)
-        old = image_id(store, image)
-        other = build("b", 2 * MB)
-        new = image_id(store, other)
-        docker_client.images.get(other).tag(image)
-        docker_client.images.remove(old)
-        assert store.remove(image, old)
-        assert store.find([image]) == {image: new}
 
 
 class TestPull:
@@ -206,28 +176,6 @@ class TestPull:
             back.join()
         assert store.remove(image, image_id(store, image))
 
-    def test_an_unreachable_registry_costs_its_retries_once(
-        self,
-        store: ImageStore,
-        make_instance: MakeInstance,
-        registry: ImageRegistry,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        """Only the first image waits for an unreachable registry; the next ones fail at once."""
-        monkeypatch.setattr(image_store, "RETRY_AFTER_S", (0.5, 0.5))
-        image = f"{registry.address}/never:latest"
-        registry.stop()
-        try:
-            waits = []
-            for _ in (1, 2):
-                started = time.monotonic()
-                with pytest.raises(ImageError, match="connection refused"):
-                    store.fetch(make_instance(image=image), None)
-                waits.append(time.monotonic() - started)
-        finally:
-            registry.start()
-        assert waits[0] >= 1 > 0.5 > waits[1]
-
     def test_a_stop_ends_the_waiting(
         self, store: ImageStore, make_instance: MakeInstance, registry: ImageRegistry
     ) -> None:
@@ -241,14 +189,6 @@ class TestPull:
             assert time.monotonic() - started < 0.9
         finally:
             registry.start()
-
-    def test_a_stopped_store_does_not_ask_a_registry(
-        self, store: ImageStore, make_instance: MakeInstance, registry: ImageRegistry
-    ) -> None:
-        """A stopped store does not contact the registry, even a reachable one."""
-        store.stop()
-        with pytest.raises(ImageError, match="stopped"):
-            store.fetch(make_instance(image=f"{registry.address}/never:latest"), None)
 
 
 def test_only_one_program_fetches_an_image_at_a_time(

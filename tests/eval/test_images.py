@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from eval.base_image import BASE_IMAGE, connect, ensure_base
+from eval.base_image import BASE_IMAGE, connect
 from eval.errors import ImageError
 from eval.images import build, check
-from eval.instances import load
 from eval.types import Instance
 from tests.eval.containers import output_of
 
@@ -36,15 +35,6 @@ class TestWithDocker:
     @pytest.fixture
     def repo(self, tmp_path: Path, instance: Instance, make_task_repo: MakeTaskRepo) -> Path:
         return make_task_repo(tmp_path / "repo", instance)
-
-    def test_every_image_has_its_pull_command(self, shared_data: Path, docker_client: Any) -> None:
-        """The status of each image of a real dataset has the complete `docker pull` command."""
-        dataset = str(shared_data / "swebench" / "lite_dev.parquet")
-        statuses = check(load(dataset), dataset, client=docker_client)
-        assert len(statuses) == 23
-        for status in statuses:
-            assert status.how == f"docker pull {status.image}"
-            assert status.present == (status.image_id is not None)
 
     @pytest.mark.parametrize("prefix", ["", "docker.io/"])
     def test_an_image_is_found_by_any_of_its_names(
@@ -98,16 +88,3 @@ class TestWithDocker:
         with pytest.raises(ImageError, match=r"cannot be built:[\s\S]*the reason\n[\s\S]*code: 3"):
             list(build([instance], repo, client=docker_client))
         assert not check([instance], str(repo), client=docker_client)[0].present
-
-    def test_a_task_without_a_dockerfile_is_named(
-        self, tmp_path: Path, instance: Instance, docker_client: Any
-    ) -> None:
-        """A task without a Dockerfile is an error that names the task and the file."""
-        with pytest.raises(ImageError, match="tiny__images-1: no readable Dockerfile"):
-            list(build([instance], tmp_path, client=docker_client))
-
-    def test_an_existing_base_image_is_left_alone(self, docker_client: Any) -> None:
-        """An existing base image is not rebuilt."""
-        before = docker_client.images.get(BASE_IMAGE).id
-        ensure_base(docker_client)
-        assert docker_client.images.get(BASE_IMAGE).id == before

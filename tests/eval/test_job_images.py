@@ -131,6 +131,7 @@ def _command(container: Any) -> str:
     return " ".join(container.attrs["Config"]["Cmd"] or ())
 
 
+@pytest.mark.full
 @pytest.mark.docker
 @pytest.mark.slow
 def test_a_build_of_others_has_limits(

@@ -90,9 +90,3 @@ def test_a_broken_file_names_the_place(
     with pytest.raises(PredictionsError, match=message) as failure:
         read(tmp_path / name)
     assert "\n" not in str(failure.value)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    """A missing file is reported as such."""
-    with pytest.raises(PredictionsError, match="there is no such file"):
-        read(tmp_path / "none.jsonl")

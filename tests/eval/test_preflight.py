@@ -15,7 +15,7 @@ from eval.preflight import check, preflight_key
 from eval.types import GradingShell, Instance
 from tests.eval.containers import output_of
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.sampled(5)]
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 MakeInstance = Callable[..., Instance]
 
@@ -129,6 +129,7 @@ async def test_a_reference_patch_that_resolves_nothing_fails(
     assert reason.startswith("gold: the reference patch is unresolved: 1 of 1 failing tests")
 
 
+@pytest.mark.full
 async def test_tests_that_pass_without_a_patch_fail(
     doctored: dict[str, Instance], make_instance: MakeInstance
 ) -> None:
@@ -140,6 +141,7 @@ async def test_tests_that_pass_without_a_patch_fail(
     assert reason == "null: the tests pass without any patch"
 
 
+@pytest.mark.full
 async def test_broken_infrastructure_is_no_result(
     doctored: dict[str, Instance], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,17 +149,6 @@ async def test_broken_infrastructure_is_no_result(
     monkeypatch.setattr(grading, "APPLY_TIMEOUT_S", 0.001)
     with pytest.raises(ImageError, match="applying the patch took too long"):
         await check(doctored["clean"], opener(doctored["clean"]))
-
-
-async def test_a_script_that_needs_the_network_says_so(doctored: dict[str, Instance]) -> None:
-    """If the eval script needs the network, the reason names the option that enables it."""
-    clean = doctored["clean"]
-    script = f"git ls-remote https://nowhere.invalid || exit\n{clean.eval_script}"
-    instance = replace(clean, eval_script=script, row={**clean.row, "eval_script": script})
-    [reason] = (await check(instance, opener(instance))).reasons
-    assert reason.startswith("gold: the reference patch is unresolved: no test results in the log")
-    assert "Could not resolve host: nowhere.invalid" in reason
-    assert reason.endswith("try `--network`, or `network: true` in an experiment")
 
 
 def test_the_key_changes_with_what_the_result_depends_on(make_instance: MakeInstance) -> None:

@@ -17,7 +17,6 @@ from tests.servers.forge import Forge
 pytestmark = [
     pytest.mark.usefixtures("prefect", "idle_at_once"),
     pytest.mark.slow,
-    pytest.mark.sampled(3),
 ]
 
 RUN = {"calls": [{"tool": "run_command", "arguments": {"command": REPAIR}}]}
@@ -57,18 +56,6 @@ async def test_a_job_waits_for_the_answer_to_its_arm(forge: Forge, lake_path: st
     assert (row["state"], row["detail"], row["verdict"]) == ("done", "", "verified")
     assert len(forge.pulls[NAME]) == 1
     assert len(lake.rows("llm_calls", f"job-{row['job_id']}")) == 3
-
-
-async def test_a_rejected_patch_is_not_published(forge: Forge, lake_path: str) -> None:
-    """No arm left a patch, which the job says."""
-    asked = request("unused", arms=[careful("careful")])
-    await run_job(asked, lake_path)
-    lake = Lake.existing(lake_path)
-    [row] = rows.read_all(lake)
-    told(lake, row["job_id"], "reject", "too risky")
-    with pytest.raises(Exception, match="no arm left a patch"):
-        await run_job(asked, lake_path)
-    assert list(forge.branches(NAME)) == ["main"]
 
 
 async def test_a_step_waits_for_the_answer_to_its_arm(forge: Forge, lake_path: str) -> None:

@@ -58,7 +58,6 @@ def on_no_forge(forge: Forge) -> str:
     return str(work)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("source", "options", "said"),
     [
@@ -108,7 +107,6 @@ def protected(forge: Forge) -> Callable[[], None]:
     return hook.unlink
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("refuse", "said"),
     [

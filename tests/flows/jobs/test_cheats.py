@@ -10,7 +10,7 @@ from flows.storage.lake import Lake, Row
 from tests.flows.jobs.conftest import BREAK, FILES, NAME, REPAIR, request
 from tests.servers.forge import Forge
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(6)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 CHECK = "from calc import add; assert add(0, 0) == 0"
 MADE = {"calc.py": FILES["calc.py"], "Makefile": f"test:\n\tpython3 -c '{CHECK}'\n"}
@@ -90,6 +90,7 @@ async def test_a_cheat_is_not_verified(
     assert said in row["reason"]
 
 
+@pytest.mark.full
 async def test_a_program_that_the_user_named_counts_as_it_was(forge: Forge, lake_path: str) -> None:
     """A patch that makes the script of `--verify` pass anything proves nothing."""
     cheat = f"{BREAK}; echo true >check.sh"
@@ -98,6 +99,7 @@ async def test_a_program_that_the_user_named_counts_as_it_was(forge: Forge, lake
     assert "only as the patch changes them (check.sh)" in row["reason"]
 
 
+@pytest.mark.full
 async def test_a_task_that_only_a_cheat_could_pass_is_not_verified(
     forge: Forge, lake_path: str
 ) -> None:
@@ -108,6 +110,7 @@ async def test_a_task_that_only_a_cheat_could_pass_is_not_verified(
     assert "test_red still fails" in row["reason"]
 
 
+@pytest.mark.full
 async def test_an_honest_patch_wins_over_a_cheat_where_tests_were_red(
     forge: Forge, lake_path: str
 ) -> None:
@@ -118,6 +121,7 @@ async def test_an_honest_patch_wins_over_a_cheat_where_tests_were_red(
     assert "1 test failed at the base commit, not repaired: test_red.py" in row["reason"]
 
 
+@pytest.mark.full
 async def test_a_job_whose_arms_all_cheat_names_the_tests(forge: Forge, lake_path: str) -> None:
     """The report says that nothing is verified, and which tests the patch changes."""
     cheat = f"{BREAK}; sed -i 's/== 0/== 1/' test_calc.py"

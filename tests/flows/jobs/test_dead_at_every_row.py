@@ -10,7 +10,7 @@ from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import NAME, REPAIR, pipeline, step
 from tests.servers.forge import Forge
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(12)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 RUN = "ab12cd34"
 WRITES = 16

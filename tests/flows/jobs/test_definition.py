@@ -1,6 +1,5 @@
 """The checks of a definition that need no repository."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,20 +93,6 @@ def test_outputs_that_make_a_task_too_long_fail_its_step() -> None:
     """A patch may be long, which a definition cannot know."""
     with pytest.raises(MissingOutput, match="has 100,012 characters with the outputs of other"):
         definition.fill(USES, {"a-1": {"summary": "x" * 100_007}})
-
-
-def test_a_step_further_up_may_be_used() -> None:
-    """A template may name a step that is upstream through another one."""
-    assert pipeline(step("a-1"), step("b", "a-1"), step("c", "b", task=USES))
-
-
-def test_a_file_is_read_as_yaml(tmp_path: Path) -> None:
-    """A file that is missing, or is no mapping, is one line."""
-    with pytest.raises(UsageError, match="No such file"):
-        definition.load(tmp_path / "none.yaml")
-    (tmp_path / "list.yaml").write_text("[1]")
-    with pytest.raises(UsageError, match="is not a mapping"):
-        definition.load(tmp_path / "list.yaml")
 
 
 def test_templates_are_filled_and_other_braces_are_left() -> None:

@@ -8,18 +8,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from agent.errors import InfrastructureError
-from eval.errors import DatasetError
 from flows.cli.app import app
-from flows.display.errors import GateFailed, UsageError
+from flows.display.errors import GateFailed
 from flows.jobs.approving import approve
 from flows.jobs.job import job
-from flows.jobs.request import API, TOKEN
+from flows.jobs.request import API
 from flows.storage.lake import Lake, Row
-from tests.flows.jobs.conftest import BREAK, CHEAT, FILES, NAME, REPAIR, arm, request
+from tests.flows.jobs.conftest import BREAK, FILES, NAME, REPAIR, arm, request
 from tests.servers.forge import Forge
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(6)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 
 def row_of(lake_path: str) -> Row:
@@ -58,28 +56,6 @@ async def test_the_same_request_again_changes_and_buys_nothing(
     assert before[1:] == (forge.branches(NAME), forge.pulls[NAME])
 
 
-@pytest.mark.parametrize(
-    "failing",
-    [
-        f"POST /{NAME}.git/git-receive-pack",
-        f"GET /api/v3/repos/{NAME}/pulls",
-        f"POST /api/v3/repos/{NAME}/pulls",
-    ],
-)
-async def test_a_job_that_is_cut_off_while_publishing_continues(
-    failing: str, forge: Forge, lake_path: str
-) -> None:
-    """Wherever the forge fails, running the job again leads to one branch and one pull request."""
-    forge.fail_next = [failing] * 9
-    with pytest.raises(InfrastructureError):
-        await job(request(REPAIR), lake_path)
-    forge.fail_next.clear()
-    await job(request(REPAIR), lake_path)
-    assert len(forge.pulls[NAME]) == 1
-    assert len(forge.branches(NAME)) == 2
-    assert len(Lake.existing(lake_path).places("attempts", "*")) == 1
-
-
 async def test_a_verified_patch_wins_over_one_that_breaks_tests(
     forge: Forge, lake_path: str
 ) -> None:
@@ -98,24 +74,6 @@ async def test_a_patch_that_breaks_tests_is_not_published(forge: Forge, lake_pat
     assert (row["state"], row["verdict"], row["branch"]) == ("failed", "regressed", None)
     assert "a - b + 1" in row["patch"]
     assert list(forge.branches(NAME)) == ["main"]
-
-
-async def test_tests_that_the_patch_changes_prove_nothing(forge: Forge, lake_path: str) -> None:
-    """A patch that adapts an existing test to its error is published as not verified."""
-    await job(request(CHEAT), lake_path)
-    row = row_of(lake_path)
-    assert row["verdict"] == "not_verified"
-    assert "existing tests pass only as the patch changes them (test_calc.py)" in row["reason"]
-    assert "not verified" in forge.pulls[NAME][0]["body"]
-
-
-async def test_tests_that_fail_before_the_patch_prove_nothing(forge: Forge, lake_path: str) -> None:
-    """The reason names the test."""
-    forge.commit(NAME, {"test_red.py": "def test_red():\n    assert 0\n"}, "red")
-    await job(request(REPAIR), lake_path)
-    row = row_of(lake_path)
-    assert row["verdict"] == "not_verified"
-    assert "1 test failed at the base commit, not repaired: test_red.py" in row["reason"]
 
 
 async def test_a_revision_adds_a_commit_to_the_branch(forge: Forge, lake_path: str) -> None:
@@ -159,61 +117,13 @@ async def test_an_issue_is_a_task(forge: Forge, lake_path: str) -> None:
     )
 
 
+@pytest.mark.full
 async def test_a_moved_base_branch_is_said(forge: Forge, lake_path: str) -> None:
     """The work began at an earlier commit than the branch is at."""
     await job(request(REPAIR, publish="patch"), lake_path)
     moved = forge.commit(NAME, {"b.py": ""}, "moved")
     await job(request(REPAIR), lake_path)
     assert f"and is at {moved[:12]}" in forge.pulls[NAME][0]["body"]
-
-
-async def test_a_branch_with_other_commits_is_left_alone(forge: Forge, lake_path: str) -> None:
-    """The message names the branch."""
-    job_id = await job(request(REPAIR, publish="patch"), lake_path)
-    name = f"durabench/add-don-t-subtract-{job_id}"
-    forge.git(NAME, "branch", name, "main")
-    with pytest.raises(UsageError, match="has other commits"):
-        await job(request(REPAIR), lake_path)
-    assert forge.branches(NAME)[name] == forge.branches(NAME)["main"]
-
-
-async def test_a_token_without_rights_is_one_line(forge: Forge, lake_path: str) -> None:
-    """With another token the job continues, and buys nothing again."""
-    forge.may_write = False
-    with pytest.raises(UsageError, match=f"set {TOKEN} to a token that can write"):
-        await job(request(REPAIR), lake_path)
-    forge.may_write = True
-    await job(request(REPAIR), lake_path)
-    assert len(Lake.existing(lake_path).places("attempts", "*")) == 1
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "said"),
-    [
-        ({"source": "octo/none"}, DatasetError, "there is no repository"),
-        ({"ref": "none"}, DatasetError, "no branch, tag or commit 'none'"),
-        ({"revises": "abc123"}, UsageError, "no job with the id"),
-    ],
-)
-async def test_a_request_that_cannot_be_carried_out_leaves_nothing(
-    changes: dict[str, str], error: type[Exception], said: str, forge: Forge, lake_path: str
-) -> None:
-    """There is no row, and nothing was bought."""
-    with pytest.raises(error, match=said):
-        await job(request(REPAIR, **changes), lake_path)
-    assert Lake.existing(lake_path).all_shared("jobs") == []
-
-
-async def test_without_a_test_command_verification_has_to_be_declined(
-    forge: Forge, lake_path: str
-) -> None:
-    """`auto` asks for a command; `none` publishes the patch as not verified."""
-    forge.add("octo/bare", {"a.txt": "1\n"})
-    with pytest.raises(UsageError, match="name one with --verify CMD"):
-        await job(request("echo 2 >a.txt", source="octo/bare"), lake_path)
-    assert Lake.existing(lake_path).all_shared("jobs") == []
-    await job(request("echo 2 >a.txt", source="octo/bare", verify="none"), lake_path)
-    assert row_of(lake_path)["verdict"] == "not_verified"
 
 
 async def test_the_token_is_written_nowhere(
@@ -245,6 +155,7 @@ async def test_the_token_is_written_nowhere(
     assert [path for path in files if forge.token.encode() in path.read_bytes()] == []
 
 
+@pytest.mark.full
 async def test_a_local_repository_gets_a_branch(
     forge: Forge, lake_path: str, tmp_path: Path
 ) -> None:
@@ -270,6 +181,7 @@ async def test_a_job_runs_in_a_container_of_a_named_image(
     assert (row["verdict"], row["image"].partition(":")[0]) == ("verified", "durabench/job")
 
 
+@pytest.mark.full
 async def test_a_finished_job_can_be_pruned(forge: Forge, lake_path: str, tmp_path: Path) -> None:
     """An unfinished one keeps its mirror. Named, a finished one is removed with its row."""
     command = ["prune", "--lake", lake_path, "--older-than", "0h", "--remove"]
@@ -289,6 +201,7 @@ async def test_a_finished_job_can_be_pruned(forge: Forge, lake_path: str, tmp_pa
     assert Lake.existing(lake_path).all_shared("jobs") == []
 
 
+@pytest.mark.full
 async def test_a_real_arm_runs_make_and_competes_with_another(forge: Forge, lake_path: str) -> None:
     """mini-swe-agent's patch is verified by `make test`, and wins over one that breaks it."""
     makefile = "test:\n\tpython3 -c 'from calc import add; assert add(0, 0) == 0'\n"

@@ -14,7 +14,7 @@ from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import NAME, REPAIR, arm
 from tests.servers.forge import Forge
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.turn(5)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = "from flows.cli.app import app; app()"
@@ -33,7 +33,7 @@ def begun(lake: str, file: Path) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "request_",
     [f"POST /{NAME}.git/git-receive-pack", f"POST /api/v3/repos/{NAME}/pulls"],

@@ -17,7 +17,7 @@ from tests.operation.running import wait_until
 from tests.servers.forge import Forge
 from tests.timing import as_variables
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.turn(5)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 
 def begun(lake: str, what: str) -> subprocess.Popen[str]:

@@ -18,7 +18,7 @@ from flows.storage.lake import Lake, Row
 from tests.flows.jobs.conftest import BREAK, NAME, REPAIR, pipeline, step
 from tests.servers.forge import Forge
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(5)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 ADD = "echo '# Notes' >NOTES.md"
 
@@ -79,6 +79,7 @@ async def drawn(flow_run_id: str) -> dict[str, str]:
     return shown
 
 
+@pytest.mark.full
 async def test_the_first_row_of_a_run_or_step_says_what_it_is(
     lake_path: str, forge: Forge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +117,7 @@ async def test_steps_that_begin_together_verify_their_base_once(
     assert len(commits) == len({*commits}) == 2
 
 
+@pytest.mark.full
 async def test_a_later_step_verifies_its_base_while_its_arm_works(
     lake_path: str, forge: Forge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +165,7 @@ async def test_a_failing_step_that_may_fail_feeds_two_others(forge: Forge, lake_
     assert r"test\_zero fails and did not before" in body
 
 
+@pytest.mark.full
 async def test_a_failing_step_stops_the_run(forge: Forge, lake_path: str) -> None:
     """No further step begins, and nothing is published."""
     asked = pipeline(step("first", BREAK), step("second", ADD, "first"))
@@ -173,6 +176,7 @@ async def test_a_failing_step_stops_the_run(forge: Forge, lake_path: str) -> Non
     assert list(forge.branches(NAME)) == ["main"]
 
 
+@pytest.mark.full
 async def test_patches_that_do_not_fit_together_fail_the_step(forge: Forge, lake_path: str) -> None:
     """The message names both steps."""
     other = "sed -i 's/a - b/b + a/' calc.py"
@@ -181,6 +185,7 @@ async def test_patches_that_do_not_fit_together_fail_the_step(forge: Forge, lake
         await run_pipeline(asked, lake_path)
 
 
+@pytest.mark.full
 async def test_the_whole_is_judged(forge: Forge, lake_path: str) -> None:
     """Steps that pass alone and break tests together are not published."""
     test = "printf 'from pathlib import Path\\n\\ndef test_no_notes():\\n" \
@@ -191,15 +196,7 @@ async def test_the_whole_is_judged(forge: Forge, lake_path: str) -> None:
     assert list(forge.branches(NAME)) == ["main"]
 
 
-async def test_two_runs_at_once_are_two_results(forge: Forge, lake_path: str) -> None:
-    """Each has a branch and a pull request of its own."""
-    asked = pipeline(step("fix", REPAIR))
-    ids = await asyncio.gather(run_pipeline(asked, lake_path), run_pipeline(asked, lake_path))
-    assert len(set(ids)) == 2
-    assert len(forge.pulls[NAME]) == 2
-    assert len(forge.branches(NAME)) == 3
-
-
+@pytest.mark.full
 async def test_a_run_that_was_cut_off_continues(forge: Forge, lake_path: str) -> None:
     """The same attempts lead to one branch and one pull request."""
     asked = pipeline(step("fix", REPAIR), step("notes", ADD, "fix"))

@@ -21,6 +21,7 @@ def row_of(lake_path: str) -> Row:
     return row
 
 
+@pytest.mark.full
 async def test_an_ssh_agent_opens_a_repository_and_pushes(
     forge: Forge, lake_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,7 +45,6 @@ async def test_an_ssh_agent_opens_a_repository_and_pushes(
 
 
 @pytest.mark.docker
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "declared",
     [

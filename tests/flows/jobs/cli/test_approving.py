@@ -148,7 +148,6 @@ class Asked:
         assert account.calls_billed == account.calls_credited == calls
 
 
-@pytest.mark.sampled(3)
 def test_a_patch_is_revised_and_approved(declare: Callable[..., str], lake_path: str) -> None:
     """The prediction has what was asked for, and exists only after the approval."""
     asked = Asked(declare("patch", write("a.txt"), DONE, write("b.txt"), DONE), lake_path)
@@ -166,7 +165,7 @@ def test_a_patch_is_revised_and_approved(declare: Callable[..., str], lake_path:
     asked.paid_once(4)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.full
 def test_a_plan_is_revised_and_approved(declare: Callable[..., str], lake_path: str) -> None:
     """No file is changed before. The run of the experiment carries on what was approved."""
     plans = (plan("write a.txt"), plan("write b.txt"))
@@ -188,7 +187,6 @@ def test_a_plan_is_revised_and_approved(declare: Callable[..., str], lake_path: 
     asked.paid_once(4)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("approval", ["plan", "patch"])
 def test_a_rejected_change_is_an_empty_prediction(
     approval: str, declare: Callable[..., str], lake_path: str
@@ -205,7 +203,7 @@ def test_a_rejected_change_is_an_empty_prediction(
     asked.paid_once(len(replies))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.full
 def test_an_approval_that_is_never_given_is_waited_for(
     declare: Callable[..., str], lake_path: str
 ) -> None:

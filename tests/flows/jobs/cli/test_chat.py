@@ -107,23 +107,6 @@ def test_a_chat_is_left_continued_and_ended(file: str, lake_path: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(3)
-@pytest.mark.usefixtures("prefect")
-def test_a_message_is_answered_without_a_terminal(file: str, lake_path: str) -> None:
-    """With --wait and no server, the command carries the attempt on, and prints the answer."""
-    lake = ("--lake", lake_path)
-    said("chat", "--instance", INSTANCE, "-x", file, "-e", "host", *lake)
-    attempt = chat_id(lake_path)
-    code, output = said("send", attempt, "Write notes.", "--wait", *lake)
-    assert (code, output.splitlines()[-1]) == (0, "It is written.")
-    code, output = said("end", attempt, "thank you", "--wait", *lake)
-    assert (code, output.splitlines()[-1]) == (0, "[ended] submitted (It is written.)")
-    row = Lake.existing(lake_path).rows("attempts", "*")[0]
-    assert row["outcome"] == "submitted"
-
-
-@pytest.mark.slow
-@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("prefect")
 def test_a_chat_about_a_repository_is_a_job(
     tmp_path: Path, lake_path: str, monkeypatch: pytest.MonkeyPatch

@@ -53,7 +53,6 @@ def test_a_wrong_request_is_one_line(command: list[str], line: str, lake_path: s
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("prefect")
 def test_a_pipeline_from_the_file_to_its_pull_request(
     forge: Forge, file: Path, lake_path: str, monkeypatch: pytest.MonkeyPatch

@@ -142,17 +142,3 @@ def test_the_log_of_a_job_grows_also_after_a_restart(browser: Browser, server: S
     browser.wait_for("document.querySelectorAll('#patch .added').length == 1")
     browser.wait_for("document.getElementById('connection').textContent == 'The job has ended.'")
     assert browser.value(steps) == 3
-
-
-def test_a_run_shows_its_states_as_they_change(browser: Browser, server: Service) -> None:
-    """The page is not loaded again, and what is open stays open."""
-    defined = server.post("/pipelines", definition())
-    run = server.post(f"/pipelines/{defined['id']}/run")["id"]
-    browser.open(f"{server.url}/ui/runs/{run}")
-    browser.value("window.isTheSame = true")
-    assert browser.value("document.querySelector('#run .state').textContent") == "scheduled"
-    begun(server.lake, defined, run)
-    server.post(f"/runs/{run}/cancel")
-    browser.wait_for("document.querySelector('#run .state').textContent == 'cancelled'")
-    assert browser.value("window.isTheSame") is True
-    assert browser.value("document.querySelectorAll('.dag .node').length") == 3

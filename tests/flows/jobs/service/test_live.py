@@ -1,7 +1,6 @@
 """Whoever follows a job gets each of its steps, once per connection, as it happens."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -56,23 +55,6 @@ def test_a_question_of_an_attempt_is_a_change(server: Service) -> None:
         assert event["job"]["state"] == "running"
 
 
-@pytest.mark.sampled(2)
-def test_fifty_sockets_get_the_same(server: Service) -> None:
-    """On one job and on ten, and each gets the steps of its own."""
-    jobs = [f"20000000{number:02}" for number in range(10)]
-    for job_id in jobs:
-        filed(server.lake, job_id)
-    sockets = [(job_id, server.follow(job_id)) for job_id in jobs * (SOCKETS // len(jobs))]
-    for job_id in jobs:
-        Worker(server.lake, job_id).command(f"echo {job_id}")
-    with ThreadPoolExecutor(SOCKETS) as reading:
-        got = list(reading.map(lambda each: received(each[1], "step")["did"], sockets))
-    assert got == [f"echo {job_id}" for job_id, _ in sockets]
-    for _, socket in sockets:
-        socket.close()
-
-
-@pytest.mark.sampled(2)
 def test_a_follower_comes_back_after_a_restart_of_the_service(server: Service) -> None:
     """The socket is closed, and a new one has every step under the key that it had."""
     filed(server.lake, "3000000001")

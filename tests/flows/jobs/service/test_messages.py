@@ -87,29 +87,6 @@ def test_a_question_is_answered_and_not_approved(server: Service, job: str) -> N
     assert len(ordered(server, job)) == 1
 
 
-def test_with_several_arms_one_is_named(server: Service, job: str) -> None:
-    """A message is for one attempt."""
-    first, second = (hearing(server, job, arm) for arm in ("first", "second"))
-    status, said = server.refusal("POST", f"/jobs/{job}/messages", json={"text": "x"})
-    assert (status, said) == (
-        422,
-        "several arms are at work: name one of first, second in the field arm",
-    )
-    server.post(f"/jobs/{job}/messages", {"text": "x", "arm": "second"})
-    assert [len(each.inbox.read()) for each in (first, second)] == [0, 1]
-
-
-def test_a_page_sends_a_message(server: Service, job: str) -> None:
-    """The form leads back to the job."""
-    worker = hearing(server, job)
-    assert "Say something" in page(server, f"/ui/jobs/{job}")
-    sent = {"text": "<b>hurry", "kind": "say"}
-    done = server.client.post(f"/ui/jobs/{job}/messages", data=sent)
-    assert done.headers["location"] == f"/ui/jobs/{job}"
-    assert [each.text for each in worker.inbox.read()] == ["<b>hurry"]
-
-
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("content", "status", "said"),
     [

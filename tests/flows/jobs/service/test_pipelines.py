@@ -17,8 +17,6 @@ from tests.flows.jobs.service.test_service import page
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.service import Service
 
-pytestmark = pytest.mark.sampled(5)
-
 STEPS = [
     {"name": "fix-it", "task": "Fix it."},
     {"name": "add_notes", "task": "Add notes.", "approval": True},
@@ -149,23 +147,6 @@ def test_a_definition_that_is_wrong_is_not_deployed(
     """The line names the step."""
     status, message = server.refusal("POST", "/pipelines", json=definition(**changes))
     assert (status, message[: len(said)]) == (422, said)
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/pipelines/nothing"),
-        ("DELETE", "/pipelines/nothing"),
-        ("POST", "/pipelines/nothing/run"),
-        ("GET", "/pipelines/nothing/runs"),
-        ("GET", "/runs/0000000000"),
-    ],
-)
-def test_what_does_not_exist_is_not_found(method: str, path: str, server: Service) -> None:
-    """One line says what there is none of."""
-    status, message = server.refusal(method, path)
-    assert status == 404
-    assert message.startswith("there is no ")
 
 
 def test_the_pages_of_a_pipeline_draw_its_steps(server: Service, defined: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from flows.jobs.approving import is_approved
-from flows.server import settings
 from flows.storage.lake import Lake
 from tests.flows.jobs.service.conftest import JOB
 from tests.flows.jobs.service.recording import DONE, PATCH, Worker, filed, with_experiment
@@ -103,7 +102,6 @@ def odd(field: bytes) -> bytes:
     return json.dumps(JOB).encode().removesuffix(b"}") + b", " + field + b"}"
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("method", "path", "options", "status", "said"),
     [
@@ -186,13 +184,6 @@ def test_a_browser_signs_in_with_the_token(server: Service) -> None:
             assert led.headers["location"] == "/ui/jobs"
 
 
-def test_a_socket_of_an_unknown_job_is_refused(server: Service) -> None:
-    """It is never opened."""
-    with pytest.raises(InvalidStatus) as refused:
-        server.follow("0000000000")
-    assert refused.value.response.status_code == 404
-
-
 def test_pages_show_jobs_and_escape_what_they_are_given(server: Service) -> None:
     """The list leads to the job, which shows evidence and diff."""
     filed(server.lake, "f0f0f0f0f0", **DONE)
@@ -233,18 +224,6 @@ def test_a_form_submits_a_job(server: Service) -> None:
     assert "&lt;i&gt;Fix" in refused.text
 
 
-def test_an_unknown_page_is_a_page(server: Service) -> None:
-    """A browser gets the reason as a page."""
-    answer = server.client.get("/ui/jobs/0000000000", headers={"Accept": "text/html"})
-    assert answer.status_code == 404
-    assert "<h1>404</h1>" in answer.text
-
-
-def test_the_health_names_what_answers(server: Service) -> None:
-    """Prefect's server and the lake."""
-    assert server.get("/health") == {"status": "ok", "prefect": "ok", "lake": "ok"}
-
-
 def page(server: Service, path: str) -> str:
     """Return a page as a browser gets it."""
     answer: httpx.Response = server.client.get(path, headers={"Accept": "text/html"})
@@ -268,10 +247,3 @@ def test_an_experiment_shows_its_progress_and_its_report(server: Service) -> Non
     assert page(server, "/ui/experiments/legacy/report/index.html") == "<p>The report."
     for path in ("legacy/report/..%2F..%2Fjournal.sqlite", "legacy/report/none.html", "nothing"):
         assert server.client.get(f"/ui/experiments/{path}").status_code == 404
-
-
-def test_the_deployment_is_the_one_that_is_deployed() -> None:
-    """The service orders what `prefect deploy` creates."""
-    from flows.jobs.flow_runs import JOB, PIPELINE
-
-    assert {f"{each}/{each}" for each in (JOB, PIPELINE)} <= {*settings.DEPLOYMENTS}

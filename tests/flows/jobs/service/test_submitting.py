@@ -66,12 +66,6 @@ def test_a_body_that_is_no_job_is_refused(changes: dict[str, Any], said: str) ->
     assert "\n" not in str(refused.value)
 
 
-def test_a_body_is_an_object() -> None:
-    """A list or a text is no job."""
-    with pytest.raises(Problem, match="not a JSON object"):
-        made([MINIMAL])
-
-
 def test_a_form_says_the_same_as_a_body() -> None:
     """Empty fields have their defaults, boxes are true or false, and the budget is a number."""
     text = b"source=octo%2Fdemo&task=Fix+it.&model=openai%2Fgpt-5&arms=mini&arms=durable"

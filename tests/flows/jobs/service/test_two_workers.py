@@ -12,7 +12,6 @@ from flows.jobs.request import FORGE, TOKEN
 from flows.storage.images import CACHE_VARIABLE
 from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import NAME, REPAIR, arm
-from tests.flows.jobs.test_asking import careful
 from tests.operation.running import QUICK, kill_all, start_worker, wait_until
 from tests.operation.test_pausing import processes
 from tests.servers.forge import Forge
@@ -121,60 +120,6 @@ def test_another_worker_continues_what_a_killed_one_had(
     assert events[-1] == {"type": "end", "state": "done"}
     keys = [event["key"] for event in events if event["type"] == "step"]
     assert len(keys) == len({*keys})
-
-
-def test_a_socket_outlives_a_restart_of_the_prefect_server(
-    service: Service, forge: Forge, tmp_path: Path
-) -> None:
-    """Steps continue meanwhile, and the one connection has all of them and the end."""
-    begun, go = tmp_path / "begun", tmp_path / "go"
-    command = f"touch {begun}; until test -e {go}; do sleep 0.2; done; {REPAIR}"
-    content = {**HOST, "source": NAME, "task": "Add.", "arms": [arm("able", command)]}
-    worker = start_worker(service.server)
-    try:
-        job_id = service.post("/submit", content)["id"]
-        wait_until(begun.exists, 300)
-        told = service.events(job_id, seconds=400)
-        events = [next(told)]
-        service.server.stop()
-        assert service.client.get("/health").status_code == 503
-        service.server.start()
-        go.touch()
-        events += told
-    finally:
-        kill_all(worker)
-    assert events[-1] == {"type": "end", "state": "done"}
-    assert [event["kind"] for event in events if event["type"] == "step"][:2] == [
-        "model",
-        "command",
-    ]
-    assert len(forge.pulls[NAME]) == 1
-
-
-def test_a_job_is_answered_over_http(service: Service, forge: Forge) -> None:
-    """It waits without a worker for the approval of its arm's patch, which continues it."""
-    content = {**HOST, "source": NAME, "task": "Add it.", "arms": [careful("careful")]}
-    worker = start_worker(service.server)
-    try:
-        job_id = service.post("/submit", content)["id"]
-        asked = service.wait_for(job_id, "waiting", "failed", "crashed", seconds=400)
-        assert asked["state"] == "waiting", asked
-        [asks] = asked["asks"]
-        assert (asks["arm"], asks["wanted"], "return a + b" in asks["about"]) == (
-            "careful",
-            "approval",
-            True,
-        )
-        assert forge.pulls[NAME] == []
-        service.post(f"/jobs/{job_id}/messages", {"kind": "approve", "text": "fine by me"})
-        done = service.wait_for(job_id, "done", "failed", "crashed", seconds=400)
-    finally:
-        kill_all(worker)
-    assert (done["state"], done["asks"]) == ("done", []), done
-    assert calls(Lake.existing(str(service.lake)), job_id) == 2
-    said = service.get(f"/jobs/{job_id}/messages")["messages"]
-    assert "[approve] fine by me" in [each["text"] for each in said]
-    assert len(forge.pulls[NAME]) == 1
 
 
 def test_a_job_that_begins_again_without_a_decision_publishes_nothing(

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -100,15 +99,6 @@ def test_a_pipeline_runs_and_waits_for_a_step(working: Service, forge: Forge) ->
     assert [step["state"] for step in done["steps"]] == ["done", "done"], done
     assert len(forge.pulls[NAME]) == before + 1
     assert working.get("/pipelines/notes/runs")["runs"][0]["pull_request"] == done["pull_request"]
-
-
-def test_a_job_that_cannot_be_done_says_why(working: Service, tmp_path: Path) -> None:
-    """There is no such repository, which a worker finds out."""
-    content = {"source": "octo/none", "task": "x", "arms": [arm("able", REPAIR)]}
-    job_id = working.post("/submit", {**content, "environment": "host"})["id"]
-    failed = working.wait_for(job_id, "failed", "crashed", "done", seconds=400)
-    assert (failed["state"], failed["is_final"]) == ("failed", True)
-    assert "there is no repository" in failed["detail"]
 
 
 def test_without_a_prefect_server_requests_say_so(working: Service) -> None:
