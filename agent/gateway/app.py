@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent.errors import WorkspaceError
 from agent.gateway import bodies
-from agent.gateway.bodies import Held, InvalidBody, Room
+from agent.gateway.bodies import HeldBody, InvalidBody, Room
 from agent.gateway.switch import Answered, GatewayCall, Switch
 from agent.models.chat import CHARS_PER_TOKEN
 from agent.models.requests import Dialect
@@ -46,9 +46,18 @@ def app(switch: Switch, model: str, token: str) -> Starlette:
     """
     room = Room()
 
-    def asked(dialect: Dialect) -> Endpoint:
+    async def read(request: Request, dialect: Dialect) -> HeldBody:
+        try:
+            return await room.read(request)
+        except InvalidBody as error:
+            switch.seen.invalid_requests += 1
+            response = _error(dialect, str(error), error.status)
+            response.headers["connection"] = "close"  # the rest of the body is not read
+            raise _Refused(response) from None
+
+    def answer(dialect: Dialect) -> Endpoint:
         async def endpoint(request: Request) -> Response:
-            held = await _read(room, request, switch, dialect)
+            held = await read(request, dialect)
             call = switch.ask(dialect, held.body, request.headers)
             call.task.add_done_callback(lambda _: room.give(held.size))
             return await _answer(call, dialect, request, is_stream=bool(held.body.get("stream")))
@@ -56,49 +65,55 @@ def app(switch: Switch, model: str, token: str) -> Starlette:
         return endpoint
 
     async def count(request: Request) -> Response:
-        """Estimate tokens without asking the provider, as clients do before they send."""
-        held = await _read(room, request, switch, "messages")
+        """Estimate tokens without the provider, as clients do before they send."""
+        held = await read(request, "messages")
         room.give(held.size)
-        size = len(json.dumps(held.body))
-        return JSONResponse({"input_tokens": size // CHARS_PER_TOKEN})
+        return JSONResponse({"input_tokens": len(json.dumps(held.body)) // CHARS_PER_TOKEN})
 
     async def models(request: Request) -> Response:
-        listed = {"id": model, "object": "model", "type": "model", "display_name": model}
-        entry = {**listed, "created": 0, "created_at": "2025-01-01T00:00:00Z", "owned_by": "arm"}
+        entry = {
+            "id": model,
+            "object": "model",
+            "type": "model",
+            "display_name": model,
+            "created": 0,
+            "created_at": "2025-01-01T00:00:00Z",
+            "owned_by": "arm",
+        }
         return JSONResponse({"object": "list", "data": [entry], "has_more": False})
 
-    async def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, _Refused)
-        return error.response
+    async def refuse(request: Request, error: Exception) -> Response:
+        return error.response if isinstance(error, _Refused) else Response(status_code=499)
 
     return Starlette(
         routes=[
-            *(Route(path, asked(dialect), methods=["POST"]) for path, dialect in _ROUTES.items()),
+            *(Route(path, answer(dialect), methods=["POST"]) for path, dialect in _ROUTES.items()),
             Route("/v1/messages/count_tokens", count, methods=["POST"]),
             Route("/v1/models", models),
         ],
         middleware=[Middleware(_Guard, token=token)],
-        exception_handlers={_Refused: refused, ClientDisconnect: _hung_up_response},
+        exception_handlers={_Refused: refuse, ClientDisconnect: refuse},
     )
 
 
 class _Guard:
-    """Refuses every request without the key, whatever it asks for."""
+    """Refuses every request without the key."""
 
     def __init__(self, inner: ASGIApp, token: str) -> None:
         self._inner = inner
         self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._fits(Request(scope)):
-            dialect = _ROUTES.get(scope["path"], "chat")
-            response = _error(dialect, "this gateway belongs to another attempt", 401)
-            await response(scope, receive, send)
-            return
+        if scope["type"] == "http":
+            headers = Request(scope).headers
+            bearer = headers.get("authorization", "").removeprefix("Bearer ")
+            key = headers.get("x-api-key") or bearer
+            if not secrets.compare_digest(key.encode(), self._token):
+                dialect = _ROUTES.get(scope["path"], "chat")
+                response = _error(dialect, "this gateway belongs to another attempt", 401)
+                await response(scope, receive, send)
+                return
         await self._inner(scope, receive, send)
-
-    def _fits(self, request: Request) -> bool:
-        return secrets.compare_digest(_key(request).encode(), self._token)
 
 
 class _Refused(Exception):
@@ -107,25 +122,6 @@ class _Refused(Exception):
     def __init__(self, response: Response) -> None:
         super().__init__()
         self.response = response
-
-
-async def _hung_up_response(request: Request, error: Exception) -> Response:
-    return Response(status_code=499)
-
-
-async def _read(room: Room, request: Request, switch: Switch, dialect: Dialect) -> Held:
-    """Return the body of a request.
-
-    Raises:
-        ClientDisconnect: the program has hung up.
-    """
-    try:
-        return await room.read(request)
-    except InvalidBody as error:
-        switch.seen.invalid_requests += 1
-        response = _error(dialect, str(error), error.status)
-        response.headers["connection"] = "close"  # the rest of the body is not read
-        raise _Refused(response) from None
 
 
 async def _answer(
@@ -145,12 +141,17 @@ async def _answer(
 
 
 async def _first(call: GatewayCall, request: Request, *, is_stream: bool) -> Answered | None:
-    """Return the answer, or None if a stream has to begin with a sign of life.
+    """Return the answer, or None if a stream must start with a sign of life.
 
     Raises:
         ClientDisconnect: the program has hung up.
     """
-    hung_up = asyncio.create_task(_hung_up(request))
+
+    async def wait_for_hang_up() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    hung_up = asyncio.create_task(wait_for_hang_up())
     try:
         patience_s = PING_S if is_stream else None
         either: set[asyncio.Task[Any]] = {call.task, hung_up}
@@ -162,20 +163,15 @@ async def _first(call: GatewayCall, request: Request, *, is_stream: bool) -> Ans
         hung_up.cancel()
 
 
-async def _hung_up(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
 async def _events(call: GatewayCall, dialect: Dialect) -> AsyncIterator[bytes]:
     is_whole = False
     try:
-        while (answered := await call.within(PING_S)) is None:
+        while (answer := await call.within(PING_S)) is None:
             yield bodies.PINGS[dialect]
-        if answered.is_error:
-            yield bodies.error_event(dialect, answered.body)
+        if answer.is_error:
+            yield bodies.error_event(dialect, answer.body)
         else:
-            for event in bodies.events(dialect, answered.body):
+            for event in bodies.events(dialect, answer.body):
                 yield event
                 await asyncio.sleep(0)  # lets the server notice a client that hung up
         is_whole = True
@@ -184,14 +180,8 @@ async def _events(call: GatewayCall, dialect: Dialect) -> AsyncIterator[bytes]:
             call.undelivered()
 
 
-def _key(request: Request) -> str:
-    bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-    return request.headers.get("x-api-key") or bearer
-
-
 def _error(dialect: Dialect, message: str, status: int) -> Response:
-    content: dict[str, Any] = bodies.error_body(dialect, message)
-    return JSONResponse(content, status, bodies.NOT_RETRIED)
+    return JSONResponse(bodies.error_body(dialect, message), status, bodies.NOT_RETRIED)
 
 
 SOCKET = "gateway.sock"
@@ -219,7 +209,7 @@ def socket_folder() -> Iterator[Path]:
     """Yield a folder for a socket. Its users also need the token of the gateway."""
     # The path of a socket has at most 107 characters.
     folder = Path(tempfile.mkdtemp(prefix="durabench-gw-"))
-    folder.chmod(0o711)  # programs in a container may run as another user
+    folder.chmod(0o711)  # programs in a container can run as another user
     try:
         yield folder
     finally:
@@ -227,7 +217,7 @@ def socket_folder() -> Iterator[Path]:
 
 
 def make_token() -> str:
-    """Return a new token, without which nothing on this machine can use a gateway."""
+    """Return a new token, which every user of a gateway needs."""
     return secrets.token_urlsafe(24)
 
 

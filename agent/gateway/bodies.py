@@ -1,7 +1,7 @@
 """The bodies of requests, bounded before they are read, and answers as events and errors.
 
-A program may ask as often and as much as it likes, and never takes more of this process than its
-room: what does not fit waits, unread.
+However many requests a program sends, it never takes more memory of this process than its room.
+Requests that do not fit wait unread.
 """
 
 import asyncio
@@ -17,20 +17,20 @@ from agent.errors import RequestRefused
 from agent.models.requests import Dialect, check_depth
 
 LARGEST = 32 * 2**20
-"""Bytes of the largest body, which is that of the providers."""
+"""Bytes of the largest body that providers accept."""
 
 MOST_PARTS = 1_000_000
-"""Values of the largest body. A conversation that fills the largest window has half of that."""
+"""Values of the largest body, twice as many as in a conversation that fills the largest window."""
 
 _ROOM = 2 * LARGEST
-"""Bytes of all bodies of a program that are read or answered at one time."""
+"""Bytes of all bodies of a program that are read or answered at the same time."""
 
 _PART = 100
 """Bytes of memory that a value takes besides its text."""
 
 
 class InvalidBody(Exception):
-    """A body is no JSON object. The message is one line."""
+    """A body is not a JSON object. The message is one line."""
 
     status = 400
 
@@ -48,8 +48,8 @@ class Encoded(InvalidBody):
 
 
 @dataclass(frozen=True)
-class Held:
-    """A body, and the bytes of the room that it takes until they are given back."""
+class HeldBody:
+    """A body, and the bytes of the room that it takes until they are returned."""
 
     body: dict[str, Any]
     size: int
@@ -62,30 +62,14 @@ class Room:
         self._size = self._free = size
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
-    async def read(self, request: Request) -> Held:
+    async def read(self, request: Request) -> HeldBody:
         """Return the body of a request, once there is room for it.
 
         Raises:
-            InvalidBody: it is no JSON object, or too large, or compressed.
+            InvalidBody: it is not a JSON object, or too large, or compressed.
             ClientDisconnect: the program has hung up.
         """
-        size = _declared(request)
-        await self._take(size)
-        try:
-            whole = await _bytes(request, size)
-            parts = _parts(whole)
-            weight = min(len(whole) + _PART * parts, self._size)
-            # What is in memory already is not waited for.
-            self._free += size - weight
-            size = weight
-            body = _parsed(whole, parts)
-        except BaseException:
-            self.give(size)
-            raise
-        self.give(0)
-        return Held(body, size)
-
-    async def _take(self, size: int) -> None:
+        size = _declared_size(request)
         if self._free < size or self._waiting:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append((size, turn))
@@ -97,9 +81,29 @@ class Room:
                 raise
         else:
             self._free -= size
+        try:
+            content = bytearray()
+            async for chunk in request.stream():
+                content += chunk
+                if len(content) > size:
+                    raise TooLarge(f"a request has at most {size} bytes")
+            # A bound of the values, which take more memory than their text.
+            parts = sum(content.count(mark) for mark in (b",", b"[", b"{"))
+            weight = min(len(content) + _PART * parts, self._size)
+            # The body is in memory already, so its weight does not wait for room.
+            self._free += size - weight
+            size = weight
+            if parts > MOST_PARTS:
+                raise TooLarge(f"a request has at most {MOST_PARTS} values")
+            body = _parse(bytes(content))
+        except BaseException:
+            self.give(size)
+            raise
+        self.give(0)
+        return HeldBody(body, size)
 
     def give(self, size: int) -> None:
-        """Give bytes back, and let those read who waited for them, in their order."""
+        """Return bytes, and let the waiting requests read in their order."""
         self._free += size
         while self._waiting:
             wanted, turn = self._waiting[0]
@@ -111,7 +115,7 @@ class Room:
             self._waiting.popleft()
 
 
-def _declared(request: Request) -> int:
+def _declared_size(request: Request) -> int:
     """Return the most bytes that a body will have."""
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
@@ -124,25 +128,12 @@ def _declared(request: Request) -> int:
     return int(length)
 
 
-async def _bytes(request: Request, most: int) -> bytes:
-    whole = bytearray()
-    async for chunk in request.stream():
-        whole += chunk
-        if len(whole) > most:
-            raise TooLarge(f"a request has at most {most} bytes")
-    return bytes(whole)
+def _parse(content: bytes) -> dict[str, Any]:
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not a number")
 
-
-def _parts(whole: bytes) -> int:
-    """Return a bound of the values in a JSON text, which take more memory than their text."""
-    return sum(whole.count(mark) for mark in (b",", b"[", b"{"))
-
-
-def _parsed(whole: bytes, parts: int) -> dict[str, Any]:
-    if parts > MOST_PARTS:
-        raise TooLarge(f"a request has at most {MOST_PARTS} values")
     try:
-        body = json.loads(whole, parse_constant=_refuse_constant)
+        body = json.loads(content, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise InvalidBody(f"the request is not JSON: {error or 'nested too deeply'}") from None
     if not isinstance(body, dict):
@@ -154,16 +145,12 @@ def _parsed(whole: bytes, parts: int) -> dict[str, Any]:
     return body
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
-
-
 NOT_RETRIED = {"x-should-retry": "false"}
 """A header by which the clients of both vendors do not repeat a request."""
 
 
 def error_body(dialect: Dialect, message: str, code: str | None = None) -> dict[str, Any]:
-    """Return an error that says that the request is invalid, which no client repeats."""
+    """Return an error for an invalid request, which no client repeats."""
     kind = "invalid_request_error"
     if dialect == "messages":
         return {"type": "error", "error": {"type": kind, "message": message}}
@@ -184,11 +171,11 @@ def events(dialect: Dialect, answer: Body) -> Iterator[bytes]:
     """Yield an answer as events."""
     match dialect:
         case "chat":
-            yield from _chat(answer)
+            yield from _chat_events(answer)
         case "messages":
-            yield from (_event(name, content) for name, content in _messages(answer))
+            yield from (_event(name, content) for name, content in _messages_events(answer))
         case "responses":
-            for number, (name, content) in enumerate(_responses(answer)):
+            for number, (name, content) in enumerate(_responses_events(answer)):
                 yield _event(name, {**content, "sequence_number": number})
 
 
@@ -215,13 +202,13 @@ def _event(name: str, content: Body) -> bytes:
     return f"event: {name}\n".encode() + _data({"type": name, **content})
 
 
-def _chat(answer: Body) -> Iterator[bytes]:
+def _chat_events(answer: Body) -> Iterator[bytes]:
     shared = {name: answer.get(name) for name in ("id", "created", "model")}
     shared["object"] = "chat.completion.chunk"
     for choice in answer.get("choices") or []:
         message = dict(choice.get("message") or {})
         calls = message.pop("tool_calls", None) or []
-        delta = {name: each for name, each in message.items() if each is not None}
+        delta = {name: value for name, value in message.items() if value is not None}
         if calls:
             delta["tool_calls"] = [{**call, "index": n} for n, call in enumerate(calls)]
         place = {"index": choice.get("index", 0)}
@@ -232,12 +219,12 @@ def _chat(answer: Body) -> Iterator[bytes]:
     yield b"data: [DONE]\n\n"
 
 
-def _messages(answer: Body) -> Iterator[tuple[str, Body]]:
+def _messages_events(answer: Body) -> Iterator[tuple[str, Body]]:
     usage = answer.get("usage") or {}
     opening = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
     yield "message_start", {"message": {**opening, "usage": {**usage, "output_tokens": 0}}}
     for index, block in enumerate(answer.get("content") or []):
-        empty, deltas = _opened(block)
+        empty, deltas = _split_block(block)
         yield "content_block_start", {"index": index, "content_block": empty}
         for delta in deltas:
             yield "content_block_delta", {"index": index, "delta": delta}
@@ -247,54 +234,51 @@ def _messages(answer: Body) -> Iterator[tuple[str, Body]]:
     yield "message_stop", {}
 
 
-def _opened(block: Body) -> tuple[Body, list[Body]]:
-    """Return a block of an answer as it is begun, and the deltas that complete it."""
+def _split_block(block: Body) -> tuple[Body, list[Body]]:
+    """Return a block of an answer without its content, and the deltas that complete it."""
     match block.get("type"):
         case "text":
-            text = {"type": "text_delta", "text": block["text"]}
-            cited = [
-                {"type": "citations_delta", "citation": each}
-                for each in block.get("citations") or []
-            ]
-            return {**block, "text": "", **({"citations": []} if cited else {})}, [text, *cited]
+            return {**block, "text": ""}, [{"type": "text_delta", "text": block["text"]}]
         case "thinking":
             thought = {"type": "thinking_delta", "thinking": block.get("thinking", "")}
             signature = {"type": "signature_delta", "signature": block.get("signature", "")}
             return {**block, "thinking": "", "signature": ""}, [thought, signature]
-        case "tool_use" | "server_tool_use":
-            given = {"type": "input_json_delta", "partial_json": json.dumps(block.get("input"))}
-            return {**block, "input": {}}, [given]
+        case "tool_use":
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(block.get("input"))}
+            return {**block, "input": {}}, [delta]
         case _:
             return block, []
 
 
-def _responses(answer: Body) -> Iterator[tuple[str, Body]]:
-    begun = {**answer, "status": "in_progress", "output": [], "usage": None}
-    yield "response.created", {"response": begun}
-    yield "response.in_progress", {"response": begun}
+def _responses_events(answer: Body) -> Iterator[tuple[str, Body]]:
+    start = {**answer, "status": "in_progress", "output": [], "usage": None}
+    yield "response.created", {"response": start}
+    yield "response.in_progress", {"response": start}
     for index, item in enumerate(answer.get("output") or []):
         at = {"output_index": index}
-        yield "response.output_item.added", {**at, "item": _opened_item(item)}
-        yield from _inside(item, {**at, "item_id": item.get("id")})
+        empty = {
+            "content": [],
+            "summary": [],
+            "arguments": "",
+            "input": "",
+            "status": "in_progress",
+        }
+        first = {name: empty.get(name, value) for name, value in item.items()}
+        yield "response.output_item.added", {**at, "item": first}
+        yield from _item_events(item, {**at, "item_id": item.get("id")})
         yield "response.output_item.done", {**at, "item": item}
     yield f"response.{answer.get('status') or 'completed'}", {"response": answer}
 
 
-def _opened_item(item: Body) -> Body:
-    hollow = {"content": [], "summary": [], "arguments": "", "input": ""}
-    begun = {name: hollow.get(name, each) for name, each in item.items()}
-    return {**begun, "status": "in_progress"} if "status" in item else begun
-
-
-def _inside(item: Body, at: Body) -> Iterator[tuple[str, Body]]:
-    """Yield the events between the beginning and the end of an item."""
+def _item_events(item: Body, at: Body) -> Iterator[tuple[str, Body]]:
+    """Yield the events between the start and the end of an item."""
     if item.get("type") == "message":
         for index, part in enumerate(item.get("content") or []):
-            here = {**at, "content_index": index}
-            yield "response.content_part.added", {**here, "part": {**part, "text": ""}}
-            yield "response.output_text.delta", {**here, "delta": part.get("text", "")}
-            yield "response.output_text.done", {**here, "text": part.get("text", "")}
-            yield "response.content_part.done", {**here, "part": part}
+            place = {**at, "content_index": index}
+            yield "response.content_part.added", {**place, "part": {**part, "text": ""}}
+            yield "response.output_text.delta", {**place, "delta": part.get("text", "")}
+            yield "response.output_text.done", {**place, "text": part.get("text", "")}
+            yield "response.content_part.done", {**place, "part": part}
     if item.get("type") == "function_call":
         arguments = item.get("arguments", "")
         yield "response.function_call_arguments.delta", {**at, "delta": arguments}

@@ -1,7 +1,7 @@
 """The model calls of another program, which are found in the record by their content.
 
-A program that is started again repeats its requests, but not always in the same order. Each request
-is answered by a recorded one with the same digest, and each record answers once.
+A restarted program repeats its requests, but not always in the same order. Each request takes the
+answer of a recorded one with the same digest, and each record answers once.
 """
 
 import copy
@@ -22,8 +22,6 @@ RESTARTS = 3
 """Restarts without a new answer, after which the attempt ends as infrastructure."""
 
 _BEGIN, _EXCUSE = {"action": "begin"}, {"action": "excuse"}
-_TALKS = ("messages", "input")
-"""The fields that hold the conversation, in any dialect."""
 
 
 class Calls:
@@ -32,13 +30,13 @@ class Calls:
     def __init__(
         self, scope: Session, volatile: Sequence[str] = (), volatile_text: Sequence[str] = ()
     ) -> None:
-        """Use a scope of its own.
+        """Use a scope that has no other calls.
 
         `volatile` are the paths of fields that no digest contains, and `volatile_text` regular
         expressions of such parts of a request as JSON.
         """
         self._scope = scope
-        self._volatile_text = [re.compile(each) for each in volatile_text]
+        self._volatile_text = [re.compile(pattern) for pattern in volatile_text]
         self._volatile = [path.split(".") for path in volatile]
         self._known: dict[str, deque[int]] = defaultdict(deque)
         self._recorded: set[int] = set()
@@ -112,20 +110,22 @@ class Calls:
         """
         model = answering(self._scope.model(role), foreign)
         stable = _without(foreign.body, self._volatile)
-        whole = digest(
-            self._stable_text(
-                canonical(
-                    {
-                        "dialect": foreign.dialect,
-                        "body": stable,
-                        "headers": foreign.headers,
-                        "role": role,
-                    }
-                )
-            )
+        content = canonical(
+            {
+                "dialect": foreign.dialect,
+                "body": stable,
+                "headers": foreign.headers,
+                "role": role,
+            }
         )
-        known = self._known[whole]
-        seq = known.popleft() if known else self._new()
+        if self._volatile_text:
+            text = content.decode("utf-8", "surrogatepass")
+            for pattern in self._volatile_text:
+                text = pattern.sub("", text)
+            content = text.encode("utf-8", "surrogatepass")
+        whole = digest(content)
+        records = self._known[whole]
+        seq = records.popleft() if records else self._new()
         self._used.add(seq)
         request = ModelRequest(
             [],
@@ -135,43 +135,35 @@ class Calls:
             max_tokens=foreign.asked.output_limit,
             foreign=foreign,
         )
-        kept = {"role": role, "asked_model": asked_model, **self._new_in(foreign)}
-        reply = await self._scope.step_at(seq, call_model(model, request, whole, kept))
+        summary = {"role": role, "asked_model": asked_model, **self._new_in(foreign)}
+        reply = await self._scope.step_at(seq, call_model(model, request, whole, summary))
         assert isinstance(reply, ModelReply)
         self.answered += 1
         return reply
-
-    def _stable_text(self, whole: bytes) -> bytes:
-        if not self._volatile_text:
-            return whole
-        text = whole.decode("utf-8", "surrogatepass")
-        for pattern in self._volatile_text:
-            text = pattern.sub("", text)
-        return text.encode("utf-8", "surrogatepass")
 
     def _new(self) -> int:
         seq, self._next = self._next, self._next + 1
         return seq
 
     def _new_in(self, foreign: Foreign) -> dict[str, Any]:
-        """Return what is new since the last request: messages, and fields that changed."""
+        """Return the new messages and the changed fields since the last request."""
         before, self._before = self._before, foreign.body
-        kept: dict[str, Any] = {"dialect": foreign.dialect}
-        fields = {name: each for name, each in foreign.body.items() if before.get(name) != each}
-        for name in _TALKS:
+        changes: dict[str, Any] = {"dialect": foreign.dialect}
+        fields = {name: value for name, value in foreign.body.items() if before.get(name) != value}
+        for name in ("messages", "input"):  # the conversation, in any dialect
             talk, earlier = fields.pop(name, []), before.get(name, [])
             if isinstance(talk, list) and talk:
-                goes_on = isinstance(earlier, list) and talk[: len(earlier)] == earlier
-                kept["messages"] = talk[len(earlier) :] if goes_on else talk
+                continues = isinstance(earlier, list) and talk[: len(earlier)] == earlier
+                changes["messages"] = talk[len(earlier) :] if continues else talk
             elif talk:
-                kept["messages"] = [{"role": "user", "content": talk}]
-        return {**kept, "fields": fields}
+                changes["messages"] = [{"role": "user", "content": talk}]
+        return {**changes, "fields": fields}
 
 
 def _in_vain(recorded: Sequence[RecordedStep]) -> int:
     """Return the number of starts since the last answer or excuse."""
     starts = 0
-    for step in sorted(recorded, key=lambda each: each.ordinal):
+    for step in sorted(recorded, key=lambda step: step.ordinal):
         if step.kind == "action" and step.digest == digest(canonical(_BEGIN)):
             starts += 1
         elif step.result is not None:
@@ -180,19 +172,19 @@ def _in_vain(recorded: Sequence[RecordedStep]) -> int:
 
 
 def _without(body: dict[str, Any], paths: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Return a body without the fields at some paths. `*` stands for any name or number."""
-    kept = copy.deepcopy(body) if paths else body
+    """Return a body without the fields at some paths. `*` matches any name or number."""
+    reduced = copy.deepcopy(body) if paths else body
     for path in paths:
-        for holder, name in _holders(kept, path):
+        for holder, name in _holders(reduced, path):
             holder.pop(name, None)
-    return kept
+    return reduced
 
 
 def _holders(value: Any, path: Sequence[str]) -> Iterator[tuple[dict[str, Any], str]]:
     name, *rest = path
     if not rest:
         if isinstance(value, dict):
-            yield from ((value, each) for each in (list(value) if name == "*" else [name]))
+            yield from ((value, field) for field in (list(value) if name == "*" else [name]))
         return
     if isinstance(value, list):
         inner = value if name == "*" else value[int(name) : int(name) + 1] if name.isdigit() else []
@@ -200,5 +192,5 @@ def _holders(value: Any, path: Sequence[str]) -> Iterator[tuple[dict[str, Any], 
         inner = list(value.values()) if name == "*" else [value.get(name)]
     else:
         inner = []
-    for each in inner:
-        yield from _holders(each, rest)
+    for item in inner:
+        yield from _holders(item, rest)

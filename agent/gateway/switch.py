@@ -10,19 +10,18 @@ from typing import Any
 from agent.errors import ContextWindowExceeded, RequestRefused
 from agent.gateway import bodies
 from agent.gateway.calls import Calls
-from agent.models.protocol import Foreign, ModelReply
+from agent.models.protocol import Foreign
 from agent.models.requests import Dialect, ProviderTools
 from agent.session.steps import canonical, digest
 
 _NOT_SENT = ("model", "stream", "stream_options", "background")
+_HEADERS = ("anthropic-beta", "openai-beta")
 _LONGEST_NAME = 100
 _MOST_NAMES = 100
-"""Names that are counted one by one. A program may invent more than there is memory for."""
+"""Names that are counted separately. A program can invent more than fit into memory."""
 
 _MOST_REFUSED = 100
 """Refused requests of one run, which are recorded. A program that sends more does not work."""
-
-_HEADERS = ("anthropic-beta", "openai-beta")
 
 AGENT = "agent"
 """The role of every call whose requested model has none of its own."""
@@ -41,15 +40,15 @@ class GatewayObservations:
     """Observations of the gateway in one run of a program."""
 
     requested_models: Counter[str] = field(default_factory=Counter)
-    """Number of requests for each model name. The names are never obeyed."""
+    """Number of requests for each model name. The names do not choose the model."""
     server_tools: Counter[str] = field(default_factory=Counter)
     """Requests for tools that the provider would run, which were refused."""
     dropped_fields: Counter[str] = field(default_factory=Counter)
-    """Requests by the names of fields that were not sent, because no dialect here has them."""
+    """Requests by the names of fields that were not sent, because they are not supported."""
     cut_streams: int = 0
     """Answers that the program did not wait for."""
     invalid_requests: int = 0
-    """Requests that no provider would accept, or that this one refused."""
+    """Requests that are invalid, or that the provider refused."""
 
 
 class Switch:
@@ -64,32 +63,33 @@ class Switch:
         self._roles = roles
         self._running: set[asyncio.Task[Answered]] = set()
         self._refused_by_provider = 0
-        self._left: dict[str, list[asyncio.Task[Answered]]] = defaultdict(list)
+        self._undelivered: dict[str, list[asyncio.Task[Answered]]] = defaultdict(list)
 
     def ask(
         self, dialect: Dialect, body: dict[str, Any], headers: Mapping[str, str]
     ) -> "GatewayCall":
-        """Begin to answer a request. A repetition of one that was given up gets its answer."""
-        asked = str(body.get("model") or "")[:_LONGEST_NAME]
+        """Start to answer a request. A repetition of an abandoned request gets its answer."""
+        model = str(body.get("model") or "")[:_LONGEST_NAME]
         foreign = Foreign(
             dialect,
-            {name: each for name, each in body.items() if name not in _NOT_SENT},
+            {name: value for name, value in body.items() if name not in _NOT_SENT},
             {name: headers[name] for name in _HEADERS if name in headers},
             may_fetch=self._calls.network,
         )
-        if self._left and (left := self._left.get(_key(foreign, asked))):
-            return GatewayCall(self, foreign, asked, left.pop(0))
-        _count(self.seen.requested_models, asked)
-        task = asyncio.create_task(self._answered(foreign, asked))
+        if self._undelivered and (tasks := self._undelivered.get(_key(foreign, model))):
+            return GatewayCall(self, foreign, model, tasks.pop(0))
+        _count(self.seen.requested_models, model)
+        task = asyncio.create_task(self._answer(foreign, model))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return GatewayCall(self, foreign, asked, task)
+        return GatewayCall(self, foreign, model, task)
 
-    def leave(self, foreign: Foreign, asked: str, task: asyncio.Task[Answered]) -> None:
-        """Keep an answer that was not delivered for a repetition of its request."""
+    def retain(self, call: "GatewayCall") -> None:
+        """Keep an undelivered answer for a repetition of its request."""
         self.seen.cut_streams += 1
+        task = call.task
         if not (task.done() and (task.cancelled() or task.result().is_error)):
-            self._left[_key(foreign, asked)].append(task)
+            self._undelivered[_key(call.foreign, call.model)].append(task)
 
     async def settle(self) -> None:
         """Wait for the calls in flight, which are recorded."""
@@ -101,44 +101,39 @@ class Switch:
             task.cancel()
         await self.settle()
 
-    async def _answered(self, foreign: Foreign, asked: str) -> Answered:
+    async def _answer(self, foreign: Foreign, model: str) -> Answered:
         try:
             for name in foreign.asked.dropped:
                 _count(self.seen.dropped_fields, name)
-            reply = await self._call(foreign, asked)
+            if self.failed.done():
+                raise RequestRefused("the attempt has ended")
+            if self._refused_by_provider >= _MOST_REFUSED:
+                raise RequestRefused(f"{_MOST_REFUSED} requests were refused, so no more are sent")
+            roles = (role for names, role in self._roles.items() if fnmatchcase(model, names))
+            reply = await self._calls.call(foreign, next(roles, AGENT), model)
         except ProviderTools as error:
             for name in error.names:
                 _count(self.seen.server_tools, name)
-            return _refused(foreign.dialect, str(error))
+            return _refusal(foreign.dialect, str(error))
         except ContextWindowExceeded as error:
             self._refused_by_provider += 1
-            return _refused(foreign.dialect, _too_long(foreign.dialect, error), _TOO_LONG)
+            message = str(error)
+            # Clients of Anthropic recognise a long conversation by these words.
+            if foreign.dialect == "messages" and "prompt is too long" not in message:
+                message = f"prompt is too long: {message}"
+            return _refusal(foreign.dialect, message, "context_length_exceeded")
         except RequestRefused as error:
             self.seen.invalid_requests += 1
             self._refused_by_provider += 1
-            return _refused(foreign.dialect, str(error))
+            return _refusal(foreign.dialect, str(error))
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # ends the attempt, whatever it is
             if not self.failed.done():
                 self.failed.set_result(error)
-            return _refused(foreign.dialect, f"stop: {type(error).__name__}: {error}")
+            return _refusal(foreign.dialect, f"stop: {type(error).__name__}: {error}")
         assert reply.foreign is not None, "the model answered in the dialect of the request"
         return Answered(reply.foreign)
-
-    async def _call(self, foreign: Foreign, asked: str) -> ModelReply:
-        if self.failed.done():
-            raise RequestRefused("the attempt has ended")
-        if self._refused_by_provider >= _MOST_REFUSED:
-            raise RequestRefused(f"{_MOST_REFUSED} requests were refused, so no more are sent")
-        return await self._calls.call(foreign, self._role(asked), asked)
-
-    def _role(self, asked: str) -> str:
-        fitting = (role for pattern, role in self._roles.items() if fnmatchcase(asked, pattern))
-        return next(fitting, AGENT)
-
-
-_TOO_LONG = "context_length_exceeded"
 
 
 @dataclass
@@ -147,7 +142,7 @@ class GatewayCall:
 
     switch: Switch
     foreign: Foreign
-    asked: str
+    model: str
     """The name of the requested model."""
     task: asyncio.Task[Answered]
 
@@ -157,27 +152,19 @@ class GatewayCall:
         return self.task.result() if self.task.done() else None
 
     def undelivered(self) -> None:
-        """Note that the program no longer waits."""
-        self.switch.leave(self.foreign, self.asked, self.task)
+        """Record that the program no longer waits."""
+        self.switch.retain(self)
 
 
-def _key(foreign: Foreign, asked: str) -> str:
-    """Return a name by which a repetition of a request is known."""
-    whole = [asked, foreign.dialect, foreign.headers, foreign.body]
-    return digest(canonical({"asked": whole}))
+def _key(foreign: Foreign, model: str) -> str:
+    """Return the digest that identifies repetitions of a request."""
+    return digest(canonical({"asked": [model, foreign.dialect, foreign.headers, foreign.body]}))
 
 
 def _count(counter: Counter[str], name: str) -> None:
-    """Count a name of a program's own making."""
+    """Count a name that a program can choose freely."""
     counter[name if name in counter or len(counter) < _MOST_NAMES else "..."] += 1
 
 
-def _refused(dialect: Dialect, message: str, code: str | None = None) -> Answered:
+def _refusal(dialect: Dialect, message: str, code: str | None = None) -> Answered:
     return Answered(bodies.error_body(dialect, message, code), is_error=True)
-
-
-def _too_long(dialect: Dialect, error: ContextWindowExceeded) -> str:
-    """Return the provider's words. Clients of Anthropic know a long conversation by its own."""
-    known = "prompt is too long"
-    is_known = dialect != "messages" or known in str(error)
-    return str(error) if is_known else f"{known}: {error}"

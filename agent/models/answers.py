@@ -1,6 +1,6 @@
-"""The door of a provider's answers: any JSON becomes an answer of its dialect, or none.
+"""Validates the answers of a provider: any JSON becomes an answer of its dialect, or none.
 
-What cannot be used is left out. An answer is paid, so no odd part of it may lose the rest.
+Unusable parts are left out. The answer has been paid for, so an odd part must not lose the rest.
 """
 
 import functools
@@ -31,11 +31,10 @@ _HOLDER: dict[Dialect, str] = {"chat": "choices", "messages": "content", "respon
 """The field that holds the answer."""
 
 _SHOWN_CHARACTERS = 100
-_TEXTS = ("text", "output_text")
 
 
 class NoAnswer(Exception):
-    """A response that a provider calls a success holds no answer."""
+    """A successful response of a provider does not contain an answer."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +55,13 @@ def read_answer(dialect: Dialect, body: Any) -> ProviderAnswer:
     """Return an answer.
 
     Raises:
-        NoAnswer: the body is none.
+        NoAnswer: the body does not contain one.
     """
     holder = _HOLDER[dialect]
     if not isinstance(body, dict) or not isinstance(body.get(holder), list):
         raise NoAnswer(f"the answer has no {holder}")
     try:
-        return _read(dialect, _encodable(body))
+        return _read(dialect, body)
     except RecursionError:
         raise NoAnswer("the answer is nested too deeply") from None
 
@@ -71,16 +70,21 @@ def dialect_of(body: Any) -> Dialect | None:
     """Return the dialect in which a body is an answer, or None."""
     if not isinstance(body, dict):
         return None
-    return next((each for each, name in _HOLDER.items() if isinstance(body.get(name), list)), None)
+    holders = _HOLDER.items()
+    return next((dialect for dialect, name in holders if isinstance(body.get(name), list)), None)
 
 
 def _read(dialect: Dialect, body: Body) -> ProviderAnswer:
-    holder = _HOLDER[dialect]
-    parts = [part for part in body[holder] if isinstance(part, dict)]
-    reported = read_usage(body.get("usage"), cache_is_beside=dialect == "messages")
+    try:
+        json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:  # lone surrogates and endless numbers, which JSON cannot represent
+        text = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        body = json.loads(text, parse_constant=lambda name: None)
+    parts = [part for part in body[_HOLDER[dialect]] if isinstance(part, dict)]
+    reported = read_usage(body.get("usage"), excludes_cache=dialect == "messages")
     model = body.get("model")
-    read = {"chat": _chat, "messages": _messages, "responses": _responses}[dialect]
-    clean, message, reason = read(body, parts)
+    readers = {"chat": _read_chat, "messages": _read_messages, "responses": _read_responses}
+    clean, message, reason = readers[dialect](body, parts)
     return ProviderAnswer(
         {**clean, "usage": usage_block(dialect, reported.usage)},
         message,
@@ -90,12 +94,22 @@ def _read(dialect: Dialect, body: Body) -> ProviderAnswer:
     )
 
 
-def _chat(body: Body, choices: list[Body]) -> tuple[Body, Message, str | None]:
+def _read_chat(body: Body, choices: list[Body]) -> tuple[Body, Message, str | None]:
     if not choices:
         raise NoAnswer("the answer has no choices")
-    choice = choices[0]  # the request has asked for one
-    given = choice.get("message")
-    message = _chat_message(given if isinstance(given, dict) else {})
+    choice = choices[0]  # the request allows only one
+    answer = choice.get("message")
+    if not isinstance(answer, dict):
+        answer = {}
+    message = {
+        "role": "assistant",
+        "content": _text(answer.get("content")),
+        **_valid_fields(answer, _thoughts()),
+    }
+    calls = answer.get("tool_calls")
+    calls = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    if calls:
+        message["tool_calls"] = [_read_chat_call(call, n) for n, call in enumerate(calls)]
     reason = _word(choice.get("finish_reason"))
     whole = {
         "id": _word(body.get("id")) or "answer",
@@ -107,42 +121,23 @@ def _chat(body: Body, choices: list[Body]) -> tuple[Body, Message, str | None]:
     return whole, message, reason
 
 
-def _chat_message(given: Body) -> Message:
-    message = {
-        "role": "assistant",
-        "content": _text(given.get("content")),
-        **_valid_fields(given, _thoughts()),
-    }
-    calls = given.get("tool_calls")
-    made = [
-        _chat_call(call, number)
-        for number, call in enumerate(calls if isinstance(calls, list) else [])
-        if isinstance(call, dict)
-    ]
-    return {**message, "tool_calls": made} if made else message
-
-
-def _chat_call(call: Body, number: int) -> Body:
+def _read_chat_call(call: Body, number: int) -> Body:
     function = call.get("function")
     function = function if isinstance(function, dict) else {}
-    signed = _valid_fields(function, _signatures())
-    made = _call(
+    clean = _call(
         _word(call.get("id")) or f"call_{number}",
         _word(function.get("name")) or "",
         function.get("arguments"),
     )
-    return {
-        **made,
-        "function": {**made["function"], **signed},
-        **_valid_fields(call, _signatures()),
-    }
+    clean["function"] |= _valid_fields(function, _SIGNATURES)
+    return clean | _valid_fields(call, _SIGNATURES)
 
 
-def _messages(body: Body, blocks: list[Body]) -> tuple[Body, Message, str | None]:
+def _read_messages(body: Body, blocks: list[Body]) -> tuple[Body, Message, str | None]:
     content = [
-        block
-        for number, each in enumerate(blocks)
-        if (block := _message_block(each, number)) is not None
+        clean
+        for number, block in enumerate(blocks)
+        if (clean := _read_block(block, number)) is not None
     ]
     texts = [block["text"] for block in content if block["type"] == "text"]
     uses = [block for block in content if block["type"] == "tool_use"]
@@ -156,31 +151,31 @@ def _messages(body: Body, blocks: list[Body]) -> tuple[Body, Message, str | None
         "stop_sequence": _word(body.get("stop_sequence")),
     }
     calls = [_call(use["id"], use["name"], use["input"]) for use in uses]
-    return whole, _said(texts, calls), _reason(body.get("stop_reason"))
+    return whole, _message(texts, calls), _finish_reason(body.get("stop_reason"))
 
 
-def _message_block(block: Body, number: int) -> Body | None:
+def _read_block(block: Body, number: int) -> Body | None:
     match block.get("type"):
         case "text":
             return {"type": "text", "text": _text(block.get("text")) or ""}
         case "tool_use":
-            given = block.get("input")
+            arguments = block.get("input")
             return {
                 "type": "tool_use",
                 "id": _word(block.get("id")) or f"call_{number}",
                 "name": _word(block.get("name")) or "",
-                "input": given if isinstance(given, dict) else {},
+                "input": arguments if isinstance(arguments, dict) else {},
             }
         case "thinking" | "redacted_thinking":
             return _valid(block, ThinkingBlock | RedactedThinking)
     return None
 
 
-def _responses(body: Body, items: list[Body]) -> tuple[Body, Message, str | None]:
+def _read_responses(body: Body, items: list[Body]) -> tuple[Body, Message, str | None]:
     output = [
-        item
-        for number, each in enumerate(items)
-        if (item := _response_item(each, number)) is not None
+        clean
+        for number, item in enumerate(items)
+        if (clean := _read_item(item, number)) is not None
     ]
     texts = [
         part["text"]
@@ -211,23 +206,23 @@ def _responses(body: Body, items: list[Body]) -> tuple[Body, Message, str | None
         "tool_choice": "auto",
         "tools": [],
     }
-    return whole, _said(texts, calls), _reason(whole["status"])
+    return whole, _message(texts, calls), _finish_reason(whole["status"])
 
 
-def _response_item(item: Body, number: int) -> Body | None:
+def _read_item(item: Body, number: int) -> Body | None:
     kind = item.get("type")
-    own = {"id": _word(item.get("id")) or f"item_{number}", "status": "completed"}
+    shared = {"id": _word(item.get("id")) or f"item_{number}", "status": "completed"}
     if kind == "message":
         parts = item.get("content")
         content = [
             {"type": "output_text", "text": _text(part.get("text")) or "", "annotations": []}
             for part in (parts if isinstance(parts, list) else [])
-            if isinstance(part, dict) and part.get("type") in _TEXTS
+            if isinstance(part, dict) and part.get("type") in ("text", "output_text")
         ]
-        return {**own, "type": kind, "role": "assistant", "content": content}
+        return {**shared, "type": kind, "role": "assistant", "content": content}
     if kind == "function_call":
         return {
-            **own,
+            **shared,
             **_valid_fields(item, {"namespace": str}),
             "type": kind,
             "call_id": _word(item.get("call_id")) or f"call_{number}",
@@ -246,11 +241,10 @@ def _thoughts() -> Mapping[str, Any]:
     """Return the fields of an assistant message that a later request repeats, with their types."""
     names = ("refusal", "reasoning", "reasoning_content", "reasoning_details", "thinking_blocks")
     fields = chat.ChatAnswer.model_fields
-    return {**{name: fields[name].annotation for name in names}, **_signatures()}
+    return {**{name: fields[name].annotation for name in names}, **_SIGNATURES}
 
 
-def _signatures() -> Mapping[str, Any]:
-    return {"provider_specific_fields": chat.Signatures, "extra_content": chat.Google}
+_SIGNATURES = {"provider_specific_fields": chat.Signatures, "extra_content": chat.Google}
 
 
 @functools.cache
@@ -259,7 +253,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _valid(value: Any, kind: Any) -> Body | None:
-    """Return what a request may repeat of a value, or None if it has another type."""
+    """Return the part of a value that a request can repeat, or None if it has another type."""
     try:
         parsed = _adapter(kind).validate_python(value)
     except ValidationError:
@@ -270,52 +264,52 @@ def _valid(value: Any, kind: Any) -> Body | None:
     return plain
 
 
-def _valid_fields(given: Body, types: Mapping[str, Any]) -> Body:
-    valid = {name: _valid(given[name], kind) for name, kind in types.items() if given.get(name)}
+def _valid_fields(fields: Body, types: Mapping[str, Any]) -> Body:
+    valid = {name: _valid(fields[name], kind) for name, kind in types.items() if fields.get(name)}
     return {name: value for name, value in valid.items() if value}
 
 
-def _said(texts: list[str], calls: list[Body]) -> Message:
+def _message(texts: list[str], calls: list[Body]) -> Message:
     message: Message = {"role": "assistant", "content": "\n".join(texts) or None}
     return {**message, "tool_calls": calls} if calls else message
 
 
-def _call(call_id: str, name: str, given: Any) -> Body:
-    function = {"name": name, "arguments": _arguments(given)}
+def _call(call_id: str, name: str, arguments: Any) -> Body:
+    function = {"name": name, "arguments": _arguments(arguments)}
     return {"id": call_id, "type": "function", "function": function}
 
 
-def _arguments(given: Any) -> str:
-    """Return arguments as text. Some servers give them as an object.
+def _arguments(arguments: Any) -> str:
+    """Return arguments as text. Some servers send an object.
 
-    A text that no parser survives is cut off, so that it counts as invalid JSON.
+    A text that would crash a parser is cut off, so that it counts as invalid JSON.
     """
-    if not isinstance(given, str):
-        return "{}" if given is None else json.dumps(given)
+    if not isinstance(arguments, str):
+        return "{}" if arguments is None else json.dumps(arguments)
     try:
-        json.loads(given)
+        json.loads(arguments)
     except json.JSONDecodeError:
-        return given
+        return arguments
     except (ValueError, RecursionError):  # a number too long, a nest too deep
-        return given[:_SHOWN_CHARACTERS]
-    return given
+        return arguments[:_SHOWN_CHARACTERS]
+    return arguments
 
 
 def _text(content: Any) -> str | None:
-    """Return the text of content. Some servers give it in parts, and not each has a text."""
+    """Return the text of content. Some servers send it in parts, and not each has a text."""
     if isinstance(content, str):
         return content
     if not isinstance(content, Sequence):
         return None
     texts = [
-        each if isinstance(each, str) else each.get("text")
-        for each in content
-        if isinstance(each, str | Mapping)
+        part if isinstance(part, str) else part.get("text")
+        for part in content
+        if isinstance(part, str | Mapping)
     ]
     return "".join(text for text in texts if isinstance(text, str)) or None
 
 
-def _reason(value: Any) -> str | None:
+def _finish_reason(value: Any) -> str | None:
     reason = _word(value)
     return _FINISH_REASONS.get(reason or "", reason)
 
@@ -325,39 +319,22 @@ def _word(value: Any) -> str | None:
 
 
 def usage_block(dialect: Dialect, usage: Usage) -> Body:
-    """Return tokens in the form of a dialect. Clients read no answer without them, so what is
-    unknown is 0 to them.
-    """
+    """Return tokens in the form of a dialect. Clients require them, so unknown numbers are 0."""
     read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
-    given, made = usage.input_tokens or 0, usage.output_tokens or 0
+    inputs, outputs = usage.input_tokens or 0, usage.output_tokens or 0
     if dialect == "messages":
         return {
-            "input_tokens": max(0, given - read - written),
+            "input_tokens": max(0, inputs - read - written),
             "cache_read_input_tokens": read,
             "cache_creation_input_tokens": written,
-            "output_tokens": made,
+            "output_tokens": outputs,
         }
-    of_input, of_output = _COUNTS[dialect]
+    names = {"chat": ("prompt_tokens", "completion_tokens")}
+    of_input, of_output = names.get(dialect, ("input_tokens", "output_tokens"))
     return {
-        of_input: given,
-        of_output: made,
-        "total_tokens": given + made,
+        of_input: inputs,
+        of_output: outputs,
+        "total_tokens": inputs + outputs,
         f"{of_input}_details": {"cached_tokens": read},
         f"{of_output}_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
     }
-
-
-_COUNTS = {
-    "chat": ("prompt_tokens", "completion_tokens"),
-    "responses": ("input_tokens", "output_tokens"),
-}
-
-
-def _encodable(body: Body) -> Body:
-    """Return a body without lone surrogates and endless numbers, which no JSON can carry."""
-    try:
-        json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-    except ValueError:
-        text = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-        body = json.loads(text, parse_constant=lambda name: None)
-    return body

@@ -2,7 +2,6 @@
 
 import functools
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -34,7 +33,7 @@ _SPOKEN_TOKENS = 2_048
 """Output besides that thinking. The limit on the output has to be above the one on thinking."""
 
 _LEAST_TOKENS = 256
-"""An answer of less is no use, so the window is left to the server."""
+"""A shorter answer is useless, so the server decides whether the request fits."""
 
 _LARGEST_WINDOW = 2**21
 """Tokens of the largest context window of any model."""
@@ -74,25 +73,25 @@ class Ceilings:
         """The context window, or None if it is unknown."""
         return self.spec.context_tokens or self._listed.get("max_input_tokens")
 
-    def max_tokens(self, asked: int | None = None) -> int:
+    def max_tokens(self, wanted: int | None = None) -> int:
         """Return the output limit of a call.
 
-        `asked` lowers it, but never so far that a thinking model cannot answer.
+        `wanted` lowers it, but never so far that a thinking model cannot answer.
         """
         declared = (self.spec.extra.get(name) for name in OUTPUT_LIMITS)
-        own = self.spec.max_tokens or next(filter(None, declared), self._default_max_tokens)
-        return own if asked is None else min(own, max(asked, self._least_tokens))
+        limit = self.spec.max_tokens or next(filter(None, declared), self._default_max_tokens)
+        return limit if wanted is None else min(limit, max(wanted, self._least_tokens))
 
     def max_tokens_within(self, request: ModelRequest, window: int | None) -> int:
         """Return the output limit of a call, which leaves the window to its input.
 
-        It is never so low that nothing can be said: a server refuses what does not fit.
+        It stays large enough for an answer. The server refuses a request that does not fit.
         """
         limit = self.max_tokens(request.max_tokens)
         if window is None:
             return limit
-        left = window - estimated_tokens(request)
-        return min(limit, max(left, self._least_tokens, _LEAST_TOKENS))
+        room = window - estimated_tokens(request)
+        return min(limit, max(room, self._least_tokens, _LEAST_TOKENS))
 
     def usd(self, request: ModelRequest) -> float | None:
         """Return the highest possible cost of a call, or None if its price is unknown."""
@@ -101,12 +100,9 @@ class Ceilings:
         if size.files:  # only the provider knows how many tokens they have
             tokens = max(tokens, self.context_tokens or _LARGEST_WINDOW)
         limit = self.max_tokens(request.max_tokens)
-        return self._usd(tokens, limit, for_an_hour=size.caches_long)
-
-    def _usd(self, inputs: int, outputs: int, *, for_an_hour: bool) -> float | None:
         if self.declared is not None:
-            return inputs * self.declared[0] + outputs * self.declared[1]
-        return self._listed_usd(inputs, outputs, for_an_hour) if self.is_priced else None
+            return tokens * self.declared[0] + limit * self.declared[1]
+        return self._highest_usd(tokens, limit, size.caches_long) if self.is_priced else None
 
     @property
     def declared(self) -> tuple[float, float] | None:
@@ -114,23 +110,19 @@ class Ceilings:
         of_input, of_output = self.spec.input_cost_per_token, self.spec.output_cost_per_token
         return None if of_input is None or of_output is None else (of_input, of_output)
 
-    @functools.cached_property
-    def _listed_usd(self) -> Callable[[int, int, bool], float]:
-        """Prices of calls by their sizes. To compute one from LiteLLM's list takes 0.3 ms."""
-        return functools.lru_cache(self._dearest_usd)
-
-    def _dearest_usd(self, inputs: int, outputs: int, for_an_hour: bool) -> float:
-        """Return the price of a call of which all input is cached, and all output reasoning."""
-        plain = Usage(inputs, 0, 0, outputs, 0)
-        dearest = Usage(inputs, 0, inputs, outputs, outputs)
+    def _highest_usd(self, inputs: int, outputs: int, for_an_hour: bool) -> float:
+        """Return the price of a call, if need be with all input cached and all output reasoning."""
         costs = [
-            self.listed_usd(plain),
-            self.listed_usd(dearest, written_for_an_hour=inputs if for_an_hour else 0),
+            self.listed_usd(Usage(inputs, 0, 0, outputs, 0)),
+            self.listed_usd(
+                Usage(inputs, 0, inputs, outputs, outputs),
+                written_for_an_hour=inputs if for_an_hour else 0,
+            ),
         ]
         return max(cost[0] for cost in costs) + max(cost[1] for cost in costs)
 
     def listed_usd(self, usage: Usage, *, written_for_an_hour: int = 0) -> tuple[float, float]:
-        """Return what input and output cost by LiteLLM's list, in the tier of a call of that size.
+        """Return the costs of input and output by LiteLLM's list, in the tier of the call's size.
 
         Raises:
             Exception: the list has no price for the model.
@@ -209,43 +201,32 @@ def cost_of(reported: ReportedUsage, ceilings: Ceilings) -> tuple[float | None, 
     cost_usd = reported.usage.cost_usd
     if cost_usd:
         return cost_usd, "provider"
-    known = _whole(reported.usage)
-    if known is not None and ceilings.declared is not None:
-        of_input, of_output = ceilings.declared
-        usd = (known.input_tokens or 0) * of_input + (known.output_tokens or 0) * of_output
-        return usd, "declared"
-    if known is not None and (usd_listed := _listed(reported, known, ceilings)) is not None:
-        return usd_listed, "litellm"
+    usage = reported.usage
+    # No request has an input of 0 tokens.
+    if usage.input_tokens and usage.output_tokens is not None:
+        if ceilings.declared is not None:
+            of_input, of_output = ceilings.declared
+            return usage.input_tokens * of_input + usage.output_tokens * of_output, "declared"
+        if (listed := _listed_cost(reported, ceilings)) is not None:
+            return listed, "litellm"
     if cost_usd == 0 and not reported.has_own_key and ceilings.declared is None:
         return 0.0, "provider"
     return None, "unknown"
 
 
-def _whole(usage: Usage) -> Usage | None:
-    """Return the tokens of a call, or None if the input or the output is unknown."""
-    if not usage.input_tokens or usage.output_tokens is None:
-        return None  # no request has an input of 0 tokens
-    return Usage(
-        usage.input_tokens,
-        usage.cache_read_tokens or 0,
-        usage.cache_write_tokens or 0,
-        usage.output_tokens,
-        usage.reasoning_tokens or 0,
-    )
-
-
-def _listed(reported: ReportedUsage, known: Usage, ceilings: Ceilings) -> float | None:
-    if not ceilings.is_listed:  # to search the list for every call takes a millisecond
+def _listed_cost(reported: ReportedUsage, ceilings: Ceilings) -> float | None:
+    """Return US dollars by LiteLLM's list, or None if it has no price."""
+    if not ceilings.is_listed:  # searching the list for every call takes a millisecond
         return None
+    counts = {name: count or 0 for name, count in vars(reported.usage).items()}
     hours = reported.written_for_an_hour
     try:
-        cost = sum(ceilings.listed_usd(known, written_for_an_hour=hours))
+        cost = sum(ceilings.listed_usd(Usage(**counts), written_for_an_hour=hours))
     except Exception:  # LiteLLM raises a bare Exception for an unlisted model
         return None
     return cost if cost > 0 or ceilings.is_priced else None
 
 
-_ASK_LIMIT_S = 5.0
 _NEAR = 0.6
 """A refused request whose estimated input is at least this part of the window did not fit."""
 
@@ -254,72 +235,65 @@ _TOO_LONG = re.compile(
     r"|input token count .*exceeds|inputs` tokens \+",
     re.IGNORECASE,
 )
-"""Words of servers for a request that is too long, for a window that is unknown: OpenAI, llama.cpp,
-LM Studio and SGLang; vLLM; Anthropic; Google; Text Generation Inference."""
+"""Messages for a request that is too long, for an unknown window: OpenAI, llama.cpp, LM Studio and
+SGLang; vLLM; Anthropic; Google; Text Generation Inference."""
 
 _ABOUT_LIMIT = re.compile(r"max_(completion_|output_)?tokens\W.{0,60}too large", re.IGNORECASE)
-"""A server's words for a limit on the output that its window does not hold."""
+"""A server's message about a limit on the output that its window does not hold."""
 
 _FIELDS = ("max_model_len", "context_length", "max_context_length", "context_window", "n_ctx")
 """Names that servers give to their window: vLLM and SGLang the first, llama.cpp the last."""
 
-_ASKED: dict[tuple[str, str], int | None] = {}
+_WINDOWS: dict[tuple[str, str], int | None] = {}
 
 
 async def window_of(spec: LiteLLMSpec, ceilings: Ceilings) -> int | None:
-    """Return the context window, tokens: declared, listed or asked from the server, or None.
+    """Return the context window, tokens: declared, listed or requested from the server, or None.
 
-    A server with an `api_base` is asked once in each process.
+    A server with an `api_base` gets one request in each process.
     """
-    if (known := ceilings.context_tokens) is not None or spec.api_base is None:
-        return known
-    place = (spec.api_base, spec.name)
-    if place not in _ASKED:
+    if ceilings.context_tokens is not None or spec.api_base is None:
+        return ceilings.context_tokens
+    server = (spec.api_base, spec.name)
+    if server not in _WINDOWS:
+        url, headers = address("chat", spec.api_base)
+        models = url.removesuffix("/chat/completions") + "/models"
         try:
-            _ASKED[place] = await _ask(spec)
+            response = await http.client().get(models, headers=headers, timeout=5.0)
+            _WINDOWS[server] = _window_in(response.json(), spec.name.partition("/")[2])
         except httpx.ConnectError:
-            return None  # a server that is down now is asked again
-    return _ASKED[place]
-
-
-async def _ask(spec: LiteLLMSpec) -> int | None:
-    url, headers = address("chat", spec.api_base)
-    models = url.removesuffix("/chat/completions") + "/models"
-    try:
-        response = await http.client().get(models, headers=headers, timeout=_ASK_LIMIT_S)
-        return _window_in(response.json(), spec.name.partition("/")[2])
-    except httpx.ConnectError:
-        raise
-    except (httpx.HTTPError, ValueError, RecursionError):
-        return None
+            return None  # the server is down now, so the next call tries again
+        except (httpx.HTTPError, ValueError, RecursionError):
+            _WINDOWS[server] = None
+    return _WINDOWS[server]
 
 
 def _window_in(listing: Any, name: str) -> int | None:
-    """Return the window of a model in a server's list, or None if it does not say."""
+    """Return the window of a model in a server's list, or None if the list does not state it."""
     entries = listing.get("data") if isinstance(listing, dict) else None
     if not isinstance(entries, list):
         return None
-    models = [each for each in entries if isinstance(each, dict)]
-    named = [each for each in models if each.get("id") == name] or models
-    if len(named) != 1:
+    models = [entry for entry in entries if isinstance(entry, dict)]
+    matches = [entry for entry in models if entry.get("id") == name] or models
+    if len(matches) != 1:
         return None
-    [entry] = named
+    [entry] = matches
     meta = entry.get("meta")
     places = [entry, meta if isinstance(meta, dict) else {}]
-    found = (place.get(field) for place in places for field in _FIELDS)
-    return next((each for each in found if type(each) is int and 0 < each < 10**9), None)
+    windows = (place.get(field) for place in places for field in _FIELDS)
+    return next((size for size in windows if type(size) is int and 0 < size < 10**9), None)
 
 
-def judged(
+def reclassify(
     error: ContextWindowExceeded | RequestRefused, size: int, window: int | None
 ) -> ContextWindowExceeded | RequestRefused:
-    """Return the error of a request that the server refused, by its size before the words.
+    """Return the error of a request that the server refused: by its size, else by the message.
 
     `size` is the estimated input in tokens.
     """
-    words = str(error)
+    message = str(error)
     if window is not None and size >= _NEAR * window:
-        return ContextWindowExceeded(words)
-    if _ABOUT_LIMIT.search(words):
-        return RequestRefused(f"{words} (declare the model's context_tokens or max_tokens)")
-    return ContextWindowExceeded(words) if _TOO_LONG.search(words) else error
+        return ContextWindowExceeded(message)
+    if _ABOUT_LIMIT.search(message):
+        return RequestRefused(f"{message} (declare the model's context_tokens or max_tokens)")
+    return ContextWindowExceeded(message) if _TOO_LONG.search(message) else error

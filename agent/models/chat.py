@@ -1,8 +1,8 @@
 """Chat messages: the parts that are sent back to the provider, and estimates of their size.
 
-A model may have written text that is no Unicode, and ids that are missing, no text, or used twice.
-Its conversation is recorded as it was, so that recorded steps keep their digests. It is only sent
-otherwise.
+A model can write invalid Unicode, and ids that are missing, not strings, or used twice. The
+conversation is recorded unchanged, so that recorded steps keep their digests, and corrected only
+when it is sent.
 """
 
 import json
@@ -22,23 +22,18 @@ CHARS_PER_TOKEN = 4
 
 def essential(message: Mapping[str, Any]) -> Message:
     """Return an assistant message reduced to the parts that the next request must repeat."""
-    kept: Message = {"role": "assistant", "content": message.get("content")}
+    reduced: Message = {"role": "assistant", "content": message.get("content")}
     if calls := message.get("tool_calls"):
-        kept["tool_calls"] = _calls(calls)
+        if isinstance(calls, list):  # anything else stays as the model wrote it
+            calls = [_without_empty(call) if isinstance(call, Mapping) else call for call in calls]
+        reduced["tool_calls"] = calls
     for name in _CONTINUATION:
         if message.get(name):
-            kept[name] = message[name]
+            reduced[name] = message[name]
     fields = message.get("provider_specific_fields")
-    if isinstance(fields, Mapping) and (known := _without_empty(fields)):
-        kept["provider_specific_fields"] = known
-    return kept
-
-
-def _calls(written: Any) -> Any:
-    """Return calls without their empty fields. What is no call stays as the model wrote it."""
-    if not isinstance(written, list):
-        return written
-    return [_without_empty(call) if isinstance(call, Mapping) else call for call in written]
+    if isinstance(fields, Mapping) and (filled := _without_empty(fields)):
+        reduced["provider_specific_fields"] = filled
+    return reduced
 
 
 def tool_call(name: str, arguments: str, *, call_id: str, content: str | None = None) -> Message:
@@ -71,111 +66,102 @@ def estimated(usage: Usage, request: ModelRequest, message: Message) -> Usage:
 
 def tokens(messages: Iterable[Mapping[str, Any]]) -> int:
     """Estimate the tokens of messages without a tokenizer: one per four characters."""
-    return sum(_characters(message) for message in messages) // CHARS_PER_TOKEN
-
-
-def _characters(message: Mapping[str, Any]) -> int:
-    content = message.get("content") or ""
-    text = content if isinstance(content, str) else json.dumps(content)
-    calls = message.get("tool_calls")
-    return len(text) + (len(json.dumps(calls)) if calls else 0)
+    characters = 0
+    for message in messages:
+        content = message.get("content") or ""
+        characters += len(content if isinstance(content, str) else json.dumps(content))
+        if calls := message.get("tool_calls"):
+            characters += len(json.dumps(calls))
+    return characters // CHARS_PER_TOKEN
 
 
 def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-# A pair of escapes is a character. A lone one is no text.
+# A pair of escapes is a character. A lone one is invalid.
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def sendable(request: ModelRequest) -> list[Message]:
-    """Return messages whose texts can be encoded and whose calls have ids of their own."""
+    """Return messages whose texts can be encoded and whose calls have unique ids."""
     messages = request.messages
-    if not _is_encodable(request.text):
+    try:
+        request.text.encode()
+        is_encodable = _SURROGATE_ESCAPE.search(request.text) is None
+    except UnicodeEncodeError:
+        is_encodable = False
+    if not is_encodable:
         return _with_ids(_encodable(messages))
     calls = [call for message in messages for call in message.get("tool_calls") or ()]
     ids = {call.get("id") for call in calls if _is_id(call.get("id"))}
     return list(messages) if len(ids) == len(calls) else _with_ids(messages)
 
 
-def _is_encodable(text: str) -> bool:
-    """Return True if there are no lone surrogates, as in nearly all conversations."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return _SURROGATE_ESCAPE.search(text) is None
-
-
 def _with_ids(messages: Sequence[Message]) -> list[Message]:
-    """Return messages whose calls have ids of their own."""
+    """Return messages whose calls have unique ids, which their results repeat."""
     taken: set[str] = set()
     open_calls: list[tuple[Any, str]] = []
-    sent = []
+    corrected = []
     for message in messages:
         calls = message.get("tool_calls")
         if isinstance(calls, list):
-            named = [_named(call, taken) for call in calls]
+            unique = [_with_unique_id(call, taken) for call in calls]
             open_calls = [
-                (call.get("id") if isinstance(call, Mapping) else None, own["id"])
-                for call, own in zip(calls, named, strict=True)
+                (old.get("id") if isinstance(old, Mapping) else None, new["id"])
+                for old, new in zip(calls, unique, strict=True)
             ]
-            message = {**message, "tool_calls": named}
+            message = {**message, "tool_calls": unique}
         elif message.get("role") == "tool":
-            message = {**message, "tool_call_id": _answered(message, open_calls)}
-        sent.append(message)
-    return sent
+            call_id = message.get("tool_call_id")
+            for at, (old_id, new_id) in enumerate(open_calls):
+                if old_id == call_id:  # results have the order of the calls
+                    del open_calls[at]
+                    call_id = new_id
+                    break
+            message = {**message, "tool_call_id": call_id}
+        corrected.append(message)
+    return corrected
 
 
-def _is_id(written: Any) -> bool:
-    return isinstance(written, str) and written.isprintable() and bool(written)
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable() and bool(value)
 
 
-def _named(call: Any, taken: set[str]) -> dict[str, Any]:
-    """Return a call with an id of its own, which is added to `taken`."""
+def _with_unique_id(call: Any, taken: set[str]) -> dict[str, Any]:
+    """Return a call with a unique id, which is added to `taken`."""
     call = dict(call) if isinstance(call, Mapping) else {}
-    written = call.get("id")
-    wanted = str(written) if _is_id(written) else "call"
-    own, number = wanted, len(taken)
-    while own in taken:
+    base = str(call["id"]) if _is_id(call.get("id")) else "call"
+    call_id, number = base, len(taken)
+    while call_id in taken:
         number += 1
-        own = f"{wanted}_{number}"
-    taken.add(own)
+        call_id = f"{base}_{number}"
+    taken.add(call_id)
     function = call.get("function")
     if isinstance(function, Mapping):
-        call["function"] = {**function, "arguments": _arguments(function.get("arguments"))}
-    return {**call, "id": own}
+        arguments = _without_lone_escapes(function.get("arguments"))
+        call["function"] = {**function, "arguments": arguments}
+    return {**call, "id": call_id}
 
 
-def _answered(message: Message, open_calls: list[tuple[Any, str]]) -> Any:
-    """Return the id of the call whose result a message is. Results have the order of the calls."""
-    written = message.get("tool_call_id")
-    for at, (asked, own) in enumerate(open_calls):
-        if asked == written:
-            del open_calls[at]
-            return own
-    return written
-
-
-def _arguments(written: Any) -> Any:
+def _without_lone_escapes(arguments: Any) -> Any:
     """Return the JSON of arguments without lone surrogates that are written as escapes."""
-    if not isinstance(written, str) or not _SURROGATE_ESCAPE.search(written):
-        return written
+    if not isinstance(arguments, str) or not _SURROGATE_ESCAPE.search(arguments):
+        return arguments
     try:
-        content = json.loads(written)
+        content = json.loads(arguments)
     except (ValueError, RecursionError):
-        return written
-    known = _encodable(content)
-    return written if known == content else json.dumps(known)
+        return arguments
+    encodable = _encodable(content)
+    return arguments if encodable == content else json.dumps(encodable)
 
 
-def _encodable(given: Any) -> Any:
+def _encodable(value: Any) -> Any:
     """Return a value in which each lone surrogate is a question mark."""
-    if isinstance(given, str):
-        return given if given.isascii() else given.encode(errors="replace").decode()
-    if isinstance(given, Mapping):
-        return {_encodable(name): _encodable(each) for name, each in given.items()}
-    if isinstance(given, list | tuple):
-        return [_encodable(each) for each in given]
-    return given
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode(errors="replace").decode()
+    if isinstance(value, Mapping):
+        return {_encodable(name): _encodable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(item) for item in value]
+    return value

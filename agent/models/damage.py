@@ -4,7 +4,6 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TypeVar
 
 from agent.models.patches import FilePatch, Hunk, parse, render, renumbered
 
@@ -38,7 +37,6 @@ new file mode 100644
 """
 """For a patch that cannot be made half right, such as one binary file or one renaming."""
 
-T = TypeVar("T")
 Files = list[FilePatch]
 
 
@@ -67,11 +65,11 @@ def _wrong_logic(files: Files, rng: random.Random) -> Iterator[Files]:
     """Change the logic in every added line of one hunk."""
     for index, number in _hunks(files, rng):
         if not str(files[index].new_path).endswith(PROSE):
-            lines = tuple(_twisted(line, rng) for line in files[index].hunks[number].lines)
+            lines = tuple(_twist(line, rng) for line in files[index].hunks[number].lines)
             yield _with_lines(files, index, number, lines)
 
 
-def _twisted(line: str, rng: random.Random) -> str:
+def _twist(line: str, rng: random.Random) -> str:
     code = line[1:].strip()
     if not line.startswith("+") or code.startswith(("#", '"""', "import ", "from ")):
         return line
@@ -79,7 +77,7 @@ def _twisted(line: str, rng: random.Random) -> str:
     if swaps:
         pattern, other = rng.choice(swaps)
         return line[0] + re.sub(pattern, other, line[1:], count=1)
-    return line[0] + re.sub(r"\b\d+\b", lambda found: str(int(found[0]) + 1), line[1:], count=1)
+    return line[0] + re.sub(r"\b\d+\b", lambda digits: str(int(digits[0]) + 1), line[1:], count=1)
 
 
 def _part_missing(files: Files, rng: random.Random) -> Iterator[Files]:
@@ -96,26 +94,33 @@ def _part_missing(files: Files, rng: random.Random) -> Iterator[Files]:
 
 def _line_missing(files: Files, rng: random.Random) -> Iterator[Files]:
     """Leave out one added line."""
-    for index, number in _hunks(files, rng):
-        lines = files[index].hunks[number].lines
-        for at in _shuffled([i for i, line in enumerate(lines) if line.startswith("+")], rng):
-            if not _ends_file(lines, at):
-                yield _with_lines(files, index, number, lines[:at] + lines[at + 1 :])
+    for index, number, lines, at in _lines(files, "+", rng):
+        yield _with_lines(files, index, number, lines[:at] + lines[at + 1 :])
 
 
 def _not_removed(files: Files, rng: random.Random) -> Iterator[Files]:
     """Keep one line that should be removed. In a deleted file, this keeps the file."""
-    for index, number in _hunks(files, rng):
-        lines = files[index].hunks[number].lines
-        for at in _shuffled([i for i, line in enumerate(lines) if line.startswith("-")], rng):
-            if not _ends_file(lines, at):
-                kept = (*lines[:at], " " + lines[at][1:], *lines[at + 1 :])
-                yield _with_lines(files, index, number, kept)
+    for index, number, lines, at in _lines(files, "-", rng):
+        unremoved = (*lines[:at], " " + lines[at][1:], *lines[at + 1 :])
+        yield _with_lines(files, index, number, unremoved)
 
 
 def _hunks(files: Files, rng: random.Random) -> list[tuple[int, int]]:
     places = [(i, n) for i, file in enumerate(files) for n in range(len(file.hunks))]
-    return _shuffled(places, rng)
+    return rng.sample(places, len(places))
+
+
+def _lines(
+    files: Files, mark: str, rng: random.Random
+) -> Iterator[tuple[int, int, tuple[str, ...], int]]:
+    """Yield file, hunk, the hunk's lines and the position of each line with a mark, shuffled."""
+    for index, number in _hunks(files, rng):
+        lines = files[index].hunks[number].lines
+        positions = [at for at, line in enumerate(lines) if line.startswith(mark)]
+        for at in rng.sample(positions, len(positions)):
+            # Git's marker for a missing final newline belongs to the line before it.
+            if not lines[at + 1 : at + 2] or not lines[at + 1].startswith("\\"):
+                yield index, number, lines, at
 
 
 def _with_lines(files: Files, index: int, number: int, lines: tuple[str, ...]) -> Files:
@@ -128,23 +133,10 @@ def _with_hunks(files: Files, index: int, hunks: tuple[Hunk, ...]) -> Files:
     """Replace the hunks of one file. Drop hunks and files that no longer change anything."""
     file = replace(files[index], hunks=tuple(hunk for hunk in hunks if hunk.changes))
     if file.deletes and any(hunk.new_count for hunk in file.hunks):
-        file = _kept(file)
-    rest = [file] if file.hunks else []
-    return [*files[:index], *rest, *files[index + 1 :]]
-
-
-def _kept(file: FilePatch) -> FilePatch:
-    """Convert the deletion of a file to a change of that file."""
-    old = next(line for line in file.header if line.startswith("--- "))
-    new = old.replace("--- a/", "+++ b/", 1).replace('--- "a/', '+++ "b/', 1)
-    header = [line for line in file.header if not line.startswith(("deleted file", "index "))]
-    return replace(file, header=tuple(new if line.startswith("+++ ") else line for line in header))
-
-
-def _ends_file(lines: tuple[str, ...], at: int) -> bool:
-    """Return True if git's marker for a missing final newline follows the line."""
-    return lines[at + 1 : at + 2] != () and lines[at + 1].startswith("\\")
-
-
-def _shuffled(items: list[T], rng: random.Random) -> list[T]:
-    return rng.sample(items, len(items))
+        # The deletion of the file becomes a change of it.
+        old = next(line for line in file.header if line.startswith("--- "))
+        new = old.replace("--- a/", "+++ b/", 1).replace('--- "a/', '+++ "b/', 1)
+        header = [line for line in file.header if not line.startswith(("deleted file", "index "))]
+        header = [new if line.startswith("+++ ") else line for line in header]
+        file = replace(file, header=tuple(header))
+    return [*files[:index], *([file] if file.hunks else []), *files[index + 1 :]]

@@ -41,46 +41,72 @@ def chat_of(foreign: Foreign, model: str) -> ChatRequest:
     body = json.loads(json.dumps(foreign.asked.body))  # the translations change their input
     try:
         if foreign.dialect == "messages":
-            body = _chat_of_messages({**body, "model": model})
+            chat, _ = _messages_adapter().translate_anthropic_to_openai({**body, "model": model})
+            chat.pop("context_management", None)
         else:
-            body = _chat_of_responses(body, model)
+            talk = body.pop("input")
+            chat = _plain(
+                _responses_adapter().transform_responses_api_request_to_chat_completion_request(
+                    model, talk, body
+                )
+            )
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise RequestRefused(
             f"this model has no such request: {type(error).__name__}: {error}"
         ) from error
-    return parse_chat({name: each for name, each in body.items() if each is not None})
+    return parse_chat({name: value for name, value in chat.items() if value is not None})
 
 
 def answer_of(foreign: Foreign, reply: ModelReply, identity: str) -> Body:
     """Return the reply of chat completions in the dialect of the request.
 
-    The reply states the tokens of its prompt and of its output, for which a dialect has no word
-    for unknown. `identity` distinguishes the answer from all others of the attempt. It is the
-    same each time, so that a program sees the same answer again.
+    The reply states the tokens of its prompt and output, since no dialect can state that they are
+    unknown. `identity` distinguishes the answer from all others of the attempt. It is the same each
+    time, so that a program sees the same answer again.
     """
-    response = _chat_response(reply, identity)
-    match foreign.dialect:
-        case "chat":
-            return response
-        case "messages":
-            answer = _adapter().translate_openai_response_to_anthropic(
-                load().ModelResponse(**response)
-            )
-            return {**_plain(answer), "id": f"msg_{identity}"}
-        case "responses":
-            return _responses_answer(foreign.asked.body, response, identity)
+    choice = {"index": 0, "message": reply.message, "finish_reason": reply.finish_reason or "stop"}
+    response = {
+        "id": f"chatcmpl-{identity}",
+        "object": "chat.completion",
+        "created": _MOMENT,
+        "model": reply.model,
+        "choices": [choice],
+        "usage": usage_block("chat", reply.usage),
+    }
+    if foreign.dialect == "chat":
+        return response
+    chat = load().ModelResponse(**response)
+    if foreign.dialect == "messages":
+        answer = _plain(_messages_adapter().translate_openai_response_to_anthropic(chat))
+        return {**answer, "id": f"msg_{identity}"}
+    options = {name: value for name, value in foreign.asked.body.items() if name != "input"}
+    answer = _plain(
+        _responses_adapter().transform_chat_completion_response_to_responses_api_response(
+            foreign.asked.body["input"], options, chat
+        )
+    )
+    for number, item in enumerate(answer["output"]):
+        if item["type"] != "function_call":
+            item["id"] = f"{item['type']}_{identity}_{number}"
+    usage = answer.get("usage") or {}
+    usage["total_tokens"] = usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+    return {**answer, "usage": usage, "id": f"resp_{identity}", "created_at": _MOMENT}
 
 
 def address(dialect: Dialect, api_base: str | None) -> tuple[str, dict[str, str]]:
     """Return the URL of a provider for a dialect, and the headers with the key of this machine.
 
-    Without a key there is no header for it: a server of one's own needs none.
+    The header is missing if there is no key, which a custom server does not need.
     """
     load()
-    if dialect == "messages":
-        return _anthropic_address(api_base)
+    from litellm.llms.anthropic.common_utils import AnthropicModelInfo
     from litellm.llms.openai.responses.transformation import OpenAIResponsesAPIConfig
 
+    if dialect == "messages":
+        base = str(AnthropicModelInfo.get_api_base(api_base)).rstrip("/").removesuffix("/v1")
+        key = str(AnthropicModelInfo.get_api_key() or "").strip()
+        version = {"anthropic-version": "2023-06-01"}
+        return f"{base}/v1/messages", {"x-api-key": key, **version} if key else version
     config: Any = OpenAIResponsesAPIConfig
     url = str(config().get_complete_url(api_base, {}))
     url = url if dialect == "responses" else url.replace("/responses", "/chat/completions")
@@ -88,16 +114,7 @@ def address(dialect: Dialect, api_base: str | None) -> tuple[str, dict[str, str]
     return url, {"Authorization": f"Bearer {key}"} if key else {}
 
 
-def _anthropic_address(api_base: str | None) -> tuple[str, dict[str, str]]:
-    from litellm.llms.anthropic.common_utils import AnthropicModelInfo
-
-    base = str(AnthropicModelInfo.get_api_base(api_base)).rstrip("/").removesuffix("/v1")
-    key = str(AnthropicModelInfo.get_api_key() or "").strip()
-    version = {"anthropic-version": "2023-06-01"}
-    return f"{base}/v1/messages", {"x-api-key": key, **version} if key else version
-
-
-def _adapter() -> Any:
+def _messages_adapter() -> Any:
     load()
     from litellm.llms.anthropic.pass_through.adapters.transformation import (
         LiteLLMAnthropicMessagesAdapter,
@@ -107,34 +124,7 @@ def _adapter() -> Any:
     return adapter()
 
 
-def _chat_of_messages(body: Body) -> Body:
-    chat, _ = _adapter().translate_anthropic_to_openai(body)
-    return {name: each for name, each in chat.items() if name != "context_management"}
-
-
-def _chat_of_responses(body: Body, model: str) -> Body:
-    options = {name: each for name, each in body.items() if name != "input"}
-    chat = _responses().transform_responses_api_request_to_chat_completion_request(
-        model, body["input"], options
-    )
-    return dict(_plain(chat))
-
-
-def _responses_answer(asked: Body, response: Body, identity: str) -> Body:
-    options = {name: each for name, each in asked.items() if name != "input"}
-    answer = _responses().transform_chat_completion_response_to_responses_api_response(
-        asked["input"], options, load().ModelResponse(**response)
-    )
-    content = _plain(answer)
-    for number, item in enumerate(content["output"]):
-        if item["type"] != "function_call":
-            item["id"] = f"{item['type']}_{identity}_{number}"
-    usage = content.get("usage") or {}
-    usage["total_tokens"] = usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
-    return {**content, "usage": usage, "id": f"resp_{identity}", "created_at": _MOMENT}
-
-
-def _responses() -> Any:
+def _responses_adapter() -> Any:
     load()
     from litellm.responses.litellm_completion_transformation.transformation import (
         LiteLLMCompletionResponsesConfig,
@@ -144,30 +134,16 @@ def _responses() -> Any:
 
 
 _MOMENT = 1_700_000_000
-"""The time in translated answers: one that is the same when the answer is given again."""
-
-
-def _chat_response(reply: ModelReply, identity: str) -> Body:
-    choice = {"index": 0, "message": reply.message, "finish_reason": reply.finish_reason or "stop"}
-    return {
-        "id": f"chatcmpl-{identity}",
-        "object": "chat.completion",
-        "created": _MOMENT,
-        "model": reply.model,
-        "choices": [choice],
-        "usage": usage_block("chat", reply.usage),
-    }
+"""The time in translated answers, the same each time that an answer is repeated."""
 
 
 def _plain(value: Any) -> Any:
     """Return an answer of LiteLLM as JSON values."""
-    if hasattr(value, "model_dump"):
-        value = value.model_dump(exclude_none=True)
-    return json.loads(json.dumps(value, default=_dumped))
 
+    def dump(part: Any) -> Any:
+        return part.model_dump(exclude_none=True) if hasattr(part, "model_dump") else str(part)
 
-def _dumped(value: Any) -> Any:
-    return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else str(value)
+    return json.loads(json.dumps(value, default=dump))
 
 
 PROGRAM = "agent"
@@ -204,64 +180,56 @@ class Translated:
             RequestRefused: the request does not follow its dialect.
             ContextWindowExceeded, ModelError: as the model itself.
         """
-        foreign = request.foreign
+        foreign, chat = request.foreign, self._chat(request)
         assert foreign is not None, "only requests of other programs are translated"
-        chat = self._chat(request)
         reply = await self._model.complete(chat)
         if self.info.provider in _STAND_INS:
             reply = replace(reply, message=_with_own_tools(reply.message, chat))
         if reply.message.get("tool_calls"):
             reply = replace(reply, finish_reason="tool_calls")
         # A program computes with these numbers, as our own arms do with the same estimate.
-        answered = replace(reply, usage=estimated(reply.usage, chat, reply.message))
-        return replace(reply, foreign=answer_of(foreign, answered, _identity(request)))
+        stated = replace(reply, usage=estimated(reply.usage, chat, reply.message))
+        content = json.dumps([foreign.body, request.number], sort_keys=True)
+        identity = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:24]
+        return replace(reply, foreign=answer_of(foreign, stated, identity))
 
     def _chat(self, request: ModelRequest) -> ModelRequest:
         foreign = request.foreign
         assert foreign is not None, "only requests of other programs are translated"
         chat = chat_of(foreign, self.info.name)
         body = chat.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
-        set_by_program = {each.name: body.get(each.name) for each in fields(Parameters)}
         return replace(
             request,
             messages=body["messages"],
             tools=body.get("tools") or [],
-            parameters=Parameters(**set_by_program),
+            parameters=Parameters(
+                **{part.name: body.get(part.name) for part in fields(Parameters)}
+            ),
             role=PROGRAM,
         )
 
 
-def _identity(request: ModelRequest) -> str:
-    assert request.foreign is not None
-    text = json.dumps([request.foreign.body, request.number], sort_keys=True)
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
-
-
 def _with_own_tools(message: Message, chat: ModelRequest) -> Message:
     """Return the message of a stand-in with the names of the program's own shell tool."""
-    tool = next((each["function"] for each in chat.tools if _is_shell(each)), None)
+    tools = [tool.get("function", {}) for tool in chat.tools]
+    shell = next((tool for tool in tools if _SHELL_TOOLS.match(str(tool.get("name")))), None)
     calls = message.get("tool_calls")
-    if not calls or tool is None:
+    if not calls or shell is None:
         return message
-    return {**message, "tool_calls": [_renamed(call, tool) for call in calls]}
-
-
-def _is_shell(tool: dict[str, Any]) -> bool:
-    return bool(_SHELL_TOOLS.match(str(tool.get("function", {}).get("name"))))
-
-
-def _renamed(call: dict[str, Any], tool: dict[str, Any]) -> dict[str, Any]:
-    if call["function"]["name"] != "bash":
-        return call
-    command = json.loads(call["function"]["arguments"])["command"]
-    schema = tool.get("parameters") or {}
-    known = schema.get("properties") or {}
-    name = next((each for each in _COMMANDS if each in known), "command")
-    is_list = known.get(name, {}).get("type") == "array"
-    arguments = {name: ["bash", "-lc", command] if is_list else command}
-    for required in schema.get("required") or []:
-        described = known.get(required, {})
-        if required not in arguments and described.get("type") == "string":
-            arguments[required] = (described.get("enum") or ["Run a command."])[0]
-    function = {"name": tool["name"], "arguments": json.dumps(arguments)}
-    return {**call, "function": function}
+    schema = shell.get("parameters") or {}
+    properties = schema.get("properties") or {}
+    name = next((name for name in _COMMANDS if name in properties), "command")
+    is_list = properties.get(name, {}).get("type") == "array"
+    renamed = []
+    for call in calls:
+        if call["function"]["name"] == "bash":
+            command = json.loads(call["function"]["arguments"])["command"]
+            arguments = {name: ["bash", "-lc", command] if is_list else command}
+            for required in schema.get("required") or []:
+                argument = properties.get(required, {})
+                if required not in arguments and argument.get("type") == "string":
+                    arguments[required] = (argument.get("enum") or ["Run a command."])[0]
+            function = {"name": shell["name"], "arguments": json.dumps(arguments)}
+            call = {**call, "function": function}
+        renamed.append(call)
+    return {**message, "tool_calls": renamed}

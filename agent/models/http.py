@@ -14,7 +14,6 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -30,26 +29,24 @@ _CLIENTS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClien
 def client() -> httpx.AsyncClient:
     """Return the client of the running event loop. Each request sets its own time limit."""
     loop = asyncio.get_running_loop()
-    if (known := _CLIENTS.get(loop)) is None:
-        known = _CLIENTS[loop] = httpx.AsyncClient(
+    if loop not in _CLIENTS:
+        _CLIENTS[loop] = httpx.AsyncClient(
             verify=_certificates(),
             follow_redirects=False,
             # The client is never closed, so an idle connection would stay open.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             timeout=None,  # noqa: S113
-            event_hooks={"request": [_leave_out_empty_keys]},
+            event_hooks={"request": [_drop_empty_keys]},
         )
-    return known
+    return _CLIENTS[loop]
 
 
 NO_KEY = "no-key"
-"""Stands for a key. LiteLLM asks for one, although a server may need none."""
-
-_KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+"""A placeholder for a key. LiteLLM requires one, although some servers do not."""
 
 
-async def _leave_out_empty_keys(request: httpx.Request) -> None:
-    for name in _KEYS:
+async def _drop_empty_keys(request: httpx.Request) -> None:
+    for name in ("authorization", "x-api-key", "api-key", "x-goog-api-key"):
         key = request.headers.get(name, "").removeprefix("Bearer").strip()
         if key in ("", NO_KEY):
             request.headers.pop(name, None)
@@ -61,57 +58,33 @@ def _certificates() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-@dataclass
-class Response:
-    """The response of a provider to a call of LiteLLM."""
-
-    body: Any = None
-    """The last answer as it came; None before there is one."""
-
-
-_RESPONSE: ContextVar[Response | None] = ContextVar("response", default=None)
+_BODIES: ContextVar[list[Any] | None] = ContextVar("bodies", default=None)
 
 
 @contextmanager
-def response() -> Iterator[Response]:
-    """Yield the response to what LiteLLM sends within the block."""
-    noted = Response()
-    token = _RESPONSE.set(noted)
+def recording_bodies() -> Iterator[list[Any]]:
+    """Yield a list that receives the body of each response to LiteLLM within the block."""
+    bodies: list[Any] = []
+    token = _BODIES.set(bodies)
     try:
-        yield noted
+        yield bodies
     finally:
-        _RESPONSE.reset(token)
+        _BODIES.reset(token)
 
 
-def note(body: Any) -> None:
-    """Note what came in the parts of a stream."""
-    if (noted := _RESPONSE.get()) is not None:
-        noted.body = body
+def record_body(body: Any) -> None:
+    """Record the body of a response, or what a stream adds up to."""
+    if (bodies := _BODIES.get()) is not None:
+        bodies.append(body)
 
 
-def use_in(litellm: ModuleType) -> None:
+def _use_in(litellm: ModuleType) -> None:
     """Let LiteLLM send everything through this client."""
     from litellm.caching.llm_caching_handler import LLMClientCache
-
-    transport = _kind_of_transport()()
-
-    class Clients(LLMClientCache):
-        """LiteLLM's cache of the clients of providers."""
-
-        def get_cache(self, key: str, **options: Any) -> Any:
-            if key.startswith("async_httpx_client"):
-                return transport
-            return super().get_cache(key, **options)  # type: ignore[no-untyped-call]
-
-    litellm.in_memory_llm_clients_cache = Clients()  # type: ignore[attr-defined]
-    litellm.module_level_aclient = transport  # type: ignore[attr-defined]
-
-
-def _kind_of_transport() -> type:
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler, MaskedHTTPStatusError
 
     class Transport(AsyncHTTPHandler):
-        """LiteLLM's own sends a request again by itself, and follows redirects with the key."""
+        """LiteLLM's own resends a request itself, and follows redirects with the key."""
 
         def __init__(self) -> None:
             """Make no client yet: each event loop has its own."""
@@ -152,7 +125,7 @@ def _kind_of_transport() -> type:
             except httpx.HTTPStatusError as error:
                 text = (await response.aread()).decode("utf-8", "replace")
                 raise MaskedHTTPStatusError(error, message=text, text=text) from None
-            return response if stream else _readable(response)
+            return response if stream else _make_readable(response)
 
         async def close(self) -> None:
             """Leave the client open for other calls."""
@@ -160,14 +133,25 @@ def _kind_of_transport() -> type:
         def __del__(self) -> None:
             """Leave the client open for other calls."""
 
-    return Transport
+    transport = Transport()
+
+    class Clients(LLMClientCache):
+        """LiteLLM's cache of the clients of providers."""
+
+        def get_cache(self, key: str, **options: Any) -> Any:
+            if key.startswith("async_httpx_client"):
+                return transport
+            return super().get_cache(key, **options)  # type: ignore[no-untyped-call]
+
+    litellm.in_memory_llm_clients_cache = Clients()  # type: ignore[attr-defined]
+    litellm.module_level_aclient = transport  # type: ignore[attr-defined]
 
 
-def _readable(response: httpx.Response) -> httpx.Response:
-    """Note a response, and return it without the odd parts that LiteLLM would not survive."""
+def _make_readable(response: httpx.Response) -> httpx.Response:
+    """Record a response, and return it without the odd parts that LiteLLM would not survive."""
     try:
         body = response.json()
-        note(body)
+        record_body(body)
         dialect = dialect_of(body)
         if dialect is None:
             return response
@@ -196,9 +180,11 @@ def load() -> ModuleType:
     os.environ.setdefault("EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER", "true")
     import litellm
 
-    use_in(litellm)
+    _use_in(litellm)
     litellm.suppress_debug_info = True
-    litellm.response_cost_calculator = _unpriced  # type: ignore[assignment]  # None is no price
+    # `LiteLLMModel` prices an answer if nothing else does. LiteLLM would search its list for every
+    # answer, which takes a third of the time of a call.
+    litellm.response_cost_calculator = lambda **_: None  # type: ignore[assignment]
     # It puts its own usage into streamed responses of OpenAI. A chat would show the warning.
     warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
     if "LITELLM_LOG" not in os.environ:
@@ -207,23 +193,13 @@ def load() -> ModuleType:
 
 
 async def loaded() -> ModuleType:
-    """Return LiteLLM, configured. Other tasks go on while the first call loads it."""
+    """Return LiteLLM, configured. Other tasks continue while the first call loads it."""
     return load() if load.cache_info().currsize else await asyncio.to_thread(load)
-
-
-def _unpriced(**answer: object) -> None:
-    """Leave an answer without a price. `LiteLLMModel` asks for it, if no other one is known.
-
-    LiteLLM would search its list for every answer, which takes a third of the time of a call.
-    """
 
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Keep LiteLLM from logging the calls of the block, which takes a quarter of their time.
-
-    Nothing reads that log: the journal has every call.
-    """
+    """Keep LiteLLM from logging the calls of the block, which takes a quarter of their time."""
     from litellm._internal_context import is_internal_call
 
     token = is_internal_call.set(True)

@@ -17,7 +17,7 @@ from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, cost_of, estimated_to
 from agent.models.chat import essential, sendable
 from agent.models.http import load, loaded, unlogged
 from agent.models.native import Tell, streamed, streamed_by_responses
-from agent.models.protocol import Foreign, ModelInfo, ModelReply, ModelRequest, Parameters
+from agent.models.protocol import Foreign, ModelInfo, ModelReply, ModelRequest
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
 from agent.models.spec import LiteLLMSpec
 from agent.models.usage import ReportedUsage, read_usage
@@ -31,13 +31,7 @@ Takes the names of the provider and of the model, and the approximate number of 
 _MARKED_BY = {"anthropic", "azure_ai", "bedrock", "databricks", "openrouter", "vertex_ai"}
 """Providers that accept cache markers for Claude models, according to LiteLLM's documentation."""
 
-
-Resend = Callable[[], Awaitable[None]]
-
 T = TypeVar("T")
-
-_NO_OUTPUT = "Unknown items in responses API response"
-_EMPTY_CHOICE = {"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}
 
 
 class LiteLLMModel:
@@ -96,45 +90,51 @@ class LiteLLMModel:
         limit = self._ceilings.max_tokens_within(request, window)
         try:
             if request.foreign is not None and request.parameters is None:
-                return await self._passed_on(request, request.foreign, limit)
-            return await self._translated(litellm, request, limit)
+                return await self._call_directly(request, request.foreign, limit)
+            return await self._call_litellm(litellm, request, limit)
         except (ContextWindowExceeded, RequestRefused) as error:
-            raise ceilings.judged(error, estimated_tokens(request), window) from error
+            raise ceilings.reclassify(error, estimated_tokens(request), window) from error
 
-    async def _translated(
+    async def _call_litellm(
         self, litellm: ModuleType, request: ModelRequest, limit: int
     ) -> ModelReply:
-        """Send a request through LiteLLM."""
-
         async def send() -> tuple[Any, ReportedUsage]:
-            # Azure's client is one of OpenAI's library, which makes it around this one.
+            # Azure's client belongs to OpenAI's library, which wraps this one.
             litellm.aclient_session = http.client()  # type: ignore[attr-defined]
-            with http.response() as noted:
-                response = await self._completed(litellm, self._arguments(request, limit))
+            with http.recording_bodies() as bodies:
+                response = await _complete(litellm, self._arguments(request, limit), self._tell)
             if not response.choices:
                 raise EmptyAnswer("the answer has no choices")
-            return response, _reported(response, noted.body)
+            # The provider's own figures are preferred to LiteLLM's view of them.
+            if bodies and (dialect := dialect_of(bodies[-1])) is not None:
+                return response, read_answer(dialect, bodies[-1]).reported
+            usage = getattr(response, "usage", None)
+            return response, read_usage(usage.model_dump() if usage else None)
 
-        size, resend = estimated_tokens(request), request.before_resend
-        answer, latency_s, retries = await self._sent(send, size, resend)
-        return self._reply(*answer, latency_s, retries)
+        (response, reported), latency_s, retries = await self._send(send, request)
+        cost_usd, source = cost_of(reported, self._ceilings)
+        choice = response.choices[0]
+        # No request can repeat lone surrogates.
+        message = json.dumps(choice.message.model_dump(), ensure_ascii=False)
+        return ModelReply(
+            message=essential(json.loads(message.encode("utf-8", "replace"))),
+            usage=replace(reported.usage, cost_usd=cost_usd),
+            cost_source=source,
+            model=response.model or self._spec.name,
+            finish_reason=choice.finish_reason,
+            latency_s=latency_s,
+            retries=retries,
+        )
 
-    async def _completed(self, litellm: ModuleType, arguments: dict[str, Any]) -> Any:
-        if self._tell is None:
-            return await _completion(litellm, arguments)
-        if _is_responses(self._spec):
-            return await _streamed_by_responses(litellm, arguments, self._tell)
-        return await streamed(litellm, arguments, self._tell)
-
-    async def _sent(
-        self, send: Callable[[], Awaitable[T]], size: int, before_resend: Resend | None
+    async def _send(
+        self, send: Callable[[], Awaitable[T]], request: ModelRequest
     ) -> tuple[T, float, int]:
-        """Return the answer to a request of `size` tokens, its latency, and the failures before."""
+        """Return the answer to a request, its latency, and the number of failures before it."""
 
         async def attempt() -> tuple[T, float]:
             if self._admit is not None:
                 names = (_provider(self._spec.name), self._spec.name)
-                await self._admit(names, size + (self._spec.max_tokens or 0))
+                await self._admit(names, estimated_tokens(request) + (self._spec.max_tokens or 0))
             started = time.perf_counter()
             async with asyncio.timeout(self._spec.timeout_s):
                 response = await send()
@@ -145,18 +145,18 @@ class LiteLLMModel:
             self._policy,
             sleep=self._sleep,
             uniform=self._uniform,
-            before_resend=before_resend,
+            before_resend=request.before_resend,
             tell=self._say,
         )
         return response, latency_s, retries
 
-    async def _passed_on(self, request: ModelRequest, foreign: Foreign, limit: int) -> ModelReply:
+    async def _call_directly(
+        self, request: ModelRequest, foreign: Foreign, limit: int
+    ) -> ModelReply:
         """Send a request of another program in its dialect, under the declared model."""
         body = native.body(self._spec, foreign, limit)
-        answer, latency_s, retries = await self._sent(
-            lambda: native.post(self._spec, foreign, body),
-            estimated_tokens(request),
-            request.before_resend,
+        answer, latency_s, retries = await self._send(
+            lambda: native.post(self._spec, foreign, body), request
         )
         cost_usd, source = cost_of(answer.reported, self._ceilings)
         return ModelReply(
@@ -172,6 +172,21 @@ class LiteLLMModel:
 
     def _arguments(self, request: ModelRequest, limit: int) -> dict[str, Any]:
         spec = self._spec
+        name, arguments = spec.name, {}
+        if request.goes_on and _takes_cache_markers(name):
+            arguments["cache_control_injection_points"] = _CACHE_POINTS
+        if _is_responses(spec):
+            # The provider stores nothing, so a conversation can be resumed at any time. A reasoning
+            # model continues from its own reasoning, which each request repeats.
+            arguments["store"] = False
+            if _listed_as(name, "supports_reasoning"):
+                arguments["include"] = ["reasoning.encrypted_content"]
+            name = listed_name(name).replace("/", "/responses/", 1)  # LiteLLM's choice of the API
+        if request.parameters:
+            arguments |= {
+                key: value for key, value in vars(request.parameters).items() if value is not None
+            }
+            arguments["drop_params"] = True  # LiteLLM drops what the model does not take
         optional = {
             "tools": request.tools or None,
             "tool_choice": self._choice(request),
@@ -182,12 +197,10 @@ class LiteLLMModel:
             "reasoning_effort": spec.reasoning_effort,
         }
         return {
-            **(_cache_points() if request.goes_on and _takes_cache_markers(spec.name) else {}),
-            **(_reasoning_kept(spec.name) if _is_responses(spec) else {}),
-            **(_set_by_program(request.parameters) if request.parameters else {}),
-            **{name: value for name, value in spec.extra.items() if name not in OUTPUT_LIMITS},
-            **{name: value for name, value in optional.items() if value is not None},
-            "model": _sent_name(spec),
+            **arguments,
+            **{key: value for key, value in spec.extra.items() if key not in OUTPUT_LIMITS},
+            **{key: value for key, value in optional.items() if value is not None},
+            "model": name,
             "messages": sendable(request),
             "timeout": spec.timeout_s,
             # Only our own retry policy applies: LiteLLM's would multiply with it.
@@ -199,132 +212,73 @@ class LiteLLMModel:
 
     @functools.cached_property
     def _has_key(self) -> bool:
-        """False for a server of one's own, if the environment has no key of its provider."""
+        """False for a custom server if the environment has no key of its provider."""
         if self._spec.api_base is None:
             return True
-        found = load().validate_environment(self._spec.name)
-        return bool(found.get("keys_in_environment"))
+        environment = load().validate_environment(self._spec.name)
+        return bool(environment.get("keys_in_environment"))
 
     def _choice(self, request: ModelRequest) -> dict[str, Any] | None:
-        """Return the tool that has to be called, where the provider can enforce that."""
-        if not request.only or not request.tools:
-            return None
-        choice = {"type": "function", "function": {"name": request.only}}
+        """Return the tool that must be called, if the provider can enforce that."""
         spec = self._spec
-        if _is_thinking_claude(spec) or not _listed_as(spec.name, "supports_tool_choice"):
+        if not request.only or not request.tools or _is_thinking_claude(spec):
             return None
-        return (
-            choice if _takes(spec.name, spec.reasoning_effort, "tool_choice", "required") else None
+        can_enforce = _listed_as(spec.name, "supports_tool_choice") and _takes(
+            spec.name, spec.reasoning_effort, "tool_choice", "required"
         )
+        return {"type": "function", "function": {"name": request.only}} if can_enforce else None
 
     def _temperature(self) -> float | None:
         """Return the temperature, unless the model refuses it."""
         spec = self._spec
         if spec.temperature is None or _is_thinking_claude(spec):
             return None
-        taken = _takes(spec.name, spec.reasoning_effort, "temperature", spec.temperature)
-        return spec.temperature if taken else None
-
-    def _reply(
-        self, response: Any, reported: ReportedUsage, latency_s: float, retries: int
-    ) -> ModelReply:
-        cost_usd, source = cost_of(reported, self._ceilings)
-        choice = response.choices[0]
-        return ModelReply(
-            message=essential(_encodable(choice.message.model_dump())),
-            usage=replace(reported.usage, cost_usd=cost_usd),
-            cost_source=source,
-            model=response.model or self._spec.name,
-            finish_reason=choice.finish_reason,
-            latency_s=latency_s,
-            retries=retries,
-        )
+        is_taken = _takes(spec.name, spec.reasoning_effort, "temperature", spec.temperature)
+        return spec.temperature if is_taken else None
 
 
-def _reported(response: Any, body: Any) -> ReportedUsage:
-    """Return the figures of an answer: the provider's own, or what LiteLLM makes of them."""
-    if (dialect := dialect_of(body)) is not None:
-        return read_answer(dialect, body).reported
-    usage = getattr(response, "usage", None)
-    return read_usage(usage.model_dump() if usage else None)
+async def _complete(litellm: ModuleType, arguments: dict[str, Any], tell: Tell | None) -> Any:
+    """Return the response.
 
-
-def _set_by_program(parameters: Parameters) -> dict[str, Any]:
-    """Return what a program set, without what LiteLLM knows that the model does not take."""
-    given = {name: value for name, value in vars(parameters).items() if value is not None}
-    return {**given, "drop_params": True}
-
-
-async def _completion(litellm: ModuleType, arguments: dict[str, Any]) -> Any:
-    """Return the response. One of the Responses API may hold reasoning only, or nothing at all.
-
-    LiteLLM reports that as a broken connection. The model did answer, and would do so again.
+    A response of the Responses API can hold reasoning only, or nothing at all. LiteLLM reports that
+    as a broken connection, although the model did answer, and would do so again.
     """
     try:
-        with unlogged():
-            return await litellm.acompletion(**arguments)
-    except litellm.APIConnectionError as error:
-        if _NO_OUTPUT not in str(error):
+        if tell is None:
+            with unlogged():
+                return await litellm.acompletion(**arguments)
+        if "/responses/" in arguments["model"]:
+            return await streamed_by_responses(litellm, arguments, tell)
+        return await streamed(litellm, arguments, tell)
+    except (litellm.APIConnectionError, ValueError) as error:
+        if "Unknown items in responses API response" not in str(error):
             raise
-        return litellm.ModelResponse(model=arguments["model"], choices=[_EMPTY_CHOICE])
+        choice = {"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}
+        return litellm.ModelResponse(model=arguments["model"], choices=[choice])
 
 
-async def _streamed_by_responses(litellm: ModuleType, arguments: dict[str, Any], tell: Tell) -> Any:
-    """Return the response, which may hold reasoning only, as `_completion` does."""
-    try:
-        return await streamed_by_responses(litellm, arguments, tell)
-    except ValueError as error:
-        if _NO_OUTPUT not in str(error):
-            raise
-        return litellm.ModelResponse(model=arguments["model"], choices=[_EMPTY_CHOICE])
+_CACHE_POINTS = [{"location": "message", "role": "system"}, {"location": "message", "index": -1}]
+"""Cache points after the instructions and at the end of the conversation.
 
-
-def _encodable(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message without lone surrogates, which no request can repeat."""
-    encoded = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
-    return dict(json.loads(encoded))
-
-
-def _cache_points() -> dict[str, Any]:
-    """Return cache points after the instructions and at the end of the conversation.
-
-    All conversations of a role share the instructions. The next call of this conversation shares
-    the rest.
-    """
-    points = [{"location": "message", "role": "system"}, {"location": "message", "index": -1}]
-    return {"cache_control_injection_points": points}
+All conversations of a role share the instructions. The next call of this conversation shares the
+rest.
+"""
 
 
 @functools.cache
 def _takes_cache_markers(name: str) -> bool:
     """Return True if a model caches only marked text.
 
-    Most providers cache by themselves. So do Google's models, but they would treat the markers as a
-    request to store the text, at a charge.
+    Most providers cache without markers. So do Google's models, but they would treat the markers as
+    a request to store the text, at a charge.
     """
     marked = _provider(name) in _MARKED_BY and "claude" in name.lower()
     return marked and bool(load().utils.supports_prompt_caching(name))
 
 
 def _is_responses(spec: LiteLLMSpec) -> bool:
-    """Return True for OpenAI's Responses API, which may also be named in the model string."""
+    """Return True for OpenAI's Responses API, which the model string can also name."""
     return spec.api == "responses" or spec.name != listed_name(spec.name)
-
-
-def _sent_name(spec: LiteLLMSpec) -> str:
-    """Return the model string by which LiteLLM chooses the API."""
-    bare = listed_name(spec.name)
-    return bare.replace("/", "/responses/", 1) if _is_responses(spec) else spec.name
-
-
-def _reasoning_kept(name: str) -> dict[str, Any]:
-    """Return the parameters with which a reasoning model continues from its own reasoning.
-
-    The provider keeps nothing, so a conversation can be resumed at any time.
-    """
-    if not _listed_as(name, "supports_reasoning"):
-        return {"store": False}
-    return {"store": False, "include": ["reasoning.encrypted_content"]}
 
 
 def _is_thinking_claude(spec: LiteLLMSpec) -> bool:
@@ -344,7 +298,7 @@ def _listed_as(name: str, ability: str) -> bool:
 
 @functools.cache
 def _takes(name: str, effort: str | None, parameter: str, value: Any) -> bool:
-    """Return False if LiteLLM knows that a model refuses a parameter."""
+    """Return False if LiteLLM lists that a model refuses a parameter."""
     litellm = load()
     try:
         bare, provider, *_ = litellm.get_llm_provider(listed_name(name))
@@ -356,7 +310,7 @@ def _takes(name: str, effort: str | None, parameter: str, value: Any) -> bool:
         )
     except litellm.UnsupportedParamsError:
         return False
-    except Exception:  # the call itself reports what is wrong with the name
+    except Exception:  # the call itself reports the problem with the name
         return True
     return True
 

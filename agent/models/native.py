@@ -12,7 +12,7 @@ from agent.models.answers import NoAnswer, ProviderAnswer, read_answer
 from agent.models.ceilings import OUTPUT_LIMITS
 from agent.models.dialects import Body
 from agent.models.protocol import Foreign
-from agent.models.requests import Dialect, ParsedRequest
+from agent.models.requests import Dialect
 from agent.models.retry import EmptyAnswer, classify
 from agent.models.spec import LiteLLMSpec
 
@@ -21,8 +21,6 @@ _OUTPUT_LIMIT: dict[Dialect, str] = {
     "messages": "max_tokens",
     "responses": "max_output_tokens",
 }
-
-
 _LIMITS = frozenset(_OUTPUT_LIMIT.values()) | {"max_tokens"}
 
 
@@ -50,51 +48,34 @@ def dialects_of(spec: LiteLLMSpec) -> frozenset[Dialect]:
 
 def body(spec: LiteLLMSpec, foreign: Foreign, max_tokens: int) -> Body:
     """Return what is sent: the request with the declared model, its settings and a limit."""
-    asked = foreign.asked
-    name = spec.name.partition("/")[2].removeprefix("responses/")
-    sent = {**_limited(spec, foreign.dialect, asked, max_tokens), "model": name}
-    sent.update(_declared(spec, foreign))
-    if foreign.dialect == "chat":
-        # LiteLLM adds this field in programs, and no provider knows it.
-        own = "provider_specific_fields"
-        sent["messages"] = [
-            {name: each for name, each in message.items() if name != own}
-            for message in sent["messages"]
-        ]
-    extra = spec.extra.items()
-    return {**sent, **{name: each for name, each in extra if name not in OUTPUT_LIMITS}}
-
-
-def _limited(spec: LiteLLMSpec, dialect: Dialect, asked: ParsedRequest, max_tokens: int) -> Body:
-    """Return the body of a request with one limit on its output: the lower of two."""
-    name = _OUTPUT_LIMIT[dialect]
-    if dialect == "chat" and spec.api_base:
-        name = "max_tokens"  # the only one that all servers of one's own know
-    limit = min(max_tokens, asked.output_limit or max_tokens)
-    body = {key: each for key, each in asked.body.items() if key not in _LIMITS}
-    thinking = body.get("thinking") or {}
-    if thinking.get("budget_tokens", 0) >= limit:  # providers demand less than the output
-        body["thinking"] = {**thinking, "budget_tokens": limit // 2}
-    return {**body, name: limit}
-
-
-def _declared(spec: LiteLLMSpec, foreign: Foreign) -> Body:
-    settings: Body = {}
+    fields = foreign.asked.body
+    sent = {name: value for name, value in fields.items() if name not in _LIMITS}
+    limit = min(max_tokens, foreign.asked.output_limit or max_tokens)
+    thinking = sent.get("thinking") or {}
+    if thinking.get("budget_tokens", 0) >= limit:  # providers require less than the output
+        sent["thinking"] = {**thinking, "budget_tokens": limit // 2}
+    # A custom server is only sure to have the oldest name of the limit.
+    is_custom_chat = foreign.dialect == "chat" and spec.api_base
+    sent["max_tokens" if is_custom_chat else _OUTPUT_LIMIT[foreign.dialect]] = limit
+    sent["model"] = spec.name.partition("/")[2].removeprefix("responses/")
     if spec.temperature is not None:
-        settings["temperature"] = spec.temperature
-    if effort := spec.reasoning_effort:
-        match foreign.dialect:
-            case "chat":
-                settings["reasoning_effort"] = effort
-            case "messages":
-                settings["output_config"] = {
-                    **(foreign.asked.body.get("output_config") or {}),
-                    "effort": effort,
-                }
-            case "responses":
-                reasoning = foreign.asked.body.get("reasoning") or {}
-                settings["reasoning"] = {**reasoning, "effort": effort}
-    return settings
+        sent["temperature"] = spec.temperature
+    effort = spec.reasoning_effort
+    match foreign.dialect:
+        case "chat":
+            if effort:
+                sent["reasoning_effort"] = effort
+            # LiteLLM adds this field in programs, and providers reject it.
+            unknown = "provider_specific_fields"
+            sent["messages"] = [
+                {name: value for name, value in message.items() if name != unknown}
+                for message in sent["messages"]
+            ]
+        case "messages" if effort:
+            sent["output_config"] = {**(fields.get("output_config") or {}), "effort": effort}
+        case "responses" if effort:
+            sent["reasoning"] = {**(fields.get("reasoning") or {}), "effort": effort}
+    return sent | {name: value for name, value in spec.extra.items() if name not in OUTPUT_LIMITS}
 
 
 async def post(spec: LiteLLMSpec, foreign: Foreign, sent: Body) -> ProviderAnswer:
@@ -102,12 +83,12 @@ async def post(spec: LiteLLMSpec, foreign: Foreign, sent: Body) -> ProviderAnswe
 
     Raises:
         ProviderError: the provider answered with an error.
-        EmptyAnswer: the provider's answer is none.
+        EmptyAnswer: the response of the provider contains no answer.
         ConnectionLost: there was no answer.
     """
-    url, own = dialects.address(foreign.dialect, spec.api_base)
-    headers = {**foreign.asked.headers, **own, "content-type": "application/json"}
-    content = to_json(sent)  # in half the time of httpx's own, which counts for 100 kB
+    url, key = dialects.address(foreign.dialect, spec.api_base)
+    headers = {**foreign.asked.headers, **key, "content-type": "application/json"}
+    content = to_json(sent)  # twice as fast as httpx, which matters for 100 kB
     try:
         response = await http.client().post(
             url, content=content, headers=headers, timeout=spec.timeout_s
@@ -127,7 +108,7 @@ async def post(spec: LiteLLMSpec, foreign: Foreign, sent: Body) -> ProviderAnswe
 
 
 class ConnectionLost(Exception):
-    """A provider did not answer. The retry policy knows such an error by its status."""
+    """A provider did not answer. The retry policy recognises such an error by its status."""
 
     status_code = 500
 
@@ -145,13 +126,12 @@ async def streamed(litellm: ModuleType, arguments: dict[str, Any], tell: Tell) -
     Raises:
         EmptyAnswer: the answer broke off.
     """
-    _, chunks = await _told(litellm, arguments, tell)
+    _, chunks = await _receive(litellm, arguments, tell)
     response = litellm.stream_chunk_builder(chunks, messages=arguments["messages"])
-    # The name that the provider gave, where it gave one.
-    named = chunks[0]._hidden_params.get("provider_response_model")
-    response.model = named or response.model
+    name_of_provider = chunks[0]._hidden_params.get("provider_response_model")
+    response.model = name_of_provider or response.model
     if not any(getattr(chunk, "usage", None) for chunk in chunks):
-        response.usage = None  # LiteLLM counts by itself where nothing is reported
+        response.usage = None  # LiteLLM counts itself if nothing is reported
     return response
 
 
@@ -169,15 +149,15 @@ async def streamed_by_responses(litellm: ModuleType, arguments: dict[str, Any], 
         LiteLLMResponsesTransformationHandler,
     )
 
-    stream, _ = await _told(litellm, arguments, tell)
-    ended = stream.completion_stream.streaming_response.completed_response
-    if ended is None:
+    stream, _ = await _receive(litellm, arguments, tell)
+    last_event = stream.completion_stream.streaming_response.completed_response
+    if last_event is None:
         raise EmptyAnswer("the answer broke off")
-    http.note(ended.response.model_dump(mode="json"))
+    http.record_body(last_event.response.model_dump(mode="json"))
     handler: Any = LiteLLMResponsesTransformationHandler()  # type: ignore[no-untyped-call]
     return handler.transform_response(
         model=stream.model,
-        raw_response=ended.response,
+        raw_response=last_event.response,
         model_response=litellm.ModelResponse(),
         logging_obj=stream.logging_obj,
         request_data={},
@@ -188,7 +168,7 @@ async def streamed_by_responses(litellm: ModuleType, arguments: dict[str, Any], 
     )
 
 
-async def _told(
+async def _receive(
     litellm: ModuleType, arguments: dict[str, Any], tell: Tell
 ) -> tuple[Any, list[Any]]:
     """Stream an answer to its end, and pass its text to `tell` as it arrives.
@@ -210,7 +190,7 @@ async def _told(
                     tell(choice.delta.content)
     except Exception as error:
         failure = classify(error)
-        if chunks and failure is not None and failure.is_free:  # what it has generated is not
+        if chunks and failure is not None and failure.is_free:  # the generated part is not free
             raise EmptyAnswer(f"the answer broke off: {failure.message}") from error
         raise
     if stream.received_finish_reason is None:  # LiteLLM adds one to the last chunk

@@ -31,15 +31,6 @@ class RateLimit(BaseModel):
             raise ValueError("give requests_per_minute, tokens_per_minute or both")
         return self
 
-    def taken_s(self, tokens: int) -> dict[str, float]:
-        """Return the seconds that a request takes of each rate, by kind of rate."""
-        taken = {}
-        if self.requests_per_minute is not None:
-            taken["requests"] = 60 / self.requests_per_minute
-        if self.tokens_per_minute is not None:
-            taken["tokens"] = 60 * tokens / self.tokens_per_minute
-        return taken
-
 
 @dataclass(frozen=True)
 class Pace:
@@ -58,12 +49,17 @@ class Pace:
         Raises:
             JournalError: the journal is unreachable.
         """
-        waits = [
-            await asyncio.to_thread(self.journal.take_turn, f"{name} {kind}", seconds, BURST_S)
-            for name in names
-            if name in self.limits
-            for kind, seconds in self.limits[name].taken_s(tokens).items()
-        ]
+        waits = []
+        for name in names:
+            if (limit := self.limits.get(name)) is None:
+                continue
+            for kind, size, rate in (
+                ("requests", 1, limit.requests_per_minute),
+                ("tokens", tokens, limit.tokens_per_minute),
+            ):
+                if rate is not None:
+                    turn = (f"{name} {kind}", 60 * size / rate, BURST_S)
+                    waits.append(await asyncio.to_thread(self.journal.take_turn, *turn))
         if wait_s := max(waits, default=0.0):
             await self.sleep(wait_s)
 

@@ -1,7 +1,7 @@
 """Unified diffs as data: enough of git's format to change one and write it back."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,7 +100,8 @@ class FilePatch:
                 return _unquote(name).split("/", 1)[1]
             if line.startswith(rename):
                 return _unquote(line.removeprefix(rename))
-        return _git_path(self.header[0])
+        both = self.header[0].removeprefix("diff --git ").rstrip("\r")  # `a/P b/P`, P with spaces
+        return _unquote(both[: (len(both) - 1) // 2]).split("/", 1)[1]
 
 
 def parse(patch: str) -> list[FilePatch]:
@@ -111,12 +112,15 @@ def parse(patch: str) -> list[FilePatch]:
     files: list[FilePatch] = []
     position = 0
     while position < len(lines):
-        found = _HUNK.match(lines[position])
-        if found and files:
-            hunk, position = _read_hunk(found, lines, position + 1)
+        heading = _HUNK.match(lines[position])
+        if heading and files:
+            hunk, position = _read_hunk(heading, lines, position + 1)
             files[-1] = replace(files[-1], hunks=(*files[-1].hunks, hunk))
             continue
-        if _starts_file(lines, position, files):
+        in_header = bool(files) and not files[-1].hunks
+        following = lines[position + 1] if position + 1 < len(lines) else ""
+        is_plain = lines[position].startswith("--- ") and following.startswith("+++ ")
+        if lines[position].startswith("diff --git ") or (is_plain and not in_header):
             files.append(FilePatch((), ()))
         if files and not files[-1].hunks:
             files[-1] = replace(files[-1], header=(*files[-1].header, lines[position]))
@@ -124,17 +128,8 @@ def parse(patch: str) -> list[FilePatch]:
     return files
 
 
-def _starts_file(lines: list[str], position: int, files: list[FilePatch]) -> bool:
-    if lines[position].startswith("diff --git "):
-        return True
-    in_header = bool(files) and not files[-1].hunks
-    following = lines[position + 1] if position + 1 < len(lines) else ""
-    plain = lines[position].startswith("--- ") and following.startswith("+++ ")
-    return plain and not in_header
-
-
-def _read_hunk(found: re.Match[str], lines: list[str], position: int) -> tuple[Hunk, int]:
-    old_left, new_left = (1 if found[n] is None else int(found[n]) for n in (2, 4))
+def _read_hunk(heading: re.Match[str], lines: list[str], position: int) -> tuple[Hunk, int]:
+    old_left, new_left = (1 if heading[n] is None else int(heading[n]) for n in (2, 4))
     start = position
     while position < len(lines) and (
         old_left > 0 or new_left > 0 or lines[position].startswith(_NO_NEWLINE)
@@ -144,21 +139,19 @@ def _read_hunk(found: re.Match[str], lines: list[str], position: int) -> tuple[H
         new_left -= kind in " +"
         position += 1
     body = tuple(line or " " for line in lines[start:position])  # some tools trim blank context
-    return Hunk(int(found.group(1)), int(found.group(3)), found.group(5), body), position
+    return Hunk(int(heading[1]), int(heading[3]), heading[5], body), position
 
 
 def render(files: Iterable[FilePatch]) -> str:
     """Return the diff as text, with line numbers recomputed from its hunks."""
-    return "".join(f"{line}\n" for file in files for line in _file_lines(file))
-
-
-def _file_lines(file: FilePatch) -> Iterator[str]:
-    yield from file.header
-    for hunk in file.hunks:
-        old = _range(hunk.old_start, hunk.old_count)
-        new = _range(hunk.new_start, hunk.new_count)
-        yield f"@@ -{old} +{new} @@{hunk.section}"
-        yield from hunk.lines
+    lines: list[str] = []
+    for file in files:
+        lines += file.header
+        for hunk in file.hunks:
+            old = _range(hunk.old_start, hunk.old_count)
+            new = _range(hunk.new_start, hunk.new_count)
+            lines += (f"@@ -{old} +{new} @@{hunk.section}", *hunk.lines)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def renumbered(file: FilePatch) -> FilePatch:
@@ -178,41 +171,36 @@ def undoing(file: FilePatch) -> FilePatch:
     Renamed files are not supported: `Workspace.diff` writes a renaming as a deletion and an
     addition.
     """
+    opposite = {"+": "-", "-": "+"}
     hunks = tuple(
-        Hunk(hunk.new_start, hunk.old_start, hunk.section, tuple(map(_swapped, hunk.lines)))
+        Hunk(
+            hunk.new_start,
+            hunk.old_start,
+            hunk.section,
+            tuple(opposite.get(line[:1], line[:1]) + line[1:] for line in hunk.lines),
+        )
         for hunk in file.hunks
     )
-    return FilePatch(_undoing_header(file.header), hunks)
-
-
-def _swapped(line: str) -> str:
-    return {"+": "-", "-": "+"}.get(line[:1], line[:1]) + line[1:]
-
-
-def _undoing_header(header: tuple[str, ...]) -> tuple[str, ...]:
+    header = file.header
     end = header.index(_BINARY) + 1 if _BINARY in header else len(header)
     lines = [_other_side(line) for line in header[:end]]
     for at in range(len(lines) - 1):  # the old side precedes the new one
         if lines[at].startswith(("+++ ", "new mode ")):
             lines[at], lines[at + 1] = lines[at + 1], lines[at]
-    there, back = _halves(header[end:])
-    return (*lines, *back, *there)
+    # A binary change and its reverse, each of which ends in an empty line.
+    data = header[end:]
+    middle = data.index("") + 1 if "" in data else 0
+    return FilePatch((*lines, *data[middle:], *data[:middle]), hunks)
 
 
 def _other_side(line: str) -> str:
-    for here, there in _SIDES:
-        for mark, other in ((here, there), (there, here)):
+    for old, new in _SIDES:
+        for mark, opposite in ((old, new), (new, old)):
             if line.startswith(mark):
-                return other + line.removeprefix(mark)
-    if found := re.fullmatch(r"index (\w+)\.\.(\w+)(.*)", line):
-        return f"index {found[2]}..{found[1]}{found[3]}"
+                return opposite + line.removeprefix(mark)
+    if index := re.fullmatch(r"index (\w+)\.\.(\w+)(.*)", line):
+        return f"index {index[2]}..{index[1]}{index[3]}"
     return line
-
-
-def _halves(data: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return a binary change and its reverse. Each of them ends in an empty line."""
-    middle = data.index("") + 1 if "" in data else 0
-    return data[:middle], data[middle:]
 
 
 def _range(start: int, count: int) -> str:
@@ -223,12 +211,6 @@ def _kind(line: str) -> str:
     return line[:1] or " "
 
 
-def _git_path(line: str) -> str:
-    """Return the path in `diff --git a/P b/P`, where P may contain spaces."""
-    both = line.removeprefix("diff --git ").rstrip("\r")
-    return _unquote(both[: (len(both) - 1) // 2]).split("/", 1)[1]
-
-
 def _unquote(name: str) -> str:
     """Undo git's C-style quoting, which writes bytes beyond ASCII as octal escapes."""
     if not name.startswith('"'):
@@ -237,33 +219,24 @@ def _unquote(name: str) -> str:
     return raw.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
-_MARK = "SEARCH/REPLACE"
-_GIVEN = 2
-_DONE = "The repository is repaired."
-
-
 def are_wanted(messages: Iterable[Mapping[str, Any]]) -> bool:
     """Return True if a conversation explains the blocks."""
-    return any(_MARK in str(message.get("content")) for message in messages)
+    return any("SEARCH/REPLACE" in str(message.get("content")) for message in messages)
 
 
 def reply(patch: str, messages: Iterable[Mapping[str, Any]]) -> str:
-    """Return the change of a patch as blocks, or a last word if it was given twice.
+    """Return the change of a patch as blocks, one for each hunk of a text file.
 
-    A program that knows none of the files yet only adds them to the conversation at first.
+    A file that is removed becomes empty. A program without any of the files only adds them to the
+    conversation at first, so the change is repeated once. After that, the reply is a last word.
     """
-    change = "\n\n".join(_blocks(patch))
-    said = (message.get("content") for message in messages if message["role"] == "assistant")
-    return change if sum(change in str(each) for each in said) < _GIVEN else _DONE
-
-
-def _blocks(patch: str) -> Iterator[str]:
-    """Yield one block for each hunk of a text file. A file that is removed becomes empty."""
+    blocks = []
     for file in parse(patch):
-        if not file.is_binary:
-            yield from (_block(file, hunk.old_lines, hunk.new_lines) for hunk in file.hunks)
-
-
-def _block(file: FilePatch, old: tuple[str, ...], new: tuple[str, ...]) -> str:
-    lines = ["<<<<<<< SEARCH", *old, "=======", *new, ">>>>>>> REPLACE"]
-    return "\n".join([file.name, "```", *lines, "```"])
+        for hunk in file.hunks if not file.is_binary else ():
+            sides = [*hunk.old_lines, "=======", *hunk.new_lines]
+            lines = [file.name, "```", "<<<<<<< SEARCH", *sides, ">>>>>>> REPLACE", "```"]
+            blocks.append("\n".join(lines))
+    change = "\n\n".join(blocks)
+    replies = [message.get("content") for message in messages if message["role"] == "assistant"]
+    is_repeated = sum(change in str(content) for content in replies) >= 2
+    return "The repository is repaired." if is_repeated else change

@@ -25,7 +25,7 @@ recording that is replayed, the simulated price list, no money involved (`none`)
 class Usage:
     """Tokens and money of one model call, or the sum of several.
 
-    None is a number that nobody reported, which is not 0. `Usage()` is that of no call at all.
+    None is a number that was not reported, which is not 0. `Usage()` is the usage of no calls.
     """
 
     input_tokens: int | None = 0
@@ -43,10 +43,11 @@ class Usage:
 
     def __add__(self, other: "Usage") -> "Usage":
         """Return the sum. A number that is unknown in either is unknown in the sum."""
-        pairs = {name: (mine, vars(other)[name]) for name, mine in vars(self).items()}
-        return Usage(
-            **{name: None if None in pair else pair[0] + pair[1] for name, pair in pairs.items()}
-        )
+        sums = {}
+        for name, first in vars(self).items():
+            second = vars(other)[name]
+            sums[name] = None if first is None or second is None else first + second
+        return Usage(**sums)
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,17 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agent.errors import AgentError, ContextWindowExceeded, InvalidSpec, ModelError, OutOfTime
+from agent.errors import ContextWindowExceeded, InvalidSpec, ModelError, OutOfTime
 from agent.models import trajectory
 from agent.models.chat import bash_call, essential, tokens, tool_call
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.models.spec import RecordedSpec, ScriptedSpec
-from agent.models.trajectory import Trajectory
 from agent.types import Task
 
 EndReason = Literal["time", "too_long"]
 """Time had run out, or a model rejected the length of the conversation."""
 
-
 Format = Literal["durabench-trajectory-1"]
-
-
 FORMAT: Format = "durabench-trajectory-1"
 
 
@@ -89,7 +85,7 @@ class RecordedModel:
         ends: Iterable[RecordedEnd] = (),
     ) -> None:
         self.info = info
-        self._instance_id = instance_id
+        self.instance_id = instance_id
         self._calls = {(call.scope, call.number): call for call in calls}
         self._ends = {end.scope: end for end in ends}
 
@@ -107,10 +103,17 @@ class RecordedModel:
         """
         call = self._calls.get((request.scope, request.number))
         if call is None:
-            raise self._ended(request.scope)
+            if end := self._ends.get(request.scope):
+                raise (OutOfTime if end.why == "time" else ContextWindowExceeded)(end.text)
+            count = sum(scope == request.scope for scope, _ in self._calls)
+            place = f" in scope {request.scope!r}" if request.scope else ""
+            raise ModelError(
+                f"the recording of {self.instance_id} ended after {count} calls{place}",
+                retryable=False,
+            )
         if call.role != request.role:
             raise ModelError(
-                f"the recording of {self._instance_id} has an answer of role {call.role!r} where "
+                f"the recording of {self.instance_id} has an answer of role {call.role!r} where "
                 f"{request.role!r} is asked (call {request.number} of scope {request.scope!r})",
                 retryable=False,
             )
@@ -122,14 +125,6 @@ class RecordedModel:
             finish_reason=call.finish_reason,
         )
 
-    def _ended(self, scope: str) -> AgentError:
-        if end := self._ends.get(scope):
-            return (OutOfTime if end.why == "time" else ContextWindowExceeded)(end.text)
-        count = sum(recorded == scope for recorded, _ in self._calls)
-        place = f" in scope {scope!r}" if scope else ""
-        text = f"the recording of {self._instance_id} ended after {count} calls{place}"
-        return ModelError(text, retryable=False)
-
 
 def for_task(spec: RecordedSpec, task: Task) -> RecordedModel:
     """Return the recording of this task's run.
@@ -137,48 +132,33 @@ def for_task(spec: RecordedSpec, task: Task) -> RecordedModel:
     Raises:
         InvalidSpec: there is no such file, or it is not a recording of this task.
     """
-    path = _file(spec.path, task.id)
-    recorded: Trajectory | DurabenchTrajectory
-    if is_one(path):
-        recorded = load(path)
-        model = _ours(recorded)
+    name = f"{task.id}.traj.json"
+    paths = (spec.path, spec.path / name, spec.path / task.id / name)
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        raise InvalidSpec(f"{spec.path}: holds no recording of {task.id} ({name})")
+    if is_durabench_trajectory(path):
+        own = load(path)
+        info = ModelInfo(own.model, "recorded", own.native_tools)
+        model = RecordedModel(own.instance_id, info, own.calls, own.ends)
     else:
-        recorded = trajectory.load(path)
-        model = _minis(recorded)
-    if recorded.instance_id != task.id:
-        raise InvalidSpec(f"{path}: records {recorded.instance_id}, not {task.id}")
-    return model
-
-
-def _ours(recorded: DurabenchTrajectory) -> RecordedModel:
-    info = ModelInfo(recorded.model, "recorded", recorded.native_tools)
-    return RecordedModel(recorded.instance_id, info, recorded.calls, recorded.ends)
-
-
-def _minis(recorded: Trajectory) -> RecordedModel:
-    info = ModelInfo(recorded.model, "recorded", recorded.native_tools, recorded.action_regex)
-    calls = (
-        RecordedReply(
-            scope="",
-            number=number,
-            role="",
-            message=call.message,
-            usage=call.usage,
-            finish_reason=call.finish_reason,
+        run = trajectory.load(path)
+        info = ModelInfo(run.model, "recorded", run.native_tools, run.action_regex)
+        calls = (
+            RecordedReply(
+                scope="",
+                number=number,
+                role="",
+                message=call.message,
+                usage=call.usage,
+                finish_reason=call.finish_reason,
+            )
+            for number, call in enumerate(run.calls)
         )
-        for number, call in enumerate(recorded.calls)
-    )
-    return RecordedModel(recorded.instance_id, info, calls)
-
-
-def _file(path: Path, task_id: str) -> Path:
-    if path.is_file():
-        return path
-    name = f"{task_id}.traj.json"
-    for candidate in (path / name, path / task_id / name):
-        if candidate.is_file():
-            return candidate
-    raise InvalidSpec(f"{path}: holds no recording of {task_id} ({name})")
+        model = RecordedModel(run.instance_id, info, calls)
+    if model.instance_id != task.id:
+        raise InvalidSpec(f"{path}: records {model.instance_id}, not {task.id}")
+    return model
 
 
 def to_json(
@@ -220,7 +200,7 @@ def to_json(
     return json.dumps(trajectory.model_dump(), indent=1)
 
 
-def is_one(path: Path) -> bool:
+def is_durabench_trajectory(path: Path) -> bool:
     """Return True if a file claims to be such a trajectory."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -269,28 +249,23 @@ class ScriptedModel:
             raise ModelError(
                 f"the script ended after {len(self._replies)} replies", retryable=False
             )
-        message = _message(self._replies[request.number], request.number)
+        message = _read_reply(self._replies[request.number], request.number)
         usage = Usage(input_tokens=tokens(request.messages), output_tokens=tokens([message]))
         finish_reason = "tool_calls" if message.get("tool_calls") else "stop"
         return ModelReply(message, usage, "none", self.info.name, finish_reason)
 
 
-def _message(reply: str | dict[str, Any], number: int) -> Message:
+def _read_reply(reply: str | dict[str, Any], number: int) -> Message:
+    """Return an assistant message. The text or message can be given, or the calls of tools."""
     if isinstance(reply, str):
         return {"role": "assistant", "content": reply}
     if "calls" in reply:
-        return _calling(reply, number)
+        calls = []
+        for at, call in enumerate(reply["calls"]):
+            arguments = json.dumps(call.get("arguments") or {})
+            message = tool_call(call["tool"], arguments, call_id=f"call_{number}_{at}")
+            calls += message["tool_calls"]
+        return {"role": "assistant", "content": reply.get("content"), "tool_calls": calls}
     if "command" in reply:
         return bash_call(reply["command"], call_id=f"call_{number}", content=reply.get("content"))
     return essential(reply)
-
-
-def _calling(reply: dict[str, Any], number: int) -> Message:
-    """Return a message that calls tools."""
-    calls = [
-        tool_call(
-            each["tool"], json.dumps(each.get("arguments") or {}), call_id=f"call_{number}_{at}"
-        )["tool_calls"][0]
-        for at, each in enumerate(reply["calls"])
-    ]
-    return {"role": "assistant", "content": reply.get("content"), "tool_calls": calls}

@@ -40,9 +40,9 @@ _FREE_STATUSES = frozenset(
     | {400, 401, 402, 403, 404, 405, 409, 410, 413, 414, 415, 422, 429, 431}  # the request is bad
     | {500, 501, 503, 529}  # the provider has failed or is busy, and bills answers only
 )
-"""Statuses with which a provider itself says that it gives no answer.
+"""Statuses by which the provider itself refuses an answer.
 
-Any other may come after the work was done: 502 and 520 are those of a gateway that lost it.
+Any other status can follow work that was done: a gateway that lost the answer sends 502 or 520.
 """
 
 _NOT_SENT = (
@@ -60,21 +60,21 @@ _OURS = (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.InvalidURL)
 """Errors of a request that cannot be sent at all."""
 
 _TIMEOUTS = frozenset({408, 504, 524})
-"""Statuses of a provider, or of what is before it, that waited too long for an answer."""
+"""Statuses of a provider, or of a proxy before it, that waited too long for an answer."""
 
 _MALFORMED = ("'choices'", "invalid response", "json response", "json_invalid")
-"""LiteLLM's wording for an answer that it cannot read. Such an error has no other mark."""
+"""LiteLLM's wording for an unreadable answer, the only mark of such an error."""
 
 _INVALID_REQUEST = frozenset({400, 413, 422})
-"""Statuses that speak of the content of the request."""
+"""Statuses about the content of the request."""
 
 _SILENT_WAITS = 2
-"""Waits of a call that nobody is told about: most failures are over by then."""
+"""Waits of a call that are not reported: most failures are over by then."""
 
 _HINTS = {
     401: "set the provider's key in the environment ({provider}_API_KEY, mostly)",
     402: "the account has no credit left",
-    403: "the key may not use this model",
+    403: "the key is not allowed to use this model",
     404: "check the model's name and api_base",
     **dict.fromkeys((301, 302, 303, 307, 308), "the server redirects, so correct api_base"),
 }
@@ -113,12 +113,13 @@ class RetryPolicy:
 
     def allows(self, failure: Failure, retries: int) -> bool:
         """Return True if a call that was retried `retries` times may be retried again."""
-        if failure.kind in ("context", "refused") or self.asks_too_much(failure):
+        if failure.kind in ("context", "refused") or self.exceeds_wait(failure):
             return False
-        own = {"malformed answer": self.malformed_retries, "timeout": self.timeout_retries}
-        return retries < min(self.max_retries, own.get(failure.kind, self.max_retries))
+        limits = {"malformed answer": self.malformed_retries, "timeout": self.timeout_retries}
+        return retries < min(self.max_retries, limits.get(failure.kind, self.max_retries))
 
-    def asks_too_much(self, failure: Failure) -> bool:
+    def exceeds_wait(self, failure: Failure) -> bool:
+        """Return True if the provider asks for a longer wait than the policy allows."""
         return (failure.retry_after_s or 0) > self.longest_retry_after_s
 
     def wait_s(
@@ -129,8 +130,8 @@ class RetryPolicy:
         A hint of the provider makes it longer, and never shorter.
         """
         longest = min(self.longest_wait_s, self.first_wait_s * 2**retries)
-        own = uniform(longest * self.least_part, longest)
-        return max(own, (failure.retry_after_s or 0.0) * (1 + uniform(0, 0.25)))
+        backoff_s = uniform(longest * self.least_part, longest)
+        return max(backoff_s, (failure.retry_after_s or 0.0) * (1 + uniform(0, 0.25)))
 
 
 class EmptyAnswer(Exception):
@@ -169,11 +170,11 @@ async def call_with_retries(
                     raise
                 is_free = is_free and failure.is_free
                 if not policy.allows(failure, retries):
-                    raise _final(failure, retries, policy, is_free=is_free) from error
+                    raise _final_error(failure, retries, policy, is_free=is_free) from error
             wait_s = policy.wait_s(failure, retries, uniform)
             if tell is not None and retries >= _SILENT_WAITS and failure.kind != "rate limit":
                 reason = f"{failure.kind}: {failure.message}"
-                tell(f"does not answer ({reason}); asked again in {wait_s:.0f} s")
+                tell(f"does not answer ({reason}); next request in {wait_s:.0f} s")
             await sleep(wait_s)
             retries += 1
             if not is_free and before_resend is not None:
@@ -185,18 +186,22 @@ async def call_with_retries(
         raise
 
 
-def _final(failure: Failure, retries: int, policy: RetryPolicy, *, is_free: bool) -> AgentError:
+def _final_error(
+    failure: Failure, retries: int, policy: RetryPolicy, *, is_free: bool
+) -> AgentError:
+    """Return the error of a call that is not tried again."""
     if failure.kind == "context":
         return ContextWindowExceeded(failure.message)
-    if policy.asks_too_much(failure):
-        wait = f"asks to wait {failure.retry_after_s:.0f} s"
-        message = f"{failure.kind}: {failure.message} ({wait})"
+    message = f"{failure.kind}: {failure.message}"
+    if policy.exceeds_wait(failure):
+        message += f" (asks to wait {failure.retry_after_s:.0f} s)"
         return ModelError(message, retryable=False, is_free=is_free)
     if failure.is_invalid:
-        return RequestRefused(f"{failure.kind}: {failure.message}", is_free=is_free)
-    tried = f" (after {retries} {'retry' if retries == 1 else 'retries'})" if retries else ""
+        return RequestRefused(message, is_free=is_free)
+    if retries:
+        message += f" (after {retries} {'retry' if retries == 1 else 'retries'})"
     return ModelError(
-        f"{failure.kind}: {failure.message}{tried}",
+        message,
         retryable=failure.kind not in ("refused", "timeout"),
         is_free=is_free,
     )
@@ -208,17 +213,23 @@ def classify(error: Exception) -> Failure | None:
         return Failure("malformed answer", str(error))
     if isinstance(error, TimeoutError):
         return Failure("timeout", "the request took longer than timeout_s")
-    if (unsent := _unsent(error)) is not None:
-        kind: Kind = "refused" if isinstance(unsent, _OURS) else "not sent"
-        return Failure(kind, one_line(unsent), is_free=True)
+    cause: BaseException | None = error
+    for _ in range(20):  # causes, which may form a circle
+        if isinstance(cause, _NOT_SENT):
+            unsent: Kind = "refused" if isinstance(cause, _OURS) else "not sent"
+            return Failure(unsent, one_line(cause), is_free=True)
+        cause = (cause.__cause__ or cause.__context__) if cause is not None else None
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
         return None
-    headers = _headers(error)
+    # LiteLLM attaches the headers of the response to the errors that it maps.
+    response = getattr(error, "response", None)
+    fields = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None)
+    headers = {name.lower(): str(value) for name, value in dict(fields or {}).items()}
     message = _provider_words(error)
     if type(error).__name__ == "ContextWindowExceededError":
         return Failure("context", message, is_free=True)
-    kind = _kind(status, message, str(error), answered=bool(headers))
+    kind = _failure_kind(status, message, str(error), answered=bool(headers))
     if kind == "refused" and status in _HINTS:
         provider = str(getattr(error, "llm_provider", "") or "PROVIDER").upper()
         message = f"{message} ({_HINTS[status].format(provider=provider)})"
@@ -227,7 +238,7 @@ def classify(error: Exception) -> Failure | None:
     return Failure(kind, message, retry_after_s(headers), is_invalid, is_free)
 
 
-def _kind(status: int, message: str, text: str, *, answered: bool) -> Kind:
+def _failure_kind(status: int, message: str, text: str, *, answered: bool) -> Kind:
     if status == 429:
         return "refused" if "insufficient_quota" in text else "rate limit"
     if status in _TIMEOUTS:
@@ -243,50 +254,28 @@ def _kind(status: int, message: str, text: str, *, answered: bool) -> Kind:
     return "server error" if status == 409 else "refused"
 
 
-def _headers(error: Exception) -> Mapping[str, str]:
-    """Return response headers by lower-case name.
-
-    LiteLLM attaches them to the errors that it maps.
-    """
-    response = getattr(error, "response", None)
-    found = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None)
-    return {name.lower(): str(value) for name, value in dict(found or {}).items()}
-
-
 def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Return the seconds in `retry-after-ms` or `Retry-After`, which may be a date. None if there
-    is no wait in them.
+    """Return the seconds in `retry-after-ms` or `Retry-After`, or None if they state no wait.
+
+    The value can be a date.
     """
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        if (seconds := _seconds(headers.get(name, ""), unit_s, now)) is not None:
-            return seconds
-    return None
-
-
-def _seconds(value: str, unit_s: float, now: datetime | None) -> float | None:
-    if re.fullmatch(r"\s*\d{1,12}(\.\d*)?\s*", value, re.ASCII):
-        return float(value) * unit_s
-    try:
-        wait_s = (parsedate_to_datetime(value) - (now or datetime.now(UTC))).total_seconds()
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return wait_s if wait_s > 0 else None
-
-
-def _unsent(error: BaseException | None) -> Exception | None:
-    """Return the error before a request was sent that led to an error, or None."""
-    seen = 0
-    while error is not None and seen < 20:
-        if isinstance(error, _NOT_SENT):
-            return error
-        error, seen = error.__cause__ or error.__context__, seen + 1
+        value = headers.get(name, "")
+        if re.fullmatch(r"\s*\d{1,12}(\.\d*)?\s*", value, re.ASCII):
+            return float(value) * unit_s
+        try:
+            wait_s = (parsedate_to_datetime(value) - (now or datetime.now(UTC))).total_seconds()
+        except (TypeError, ValueError, OverflowError):
+            continue
+        if wait_s > 0:
+            return wait_s
     return None
 
 
 def _provider_words(error: Exception) -> str:
     """Extract the provider's own message from LiteLLM's wrapping, on one line."""
     text = " ".join(str(error).split())
-    if found := re.search(r'"message":\s*"((?:[^"\\]|\\.)*)"', text):
-        text = found.group(1)
+    if field := re.search(r'"message":\s*"((?:[^"\\]|\\.)*)"', text):
+        text = field.group(1)
     text = re.sub(r"^(?:litellm\.)?(?:\w+(?:Error|Exception|Timeout)\b[\s:-]*)+", "", text) or text
     return text if len(text) <= 300 else f"{text[:299]}…"

@@ -76,8 +76,8 @@ class LiteLLMSpec(_Spec):
     @field_validator("extra")
     @classmethod
     def _leaves_the_call_alone(cls, extra: dict[str, Any]) -> dict[str, Any]:
-        if taken := sorted(_NOT_IN_EXTRA & extra.keys()):
-            raise ValueError(f"may not set {', '.join(taken)} (keys belong in the environment)")
+        if reserved := sorted(_NOT_IN_EXTRA & extra.keys()):
+            raise ValueError(f"cannot set {', '.join(reserved)} (keys belong in the environment)")
         return extra
 
     @model_validator(mode="after")
@@ -97,18 +97,14 @@ class SimulatedSpec(_Spec):
     """A seeded stand-in that knows the reference patch. It measures harnesses, not models."""
 
     provider: Literal["simulated"]
-    skill: float = Field(
-        ge=0, le=1, description="probability that one attempt at a whole task is right"
-    )
+    skill: Chance = Field(description="probability that one attempt at a whole task is right")
     seed: int = Field(default=0, description="another seed is another draw at the same skill")
     malformed: float = Field(default=0, ge=0, lt=1, description="probability of a malformed reply")
-    reviewer_accuracy: float = Field(
-        default=0.9, ge=0, le=1, description="probability that a review by the durable arm is right"
+    reviewer_accuracy: Chance = Field(
+        default=0.9, description="probability that a review by the durable arm is right"
     )
-    cheating: float = Field(
+    cheating: Chance = Field(
         default=0,
-        ge=0,
-        le=1,
         description="probability that an implementer of the durable arm tampers with the tests "
         "instead",
     )
@@ -162,7 +158,7 @@ class SimulatedSpec(_Spec):
     @model_validator(mode="after")
     def _one_fault_at_a_time(self) -> "SimulatedSpec":
         if self.wrong_anchors + self.overspecified_anchors + self.flaky_anchors > 1:
-            raise ValueError("wrong, overspecified and flaky anchors are together more than all")
+            raise ValueError("wrong + overspecified + flaky anchors must not exceed 1")
         return self
 
 
@@ -218,13 +214,9 @@ def parse(value: Any) -> ModelSpec:
     try:
         return _ADAPTER.validate_python(value)
     except ValidationError as error:
-        raise InvalidSpec(f"model: {_one_line(error)}") from None
-
-
-def _one_line(error: ValidationError) -> str:
-    problems = []
-    for problem in error.errors(include_url=False):
-        field = ".".join(str(part) for part in problem["loc"][1:])  # [0] is the provider
-        message = problem["msg"].removeprefix("Value error, ")
-        problems.append(f"{field}: {message}" if field else message)
-    return "; ".join(problems)
+        problems = []
+        for problem in error.errors(include_url=False):
+            field = ".".join(str(part) for part in problem["loc"][1:])  # [0] is the provider
+            message = problem["msg"].removeprefix("Value error, ")
+            problems.append(f"{field}: {message}" if field else message)
+        raise InvalidSpec(f"model: {'; '.join(problems)}") from None

@@ -89,8 +89,7 @@ def load(path: Path) -> Trajectory:
         InvalidSpec: the file is missing, is not a trajectory, or uses the Responses API.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return _trajectory(data, path)
+        return _read(json.loads(path.read_text(encoding="utf-8")), path)
     except OSError as error:
         raise InvalidSpec(f"{path}: {error.strerror or error}") from None
     except ValueError as error:
@@ -100,7 +99,7 @@ def load(path: Path) -> Trajectory:
         raise InvalidSpec(f"{path}: not a mini-swe-agent trajectory ({problem})") from None
 
 
-def _trajectory(data: dict[str, Any], path: Path) -> Trajectory:
+def _read(data: dict[str, Any], path: Path) -> Trajectory:
     info, messages = data["info"], data["messages"]
     if not str(data.get("trajectory_format", "")).startswith("mini-swe-agent-1"):
         raise ValueError(f"trajectory_format is {data.get('trajectory_format')!r}")
@@ -119,8 +118,8 @@ def _trajectory(data: dict[str, Any], path: Path) -> Trajectory:
         native_tools=action_regex is None,
         action_regex=action_regex,
         messages=messages,
-        calls=[_call(message) for message in messages if _is_call(message)],
-        commands=_commands(messages, action_regex),
+        calls=[_read_call(message) for message in messages if _is_call(message)],
+        commands=_read_commands(messages, action_regex),
     )
 
 
@@ -138,31 +137,41 @@ def _action_regex(data: dict[str, Any]) -> str | None:
     )
     if declared:
         return str(declared)
+    if data["trajectory_format"] != "mini-swe-agent-1":
+        return None
     calls_tools = any(
         "tool_call_id" in action
         for message in data["messages"]
         for action in (message.get("extra") or {}).get("actions") or []
     )
-    is_first_format = data["trajectory_format"] == "mini-swe-agent-1"
-    return _TEXT_ACTION if is_first_format and not calls_tools else None
+    return None if calls_tools else _TEXT_ACTION
 
 
 def _is_call(message: dict[str, Any]) -> bool:
     extra = message.get("extra") or {}
-    rejected = extra.get("interrupt_type") == "FormatError" and "response" in extra
-    return message.get("role") == "assistant" or rejected
+    is_rejected = extra.get("interrupt_type") == "FormatError" and "response" in extra
+    return message.get("role") == "assistant" or is_rejected
 
 
-def _call(message: dict[str, Any]) -> RecordedCall:
+def _read_call(message: dict[str, Any]) -> RecordedCall:
     extra = message.get("extra") or {}
     # The package stores the text of a response that it cannot convert to JSON.
     response = extra["response"] if isinstance(extra.get("response"), dict) else {}
     choice = (response.get("choices") or [{}])[0]
     block = response.get("usage") or {}
-    cost_usd, source = _cost(extra.get("cost"), block.get("cost"), recorded_only=not response)
+    # The package's charge is preferred, so that the calls add up to its own total. It charges 0 if
+    # it has no price.
+    cost_usd = extra.get("cost")
+    source: CostSource = "litellm" if response else "recorded"
+    if not cost_usd or cost_usd == block.get("cost"):
+        cost_usd = block.get("cost")
+        source = "unknown" if cost_usd is None else "provider"
+    answer = message
+    if message["role"] != "assistant":
+        answer = choice.get("message") or {"content": extra.get("model_response") or ""}
     moment = extra.get("timestamp") or response.get("created")
     return RecordedCall(
-        message=_answer(message, choice, extra),
+        message=essential(answer),
         usage=replace(read_usage(block).usage, cost_usd=cost_usd),
         cost_source=source,
         finish_reason=choice.get("finish_reason"),
@@ -171,29 +180,10 @@ def _call(message: dict[str, Any]) -> RecordedCall:
     )
 
 
-def _answer(message: dict[str, Any], choice: dict[str, Any], extra: dict[str, Any]) -> Message:
-    if message["role"] == "assistant":
-        return essential(message)
-    return essential(choice.get("message") or {"content": extra.get("model_response") or ""})
-
-
-def _cost(
-    charged: float | None, provided: float | None, *, recorded_only: bool
-) -> tuple[float | None, CostSource]:
-    """Return a call's cost and its source.
-
-    The package's charge is preferred, so that the calls add up to its own total. It charges 0 if it
-    knows no price.
-    """
-    if charged and charged != provided:
-        return charged, "recorded" if recorded_only else "litellm"
-    if provided is not None:
-        return provided, "provider"
-    return None, "unknown"
-
-
-def _commands(messages: list[dict[str, Any]], action_regex: str | None) -> list[RecordedCommand]:
-    found: list[RecordedCommand] = []
+def _read_commands(
+    messages: list[dict[str, Any]], action_regex: str | None
+) -> list[RecordedCommand]:
+    commands: list[RecordedCommand] = []
     call_seq = -1
     waiting: list[int] = []  # indices of commands whose output comes next
     for message in messages:
@@ -203,12 +193,17 @@ def _commands(messages: list[dict[str, Any]], action_regex: str | None) -> list[
                 RecordedCommand(call_seq, text, None, None)
                 for text in _actions(message, action_regex)
             ]
-            waiting = list(range(len(found), len(found) + len(new)))
-            found += new
-        elif waiting and _is_result(message, alone=len(waiting) == 1):
+            waiting = list(range(len(commands), len(commands) + len(new)))
+            commands += new
+            continue
+        is_result = message["role"] in ("user", "tool")
+        if message["role"] == "exit" and len(waiting) == 1:
+            # The end of the run is a result if a single command can have caused it.
+            is_result = (message.get("extra") or {}).get("exit_status") == "Submitted"
+        if waiting and is_result:
             index = waiting.pop(0)
-            found[index] = _with_result(found[index], message)
-    return found
+            commands[index] = _with_result(commands[index], message)
+    return commands
 
 
 def _actions(message: dict[str, Any], action_regex: str | None) -> Iterable[str]:
@@ -223,23 +218,13 @@ def _actions(message: dict[str, Any], action_regex: str | None) -> Iterable[str]
     return [blocks[0].strip()] if len(blocks) == 1 else []
 
 
-def _is_result(message: dict[str, Any], *, alone: bool) -> bool:
-    """Return True for an observation or the end of the run.
-
-    The end counts only if a single command can have caused it.
-    """
-    if message["role"] == "exit":
-        return alone and (message.get("extra") or {}).get("exit_status") == "Submitted"
-    return message["role"] in ("user", "tool")
-
-
 def _with_result(command: RecordedCommand, message: dict[str, Any]) -> RecordedCommand:
     extra = message.get("extra") or {}
     if "raw_output" in extra:
         return replace(command, output=extra["raw_output"], returncode=extra.get("returncode"))
     text = str(message.get("content") or "")
-    if found := re.match(r"<returncode>(-?\d+)</returncode>\n?", text):
-        text, code = text[found.end() :], int(found.group(1))
+    if mark := re.match(r"<returncode>(-?\d+)</returncode>\n?", text):
+        text, code = text[mark.end() :], int(mark.group(1))
         whole = re.fullmatch(r"<output>\n(.*)</output>\s*", text, re.DOTALL)
         return replace(command, output=whole.group(1) if whole else text, returncode=code)
     return replace(command, output=text)

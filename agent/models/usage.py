@@ -1,6 +1,6 @@
-"""The door of a provider's figures: tokens and costs of any type and size become known or unknown.
+"""Validates the figures of a provider: tokens and costs of any type become known or unknown.
 
-A number that cannot be used is unknown, and never raises: the answer that it belongs to is paid.
+An unusable number is unknown and never raises, because its answer has been paid for.
 """
 
 import math
@@ -12,7 +12,7 @@ from agent.models.protocol import Usage
 
 MOST_TOKENS = 10**9
 MOST_USD = 1e6
-"""More than one call can have or cost. A larger figure is none."""
+"""More than one call can use or cost. A larger figure is ignored."""
 
 Places = list[Mapping[str, Any]]
 
@@ -36,58 +36,54 @@ class ReportedUsage:
     """True if a router says that another account is charged, whose cost it does not state."""
 
 
-def read_usage(block: Any, *, cache_is_beside: bool = False) -> ReportedUsage:
-    """Return the figures of a provider's usage block, in whatever words it has them.
+def read_usage(block: Any, *, excludes_cache: bool = False) -> ReportedUsage:
+    """Return the figures of a provider's usage block, whatever names it uses.
 
-    `cache_is_beside` is for a dialect that does not count cached tokens as input. For others, the
-    total decides, and a cache that is larger than the input.
+    `excludes_cache` is for a dialect that does not count cached tokens as input. In the other
+    dialects, the total decides, or a cache that is larger than the input.
     """
     if not isinstance(block, Mapping) or not block:
         return ReportedUsage(Usage(None, None, None, None, None, None))
     places = [_inner(block, _DETAILS_OF_INPUT), block]
     # No request has an input of 0 tokens: a server that says so has not counted.
-    given = _first([block], _INPUT) or None
+    prompt = _first([block], _INPUT) or None
     output = _first([block], _OUTPUT)
-    if given is None:
+    if prompt is None:
         output = output or None
-    read, written = _part(given, places, _READ), _part(given, places, _WRITTEN)
+    read, written = _part(prompt, places, _READ), _part(prompt, places, _WRITTEN)
     places = [_inner(block, _DETAILS_OF_OUTPUT), block]
     reasoning = _part(output, places, ("reasoning_tokens",))
     total = _first([block], ("total_tokens",))
     cached = (read or 0) + (written or 0)
-    if given is not None and cached:
-        beside = total is not None and output is not None and total == given + cached + output
-        if cache_is_beside or beside or cached > given:
-            given += cached
+    if prompt is not None and cached:
+        is_separate = total is not None and output is not None and total == prompt + cached + output
+        if excludes_cache or is_separate or cached > prompt:
+            prompt += cached
     if output is not None and reasoning:
-        beside = total is not None and given is not None and total == given + output + reasoning
-        if beside or reasoning > output:
+        is_separate = (
+            total is not None and prompt is not None and total == prompt + output + reasoning
+        )
+        if is_separate or reasoning > output:
             output += reasoning
-    cost_usd, has_own_key = _cost(block)
+    cost = block.get("cost")
+    cost_usd = _dollars(cost.get("total_cost") if isinstance(cost, Mapping) else cost)
+    # A router with the user's key states its fee as `cost`, and the provider's charge separately.
+    upstream_usd = _dollars(_inner(block, ("cost_details",)).get("upstream_inference_cost"))
+    has_own_key = False
+    if block.get("is_byok") is True or (cost_usd == 0 and upstream_usd):
+        has_own_key = upstream_usd is None
+        cost_usd = None if upstream_usd is None else (cost_usd or 0.0) + upstream_usd
     hours = _count(_inner(block, ("cache_creation",)).get("ephemeral_1h_input_tokens"))
     return ReportedUsage(
-        Usage(given, read, written, output, reasoning, cost_usd),
+        Usage(prompt, read, written, output, reasoning, cost_usd),
         min(hours or 0, written or 0),
         has_own_key,
     )
 
 
-def _cost(block: Mapping[str, Any]) -> tuple[float | None, bool]:
-    """Return US dollars, and True if an unknown part of them is charged elsewhere.
-
-    A router with the user's own key states its fee as `cost`, and the provider's charge separately.
-    """
-    cost = block.get("cost")
-    own = _dollars(cost.get("total_cost") if isinstance(cost, Mapping) else cost)
-    upstream = _dollars(_inner(block, ("cost_details",)).get("upstream_inference_cost"))
-    if block.get("is_byok") is True or (own == 0 and upstream):
-        return (None, True) if upstream is None else ((own or 0.0) + upstream, False)
-    return own, False
-
-
 def _inner(block: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
-    found = (block.get(name) for name in names)
-    return next((each for each in found if isinstance(each, Mapping)), {})
+    values = (block.get(name) for name in names)
+    return next((value for value in values if isinstance(value, Mapping)), {})
 
 
 def _first(places: Places, names: tuple[str, ...]) -> int | None:
@@ -98,7 +94,7 @@ def _first(places: Places, names: tuple[str, ...]) -> int | None:
         for name in names
         if (count := _count(place.get(name))) is not None
     ]
-    return next((each for each in counts if each), 0 if counts else None)
+    return next((count for count in counts if count), 0 if counts else None)
 
 
 def _part(whole: int | None, places: Places, names: tuple[str, ...]) -> int | None:
@@ -121,7 +117,7 @@ def _dollars(value: Any) -> float | None:
 
 
 def _number(value: Any) -> float | int | None:
-    """Return a finite number, which may also be written as a text."""
+    """Return a finite number, which can also be a string."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

@@ -1,6 +1,6 @@
-"""The interpreter of programs, Monty, in worker processes of its own.
+"""The interpreter of programs, Monty, in separate worker processes.
 
-A program suspends at each call of a tool, and again when all that it can do is to wait for calls.
+A program suspends at each call of a tool, and again when it can only wait for calls.
 """
 
 import asyncio
@@ -13,29 +13,19 @@ from weakref import WeakKeyDictionary
 
 import pydantic_monty as monty
 
+from agent.ptc.limits import Programs
+
 RELEASE = f"pydantic-monty {monty.__version__}"
 
 _MAX_WORKERS = 1024
 """A program holds its worker while it waits, so fewer workers than programs could deadlock."""
 
-# No clock and no chance: a replay computes the same.
+# Neither a clock nor chance: a replay computes the same.
 _POLICY: monty.OSPolicy = {
     "datetime": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
     "sleep": "zero",
     "random_start": {"seed": 0},
 }
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Limits on one program."""
-
-    seconds: float
-    """Of the interpreter's own work."""
-    memory_bytes: int
-    recursion: int
-    suspensions: int
-    printed_bytes: int
 
 
 @dataclass(frozen=True)
@@ -98,17 +88,17 @@ class Running:
         return await self._until_stop(self._session.feed_start(code, print_callback=self._output))
 
     async def called(self) -> Stop:
-        """Continue the program while the call that it stopped at is carried out."""
+        """Continue the program while the call that it stopped at runs."""
         return await self._until_stop(self._at.resume(_CALLED))
 
     async def settle(self, results: Mapping[int, Settled]) -> Stop:
         """Give the program the results of calls, and continue it."""
         return await self._until_stop(self._at.resume(dict(results)))
 
-    async def _until_stop(self, going: Any) -> Stop:
+    async def _until_stop(self, continuation: Any) -> Stop:
         while True:
             try:
-                self._at = at = await going
+                self._at = at = await continuation
             except (monty.MontySyntaxError, monty.MontyTypingError) as error:
                 return Failed(error.display().strip(), is_rejected=True)
             except monty.MontyCrashedError as error:
@@ -119,22 +109,18 @@ class Running:
                 return Failed(str(error))
             match at:
                 case monty.MontyComplete():
-                    return _finished(at)
+                    try:
+                        return ProgramValue(at.output)
+                    except monty.MontyError as error:
+                        return Failed(f"the value of the program cannot be used: {error}")
                 case monty.AsyncFutureSnapshot():
                     return PendingCalls(sorted(at.pending_call_ids))
                 case monty.AsyncFunctionSnapshot() if not at.is_os_function:
                     return Called(at.call_id, str(at.function_name), at.args, dict(at.kwargs))
                 case monty.AsyncFunctionSnapshot():
-                    going = at.resume_not_handled()
+                    continuation = at.resume_not_handled()
                 case _:  # an unknown name
-                    going = at.resume()
-
-
-def _finished(at: monty.MontyComplete) -> Stop:
-    try:
-        return ProgramValue(at.output)
-    except monty.MontyError as error:
-        return Failed(f"the value of the program cannot be used: {error}")
+                    continuation = at.resume()
 
 
 @dataclass
@@ -169,22 +155,22 @@ async def _workers() -> AsyncIterator[monty.AsyncMonty]:
 
 
 @asynccontextmanager
-async def running(stubs: str, bounds: Bounds) -> AsyncIterator[Running]:
-    """Provide an interpreter for one program that may use what the stubs declare."""
-    limits: monty.ResourceLimits = {
-        "max_feed_duration_secs": bounds.seconds,
-        "max_memory": bounds.memory_bytes,
-        "max_recursion_depth": bounds.recursion,
-        "max_suspensions": bounds.suspensions,
+async def running(stubs: str, limits: Programs) -> AsyncIterator[Running]:
+    """Provide an interpreter for one program that can use the declarations of the stubs."""
+    resources: monty.ResourceLimits = {
+        "max_feed_duration_secs": limits.seconds,
+        "max_memory": limits.memory_mb * 1_000_000,
+        "max_recursion_depth": limits.recursion,
+        "max_suspensions": 4 * limits.calls + 1000,  # which calls alone never reach
     }
     async with _workers() as pool:
         checkout = pool.checkout(
             script_name="program.py",
-            limits=limits,
+            limits=resources,
             type_check=True,
             type_check_stubs=stubs,
             type_check_format="concise",
             os_policy=_POLICY,
         )
         async with checkout as session:
-            yield Running(session, bounds.printed_bytes)
+            yield Running(session, limits.output_kb * 1000)

@@ -1,25 +1,23 @@
 """One program of a model: its calls run at the same time, and the journal has their order.
 
-Every call is a task in a scope of its own, and its steps are those of a direct call. Each time that
-the program waits for several, an event records which results it is given; that of a single call
-needs none. A replay gives it the same results in the same order, so that it makes the same calls.
-Live steps wait until the recorded events are used up: a call that was called off in an earlier run
-is called off again at that point.
+Every call is a task in a separate scope, with the same steps as a direct call. Whenever the program
+waits for several calls, an event records which results it gets. A replay gives it the same results
+in the same order, so that it makes the same calls. Live steps wait until the recorded events are
+used up: a call that was called off in an earlier run is called off again at that point.
 """
 
 import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn, cast
+from typing import Any, Literal, cast
 
 from agent.conversation.offering import KNOWN_ENDS
 from agent.errors import CalledOff, InfrastructureError
 from agent.ptc import interpreter
 from agent.ptc.interpreter import (
-    Bounds,
     Called,
     Failed,
     PendingCalls,
@@ -28,13 +26,14 @@ from agent.ptc.interpreter import (
     Settled,
     Stop,
 )
+from agent.ptc.limits import Programs
 from agent.ptc.stubs import Function, stubs
 from agent.ptc.values import as_json
 from agent.session.limits import Gate
 from agent.session.session import Session
 
 Use = Callable[[str, dict[str, Any], Session], Coroutine[Any, Any, Settled]]
-"""Carries out the call of a tool with its arguments, in a scope of its own."""
+"""Executes the call of a tool with its arguments, in a separate scope."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class ProgramEnd:
     error: str = ""
     printed: str = ""
     calls: dict[str, list[str]] = field(default_factory=dict)
-    """Names of the tools called, by what became of the calls: done, failed or cancelled."""
+    """Names of the called tools, by the ends of the calls: done, failed or cancelled."""
 
 
 async def run(
@@ -64,8 +63,7 @@ async def run(
     functions: Mapping[str, Function],
     use: Use,
     scope: Session,
-    bounds: Bounds,
-    most_calls: int,
+    limits: Programs,
     on_crash: Callable[[], None] = lambda: None,
 ) -> ProgramEnd:
     """Run a program, or replay it.
@@ -74,11 +72,11 @@ async def run(
     the end is not recorded, and a later run continues the program.
 
     Raises:
-        AgentError: a call ended the line of work, and nothing further of the program begins.
+        AgentError: a call ended the line of work, and the program does not continue.
         DivergenceError: the program does not wait for the calls that it waited for before.
     """
-    async with interpreter.running(stubs(functions.values()), bounds) as running:
-        program = _Program(functions, use, scope, running, most_calls, on_crash)
+    async with interpreter.running(stubs(functions.values()), limits) as running:
+        program = _Program(functions, use, scope, running, limits.calls, on_crash)
         try:
             return await program.run(code)
         except asyncio.CancelledError:
@@ -88,233 +86,199 @@ async def run(
             await program.stop()
 
 
+@dataclass
 class _Program:
     """A program while it runs. Its calls are numbered in the order in which it makes them."""
 
-    def __init__(
-        self,
-        functions: Mapping[str, Function],
-        use: Use,
-        scope: Session,
-        running: Running,
-        most_calls: int,
-        on_crash: Callable[[], None],
-    ) -> None:
-        self._functions = functions
-        self._use = use
-        self._scope = scope
-        self._running = running
-        self._most_calls = most_calls
-        self._on_crash = on_crash
-        self._gate = Gate(is_open=False)
-        self._tasks: list[asyncio.Task[Settled]] = []
-        self._going: set[int] = set()
-        """Calls that were not seen to have ended."""
-        self._names: list[str] = []
-        self._numbers: dict[int, int] = {}
-        self._stops = 0
-        """Stops after which it was continued."""
-        self._is_catching_up = False
-        """True while it waits for calls that are to be given now, whatever else has failed."""
+    functions: Mapping[str, Function]
+    use: Use
+    scope: Session
+    running: Running
+    most_calls: int
+    on_crash: Callable[[], None]
+    gate: Gate = field(default_factory=lambda: Gate(is_open=False))
+    tasks: "list[asyncio.Task[Settled]]" = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    numbers: dict[int, int] = field(default_factory=dict)
+    """The numbers of calls by the interpreter's ids."""
+    unfinished: set[int] = field(default_factory=set)
+    """Calls that have not been observed to end."""
+    stops: int = 0
+    """Stops after which it was continued."""
+    is_catching_up: bool = False
+    """True while it waits for results that it must get now, whatever else has failed."""
 
     async def run(self, code: str) -> ProgramEnd:
-        stop = await self._running.begin(code)
+        stop = await self.running.begin(code)
         rejected = stop.text if isinstance(stop, Failed) and stop.is_rejected else ""
         digest = hashlib.sha256(code.encode()).hexdigest()[:16]
-        begun = await self._scope.event(
+        start = await self.scope.event(
             "begin",
             {"program": digest},
-            _known(ProgramStart(interpreter.RELEASE, rejected)),
+            _constant(ProgramStart(interpreter.RELEASE, rejected)),
             ProgramStart,
         )
-        if begun.problem:
-            return ProgramEnd("rejected", error=begun.problem)
+        if start.problem:
+            return ProgramEnd("rejected", error=start.problem)
         if rejected:
             raise InfrastructureError(
-                f"a program that {begun.release} has run is refused by {interpreter.RELEASE}: "
+                f"a program that {start.release} has run is refused by {interpreter.RELEASE}: "
                 f"install the former to continue. {rejected}",
                 retryable=False,
             )
-        while isinstance(stop, Called | PendingCalls) and not self._ends_here(stop):
-            stop = await self._next(stop)
+        while isinstance(stop, Called | PendingCalls):
+            if isinstance(stop, Called) and len(self.tasks) >= self.most_calls:
+                break
+            if self._recorded == {"event": "end", **self._place}:
+                break  # a limit or the death of its worker ended it here in an earlier run
+            self.stops += 1
+            if isinstance(stop, Called):
+                self._start(stop)
+                stop = await self.running.called()
+            else:
+                calls = await self._wait(stop)
+                results = {call_id: self.tasks[number].result() for call_id, number in calls}
+                stop = await self.running.settle(results)
         return await self._end(stop)
-
-    def _ends_here(self, stop: Stop) -> bool:
-        """Return True if the program has made too many calls, or ended here in an earlier run.
-
-        A limit or the death of its worker may have ended it there, and does not end it now.
-        """
-        if isinstance(stop, Called) and len(self._tasks) >= self._most_calls:
-            return True
-        return self._recorded == {"event": "end", **self._place}
 
     @property
     def _recorded(self) -> dict[str, Any]:
         """The request of the next recorded event, or {}."""
-        known = self._scope.next_recorded
-        return cast("dict[str, Any]", json.loads(known.request)) if known else {}
+        event = self.scope.next_recorded
+        return cast("dict[str, Any]", json.loads(event.request)) if event else {}
 
     @property
     def _place(self) -> dict[str, int]:
         """The position of the program, in the request of an event that ends it."""
-        return {"stops": self._stops}
-
-    async def _next(self, stop: Called | PendingCalls) -> Stop:
-        self._stops += 1
-        if isinstance(stop, Called):
-            self._start(stop)
-            return await self._running.called()
-        given = await self._given(stop)
-        return await self._running.settle({id_: self._tasks[n].result() for id_, n in given})
+        return {"stops": self.stops}
 
     def _start(self, called: Called) -> None:
-        number = len(self._tasks)
-        function = self._functions[called.name]
+        number = len(self.tasks)
+        function = self.functions[called.name]
         arguments = dict(zip(function.names, called.positional, strict=False)) | called.named
-        scope = self._scope.scope(str(number), gate=self._gate)
-        given = {name: as_json(each) for name, each in arguments.items()}
-        self._numbers[called.id] = number
-        self._names.append(called.name)
-        self._going.add(number)
-        self._tasks.append(asyncio.create_task(self._carried_out(called.name, given, scope)))
+        scope = self.scope.scope(str(number), gate=self.gate)
+        values = {name: as_json(value) for name, value in arguments.items()}
+        self.numbers[called.id] = number
+        self.names.append(called.name)
+        self.unfinished.add(number)
+        self.tasks.append(asyncio.create_task(self._execute(called.name, values, scope)))
 
-    async def _carried_out(self, name: str, given: dict[str, Any], scope: Session) -> Settled:
-        """Carry out a call. If it fails, no step begins until the program knows of that."""
+    async def _execute(self, name: str, arguments: dict[str, Any], scope: Session) -> Settled:
+        """Execute a call. If it fails, no step starts until the program gets the failure."""
+        has_failed = False
         try:
-            settled = await self._use(name, given, scope)
+            settled = await self.use(name, arguments, scope)
+            has_failed = "exc_type" in settled
+            return settled
         except Exception:
-            self._hold()
+            has_failed = True
             raise
-        if "exc_type" in settled:
-            self._hold()
-        return settled
+        finally:
+            if has_failed and not self.is_catching_up:
+                self.gate.hold()
 
-    def _hold(self) -> None:
-        if not self._is_catching_up:
-            self._gate.hold()
+    async def _wait(self, pending: PendingCalls) -> list[tuple[int, int]]:
+        """Return the calls whose results the program gets now: their ids and their numbers.
 
-    async def _given(self, waiting: PendingCalls) -> list[tuple[int, int]]:
-        """Return the calls whose results the program is given now: their ids and their numbers.
-
-        A fork gives them in the order of its parent, so that it makes the same calls.
+        A fork delivers them in the order of its parent, so that it makes the same calls.
         """
-        ids = {self._numbers[each]: each for each in waiting.ids}
+        ids = {self.numbers[call_id]: call_id for call_id in pending.ids}
         if self._recorded == {"event": "called off", **self._place}:
-            await self._repeat_end()
+            number = await self.scope.event("called off", self._place, _constant(0), int)
+            await self._wait_for_all([number])
+            error = _error(self.tasks[number])
+            raise error or InfrastructureError(f"call {number} of a program failed before, not now")
         if not self._recorded:
-            self._gate.open()
-            await self._first(ids)
+            self.gate.open()
+            await self._wait_for_any(ids)
         if len(ids) == 1:
-            await self._have_ended(ids)
-            return [(id_, number) for number, id_ in ids.items()]
-        done = [number for number in sorted(ids) if self._tasks[number].done()]
-        known = self._scope.next_recorded
-        given = await self._scope.event(
-            "deliver", {"pending": sorted(ids)}, _known(done), list[int], depends_on={}
+            await self._wait_for_all(ids)
+            return [(call_id, number) for number, call_id in ids.items()]
+        done = [number for number in sorted(ids) if self.tasks[number].done()]
+        event = self.scope.next_recorded
+        delivered = await self.scope.event(
+            "deliver", {"pending": sorted(ids)}, _constant(done), list[int], depends_on={}
         )
-        if known is not None and known.copied and not self._recorded:
-            self._gate.open()  # a fork knew the order before it had the results
-        await self._catch_up(given)
-        return [(ids[number], number) for number in given]
+        if event is not None and event.copied and not self._recorded:
+            self.gate.open()  # a fork had the order before it had the results
+        if not all(self.tasks[number].done() for number in delivered):
+            # A failure of other calls comes after these.
+            self.is_catching_up = True
+            self.gate.release()
+            await self._wait_for_all(delivered)
+            self.is_catching_up = False
+        return [(ids[number], number) for number in delivered]
 
-    async def _catch_up(self, given: Sequence[int]) -> None:
-        """Wait for calls that a fork is to be given. A failure of others comes after them."""
-        if all(self._tasks[number].done() for number in given):
-            return
-        self._is_catching_up = True
-        self._gate.release()
-        await self._have_ended(given)
-        self._is_catching_up = False
-
-    async def _first(self, numbers: Mapping[int, int]) -> None:
+    async def _wait_for_any(self, numbers: Iterable[int]) -> None:
         """Wait until one of these calls has ended.
 
         Raises:
             AgentError: a call ended the line of work.
         """
         while True:
-            ended = sorted(number for number in self._going if self._tasks[number].done())
-            self._going.difference_update(ended)
+            ended = sorted(number for number in self.unfinished if self.tasks[number].done())
+            self.unfinished.difference_update(ended)
             for number in ended:
-                if error := _error(self._tasks[number]):
-                    await self._pass_on(number, error)
-            if any(self._tasks[number].done() for number in numbers):
+                if error := _error(self.tasks[number]):
+                    if isinstance(error, KNOWN_ENDS):
+                        await self.scope.event("called off", self._place, _constant(number), int)
+                    raise error
+            if any(self.tasks[number].done() for number in numbers):
                 return
-            self._gate.release()  # it is given no failure now
-            going = [self._tasks[number] for number in self._going]
-            await asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED)
+            self.gate.release()  # the program gets no failure now
+            tasks = [self.tasks[number] for number in self.unfinished]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _have_ended(self, numbers: Iterable[int]) -> None:
+    async def _wait_for_all(self, numbers: Iterable[int]) -> None:
         """Wait until all of these calls have ended."""
-        going = [task for number in numbers if not (task := self._tasks[number]).done()]
-        if going:
-            await asyncio.wait(going)
-
-    async def _pass_on(self, number: int, error: BaseException) -> NoReturn:
-        """Let the error of a call end the program, and record a known end."""
-        if isinstance(error, KNOWN_ENDS):
-            await self._scope.event("called off", self._place, _known(number), int)
-        raise error
-
-    async def _repeat_end(self) -> NoReturn:
-        """End as in an earlier run, by the error of the same call."""
-        number = await self._scope.event("called off", self._place, _known(0), int)
-        await self._have_ended([number])
-        error = _error(self._tasks[number])
-        raise error or InfrastructureError(f"call {number} of a program failed before, not now")
+        tasks = [task for number in numbers if not (task := self.tasks[number]).done()]
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def _end(self, stop: Stop) -> ProgramEnd:
         """Call off what is in flight, and record the end."""
         await self.stop()
-        for task in self._tasks:
+        for task in self.tasks:
             error = _error(task)
             if error is not None and not isinstance(error, CalledOff):
                 raise error
         if isinstance(stop, Failed) and stop.is_crash and not self._recorded:
-            self._on_crash()
-        return await self._scope.event("end", self._place, _known(self._ended(stop)), ProgramEnd)
+            self.on_crash()
+        calls: dict[str, list[str]] = {"done": [], "failed": [], "cancelled": []}
+        for name, task in zip(self.names, self.tasks, strict=True):
+            if _error(task) is not None:
+                calls["cancelled"].append(name)
+            else:
+                calls["failed" if "exc_type" in task.result() else "done"].append(name)
+        printed = self.running.printed
+        match stop:
+            case ProgramValue(value=value):
+                end = ProgramEnd("finished", as_json(value), "", printed, calls)
+            case Failed(text=text, is_crash=is_crash):
+                end = ProgramEnd("crashed" if is_crash else "failed", None, text, printed, calls)
+            case _:
+                problem = f"the program made more than {self.most_calls} calls"
+                end = ProgramEnd("failed", None, problem, printed, calls)
+        return await self.scope.event("end", self._place, _constant(end), ProgramEnd)
 
     async def stop(self) -> None:
-        """Let nothing further begin, and wait for what cannot be ended."""
-        self._gate.close("its program has ended")
-        await self._have_ended(range(len(self._tasks)))
-        for task in self._tasks:
+        """Let no further steps start, and wait for calls that cannot be ended."""
+        self.gate.close("its program has ended")
+        await self._wait_for_all(range(len(self.tasks)))
+        for task in self.tasks:
             _error(task)  # otherwise asyncio reports its error as forgotten
 
     def abandon(self) -> None:
-        """Cut off everything, even what is paid."""
-        for task in self._tasks:
+        """Cut off everything, even paid calls."""
+        for task in self.tasks:
             task.cancel()
-
-    def _ended(self, stop: Stop) -> ProgramEnd:
-        calls, printed = self._calls(), self._running.printed
-        match stop:
-            case ProgramValue(value=value):
-                return ProgramEnd("finished", as_json(value), "", printed, calls)
-            case Failed(text=text, is_crash=is_crash):
-                return ProgramEnd("crashed" if is_crash else "failed", None, text, printed, calls)
-            case _:
-                many = f"the program made more than {self._most_calls} calls"
-                return ProgramEnd("failed", None, many, printed, calls)
-
-    def _calls(self) -> dict[str, list[str]]:
-        ends: dict[str, list[str]] = {"done": [], "failed": [], "cancelled": []}
-        for name, task in zip(self._names, self._tasks, strict=True):
-            ends[_became(task)].append(name)
-        return ends
-
-
-def _became(task: "asyncio.Task[Settled]") -> str:
-    if _error(task) is not None:
-        return "cancelled"
-    return "failed" if "exc_type" in task.result() else "done"
 
 
 def _error(task: "asyncio.Task[Settled]") -> BaseException | None:
     return asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
-def _known(value: Any) -> Callable[[], Awaitable[Any]]:
+def _constant(value: Any) -> Callable[[], Awaitable[Any]]:
     """Return a function that reads this value."""
 
     async def read() -> Any:
@@ -324,7 +288,7 @@ def _known(value: Any) -> Callable[[], Awaitable[Any]]:
 
 
 def summary(calls: Mapping[str, list[str]]) -> str:
-    """Return what became of the calls, such as `3 calls done, 1 cancelled (read)`."""
+    """Return the ends of the calls as text, such as `3 calls done, 1 cancelled (read)`."""
     parts = [f"{len(calls.get('done', []))} calls done"]
     for end in ("failed", "cancelled"):
         if names := calls.get(end):

@@ -27,7 +27,7 @@ class Function:
 
     @property
     def names(self) -> list[str]:
-        """The parameters, in the order in which they are given by position."""
+        """The parameters, in positional order."""
         required = self.parameters.get("required", [])
         properties = self.parameters.get("properties", {})
         return [*required, *(name for name in properties if name not in required)]
@@ -37,11 +37,11 @@ class Function:
         """The function as a line of a stub file."""
         required = set(self.parameters.get("required", []))
         properties = self.parameters.get("properties", {})
-        shown = [
+        parameters = [
             f"{name}: {_type(properties[name])}{'' if name in required else ' = ...'}"
             for name in self.names
         ]
-        return f"async def {self.name}({', '.join(shown)}) -> {self.returns}: ..."
+        return f"async def {self.name}({', '.join(parameters)}) -> {self.returns}: ..."
 
 
 def stubs(functions: Iterable[Function]) -> str:
@@ -56,7 +56,7 @@ def _type(schema: Mapping[str, Any]) -> str:
     if "const" in schema:
         return f"Literal[{json.dumps(schema['const'])}]"
     if "anyOf" in schema:
-        return " | ".join(dict.fromkeys(_type(each) for each in schema["anyOf"]))
+        return " | ".join(dict.fromkeys(_type(option) for option in schema["anyOf"]))
     if schema.get("type") == "array":
         return f"list[{_type(schema.get('items', {}))}]"
     return _TYPES.get(str(schema.get("type")), "Any")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field, TypeAdapter
 
@@ -18,9 +18,6 @@ from agent.session.session import Session
 from agent.session.steps import ActionResult, Step
 from agent.tools import Toolbox, ToolResult
 from agent.tools.tool import Arguments, Refused, Value, parsed
-
-if TYPE_CHECKING:
-    from agent.ptc.program import ProgramEnd
 
 NAME = "run_ptc"
 
@@ -39,7 +36,7 @@ class ProgramTool:
     def __init__(self, toolbox: Toolbox, helpers: Sequence[Helper], limits: Programs) -> None:
         self._toolbox = toolbox
         self._tools = {tool.name: tool for tool in toolbox.tools}
-        self._helpers = {each.name: each for each in helpers if each.value is not None}
+        self._helpers = {helper.name: helper for helper in helpers if helper.value is not None}
         self._limits = limits
         self._has_crashed = False
         """True if the interpreter died in the last program."""
@@ -52,12 +49,12 @@ class ProgramTool:
     @property
     def prompt(self) -> str:
         """A paragraph for the system message, with the functions that programs may call."""
-        told = Path(__file__).with_suffix(".md").read_text("utf-8")
-        return f"{told}\n```python\n{stubs(self._functions.values())}```"
+        instructions = Path(__file__).with_suffix(".md").read_text("utf-8")
+        return f"{instructions}\n```python\n{stubs(self._functions.values())}```"
 
     @cached_property
     def _functions(self) -> Mapping[str, Function]:
-        offered = [(each.name, each.arguments, each.value) for each in self._tools.values()]
+        offered = [(tool.name, tool.arguments, tool.value) for tool in self._tools.values()]
         offered += [(h.name, h.arguments, h.value) for h in self._helpers.values() if h.value]
         return {
             name: Function(name, arguments.model_json_schema(), value.type)
@@ -72,48 +69,45 @@ class ProgramTool:
             AgentError: a call ended the line of work.
         """
         from agent.ptc import program  # imported on first use, with the interpreter
-        from agent.ptc.interpreter import Bounds
+
+        def refuse_second_crash() -> None:
+            # Recorded, a second crash in a row would end every retry.
+            if self._has_crashed:
+                raise InfrastructureError("the interpreter of programs died twice in a row")
+            self._has_crashed = True
 
         limits = self._limits
         if len(asked.code.encode()) > limits.code_kb * 1000:
             return ToolResult(f"the program is longer than {limits.code_kb} kB: split it", ok=False)
-        bounds = Bounds(
-            limits.seconds,
-            limits.memory_mb * 1_000_000,
-            limits.recursion,
-            _suspensions(limits.calls),
-            limits.output_kb * 1000,
+        end = await program.run(
+            asked.code, self._functions, self._use, session, limits, refuse_second_crash
         )
-        ended = await program.run(
-            asked.code,
-            self._functions,
-            self._use,
-            session,
-            bounds,
-            limits.calls,
-            self._check_crash,
+        self._has_crashed = end.status == "crashed"
+        if end.status == "rejected":
+            return ToolResult(f"nothing was run:\n{end.error}", ok=False)
+        parts = [end.error or f"value: {as_text(end.value, limits.output_kb * 1000)}"]
+        parts += [f"printed:\n{end.printed}"] if end.printed else []
+        uses = _uses(session.steps, session.name, r"(\d+)")
+        put_back = dict.fromkeys(path for use in uses for path in use.result.put_back)
+        return ToolResult(
+            "\n".join([*parts, program.summary(end.calls)]),
+            ok=end.status == "finished",
+            changed=list(changed_files(uses)),
+            put_back=list(put_back),
         )
-        self._has_crashed = ended.status == "crashed"
-        return _shown(ended, limits.output_kb * 1000, _uses(session.steps, session.name, r"(\d+)"))
-
-    def _check_crash(self) -> None:
-        """Refuse the second crash in a row, before it is recorded: it would end every retry."""
-        if self._has_crashed:
-            raise InfrastructureError("the interpreter of programs died twice in a row")
-        self._has_crashed = True
 
     async def _use(self, name: str, arguments: dict[str, Any], scope: Session) -> dict[str, Any]:
-        """Carry out a call of a program. Return its value, or the exception that it raises."""
+        """Execute a call of a program. Return its value, or the exception that it raises."""
         helper = self._helpers.get(name)
         if helper is None:
             result = await use_tool(scope, self._toolbox, name, arguments)
-            return _settled(result, self._tools[name].value)
+            return _settle(result, self._tools[name].value)
         try:
             asked = parsed(name, helper.arguments, arguments)
         except Refused as refusal:
             return {"exc_type": "ValueError", "message": str(refusal)}
         assert helper.value is not None, "only those with a value are declared"
-        return _settled(await helper.help(asked, scope), helper.value)
+        return _settle(await helper.help(asked, scope), helper.value)
 
 
 def program_uses(steps: Iterable[Step], conversation: str) -> list[ToolUse]:
@@ -127,41 +121,20 @@ def program_uses(steps: Iterable[Step], conversation: str) -> list[ToolUse]:
 def _uses(steps: Iterable[Step], scope: str, places: str) -> list[ToolUse]:
     """Return the uses of tools in places inside a scope, in the order of their numbers."""
     inside = re.compile(re.escape(f"{scope}/" if scope else "") + places)
-    found: dict[tuple[int, ...], ToolUse] = {}
+    uses: dict[tuple[int, ...], ToolUse] = {}
     for step in steps:
         place = inside.fullmatch(step.scope)
         if place and "tool" in step.request and isinstance(step.result, ActionResult):
             result = _RESULT.validate_python(step.result.content)
             use = ToolUse(step.request["tool"], step.request["arguments"], result)
-            found[tuple(map(int, place.groups()))] = use
-    return [found[place] for place in sorted(found)]
+            uses[tuple(map(int, place.groups()))] = use
+    return [uses[numbers] for numbers in sorted(uses)]
 
 
-def _suspensions(calls: int) -> int:
-    """Return a limit on what the interpreter asks of its host, which calls alone never reach."""
-    return 4 * calls + 1000
-
-
-def _settled(result: ToolResult, value: Value) -> dict[str, Any]:
+def _settle(result: ToolResult, value: Value) -> dict[str, Any]:
     if result.tests is not None and result.timed_out:
         return {"exc_type": "TimeoutError", "message": result.output[-1000:]}
     if result.ok or result.exit_code is not None:
         return {"return_value": as_json(value.of(result))}
     kind = "RuntimeError" if result.undone else "ValueError"
     return {"exc_type": kind, "message": result.output}
-
-
-def _shown(ended: "ProgramEnd", most: int, uses: Sequence[ToolUse]) -> ToolResult:
-    from agent.ptc.program import summary
-
-    if ended.status == "rejected":
-        return ToolResult(f"nothing was run:\n{ended.error}", ok=False)
-    parts = [ended.error or f"value: {as_text(ended.value, most)}"]
-    parts += [f"printed:\n{ended.printed}"] if ended.printed else []
-    put_back = dict.fromkeys(path for use in uses for path in use.result.put_back)
-    return ToolResult(
-        "\n".join([*parts, summary(ended.calls)]),
-        ok=ended.status == "finished",
-        changed=list(changed_files(uses)),
-        put_back=list(put_back),
-    )

@@ -5,14 +5,14 @@ import math
 from typing import Any
 
 _DEPTH = 100
-"""Levels of nested values that are kept."""
+"""Deepest level of nested values."""
 
 _BITS = 10_000
 """Size of the largest integer that is written out."""
 
 
 def as_json(value: Any, depth: int = _DEPTH) -> Any:
-    """Return a value as JSON. What JSON does not have is shown as Python would print it."""
+    """Return a value as JSON. Values of other types become their `repr`."""
     if depth == 0:
         return "..."
     match value:
@@ -23,20 +23,20 @@ def as_json(value: Any, depth: int = _DEPTH) -> Any:
         case float():
             return value if math.isfinite(value) else repr(value)
         case list() | tuple():
-            return [as_json(each, depth - 1) for each in value]
+            return [as_json(item, depth - 1) for item in value]
         case set() | frozenset():
-            return sorted((as_json(each, depth - 1) for each in value), key=repr)
+            return sorted((as_json(item, depth - 1) for item in value), key=repr)
         case dict():
             return {
-                key if isinstance(key, str) else repr(key): as_json(each, depth - 1)
-                for key, each in value.items()
+                key if isinstance(key, str) else repr(key): as_json(item, depth - 1)
+                for key, item in value.items()
             }
         case _:
             return repr(value)
 
 
 def as_text(value: Any, most: int) -> str:
-    """Return a value as text of at most `most` characters, and say how much is left out."""
+    """Return a value as text of at most `most` characters, with a note about the rest."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if len(text) <= most:
         return text

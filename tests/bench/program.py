@@ -12,7 +12,7 @@ from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
 from agent.journal.holding import held
 from agent.ptc import program
-from agent.ptc.interpreter import Bounds
+from agent.ptc.limits import Programs
 from agent.ptc.stubs import Function
 from agent.session.log import JournalLog
 from agent.session.session import Session
@@ -25,7 +25,7 @@ CALLS, CALL_LIMIT_MS = 200, 1.0
 RECORDED_CALLS, REPLAY_LIMIT_S = 1000, 1.0
 PROGRAMS, PROGRAMS_LIMIT_S = 64, 5.0
 
-BOUNDS = Bounds(60.0, 64_000_000, 200, 10_000, 64_000)
+LIMITS = Programs(calls=2_000, seconds=60, recursion=200)
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 FUNCTIONS = {name: Function(name, NUMBER, "int") for name in ("probe", "nest")}
 
@@ -97,7 +97,7 @@ async def _at_once(folder: Path) -> float:
 
 
 async def _program(scope: Session, code: str) -> None:
-    ended = await program.run(code, FUNCTIONS, _use, scope, BOUNDS, 2 * RECORDED_CALLS)
+    ended = await program.run(code, FUNCTIONS, _use, scope, LIMITS)
     assert ended.status == "finished", ended
 
 

@@ -64,7 +64,7 @@ def test_messages_count_the_cache_beside_the_input() -> None:
         "cache_creation_input_tokens": 40,
         "cache_creation": {"ephemeral_1h_input_tokens": 30},
     }
-    reported = read_usage(block, cache_is_beside=True)
+    reported = read_usage(block, excludes_cache=True)
     assert (reported.usage.input_tokens, reported.written_for_an_hour) == (150, 30)
 
 

@@ -157,7 +157,7 @@ async def test_waits_for_a_model_that_does_not_answer_are_told() -> None:
     await call_with_retries(
         calls, RetryPolicy(), sleep=calls.sleep, uniform=lambda low, high: high, tell=lines.append
     )
-    assert lines == [f"does not answer (not sent: refused); asked again in {s} s" for s in (4, 8)]
+    assert lines == [f"does not answer (not sent: refused); next request in {s} s" for s in (4, 8)]
 
 
 async def test_retries_are_counted() -> None:

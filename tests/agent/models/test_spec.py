@@ -57,7 +57,7 @@ def test_a_specification_survives_its_own_json() -> None:
         ({"provider": "oracle"}, "oracle"),
         (
             {"provider": "simulated", "skill": 1, "wrong_anchors": 0.6, "flaky_anchors": 0.6},
-            "more than all",
+            "must not exceed 1",
         ),
         ({"name": "openai/x", "input_cost_per_token": 1e-6}, "output_cost_per_token"),
         ({"name": "openai/x", "extra": {"api_key": "k"}}, "api_key"),
