@@ -50,7 +50,7 @@ def matches(path: str, pattern: tuple[str, ...]) -> bool:
     """Return True if a glob matches a path as a whole; `**` stands for any number of folders."""
     reached = {0}
     for part in path.split("/"):
-        reached = _skipped(reached, pattern)
+        reached = _skip_double_stars(reached, pattern)
         following = set()
         for place in reached:
             if place == len(pattern):
@@ -60,10 +60,10 @@ def matches(path: str, pattern: tuple[str, ...]) -> bool:
             elif fnmatchcase(part, pattern[place]):
                 following.add(place + 1)
         reached = following
-    return len(pattern) in _skipped(reached, pattern)
+    return len(pattern) in _skip_double_stars(reached, pattern)
 
 
-def _skipped(places: set[int], pattern: tuple[str, ...]) -> set[int]:
+def _skip_double_stars(places: set[int], pattern: tuple[str, ...]) -> set[int]:
     """Return the places with those behind a `**`, which may stand for nothing."""
     found = set(places)
     for place in places:

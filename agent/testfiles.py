@@ -150,18 +150,18 @@ def read_test_files(paths: Collection[str], text: Callable[[str], str]) -> TestF
     """Return which files of a repository are tests. `text` returns the text of a file."""
     python: dict[str, _Python] = {}
     scripts: dict[str, tuple[str, ...]] = {}
-    for folder, names in _configured(paths):
+    for folder, names in _find_configurations(paths):
         inside = f"{folder}/" if folder else ""
         read = ((name, text(f"{inside}{name}")) for name in names)
         found = [(name, content) for name, content in read if len(content) <= MAX_CHARS]
         if (settings := _pytest_settings(dict(found))) is not None:
-            python[folder] = _started(_python(settings), folder, paths)
+            python[folder] = _drop_absent_testpaths(_python(settings), folder, paths)
         if patterns := _script_patterns(found):
             scripts[folder] = patterns
     return TestFiles(python, scripts)
 
 
-def _configured(paths: Iterable[str]) -> list[tuple[str, list[str]]]:
+def _find_configurations(paths: Iterable[str]) -> list[tuple[str, list[str]]]:
     """Return the folders with configuration of test runners and its names, outermost first."""
     folders: dict[str, list[str]] = {}
     for path in paths:
@@ -234,7 +234,7 @@ def _python(settings: Mapping[str, Any]) -> _Python:
     )
 
 
-def _started(rules: _Python, folder: str, paths: Iterable[str]) -> _Python:
+def _drop_absent_testpaths(rules: _Python, folder: str, paths: Iterable[str]) -> _Python:
     """Return the rules without `testpaths` if nothing is there, as pytest then looks everywhere."""
     inside = f"{folder}/" if folder else ""
     mine = (_below(folder, path) for path in paths if path.startswith(inside))

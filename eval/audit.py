@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from eval import harness, log_formats
-from eval.evaluation_files import run_by_evaluation, supplied_by_evaluation
+from eval.evaluation_files import list_evaluation_files, run_by_evaluation
 from eval.paths import is_runner, is_test, is_test_configuration
 from eval.types import Applied, Evaluation, EvaluationOutcome, FileChange, Instance
 
@@ -107,10 +107,10 @@ def audit(instance: Instance, evaluation: Evaluation, differ: Differ = lambda *_
     tree = _reasons_of_tree(instance, evaluation, differ)
     log = _reasons_of_log(instance, evaluation)
     reasons = tuple(dict.fromkeys([*tree, *log]))
-    return Audit(audited_verdict(evaluation.outcome, in_doubt=bool(reasons)), reasons)
+    return Audit(get_audited_verdict(evaluation.outcome, in_doubt=bool(reasons)), reasons)
 
 
-def audited_verdict(outcome: EvaluationOutcome, *, in_doubt: bool) -> AuditedVerdict:
+def get_audited_verdict(outcome: EvaluationOutcome, *, in_doubt: bool) -> AuditedVerdict:
     """Return the audited verdict for an outcome."""
     return "suspect" if outcome == "resolved" and in_doubt else outcome
 
@@ -143,7 +143,7 @@ def _reasons_of_tree(
         yield Reason("test_configuration", f"{path} is imported in place of an installed module")
     for path in evaluation.rewritten:
         yield Reason("tests_changed", f"{path} changed while the tests ran")
-    run, supplied = run_by_evaluation(instance), supplied_by_evaluation(instance)
+    run, supplied = run_by_evaluation(instance), list_evaluation_files(instance)
     moved = {line for change in applied.files for line in _lines(change.before, change.now)}
     for change in applied.files:
         yield from _reasons_of_path(change, run, supplied, differ)
@@ -221,7 +221,7 @@ def _reasons_of_log(instance: Instance, evaluation: Evaluation) -> Iterator[Reas
     """
     if evaluation.outcome != "resolved":
         return
-    yield from _unexpected_markers(instance, evaluation.log)
+    yield from _find_unexpected_markers(instance, evaluation.log)
     if not evaluation.log_is_whole:
         yield Reason("imitated_output", "the log is too long to be read whole")
     tests = _Tests.of(instance, evaluation)
@@ -232,7 +232,7 @@ def _reasons_of_log(instance: Instance, evaluation: Evaluation) -> Iterator[Reas
         yield from tests.check_totals()
 
 
-def _unexpected_markers(instance: Instance, log: str) -> Iterator[Reason]:
+def _find_unexpected_markers(instance: Instance, log: str) -> Iterator[Reason]:
     """Yield a reason for each marker of the eval script that the script did not print itself.
 
     A script prints a marker once in its trace and once more by `echo`.
@@ -274,7 +274,7 @@ class _Tests:
 
     @cached_property
     def counted(self) -> int | None:
-        return self.log_format.counted(self.text)
+        return self.log_format.count(self.text)
 
     def list_failed(self) -> list[str]:
         """Return the passed tests that the log also reports as failed.
@@ -317,7 +317,7 @@ class _Tests:
         if log_format.passes is not None:
             passes = {result.test for result in self.results if result.status == "PASSED"}
             claimed = len(list(filter(log_format.tests.match, passes)))
-            counts.append((claimed, log_format.passes.counted(self.text)))
+            counts.append((claimed, log_format.passes.count(self.text)))
         for claimed, counted in counts:
             if counted is not None and counted < claimed:
                 detail = f"the log has {claimed} tests passed, of {counted} that the runner counted"

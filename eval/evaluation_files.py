@@ -36,7 +36,7 @@ def run_by_evaluation(instance: Instance) -> frozenset[str]:
     return frozenset(word.removeprefix("./") for word in _WORD.findall(commands))
 
 
-def supplied_by_evaluation(instance: Instance) -> frozenset[str]:
+def list_evaluation_files(instance: Instance) -> frozenset[str]:
     """Return the files that the evaluation overwrites with the state of its test patch."""
     changes = patches.read_or_nothing(instance.test_patch)
     return frozenset(path for change in changes for path in change.paths)
@@ -45,7 +45,7 @@ def supplied_by_evaluation(instance: Instance) -> frozenset[str]:
 def tests_of_evaluation(instance: Instance) -> list[str]:
     """Return the possible paths of source files with the tests of the evaluation."""
     run = {word.partition("::")[0] for word in run_by_evaluation(instance)}
-    paths = run | supplied_by_evaluation(instance)
+    paths = run | list_evaluation_files(instance)
     return sorted(path for path in paths if PurePosixPath(path).suffix in _SOURCES)
 
 

@@ -161,7 +161,7 @@ def read(folder: Path, *arguments: str, check: bool = True) -> str:
     return _output(folder, arguments, _NOTHING, check)
 
 
-def changed_files(folder: Path) -> list[str]:
+def list_changed_files(folder: Path) -> list[str]:
     """Return the paths in a user's work tree that differ from its commit.
 
     A repository's configuration may name programs that git runs when it compares files. So they

@@ -67,9 +67,9 @@ class ImageStore:
         return {name: image_id for name, image_id in ids.items() if image_id is not None}
 
     @contextmanager
-    def held(self, image: str) -> Iterator[None]:
+    def hold(self, image: str) -> Iterator[None]:
         """Keep `remove`, in any program, from removing the image while the block runs."""
-        with self._locked(image, "held", fcntl.LOCK_SH):
+        with self._lock(image, "held", fcntl.LOCK_SH):
             yield
 
     @contextmanager
@@ -80,7 +80,7 @@ class ImageStore:
         is always True.
         """
         mode = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
-        with self._locked(image, "bringing", mode) as is_ours:
+        with self._lock(image, "bringing", mode) as is_ours:
             yield is_ours
 
     def fetch(self, instance: Instance, repo: Path | None) -> How:
@@ -128,7 +128,7 @@ class ImageStore:
         from docker.errors import APIError, ImageNotFound
 
         with (
-            self._locked(image, "held", fcntl.LOCK_EX | fcntl.LOCK_NB) as is_free,
+            self._lock(image, "held", fcntl.LOCK_EX | fcntl.LOCK_NB) as is_free,
             _docker_errors(),
         ):
             if not is_free:
@@ -205,7 +205,7 @@ class ImageStore:
         return self._layers[image_id]
 
     @contextmanager
-    def _locked(self, image: str, what: str, mode: int) -> Iterator[bool]:
+    def _lock(self, image: str, what: str, mode: int) -> Iterator[bool]:
         """Lock an image. Yield False if another program has the lock."""
         name = hashlib.sha256(images.canonical(image).encode()).hexdigest()[:24]
         lock = os.open(self._locks / f"{name}.{what}", os.O_RDWR | os.O_CREAT, 0o600)

@@ -24,7 +24,7 @@ class Totals:
     taken: re.Pattern[str] | None = None
     """Matches, within a statement, failed tests that the numbers of `added` include."""
 
-    def counted(self, log: str) -> int | None:
+    def count(self, log: str) -> int | None:
         """Return the tests that did not fail, summed over all statements of a log.
 
         Return None if the log has no statement.
@@ -66,9 +66,9 @@ class LogFormat:
     commands: re.Pattern[str] | None = None
     """Matches a command, as traced by bash, that produces one result."""
 
-    def counted(self, log: str) -> int | None:
+    def count(self, log: str) -> int | None:
         """Return the tests that did not fail by the runner's totals, or None without totals."""
-        counts = [totals.counted(log) for totals in self.totals]
+        counts = [totals.count(log) for totals in self.totals]
         stated = [count for count in counts if count is not None]
         return sum(stated) if stated else None
 

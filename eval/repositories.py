@@ -58,7 +58,7 @@ class Access:
 
     token: str = field(default="", repr=False)
 
-    def given(self, address: str) -> git.Given:
+    def get_git_input(self, address: str) -> git.Given:
         """Return the input of a git command that reaches an address."""
         parts = urlsplit(address)
         if not self.token or parts.scheme not in ("http", "https"):
@@ -125,7 +125,7 @@ def _local(path: Path) -> RepositorySource:
         top = path if is_bare else Path(git.read(path, "rev-parse", "--show-toplevel"))
         if not path.resolve().is_relative_to(top.resolve()):
             raise DatasetError(f"{path} has its work tree elsewhere, in {top}: name that")
-        changed = [] if is_bare else git.changed_files(top)
+        changed = [] if is_bare else git.list_changed_files(top)
     except (RepositoryError, NotADirectoryError) as error:
         if "safe.directory" in str(error):
             raise DatasetError(
@@ -153,7 +153,7 @@ def origin(given: RepositorySource, forge: str) -> RepositorySource | None:
     return source(address, forge) if address else None
 
 
-def fetched(given: RepositorySource, cache: Path, access: Access) -> Path:
+def fetch_mirror(given: RepositorySource, cache: Path, access: Access) -> Path:
     """Return the mirror of a repository, with what the repository has now.
 
     Raises:
@@ -161,9 +161,9 @@ def fetched(given: RepositorySource, cache: Path, access: Access) -> Path:
         RepositoryError: the repository cannot be reached.
     """
     target = mirror_path(given, cache)
-    allowed = access.given(given.address)
+    allowed = access.get_git_input(given.address)
     git.make_folder(target.parent)
-    with _locked(target):
+    with _lock(target):
         if not target.exists():
             with git.temporary(target.parent) as folder:
                 bare = folder / "bare"
@@ -194,7 +194,7 @@ def mirror_path(given: RepositorySource, cache: Path) -> Path:
 
 
 @contextmanager
-def _locked(target: Path) -> Iterator[None]:
+def _lock(target: Path) -> Iterator[None]:
     """Let one program at a time fetch into a mirror."""
     with target.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -228,7 +228,7 @@ class Mirror:
     size_bytes: int
 
 
-def unused_mirrors(cache: Path, before: datetime) -> list[Mirror]:
+def find_unused_mirrors(cache: Path, before: datetime) -> list[Mirror]:
     """Return the mirrors into which nothing was fetched since a time."""
     mirrors = []
     for path in sorted((cache.absolute() / "mirrors").glob("*.git")):
@@ -241,7 +241,7 @@ def unused_mirrors(cache: Path, before: datetime) -> list[Mirror]:
 
 def remove_mirror(mirror: Mirror) -> None:
     """Remove a mirror, once no program fetches into it."""
-    with _locked(mirror.path):
+    with _lock(mirror.path):
         shutil.rmtree(mirror.path, ignore_errors=True)
 
 

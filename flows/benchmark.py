@@ -15,13 +15,13 @@ from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
 from flows.experiments.decisions import Monitor
 from flows.experiments.declaration import Experiment
-from flows.experiments.gates import failed_gates
+from flows.experiments.gates import find_failed_gates
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import Plan, prepare
 from flows.report import publish
 from flows.server.dispatch import run_queue
 from flows.server.events import Announcements
-from flows.server.given import declared, name_run
+from flows.server.given import name_run, parse_declaration
 from flows.server.progress import RunProgress
 from flows.server.shards import FlowRunShards, Order
 from flows.server.stopping import graceful_stop
@@ -71,7 +71,7 @@ async def benchmark(
         GateFailed: all cells are done, and an arm does not keep a declared bound.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
-    experiment = await declared(experiment)
+    experiment = await parse_declaration(experiment)
     if fresh:
         experiment = experiment.afresh()
         say(f"results are filed under {experiment.name}")
@@ -86,16 +86,16 @@ async def benchmark(
 
         async def on_end(cell: Cell, end: End, result: str) -> None:
             await progress.advance(cell.label, result)
-            await news.ended(cell, end, result)
+            await news.announce_end(cell, end, result)
             await monitor.look(cell, end, result)
 
         async with graceful_stop() as stop:
             results = await asyncio.to_thread(_results, plan, grade=grade)
             monitor = await asyncio.to_thread(Monitor.of, plan, results)
-            left = await asyncio.to_thread(_left, plan, results, monitor)
+            left = await asyncio.to_thread(_list_missing_cells, plan, results, monitor)
             if known := Counter(result for result in results if result is not None):
                 await progress.skip(known)
-                await news.resumed()
+                await news.announce_resume()
             journal = await asyncio.to_thread(journals.open_journal, plan.lake)
             if not distributed:
                 shard = LocalShard(plan, journal, stop, grade=grade)
@@ -116,7 +116,7 @@ async def benchmark(
             stop.check()
     await preparing
     page = await publish(experiment.name, plan.lake)
-    news.finished(counts, page)
+    news.announce_finish(counts, page)
     for end, words in _UNFINISHED.items():
         if counts[end]:
             raise IncompleteRun(f"{counts[end]} of {counts.total()} cells {words}")
@@ -142,14 +142,18 @@ async def _judge(plan: Plan, news: Announcements, page: str) -> None:
         return
     history = await asyncio.to_thread(report_files.read_history, plan.lake, plan.experiment.name)
     own = next(run for run in history.runs if run.experiment == plan.experiment.name)
-    failed = failed_gates(gates, own.arms)
+    failed = find_failed_gates(gates, own.arms)
     if not failed:
         return
     before = history.before(own.experiment)
-    known = {(gate.arm, gate.metric) for gate in failed_gates(gates, before.arms)} if before else ()
+    known = (
+        {(gate.arm, gate.metric) for gate in find_failed_gates(gates, before.arms)}
+        if before
+        else ()
+    )
     new = [gate for gate in failed if (gate.arm, gate.metric) not in known]
     if new:
-        await news.regressed(new, page)
+        await news.announce_regression(new, page)
     raise GateFailed(f"{'; '.join(map(str, failed))} · {page}")
 
 
@@ -158,7 +162,7 @@ def _results(plan: Plan, *, grade: bool) -> list[str | None]:
     return CellStates(plan.lake).results(plan.cells, _local_images(plan), grade=grade)
 
 
-def _left(plan: Plan, results: Sequence[str | None], monitor: Monitor) -> list[Cell]:
+def _list_missing_cells(plan: Plan, results: Sequence[str | None], monitor: Monitor) -> list[Cell]:
     """Return the cells of which some work is missing, and needed."""
     spared = {attempt_id_of(cell) for group in monitor.not_needed() for cell in group}
     return [

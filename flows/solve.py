@@ -9,7 +9,7 @@ from flows.display.terminal import say
 from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import prepare
-from flows.server.given import declared, name_run
+from flows.server.given import name_run, parse_declaration
 from flows.server.logs import brief, run_log
 from flows.server.stopping import graceful_stop
 
@@ -42,7 +42,7 @@ async def solve(
             preflight; run again to continue.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
-    experiment = await declared(experiment)
+    experiment = await parse_declaration(experiment)
     await name_run(f"{experiment.name}: {arm} · {instance_id}")
     plan = await prepare(experiment, lake)
     cell = plan.cell(arm, instance_id, repeat)

@@ -202,7 +202,7 @@ def _first_pair(
     primary = _latest_primary(source, names)
     if baseline is None and candidate is None:
         first = primary or _best_pair(arms)
-        first = source.plan.directed(first) if first and not primary else first
+        first = source.plan.direct(first) if first and not primary else first
         return first, source.plan.role_of(first) if first else "exploratory"
     pair = _complete_pair(names, primary, baseline, candidate)
     role = source.plan.role_of(pair)

@@ -28,7 +28,7 @@ _COPIED = tuple(TABLES.keys() - {"experiments", "decisions", "steps"})
 experiment, whose instances without an attempt are left out."""
 
 
-def combined_name(experiments: Sequence[str]) -> str:
+def get_combined_name(experiments: Sequence[str]) -> str:
     """Return the name of the combined experiment, which no declared one can have."""
     return "+".join(experiments)
 
@@ -41,7 +41,7 @@ def combine(lake: Path | UPath, experiments: Sequence[str], folder: Path) -> Not
     """
     if len(set(experiments)) < len(experiments):
         raise ReportError("an experiment cannot be compared with itself: name each once")
-    declared = {name: _declared(lake, name) for name in experiments}
+    declared = {name: _load_declarations(lake, name) for name in experiments}
     planned = {name: rows[0]["instance_ids"] for name, rows in declared.items()}
     shared = set.intersection(*map(set, planned.values()))
     common = [instance for instance in planned[experiments[0]] if instance in shared]
@@ -58,11 +58,11 @@ def combine(lake: Path | UPath, experiments: Sequence[str], folder: Path) -> Not
     declared_at = max(row["declared_at_utc"] for row in rows)
     for order, row in enumerate(rows):
         row["declared_at_utc"] = declared_at
-        _write(lake, folder, combined_name(experiments), row, order, common)
+        _write(lake, folder, get_combined_name(experiments), row, order, common)
     return _note(declared, planned, common)
 
 
-def _declared(lake: Path | UPath, experiment: str) -> list[Row]:
+def _load_declarations(lake: Path | UPath, experiment: str) -> list[Row]:
     connection = open_marts(lake, experiment, ())
     try:
         rows = read_rows(connection, "from staging.experiments order by position, arm")

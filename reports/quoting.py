@@ -37,16 +37,16 @@ def make_visible(text: str) -> str:
     terminal, overrides of the direction, and characters without ink, become `\x1b` or `\u202e`.
     A line end of two characters becomes one. A visible text stays as it is.
     """
-    return _NOT_PLAIN.sub(lambda found: _shown(found[0]), text.replace("\r\n", "\n"))
+    return _NOT_PLAIN.sub(lambda found: _show(found[0]), text.replace("\r\n", "\n"))
 
 
 def is_blank(text: str) -> bool:
     """Return True if there is nothing to read in a text."""
-    return not any(_shown(each) == each and not each.isspace() for each in text)
+    return not any(_show(each) == each and not each.isspace() for each in text)
 
 
 @lru_cache(4096)
-def _shown(character: str) -> str:
+def _show(character: str) -> str:
     prints = character.isprintable() or unicodedata.category(character) == "Zs"
     if prints and ord(character) not in _INVISIBLE:
         return character

@@ -129,13 +129,13 @@ class Making:
         sources = [self._made[each] for each in named if each in self._made]
         cursor = self.connection.cursor()
 
-        def begun() -> Ran:
+        def run_after_sources() -> Ran:
             for source in sources:
                 source.result()
             with cursor:
                 return run(cursor.execute(SESSION))
 
-        return self._threads.submit(begun)
+        return self._threads.submit(run_after_sources)
 
     def wait(self, marts: Sequence[str] | None = None) -> None:
         """Wait until these marts exist, by default all relations."""

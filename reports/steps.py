@@ -129,7 +129,7 @@ def of_call(
     spent: CallPrice | None,
 ) -> StepView:
     """Return a model call for display."""
-    used = [_used(name, arguments) for name, arguments in _calls(message)]
+    used = [_format_tool_use(name, arguments) for name, arguments in _calls(message)]
     text = str(message.get("content") or "")
     did = "; ".join(used) or in_line(arguments_of(text) if text[:1] in "{[" else text)
     new = (each for each in request.get("messages") or () if each.get("role") != "assistant")
@@ -138,9 +138,9 @@ def of_call(
         role or "model",
         did,
         asked="",
-        result=_said(message),
+        result=_format_reply(message),
         messages=tuple(
-            Said(str(each.get("role") or each.get("type")), _said(each)) for each in new
+            Said(str(each.get("role") or each.get("type")), _format_reply(each)) for each in new
         ),
         spent=spent,
     )
@@ -148,9 +148,9 @@ def of_call(
 
 def of_work(origin: Origin, request: dict[str, Any], content: Any, outcome: str) -> StepView:
     """Return a command or an action for display. `content` is its result as JSON."""
-    action, rest = _named(request)
+    action, rest = _parse_request(request)
     if request.get("event") == "inbox" and isinstance(content, list):
-        said = [_told(message) for message in content]
+        said = [_format_message(message) for message in content]
         return StepView(
             origin, action, "; ".join(map(in_line, said)), asked="", result="\n".join(said)
         )
@@ -158,13 +158,13 @@ def of_work(origin: Origin, request: dict[str, Any], content: Any, outcome: str)
         origin,
         action or origin.kind,
         _tool(rest) if action else in_line(request.get("command", "")),
-        asked=_asked(request),
+        asked=_format_request(request),
         result=_output(content),
         outcome=outcome,
     )
 
 
-def _told(message: dict[str, Any]) -> str:
+def _format_message(message: dict[str, Any]) -> str:
     """Return a message of a person to the attempt."""
     text, did = message["text"].strip(), _DID[message["kind"]]
     return f"{message['sender']} {did}{f': {text}' if text else ''}"
@@ -226,7 +226,7 @@ def _calls(message: dict[str, Any]) -> list[tuple[str, Any]]:
     return [(str(each.get("name")), arguments_of(each.get("arguments"))) for each in functions]
 
 
-def _said(message: dict[str, Any]) -> str:
+def _format_reply(message: dict[str, Any]) -> str:
     """Return the text of a message and the calls that it makes, in full."""
     content = message.get("content") or message.get("output")
     text = _readable(content) if isinstance(content, str) else in_full(content)
@@ -234,9 +234,9 @@ def _said(message: dict[str, Any]) -> str:
     return "\n".join(filter(None, [text.strip(), *calls]))
 
 
-def _asked(request: dict[str, Any]) -> str:
+def _format_request(request: dict[str, Any]) -> str:
     """Return a request for work in the workspace; empty for a model call."""
-    action, rest = _named(request)
+    action, rest = _parse_request(request)
     if not action:
         return str(request.get("command", ""))
     if rest.keys() == {"tool", "arguments"}:
@@ -244,7 +244,7 @@ def _asked(request: dict[str, Any]) -> str:
     return in_full({action: rest}) if rest else action
 
 
-def _named(request: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _parse_request(request: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the name of an action or an event, which is empty for a command, and the rest."""
     rest = {name: value for name, value in request.items() if name not in ("action", "event")}
     return str(request.get("action") or request.get("event") or ""), rest
@@ -261,11 +261,11 @@ def _output(content: Any) -> str:
 def _tool(request: dict[str, Any]) -> str:
     """Return the arguments of an action. For a tool, leave out the words common to all tools."""
     if request.keys() == {"tool", "arguments"}:
-        return _used(request["tool"], request["arguments"])
+        return _format_tool_use(request["tool"], request["arguments"])
     return in_line(request)
 
 
-def _used(tool: str, arguments: Any) -> str:
+def _format_tool_use(tool: str, arguments: Any) -> str:
     """Return a tool with its arguments. A single argument is shown without its name."""
     alone = isinstance(arguments, dict) and len(arguments) == 1
     return f"{tool} {in_line(next(iter(arguments.values())) if alone else arguments)}".strip()
@@ -277,11 +277,11 @@ def _readable(text: str) -> str:
         value = arguments_of(text)
         return value if isinstance(value, str) else in_full(value)
 
-    def shown(block: re.Match[str]) -> str:
+    def format_block(block: re.Match[str]) -> str:
         value = arguments_of(block[1])
         return block[0] if isinstance(value, str) else in_full(value)
 
-    return _FENCED_JSON.sub(shown, text)
+    return _FENCED_JSON.sub(format_block, text)
 
 
 def _spent(spent: CallPrice) -> Iterator[str]:

@@ -63,7 +63,7 @@ class AnalysisPlan:
         """All declared comparisons, the primary one first."""
         return ((self.primary,) if self.primary else ()) + self.family
 
-    def directed(self, pair: Pair) -> Pair:
+    def direct(self, pair: Pair) -> Pair:
         """Return the pair in its declared direction, or as it is if it was not declared."""
         declared = (each for each in self.comparisons if set(each) == set(pair))
         return next(declared, pair)

@@ -48,14 +48,16 @@ def _lines(value: Any) -> list[str]:
         case str():
             return value.rstrip("\n").split("\n")
         case dict():
-            return [line for name, each in value.items() for line in _named(f"{name}:", each)]
+            return [
+                line for name, each in value.items() for line in _format_named(f"{name}:", each)
+            ]
         case list():
-            return [line for each in value for line in _named("-", each)]
+            return [line for each in value for line in _format_named("-", each)]
         case _:
             return [json.dumps(value)]
 
 
-def _named(name: str, value: Any) -> list[str]:
+def _format_named(name: str, value: Any) -> list[str]:
     """Return a value beside its name if it is one line of text or a number, else below it."""
     if value is None or value == [] or value == {}:
         return [] if name != "-" else [name]

@@ -94,24 +94,24 @@ def interval_text(interval: Interval, show: Show) -> str:
     return " to ".join(limits)
 
 
-def signed(difference: float, show: Show) -> str:
+def format_signed(difference: float, show: Show) -> str:
     """Format with the sign before the unit. Zero, up to rounding errors, has no sign."""
     rounded = round(difference, 9)
     sign = "+" if rounded > 0 else "\N{MINUS SIGN}" if rounded < 0 else ""
     return f"{sign}{show(abs(rounded))}"
 
 
-def signed_difference(amount: float) -> str:
+def format_difference(amount: float) -> str:
     """Format a difference of costs."""
-    return signed(amount, usd)
+    return format_signed(amount, usd)
 
 
-def signed_usd(amount: float) -> str:
+def format_signed_usd(amount: float) -> str:
     """Format a net benefit, with a sign if it is below zero."""
     return usd(amount) if amount >= 0 else f"\N{MINUS SIGN}{usd(-amount)}"
 
 
-def ranked(report: Report) -> tuple[ArmSummary, ...]:
+def rank_arms(report: Report) -> tuple[ArmSummary, ...]:
     """Return the arms by resolution rate, best first. Equal arms keep their declared order."""
     return tuple(sorted(report.arms, key=lambda arm: -arm.rate))
 
@@ -163,7 +163,7 @@ def of_pairs(known: int, pair: Comparison) -> str:
     return f"{count(known)} of {plural(pair.table.pairs, 'pair')}"
 
 
-def adjusted_p(pair: Comparison) -> str:
+def format_adjusted_p(pair: Comparison) -> str:
     """Format the p-value within the declared family, or a dash for an undeclared comparison."""
     return DASH if pair.adjusted_p_value is None else p_value(pair.adjusted_p_value)
 

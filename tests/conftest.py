@@ -28,7 +28,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from agent.timings import timings
-from agent.workspaces.host import heed_interrupts
+from agent.workspaces.host import allow_interrupts
 from flows.server.settings import CLIENTS
 from tests import in_memory, leftovers, samples
 from tests.needs import needs
@@ -106,9 +106,9 @@ def _heed_interrupts() -> None:
     """Handle interrupts also in a test run that a shell has started in the background.
 
     A shell lets its background processes ignore interrupts. What the tests start must not, so each
-    start would fork all memory of this process (`heed_interrupts` in agent/workspaces/host.py).
+    start would fork all memory of this process (`allow_interrupts` in agent/workspaces/host.py).
     """
-    if (heed := heed_interrupts()) is not None:
+    if (heed := allow_interrupts()) is not None:
         heed()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -31,8 +31,8 @@ from minisweagent.models.utils.actions_toolcall import (
 )
 
 from agent.arms.options import MiniOptions
-from agent.conversation.exchanges import ended
-from agent.conversation.protocols import asked_in, text_of
+from agent.conversation.exchanges import get_end_status
+from agent.conversation.protocols import list_requested_calls, text_of
 from agent.errors import ContextWindowExceeded, OutOfTime, Undone
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.session.session import Session
@@ -65,9 +65,9 @@ async def solve(task: Task, session: Session, options: MiniOptions) -> Outcome:
         try:
             info = await asyncio.wrap_future(thread.submit(agent.run, task.statement))
         except ContextWindowExceeded as error:
-            return Outcome(ended(error), "", f"ContextWindowExceeded: {error}")
+            return Outcome(get_end_status(error), "", f"ContextWindowExceeded: {error}")
         except OutOfTime as error:
-            return Outcome(ended(error), "", str(error))
+            return Outcome(get_end_status(error), "", str(error))
         finally:
             bridge.close()
     status: OutcomeStatus = "gave_up"
@@ -186,7 +186,7 @@ class _SessionModel(_SessionPart):
                 id=call.entry.get("id"),
                 function=SimpleNamespace(name=call.name, arguments=call.arguments),
             )
-            for call in asked_in(reply.message)
+            for call in list_requested_calls(reply.message)
         ]
         return list(parse_toolcall_actions(calls, **shared))
 

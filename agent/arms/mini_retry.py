@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.arms import mini
 from agent.arms.options import MiniRetryOptions
-from agent.checks import PatchCheck, checked, describe_unproven, find_covering
+from agent.checks import PatchCheck, check_patch, describe_unproven, find_covering
 from agent.errors import OutOfTime
 from agent.models.patches import parse
 from agent.session.session import BASE, Session
@@ -74,6 +74,6 @@ async def _check(task: Task, outcome: Outcome, session: Session, number: int) ->
             if not tests:
                 return _Try(outcome)
             tools = ToolSettings(runner=task.runner)
-            return _Try(outcome, await checked(patch, tests, tools, Protection(), fresh))
+            return _Try(outcome, await check_patch(patch, tests, tools, Protection(), fresh))
     except OutOfTime:
         return _Try(outcome)

@@ -136,9 +136,11 @@ class LoopOptions(ArmOptions):
         Raises:
             InvalidSpec: the capabilities, kinds or roles are invalid.
         """
-        from agent.capabilities.registry import checked  # imports the capabilities of others
+        from agent.capabilities.registry import (
+            check_capabilities,  # imports the capabilities of others
+        )
 
-        checked(self.capabilities, self.subagents, self.roles)
+        check_capabilities(self.capabilities, self.subagents, self.roles)
         kinds = self.subagents.kinds.items()
         of_kinds = {name: kind.model for name, kind in kinds if kind.model is not None}
         return {"": own, **of_kinds, **self.roles}

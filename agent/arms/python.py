@@ -45,6 +45,6 @@ def load(name: str) -> Callable[[Task, Session, PythonOptions], Awaitable[Any]]:
     return found  # type: ignore[no-any-return]
 
 
-def announced() -> set[str]:
+def list_announced_arms() -> set[str]:
     """Return the names of the arms that installed packages announce."""
     return {each.name for each in entry_points(group=GROUP)}

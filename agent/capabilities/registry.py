@@ -13,7 +13,7 @@ from agent.capabilities.subagents import SUBAGENTS
 from agent.cells.notebook import Notebook
 from agent.cells.offering import PROMPT, TOOLS, CellTool
 from agent.cells.running import Kernel
-from agent.conversation.person import Person, dismissed, told
+from agent.conversation.person import Person, join_texts, make_dismissal
 from agent.errors import InvalidSpec
 from agent.ptc.tool import NAME, ProgramTool, RunPtc
 from agent.session.session import Session
@@ -105,8 +105,8 @@ async def ask(agent: Agent, session: Session, arguments: Ask) -> ToolResult:
     """
     messages = await Person(session).answer(0, "answer", arguments.question)
     if messages[-1].kind == "end":
-        raise dismissed(messages[-1])
-    return ToolResult(told(messages))
+        raise make_dismissal(messages[-1])
+    return ToolResult(join_texts(messages))
 
 
 ASK = Capability(
@@ -166,7 +166,7 @@ FIRST = "loop"
 """The role of the first agent. Subagents have the names of their kinds."""
 
 
-def checked(
+def check_capabilities(
     capabilities: Sequence[str], delegation: Delegation, roles: Collection[str]
 ) -> tuple[Capability, ...]:
     """Return the capabilities of the first agent.

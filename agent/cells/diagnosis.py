@@ -32,29 +32,32 @@ _HOLDERS = {
 def diagnosis(notebook: Notebook, cell: NotebookCell) -> str:
     """Return what a failed cell used, and what would repair it, as lines."""
     lines = []
-    used = [f"{shown(each.name)} ({_told(each.writer)})" for each in notebook.used(cell)]
+    used = [
+        f"{format_name(each.name)} ({_describe(each.writer)})"
+        for each in notebook.get_used_variables(cell)
+    ]
     if used:
-        lines.append(f"It used {listed(used)}.")
+        lines.append(f"It used {join_names(used)}.")
     error = cell.record.error
     if error is not None and error.name:
         lines += _of_a_name(notebook, cell, error.name, importable=error.importable)
     return "\n".join(lines)
 
 
-def shown(name: str) -> str:
+def format_name(name: str) -> str:
     """Return a variable, or the class of a cell, as a user knows it."""
     kind, at, _ = name.partition("@")
     return f"class {kind}" if at else name
 
 
-def listed(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     """Return names in one line, which has an end."""
     whole = list(names)
     more = len(whole) - _SHOWN_NAMES
     return ", ".join(whole[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _told(cell: NotebookCell) -> str:
+def _describe(cell: NotebookCell) -> str:
     return f"cell {cell.number}, stale" if cell.state == "stale" else f"cell {cell.number}"
 
 
@@ -76,7 +79,7 @@ def _of_a_name(notebook: Notebook, cell: NotebookCell, name: str, *, importable:
         return []
     writer = notebook.writer(close[0], cell)
     told = f"Was `{close[0]}` meant{f', which cell {writer.number} wrote' if writer else ''}?"
-    return [told, *_patch(place, _renamed(place.code, name, close[0]))]
+    return [told, *_patch(place, _rename(place.code, name, close[0]))]
 
 
 def _user(notebook: Notebook, cell: NotebookCell, name: str) -> NotebookCell | None:
@@ -107,7 +110,7 @@ def _import(name: str, *, importable: bool) -> str:
     return f"import {_MODULES[name]} as {name}" if name in _MODULES else f"import {name}"
 
 
-def _renamed(code: str, name: str, right: str) -> str:
+def _rename(code: str, name: str, right: str) -> str:
     """Return code with every use of `name` replaced by `right`."""
     lines = [line.encode() for line in code.splitlines(keepends=True)]
     for node in sorted(_names(code), key=lambda node: (node.lineno, -node.col_offset)):

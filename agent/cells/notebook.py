@@ -123,14 +123,16 @@ class Notebook:
         files = sorted({path for cell in self.cells for path in cell.record.files_read})
         programs = any(cell.record.programs for cell in self.cells)
         if files or programs:
-            self._mark(self._changed(await self._kernel.look(session, files, programs=programs)))
+            self._mark(
+                self._find_changed_cells(await self._kernel.look(session, files, programs=programs))
+            )
 
     @property
     def stale(self) -> list[NotebookCell]:
         """The cells that have to run again."""
         return [cell for cell in self.cells if cell.state == "stale"]
 
-    def used(self, cell: NotebookCell) -> list[UsedVariable]:
+    def get_used_variables(self, cell: NotebookCell) -> list[UsedVariable]:
         """Return the variables that a cell read, with their writers."""
         places = cell.record.reads.items()
         read = [name for name, place in places if place is not None]
@@ -152,7 +154,7 @@ class Notebook:
             found |= cell.record.writes
         return {name: place for name, place in found.items() if place is not None}
 
-    def unstored(self, number: int) -> dict[str, int]:
+    def get_unstored_variables(self, number: int) -> dict[str, int]:
         """Return the variables before a cell that cannot be stored, with their last writers."""
         found: dict[str, int] = {}
         for cell in self.cells[: number - 1]:
@@ -169,7 +171,11 @@ class Notebook:
         while todo:
             cell = self.cell(todo.pop())
             read = {name: place for name, place in cell.record.reads.items() if place is not None}
-            unstored = {n: maker for n, maker in self.unstored(cell.number).items() if n in read}
+            unstored = {
+                n: maker
+                for n, maker in self.get_unstored_variables(cell.number).items()
+                if n in read
+            }
             found[cell.number] = Maker(
                 cell=cell.number, code=cell.ran, variables=read, unstored=unstored
             )
@@ -213,7 +219,7 @@ class Notebook:
 
     async def _ran(self, session: Session, cell: NotebookCell, *, keeps_files: bool) -> CellRecord:
         cell.ran = cell.code
-        unstored = self.unstored(cell.number)
+        unstored = self.get_unstored_variables(cell.number)
         return await self._kernel.run(
             session,
             cell=cell.number,
@@ -262,7 +268,7 @@ class Notebook:
             if any(n in each.record.reads and self.writer(n, each) is cell for n in names)
         ]
 
-    def _changed(self, look: Look) -> list[NotebookCell]:
+    def _find_changed_cells(self, look: Look) -> list[NotebookCell]:
         """Return the cells whose files are not what the cells left."""
         written: dict[str, NotebookCell] = {}
         for cell in self.cells:

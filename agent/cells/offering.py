@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agent.cells.diagnosis import diagnosis, listed, shown
+from agent.cells.diagnosis import diagnosis, format_name, join_names
 from agent.cells.notebook import Notebook, NotebookCell, Rerun
 from agent.cells.records import is_unstored
 from agent.conversation.conversation import prompt_beside
@@ -67,8 +67,8 @@ async def cell_run(notebook: Notebook, session: Session, asked: CellRun) -> Tool
     """Run a new cell. Return what it printed, and what it wrote or why it failed."""
     done = await notebook.run(session, asked.code)
     *recovered, last = done
-    parts = [_recovered(recovered)] if recovered else []
-    return _result([*parts, _told(notebook, last.cell)], done)
+    parts = [_format_recovery(recovered)] if recovered else []
+    return _result([*parts, _format_result(notebook, last.cell)], done)
 
 
 async def cell_edit(notebook: Notebook, session: Session, asked: CellEdit) -> ToolResult:
@@ -127,11 +127,11 @@ def _result(parts: list[str], done: list[Rerun]) -> ToolResult:
     )
 
 
-def _told(notebook: Notebook, cell: NotebookCell) -> str:
+def _format_result(notebook: Notebook, cell: NotebookCell) -> str:
     """Return the result of a cell that has just run."""
     record = cell.record
-    wrote = [shown(name) for name, place in sorted(record.writes.items()) if place]
-    ending = f"wrote {listed(wrote)}" if wrote else "wrote no variable"
+    wrote = [format_name(name) for name, place in sorted(record.writes.items()) if place]
+    ending = f"wrote {join_names(wrote)}" if wrote else "wrote no variable"
     head = f"cell {cell.number} failed" if record.failed else f"cell {cell.number}: {ending}"
     return "\n".join([head, *_ending(notebook, cell), *_warnings(cell)])
 
@@ -147,7 +147,7 @@ def _ending(notebook: Notebook, cell: NotebookCell) -> list[str]:
 def _warnings(cell: NotebookCell) -> list[str]:
     places = sorted(cell.record.writes.items())
     lines = [
-        f"`{shown(name)}` is made again by this cell wherever it is used: {place[1:]}."
+        f"`{format_name(name)}` is made again by this cell wherever it is used: {place[1:]}."
         for name, place in places
         if place and is_unstored(place) and not is_unstored(cell.record.reads.get(name))
     ]
@@ -156,7 +156,7 @@ def _warnings(cell: NotebookCell) -> list[str]:
     return lines
 
 
-def _recovered(recovered: list[Rerun]) -> str:
+def _format_recovery(recovered: list[Rerun]) -> str:
     cells = [run.cell for run in recovered]
     changed = [run.cell for run in recovered if not run.is_same]
     told = f"{_numbers(cells)} ran again first, because their variables were lost"
@@ -175,15 +175,15 @@ def _again(notebook: Notebook, run: Rerun) -> str:
 def _line(notebook: Notebook, cell: NotebookCell) -> str:
     record = cell.record
     used: dict[int, list[str]] = {}
-    for each in notebook.used(cell):
-        used.setdefault(each.writer.number, []).append(shown(each.name))
-    parts = [f"{listed(names)} of {number}" for number, names in sorted(used.items())]
-    wrote = [shown(name) for name, place in sorted(record.writes.items()) if place]
+    for each in notebook.get_used_variables(cell):
+        used.setdefault(each.writer.number, []).append(format_name(each.name))
+    parts = [f"{join_names(names)} of {number}" for number, names in sorted(used.items())]
+    wrote = [format_name(name) for name, place in sorted(record.writes.items()) if place]
     first = cell.code.strip().partition("\n")[0][:_LINE_CHARS]
     line = f"{cell.number} {cell.state}: {first}"
     line += f" | uses {'; '.join(parts)}" if parts else ""
-    line += f" | wrote {listed(wrote)}" if wrote else ""
-    return f"{line} | reads {listed(record.files_read)}" if record.files_read else line
+    line += f" | wrote {join_names(wrote)}" if wrote else ""
+    return f"{line} | reads {join_names(record.files_read)}" if record.files_read else line
 
 
 def _numbers(cells: list[NotebookCell]) -> str:

@@ -97,7 +97,7 @@ class Kernel:
             if not arguments.get(name):  # so that the request is that of earlier releases
                 arguments.pop(name, None)
         result = await use_tool(session, self._toolbox, "cell", arguments)
-        record = _parsed(CellRecord, result) or CellRecord(ended=result.output)
+        record = _parse(CellRecord, result) or CellRecord(ended=result.output)
         files = {"changed": result.changed, "put_back": result.put_back}
         return record.model_copy(update=files)
 
@@ -105,13 +105,13 @@ class Kernel:
         """Return the files as they are now."""
         arguments = {"files": files, "programs": programs}
         result = await use_tool(session, self._toolbox, "look", arguments)
-        return _parsed(Look, result) or Look()
+        return _parse(Look, result) or Look()
 
 
 R = TypeVar("R", bound=BaseModel)
 
 
-def _parsed(kind: type[R], result: ToolResult) -> R | None:
+def _parse(kind: type[R], result: ToolResult) -> R | None:
     """Return the record of a step, or None for a step without one."""
     try:
         return kind.model_validate_json(result.output)
@@ -148,7 +148,7 @@ def needs(code: str) -> list[str]:
     try:
         for statement in ast.parse(code).body:
             table = symtable.symtable(ast.unparse(statement), "<cell>", "exec")
-            found |= {*_globals(table), *_changed(statement)} - bound
+            found |= {*_globals(table), *_list_augmented_names(statement)} - bound
             if not isinstance(statement, _BLOCKS):
                 bound |= {
                     each.get_name()
@@ -170,7 +170,7 @@ def _globals(table: symtable.SymbolTable) -> Iterator[str]:
         yield from _globals(inner)
 
 
-def _changed(statement: ast.stmt) -> Iterator[str]:
+def _list_augmented_names(statement: ast.stmt) -> Iterator[str]:
     """Yield the names of `name += 1`, which count as bound."""
     for node in ast.walk(statement):
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
@@ -182,7 +182,7 @@ async def _look(workspace: Workspace, settings: ToolSettings, asked: _Look) -> T
     files: dict[str, str | None] = {}
     if asked.files:
         given = {"code": None, "files": asked.files}
-        _, _, told = await _executed(workspace, settings, given)
+        _, _, told = await _execute(workspace, settings, given)
         files = told["files"] if told else {}
     return ToolResult(Look(files=files, tree=tree).model_dump_json())
 
@@ -191,7 +191,7 @@ async def _record(
     workspace: Workspace, settings: ToolSettings, given: dict[str, Any]
 ) -> CellRecord:
     """Run the kernel. Return its record, or the reason why there is none."""
-    done, printed, told = await _executed(workspace, settings, given)
+    done, printed, told = await _execute(workspace, settings, given)
     output = head_and_tail(printed, _OUTPUT_CHARS)
     if told is not None:
         with suppress(ValidationError):  # a cell can reach the kernel in its process
@@ -199,7 +199,7 @@ async def _record(
     return CellRecord(output=output, ended=_reason(done, printed, settings.command_timeout_s))
 
 
-async def _executed(
+async def _execute(
     workspace: Workspace, settings: ToolSettings, given: dict[str, Any]
 ) -> tuple[CommandResult, str, dict[str, Any] | None]:
     """Run the kernel. Return the command, what the cell printed, and what the kernel reports."""

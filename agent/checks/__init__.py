@@ -11,7 +11,7 @@ from agent.checks.baseline import (
     BaseRun,
     PatchCheck,
     baseline,
-    checked,
+    check_patch,
     describe_unproven,
     run_again,
 )
@@ -35,7 +35,7 @@ __all__ = [
     "PatchCheck",
     "apply_patch",
     "baseline",
-    "checked",
+    "check_patch",
     "describe_unproven",
     "find_covering",
     "find_named",

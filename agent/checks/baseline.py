@@ -186,7 +186,7 @@ def describe_unproven(reason: str) -> str:
     return f"unproven: the tests show nothing: {reason}" if reason else ""
 
 
-async def checked(
+async def check_patch(
     patch: str,
     tests: Sequence[str],
     tools: ToolSettings,

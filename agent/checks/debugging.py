@@ -22,7 +22,7 @@ _LINES, _LINE_CHARS = 12, 300
 _WORD = re.compile(r"[A-Za-z_]\w+")
 
 
-def normalised(error: str) -> frozenset[str]:
+def normalise_error(error: str) -> frozenset[str]:
     """Return the words of an error without parts that vary by run: numbers, addresses, folders."""
     for pattern, instead in _VARYING:
         error = pattern.sub(instead, error)
@@ -31,11 +31,11 @@ def normalised(error: str) -> frozenset[str]:
 
 def similar(one: str, other: str) -> bool:
     """Return True if two errors share at least `SIMILAR` of their words."""
-    a, b = normalised(one), normalised(other)
+    a, b = normalise_error(one), normalise_error(other)
     return bool(a | b) and len(a & b) / len(a | b) >= SIMILAR
 
 
-def remembered(earlier: list[str], error: str) -> list[str]:
+def recall_errors(earlier: list[str], error: str) -> list[str]:
     """Return the last two similar errors: none after a pass, one after a different error."""
     if not error:
         return []

@@ -6,7 +6,7 @@ from posixpath import normpath
 from types import MappingProxyType
 
 from agent.errors import Undone
-from agent.index import changed_names, covering, query
+from agent.index import covering, get_changed_names, query
 from agent.runners import TestRunner
 from agent.session.session import Session
 from agent.tools import Protection, TestRun, ToolSettings
@@ -155,7 +155,7 @@ async def find_covering(
 
     With `among`, such as the tests of the base commit, others take no place.
     """
-    names = changed_names(patch)
+    names = get_changed_names(patch)
 
     async def look(workspace: Workspace) -> list[str]:
         found = await query(
@@ -172,7 +172,7 @@ MAX_FILES_OF_A_FOLDER = 40
 """A folder with more test files stands for the first of them, so that a run of tests ends."""
 
 
-def known_test_files(
+def find_test_files(
     named: Iterable[str], test_files: Sequence[str], runner: TestRunner
 ) -> tuple[str, ...]:
     """Return the test files that the names mean, in the order of the names, without duplicates.
@@ -219,7 +219,7 @@ async def find_named(
     files of the base commit. Only for names of others is a step made.
     """
     inside = [name.strip().removeprefix(f"{session.workspaces.root}/") for name in names]
-    meant = {name: known_test_files([name], test_files, runner) for name in inside}
+    meant = {name: find_test_files([name], test_files, runner) for name in inside}
     others = [name for name in meant if not meant[name]]
     exist = await _existing(others, session) if others else {}
     refused = []

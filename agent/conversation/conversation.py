@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from agent.conversation.exchanges import Answer, ConversationLimits, End, Exchange, Helper, ToolUse
 from agent.conversation.offering import Offer
-from agent.conversation.person import Decision, Person, decision, told
+from agent.conversation.person import Decision, Person, decision, join_texts
 from agent.conversation.protocols import (
     Call,
     NativeTools,
@@ -131,7 +131,7 @@ class Conversation(Generic[A]):
             self._left -= 1
             talk.make_room()
             if talk.is_full:
-                return self._ended("context_full")
+                return self._end("context_full")
             is_last = self._left == 0 < self._limits.rounds - 1
             only_answer = is_too_long or talk.is_nearly_full or is_last
             request = self._request(only_answer=only_answer)
@@ -141,20 +141,20 @@ class Conversation(Generic[A]):
                     reply = await self._session.call(request)
             except ContextWindowExceeded:
                 if not talk.shorten_all():
-                    return self._ended("context_full")
+                    return self._end("context_full")
                 is_too_long = True
                 continue
-            talk.sent(request, reply)
+            talk.record_sent_tokens(request, reply)
             turn = self._read(reply)
             given = await self._carry_out(turn, only_answer=only_answer)
             if given is not None and not await self._goes_on():
-                return self._ended("answered", given)
+                return self._end("answered", given)
             if given is None and only_answer and self._left > 0:
-                return self._ended("context_full")
+                return self._end("context_full")
             malformed = malformed + 1 if turn.is_malformed else 0
             if malformed == MALFORMED_IN_A_ROW:
-                return self._ended("malformed")
-        return self._ended("out_of_rounds")
+                return self._end("malformed")
+        return self._end("out_of_rounds")
 
     async def _goes_on(self) -> bool:
         """Return True if people said something before the answer, which then is not the last."""
@@ -184,11 +184,11 @@ class Conversation(Generic[A]):
         """
         assert self._person is not None, "a chat has one"
         messages = await self._person.answer(self._calls, "message", about)
-        if text := told([each for each in messages if each.kind == "say"]):
+        if text := join_texts([each for each in messages if each.kind == "say"]):
             self._begin_turn(text)
         return messages
 
-    async def decided(self, about: str) -> Decision:
+    async def wait_for_decision(self, about: str) -> Decision:
         """Wait for a decision about what was made, and begin a turn if it is to be revised.
 
         Raises:
@@ -205,7 +205,7 @@ class Conversation(Generic[A]):
         self.tell(text)
         self._left = self._limits.rounds
 
-    def _ended(self, end: End, answer: A | None = None) -> Exchange[A]:
+    def _end(self, end: End, answer: A | None = None) -> Exchange[A]:
         return Exchange(answer, end, tuple(self._uses))
 
     def _request(self, *, only_answer: bool) -> ModelRequest:
@@ -213,7 +213,7 @@ class Conversation(Generic[A]):
             self._transcript.say("This is the last reply: answer now, with what you have.")
         return ModelRequest(
             list(self._transcript.messages),
-            self._protocol.offered(self._schemas),
+            self._protocol.offer(self._schemas),
             role=self._role,
             facts=self._facts,
             only=_ANSWER if not self._is_chat and (only_answer or not self._tools) else "",
@@ -233,9 +233,9 @@ class Conversation(Generic[A]):
         self._ids.update(call.id for call in turn.calls)
         if turn.message is not None:
             self._transcript.take(turn.message, reply)
-        return replace(turn, calls=[self._checked(call) for call in turn.calls])
+        return replace(turn, calls=[self._check_call(call) for call in turn.calls])
 
-    def _checked(self, call: Call) -> Call:
+    def _check_call(self, call: Call) -> Call:
         """Return the call, with a problem if it is an answer that does not fit."""
         if call.name != _ANSWER or call.problem:
             return call
@@ -269,7 +269,7 @@ class Conversation(Generic[A]):
             self._complain(turn.problem, only_answer=only_answer)
             return None
         answers = [call for call in turn.calls if call.name == _ANSWER and not call.problem]
-        told = self._told(turn.calls, is_closed=only_answer and not answers)
+        told = self._get_texts(turn.calls, is_closed=only_answer and not answers)
         results = await self._use([call for call, text in told if text is None])
         is_settled = all(result.ok for result in results) and not any(
             call.problem for call in turn.calls if call.name != _ANSWER
@@ -285,7 +285,9 @@ class Conversation(Generic[A]):
         self._transcript.add_results(self._protocol.results(outputs))
         return None
 
-    def _told(self, calls: Sequence[Call], *, is_closed: bool) -> list[tuple[Call, str | None]]:
+    def _get_texts(
+        self, calls: Sequence[Call], *, is_closed: bool
+    ) -> list[tuple[Call, str | None]]:
         """Return the text for each call, or None if it is to be carried out."""
         most = self._limits.tool_uses
         left = len(calls) if most is None else most - len(self._uses)
@@ -350,5 +352,5 @@ def _problems(error: ValidationError) -> str:
 def _news(messages: Sequence[InboxMessage], *, is_chat: bool) -> str:
     """Return messages that came during the work."""
     if is_chat:
-        return told(messages)
-    return f"A person who watches the work says:\n\n{told(messages)}"
+        return join_texts(messages)
+    return f"A person who watches the work says:\n\n{join_texts(messages)}"

@@ -153,17 +153,17 @@ class ConversationLimits:
 _EDITING = frozenset({"write", "apply_patch", "edit"})
 
 
-def changed_files(uses: Iterable[ToolUse]) -> tuple[str, ...]:
+def get_changed_files(uses: Iterable[ToolUse]) -> tuple[str, ...]:
     """Return the files that tools changed, without duplicates."""
     return tuple(dict.fromkeys(path for use in uses for path in use.result.changed))
 
 
-def written_files(uses: Iterable[ToolUse]) -> tuple[str, ...]:
+def get_written_files(uses: Iterable[ToolUse]) -> tuple[str, ...]:
     """Return the files that were passed to an editing tool, so that they exist on purpose."""
-    return changed_files(use for use in uses if use.name in _EDITING)
+    return get_changed_files(use for use in uses if use.name in _EDITING)
 
 
-def ended(cause: AgentError | End) -> OutcomeStatus:
+def get_end_status(cause: AgentError | End) -> OutcomeStatus:
     """Return the status of an attempt that a known end has cut off, with or without a change."""
     match cause:
         case OutOfCalls() | "out_of_rounds":

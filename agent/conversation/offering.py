@@ -16,7 +16,7 @@ from agent.errors import AgentError, OutOfTime, ToolFailed, TurnEnded, Undone
 from agent.session.limits import Gate
 from agent.session.session import Session
 from agent.tools import Toolbox, ToolResult
-from agent.tools.tool import Refused, parsed, schema
+from agent.tools.tool import Refused, parse_arguments, schema
 
 KNOWN_ENDS = (OutOfTime, LimitReached, ToolFailed)
 """Errors that end a line of work in the same way in every run."""
@@ -42,11 +42,11 @@ class Used:
     """The error that ends the conversation."""
 
 
-async def used(session: Session, name: str, works: Sequence[ScheduledCall]) -> Used:
+async def run_calls(session: Session, name: str, works: Sequence[ScheduledCall]) -> Used:
     """Carry out the calls of a reply. `name` is the scope that records how they were called off."""
     if len(works) == 1 or not any(work.is_native for work in works):
         return await _in_order(works)
-    return await _Reply(works, session, session.scope(name)).carried_out()
+    return await _Reply(works, session, session.scope(name)).run()
 
 
 async def _in_order(works: Sequence[ScheduledCall]) -> Used:
@@ -73,7 +73,7 @@ class _Reply:
         self._ends = asyncio.Event()
         """Set when a call ends, also while others are still to be started."""
 
-    async def carried_out(self) -> Used:
+    async def run(self) -> Used:
         """Carry out all calls, until they have ended or one of them ends the others."""
         recorded = await self._record(0) if self._is_ended else None
         if recorded is not None:
@@ -114,7 +114,7 @@ class _Reply:
         if earlier:
             await asyncio.wait(earlier)
         if not work.is_native and self._session.next_recorded is None:
-            await gate.passed()
+            await gate.wait()
         try:
             return await work.run(gate)
         except Exception:
@@ -156,10 +156,10 @@ class _Reply:
     async def _record(self, failed: int) -> int:
         """Return the recorded number of the call that ended the others, or record this one."""
 
-        async def known() -> int:
+        async def count_known() -> int:
             return failed
 
-        return await self._ending.event("called off", {}, known, int)
+        return await self._ending.event("called off", {}, count_known, int)
 
 
 def _error(task: "asyncio.Task[ToolResult]") -> BaseException | None:
@@ -191,7 +191,7 @@ class Offer:
         """Carry out the calls of one reply."""
         self._replies += 1
         works = [self._work(call) for call in calls]
-        return await used(self._session, f"reply-{self._replies}", works)
+        return await run_calls(self._session, f"reply-{self._replies}", works)
 
     def _work(self, call: Call) -> ScheduledCall:
         """Return the work of a call. The scopes of helpers are numbered in the order asked."""
@@ -201,7 +201,7 @@ class Offer:
                 lambda gate: use_tool(self._session, self._toolbox, call.name, call.arguments)
             )
         try:
-            asked = parsed(helper.name, helper.arguments, call.arguments)
+            asked = parse_arguments(helper.name, helper.arguments, call.arguments)
         except Refused as refusal:
             told = ToolResult(str(refusal), ok=False)
             return ScheduledCall(lambda gate: _at_once(told), is_native=True, changes_files=False)

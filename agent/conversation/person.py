@@ -74,7 +74,7 @@ class Person:
         while batch := await self._next(place):
             news += batch
         if ended := [message for message in news if message.kind == "end"]:
-            raise dismissed(ended[0])
+            raise make_dismissal(ended[0])
         self._heard += news
         return news
 
@@ -143,25 +143,25 @@ def decision(messages: Sequence[InboxMessage]) -> Decision:
     last = messages[-1]
     match last.kind:
         case "end":
-            raise dismissed(last)
+            raise make_dismissal(last)
         case "approve" | "reject" as kind:
             return Decision(kind, last.text, last.sender)
         case _:
-            return Decision("revise", told(messages), last.sender)
+            return Decision("revise", join_texts(messages), last.sender)
 
 
-def told(messages: Sequence[InboxMessage]) -> str:
+def join_texts(messages: Sequence[InboxMessage]) -> str:
     """Return the texts of messages."""
     return "\n\n".join(message.text for message in messages)
 
 
-def said_by(heard: Iterable[InboxMessage]) -> dict[str, Any]:
+def get_message_facts(heard: Iterable[InboxMessage]) -> dict[str, Any]:
     """Return the texts of messages as a fact of a role; no fact without a text."""
     texts = [message.text for message in heard if message.text.strip()]
     return {"said_by_people": texts} if texts else {}
 
 
-def dismissed(message: InboxMessage) -> Dismissed:
+def make_dismissal(message: InboxMessage) -> Dismissed:
     """Return the error that a message of kind `end` means."""
     why = f": {message.text}" if message.text.strip() else ""
     return Dismissed(f"ended by {message.sender}{why}")

@@ -44,13 +44,13 @@ class RequestedCall:
     """Its function as it was written; empty if it is no object."""
 
 
-def asked_in(message: Mapping[str, Any]) -> list[RequestedCall]:
+def list_requested_calls(message: Mapping[str, Any]) -> list[RequestedCall]:
     """Return the calls that a reply asks for, in order."""
     calls = message.get("tool_calls")
-    return [_asked(call) for call in calls] if isinstance(calls, list | tuple) else []
+    return [_parse_call(call) for call in calls] if isinstance(calls, list | tuple) else []
 
 
-def _asked(call: Any) -> RequestedCall:
+def _parse_call(call: Any) -> RequestedCall:
     entry = call if isinstance(call, dict) else {}
     function = entry.get("function")
     function = function if isinstance(function, dict) else {}
@@ -178,7 +178,7 @@ class ToolProtocol(Protocol):
         """
         ...
 
-    def offered(self, schemas: list[Schema]) -> list[Schema]:
+    def offer(self, schemas: list[Schema]) -> list[Schema]:
         """Return the tool schemas that the request itself carries."""
         ...
 
@@ -206,11 +206,11 @@ class NativeTools:
             return "A reply that calls no tool goes to the person, who then answers."
         return "Every reply calls at least one tool; call `answer` when you are finished."
 
-    def offered(self, schemas: list[Schema]) -> list[Schema]:
+    def offer(self, schemas: list[Schema]) -> list[Schema]:
         return schemas
 
     def read(self, reply: ModelReply, taken_ids: set[str]) -> Turn:
-        asked = asked_in(reply.message)
+        asked = list_requested_calls(reply.message)
         if not asked:
             return _without_calls(reply, "the reply calls no tool")
         ids = set(taken_ids)
@@ -222,7 +222,7 @@ class NativeTools:
         return Turn(calls, {**message, "tool_calls": repaired})
 
     def is_speech(self, reply: ModelReply) -> bool:
-        return not asked_in(reply.message) and bool(text_of(reply.message).strip())
+        return not list_requested_calls(reply.message) and bool(text_of(reply.message).strip())
 
     def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
         # Providers reject a conversation in which a tool call has no result.
@@ -248,7 +248,7 @@ class TextTools:
             f"Ask for `answer` when you are finished. The tools:\n\n{tools}"
         )
 
-    def offered(self, schemas: list[Schema]) -> list[Schema]:
+    def offer(self, schemas: list[Schema]) -> list[Schema]:
         return []
 
     def read(self, reply: ModelReply, taken_ids: set[str]) -> Turn:

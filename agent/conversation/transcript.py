@@ -52,7 +52,7 @@ class Transcript:
         """Size of the conversation: the provider's token count, plus an estimate of the rest."""
         return self._counted_tokens + tokens(self.messages[self._counted :])
 
-    def sent(self, request: ModelRequest, reply: ModelReply) -> None:
+    def record_sent_tokens(self, request: ModelRequest, reply: ModelReply) -> None:
         """Take over the provider's count of what it was sent. Without one, an estimate remains."""
         if (reported := reply.usage.input_tokens) is not None:
             self._counted_tokens, self._counted = reported, len(request.messages)

@@ -130,7 +130,7 @@ async def _answer(
     try:
         first = await _first(call, request, is_stream=is_stream)
     except ClientDisconnect:
-        call.undelivered()
+        call.mark_undelivered()
         raise
     if first is not None and first.is_error:
         return JSONResponse(first.body, 400, bodies.NOT_RETRIED)
@@ -177,7 +177,7 @@ async def _events(call: GatewayCall, dialect: Dialect) -> AsyncIterator[bytes]:
         is_whole = True
     finally:
         if not is_whole:
-            call.undelivered()
+            call.mark_undelivered()
 
 
 def _error(dialect: Dialect, message: str, status: int) -> Response:

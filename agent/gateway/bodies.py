@@ -69,7 +69,7 @@ class Room:
             InvalidBody: it is not a JSON object, or too large, or compressed.
             ClientDisconnect: the program has hung up.
         """
-        size = _declared_size(request)
+        size = _get_declared_size(request)
         if self._free < size or self._waiting:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append((size, turn))
@@ -115,7 +115,7 @@ class Room:
             self._waiting.popleft()
 
 
-def _declared_size(request: Request) -> int:
+def _get_declared_size(request: Request) -> int:
     """Return the most bytes that a body will have."""
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):

@@ -151,7 +151,7 @@ class GatewayCall:
         await asyncio.wait({self.task}, timeout=seconds)
         return self.task.result() if self.task.done() else None
 
-    def undelivered(self) -> None:
+    def mark_undelivered(self) -> None:
         """Record that the program no longer waits."""
         self.switch.retain(self)
 

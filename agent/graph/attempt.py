@@ -54,7 +54,7 @@ class _Flows:
             duration_s=step.duration_s or 0.0,
         )
         sources: dict[str, set[str]] = {}
-        for name in (each for read in reads for each in self._written(read)):
+        for name in (each for read in reads for each in self._find_writes(read)):
             sources.setdefault(self.writers[name], set()).add(name)
         for source, names in sources.items():
             self.made.add_edge(source, here, names)
@@ -72,9 +72,12 @@ class _Flows:
         began_at = step.inputs.began_at
         if began_at is not None:
             reads.append(f"tree:{began_at.tree}")
-        return reads + [f"file:{path}" for path in _reported(step, "read") or _named(step)]
+        return reads + [
+            f"file:{path}"
+            for path in _get_reported_paths(step, "read") or _get_argument_paths(step)
+        ]
 
-    def _written(self, read: str) -> list[str]:
+    def _find_writes(self, read: str) -> list[str]:
         """Return what a step wrote of what another one reads."""
         if not (read.startswith("file:") and read.endswith("/")):
             return [read] if read in self.writers else []
@@ -100,7 +103,7 @@ def _writes(step: RecordedStep) -> list[str]:
     writes = [f"talk:{step.scope}"]
     if step.tree is not None:
         writes.append(f"tree:{step.tree.tree}")
-    return writes + [f"file:{path}" for path in _reported(step, "changed")]
+    return writes + [f"file:{path}" for path in _get_reported_paths(step, "changed")]
 
 
 def _request(step: RecordedStep) -> dict[str, Any]:
@@ -108,7 +111,7 @@ def _request(step: RecordedStep) -> dict[str, Any]:
     return request
 
 
-def _named(step: RecordedStep) -> Sequence[str]:
+def _get_argument_paths(step: RecordedStep) -> Sequence[str]:
     """Return the paths in the arguments of a tool."""
     request = _request(step)
     arguments = request.get("arguments", request)
@@ -124,7 +127,7 @@ def _named(step: RecordedStep) -> Sequence[str]:
     return [posixpath.normpath(path) for path in given if isinstance(path, str) and path]
 
 
-def _reported(step: RecordedStep, what: str) -> Sequence[str]:
+def _get_reported_paths(step: RecordedStep, what: str) -> Sequence[str]:
     """Return the paths that a tool reported to have `read` or `changed`."""
     if step.kind != "action" or step.result is None:
         return []

@@ -38,7 +38,7 @@ def as_mermaid(graph: ExecutionStateGraph) -> str:
     lines = ["flowchart TD"]
     for node in graph.nodes:
         state = "" if node.state == "executed" else f":::{node.state}"
-        lines.append(f'    {names[node.id]}["{_quoted(f"{node.id} {node.label}")}"]{state}')
+        lines.append(f'    {names[node.id]}["{_quote(f"{node.id} {node.label}")}"]{state}')
     for source, target, variables in graph.edges:
         kinds = ", ".join(sorted({each.partition(":")[0] for each in variables}))
         lines.append(f"    {names[source]} -->|{kinds}| {names[target]}")
@@ -73,7 +73,7 @@ def _short(label: str) -> str:
     return text if len(text) <= _LABEL_CHARS else f"{text[: _LABEL_CHARS - 1]}…"
 
 
-def _quoted(label: str) -> str:
+def _quote(label: str) -> str:
     text = _short(label)
     for sign, name in (("&", "amp"), ('"', "quot"), ("<", "lt"), (">", "gt")):
         text = text.replace(sign, f"&{name};")

@@ -10,7 +10,7 @@ follows names from file to file. `symbols` combines them to find definitions, ca
 
 from agent.index.sources import Indexed, Sources, query, read_sources
 from agent.index.symbols import Definition, SymbolIndex, Use
-from agent.index.tests_of import changed_names, covering, find_tests
+from agent.index.tests_of import covering, find_tests, get_changed_names
 
 __all__ = [
     "Definition",
@@ -18,9 +18,9 @@ __all__ = [
     "Sources",
     "SymbolIndex",
     "Use",
-    "changed_names",
     "covering",
     "find_tests",
+    "get_changed_names",
     "query",
     "read_sources",
 ]

@@ -85,7 +85,7 @@ class Modules:
     def _package(self, path: str) -> str:
         return self.name(path) if family_of(path) == "java" else _folder(path)
 
-    def imported(self, module: str, importer: str) -> str | None:
+    def find_imported(self, module: str, importer: str) -> str | None:
         """Return the module that a file imports under a name, or None if it is not here."""
         key = (module, _folder(importer), family_of(importer))
         if key[2] == "rust":

@@ -114,7 +114,7 @@ class Resolver:
                 return found
         if (found := self._in_module(path, name)) is not _UNBOUND:
             return found
-        if family_of(path) == "rust" and (module := self._modules.imported(name, path)):
+        if family_of(path) == "rust" and (module := self._modules.find_imported(name, path)):
             return Entity(module)
         return FOREIGN if name[:1].isupper() or name in _BUILT_IN else None
 
@@ -158,7 +158,7 @@ class Resolver:
 
     def _in_module(self, path: str, name: str) -> Found:
         """Return what a name means in a module beyond what it binds itself, or `_UNBOUND`."""
-        imported = [self._imported(path, each) for each in self._files.imports(path, name)]
+        imported = [self._resolve_import(path, each) for each in self._files.imports(path, name)]
         if imported:
             return next((each for each in imported if isinstance(each, Entity)), imported[0])
         for peer in self._modules.peers(path):
@@ -166,7 +166,7 @@ class Resolver:
                 return found
         return self._by_star(path, name)
 
-    def _imported(self, path: str, each: Import) -> Found:
+    def _resolve_import(self, path: str, each: Import) -> Found:
         if each.name is None:
             is_whole = each.alias or family_of(path) != "python"
             return self._module(path, each.module if is_whole else each.module.partition(".")[0])
@@ -174,7 +174,7 @@ class Resolver:
         return self._member(module or self._module(path, each.module), each.name)
 
     def _module(self, path: str, module: str) -> Found:
-        if (found := self._modules.imported(module, path)) is not None:
+        if (found := self._modules.find_imported(module, path)) is not None:
             return Entity(found)
         separator = {"rust": "::", "java": "."}.get(family_of(path))
         before, _, last = module.rpartition(separator) if separator else ("", "", "")
@@ -197,18 +197,18 @@ class Resolver:
                 reached.add(module.path)
                 for file in self._read_peers(module.path):
                     for found in (
-                        self._seen_outside(file, join(module.qualified, name)),
-                        self._named(file, name),
+                        self._resolve_export(file, join(module.qualified, name)),
+                        self._resolve_name(file, name),
                     ):
                         if found is not _UNBOUND:
                             return found
                     waiting.append(file)
         return _UNBOUND
 
-    def _named(self, path: str, name: str) -> Found:
+    def _resolve_name(self, path: str, name: str) -> Found:
         self._left -= 1
         imports = self._files.imports(path, name) if self._left > 0 else []
-        return self._imported(path, imports[0]) if imports else _UNBOUND
+        return self._resolve_import(path, imports[0]) if imports else _UNBOUND
 
     def _read_peers(self, path: str) -> list[str]:
         return [] if path.endswith("/") else self._modules.peers(path)
@@ -244,13 +244,13 @@ class Resolver:
 
     def _module_member(self, module: Entity, name: str) -> Found:
         for file in self._read_peers(module.path):
-            for found in (self._seen_outside(file, name), self._in_module_once(file, name)):
+            for found in (self._resolve_export(file, name), self._in_module_once(file, name)):
                 if found is not _UNBOUND and found is not None:
                     return found
         path = self._modules.submodule(module.path, name)
         return None if path is None else Entity(path)
 
-    def _seen_outside(self, path: str, full: str) -> Found:
+    def _resolve_export(self, path: str, full: str) -> Found:
         """Return what a module itself defines. Its other variables are not read for that."""
         scope, _, name = full.rpartition(".")
         return self._in_scope(path, scope, name) if self._files.find(path, full) else _UNBOUND

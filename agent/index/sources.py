@@ -104,7 +104,7 @@ async def read_sources(
     contents: dict[str, str | None] = {}
     for reading in known:
         missing = [file for file in wanted if file.path not in contents]
-        contents |= _reused(missing, reading)
+        contents |= _reuse(missing, reading)
     contents |= await _fetch(workspace, [file for file in wanted if file.path not in contents])
     read = [file for file in wanted if file.path in contents]
     texts = {file.path: text for file in read if (text := contents[file.path]) is not None}
@@ -120,7 +120,7 @@ def lines(text: str) -> list[str]:
     return found if found[-1] else found[:-1]
 
 
-def _reused(files: Sequence[_Listed], known: Sources) -> dict[str, str | None]:
+def _reuse(files: Sequence[_Listed], known: Sources) -> dict[str, str | None]:
     """Return the known content of the unchanged files, or None for a binary one."""
     return {
         file.path: known.texts.get(file.path)
@@ -249,10 +249,10 @@ async def read_index(workspace: Workspace) -> Indexed:
     """
     known = [indexed.sources for indexed in _recent]
     sources = await read_sources(workspace, known=known)
-    return await asyncio.to_thread(_indexed, sources)
+    return await asyncio.to_thread(_index, sources)
 
 
-def _indexed(sources: Sources) -> Indexed:
+def _index(sources: Sources) -> Indexed:
     global _recent
     with _one_at_a_time:
         # Unchanged texts are the same objects, so this compares only references.

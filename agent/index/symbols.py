@@ -107,7 +107,7 @@ class SymbolIndex:
         """The files of known languages."""
         return list(self._files.texts)
 
-    def defined_in(self, path: str) -> list[Definition]:
+    def list_definitions(self, path: str) -> list[Definition]:
         """Return the definitions of a file by line, the module first."""
         if path not in self._files.texts:
             return []
@@ -126,10 +126,12 @@ class SymbolIndex:
         parts = _parts(symbol, self._files.texts)
         if not parts:
             return []
-        if named := [found for found in self._named(parts[-1]) if _ends(found, parts)]:
+        if named := [found for found in self._find_definitions(parts[-1]) if _ends(found, parts)]:
             return named
         for split in range(len(parts) - 1, 0, -1):
-            owners = [f for f in self._named(parts[split - 1]) if _ends(f, parts[:split])]
+            owners = [
+                f for f in self._find_definitions(parts[split - 1]) if _ends(f, parts[:split])
+            ]
             found = [self._members(owner, parts[split:]) for owner in owners]
             if any(found):
                 return list(dict.fromkeys(concatenated.from_iterable(found)))
@@ -185,7 +187,9 @@ class SymbolIndex:
             return []
         if path not in self._imports:
             syntax = self._files.syntax(path)
-            found = {file for each in syntax.imports for file in self._imported(path, each)}
+            found = {
+                file for each in syntax.imports for file in self._find_imported_files(path, each)
+            }
             found.update(self._visible(path))
             self._imports[path] = sorted(found - {path})
         return list(self._imports[path])
@@ -199,7 +203,7 @@ class SymbolIndex:
                 if path.endswith(".go") or re.search(rf"\b{re.escape(stem)}\b", text):
                     yield peer
 
-    def _imported(self, path: str, each: Import) -> list[str]:
+    def _find_imported_files(self, path: str, each: Import) -> list[str]:
         """Return the files of an imported module and of the imported name."""
         key = (path.rpartition("/")[0] if family_of(path) != "rust" else path, each)
         if key not in self._origins:
@@ -248,7 +252,7 @@ class SymbolIndex:
         exact = [
             target
             for target in targets
-            if _key(target) == key or (reference.is_call and _constructed(target) == key)
+            if _key(target) == key or (reference.is_call and _get_constructed_class(target) == key)
         ]
         return (exact, True) if exact else ([t for t in targets if self._overrides(t, key)], False)
 
@@ -256,7 +260,7 @@ class SymbolIndex:
         """Return the definitions that a reference executes, and True if that is certain."""
         found = self._lead(path, reference)
         if found is None:
-            named = self._named(reference.chain[-1])[:_MOST]
+            named = self._find_definitions(reference.chain[-1])[:_MOST]
             return [target for target in named if self._may_be(target, path, reference)], False
         if not isinstance(found, Entity):
             return [], False
@@ -292,7 +296,7 @@ class SymbolIndex:
             names.add(target.name)
             if target.kind == "class":
                 names.add("cls")
-            if constructed := _constructed(target):
+            if constructed := _get_constructed_class(target):
                 names |= {"cls", constructed[1].rpartition(".")[2]}
         return names.union(*(self._files.aliases.get(name, ()) for name in names))
 
@@ -315,7 +319,7 @@ class SymbolIndex:
 
     # From names to definitions
 
-    def _named(self, name: str) -> list[Definition]:
+    def _find_definitions(self, name: str) -> list[Definition]:
         """Return the definitions of a name."""
         if name not in self._by_name:
             paths = {*self._files.containing(name), *self._modules_named.get(name, ())}
@@ -323,7 +327,7 @@ class SymbolIndex:
                 definition
                 for path in self._files.texts
                 if path in paths
-                for definition in self.defined_in(path)
+                for definition in self.list_definitions(path)
                 if definition.name == name
             ]
         return self._by_name[name]
@@ -353,7 +357,7 @@ class SymbolIndex:
     def _use(
         self, path: str, reference: ChainReference, targets: Sequence[Definition], is_certain: bool
     ) -> Use:
-        (inside, *_) = self._with_key(path, reference.scope) or self.defined_in(path)
+        (inside, *_) = self._with_key(path, reference.scope) or self.list_definitions(path)
         return Use(
             path=path,
             line=reference.line,
@@ -369,7 +373,7 @@ def _key(found: Definition | Entity) -> Key:
     return found.path, found.qualified
 
 
-def _constructed(definition: Definition) -> Key | None:
+def _get_constructed_class(definition: Definition) -> Key | None:
     """Return the class of a constructor. Calls of the class are calls of the constructor."""
     owner = definition.qualified.rpartition(".")[0]
     named = (*_CONSTRUCTORS, owner.rpartition(".")[2])

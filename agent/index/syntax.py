@@ -151,7 +151,7 @@ class _Outline:
         doc = self._docstring(self._tree.root) if self._is_python else ""
         definitions = [DefinitionSyntax("", "module", 1, 1, last, "", doc)]
         spans, stack = [_MODULE], [_MODULE]
-        found = self._found()
+        found = self._find()
         for each in found:
             while stack[-1].last < each.node.end_byte - 1:
                 stack.pop()
@@ -172,7 +172,7 @@ class _Outline:
             named=frozenset(each.at.start_byte for each in found),
         )
 
-    def _found(self) -> list[_Found]:
+    def _find(self) -> list[_Found]:
         """Return the definitions, outer ones first, each name once with its largest node."""
         by_name: dict[int, _Found] = {}
         for match in self._matches:

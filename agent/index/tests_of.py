@@ -47,7 +47,7 @@ def find_tests(index: SymbolIndex, paths: Iterable[str]) -> list[str]:
     return sorted(filter(index.test_files.collects, paths))
 
 
-def changed_names(patch: str) -> dict[str, int]:
+def get_changed_names(patch: str) -> dict[str, int]:
     """Return the names in the changed lines of a patch and of the definitions around them.
 
     The values are weights: definitions count more than other names, and no name more than thrice.
@@ -89,7 +89,7 @@ def covering(
         for test in tests:
             fit, is_named = paths.fit(source, test)
             points[test] += fit
-            imported = _imported(index, texts, test, source, indirect[source])
+            imported = _score_import(index, texts, test, source, indirect[source])
             points[test] += imported
             if is_named or imported:
                 found.add(test)
@@ -126,7 +126,7 @@ def _importers(index: SymbolIndex, sources: Iterable[str]) -> dict[str, set[str]
     }
 
 
-def _imported(
+def _score_import(
     index: SymbolIndex, texts: Mapping[str, str], test: str, source: str, indirect: set[str]
 ) -> float:
     """Return the points of the way by which a test imports a source, 0 if it does not."""
@@ -207,7 +207,7 @@ def _names_module(text: str, test: str, source: str) -> bool:
 
 def _own_names(index: SymbolIndex, source: str) -> list[str]:
     """Return the names of the definitions of a file."""
-    return sorted({found.name for found in index.defined_in(source)})
+    return sorted({found.name for found in index.list_definitions(source)})
 
 
 def _mentions(

@@ -87,7 +87,7 @@ def outcome(connection: Connection, attempt_id: str) -> str | None:
     return found.scalar()
 
 
-def pruned_at(connection: Connection, attempt_id: str) -> datetime | None:
+def get_pruning_time(connection: Connection, attempt_id: str) -> datetime | None:
     """Return when the attempt's steps were removed, UTC, or None if they were not."""
     found = connection.execute(
         select(attempts.c.pruned_at).where(attempts.c.attempt_id == attempt_id)
@@ -111,7 +111,7 @@ def reopen(connection: Connection, lease: Lease) -> None:
         FencedError: another worker has acquired the attempt.
         JournalError: its steps were pruned, so it would buy them again.
     """
-    if pruned_at(connection, lease.attempt_id) is not None:
+    if get_pruning_time(connection, lease.attempt_id) is not None:
         raise JournalError(
             f"attempt {lease.attempt_id} cannot resume: its steps were pruned", retryable=False
         )

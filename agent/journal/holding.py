@@ -20,7 +20,7 @@ A forked process begins with those of the other."""
 
 
 @asynccontextmanager
-async def held(
+async def hold_lease(
     journal: Journal, attempt_id: str, ttl_s: float | None = None
 ) -> AsyncIterator[Lease]:
     """Hold the lease of an attempt, and renew it until the block ends.
@@ -36,14 +36,16 @@ async def held(
         raise LeaseHeld(f"{attempt_id} is held by this process", attempt_id)
     _HERE.add(here)
     try:
-        async with _kept(journal, attempt_id, ttl_s) as lease:
+        async with _renew_lease(journal, attempt_id, ttl_s) as lease:
             yield lease
     finally:
         _HERE.discard(here)
 
 
 @asynccontextmanager
-async def _kept(journal: Journal, attempt_id: str, ttl_s: float | None) -> AsyncIterator[Lease]:
+async def _renew_lease(
+    journal: Journal, attempt_id: str, ttl_s: float | None
+) -> AsyncIterator[Lease]:
     ttl_s = timings().lease_s if ttl_s is None else ttl_s
     lease = await asyncio.to_thread(_acquire, journal, attempt_id, ttl_s)
     holder = asyncio.current_task()
@@ -68,7 +70,7 @@ def is_held_here(journal: Journal, name: str) -> bool:
     return (os.getpid(), journal.id, name) in _HERE
 
 
-async def free(journal: Journal, name: str) -> None:
+async def is_free(journal: Journal, name: str) -> None:
     """Return if no active worker and no task of this process has the lease of that name.
 
     Raises:
@@ -78,7 +80,7 @@ async def free(journal: Journal, name: str) -> None:
         raise LeaseHeld(f"{name} is held by {holder}", name)
 
 
-async def freed(
+async def wait_until_free(
     journal: Journal, name: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> None:
     """Wait until no active worker and no task of this process has the lease of that name."""

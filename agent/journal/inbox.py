@@ -109,7 +109,7 @@ class Inbox:
             MessageRefused: the attempt is unknown, ended or pruned, the message is empty or too
                 long, its id belongs to another one, or it is a decision without a request.
         """
-        checked(message)
+        check_message(message)
         return self.database.write(lambda connection: _send(connection, self.attempt_id, message))
 
     @reads
@@ -142,7 +142,7 @@ class Inbox:
         connection.execute(_BEGIN_WAIT, values)
 
 
-def checked(message: InboxMessage) -> None:
+def check_message(message: InboxMessage) -> None:
     """Check a message without regard to its attempt.
 
     Raises:

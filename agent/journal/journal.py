@@ -104,7 +104,7 @@ class Journal:
             raise OtherJournal(None)
         if blobs is None and address.database and address.get_backend_name() == "sqlite":
             blobs = Blobs(Path(address.database).absolute().parent / "blobs")
-        database = _connected(address, patience_s)
+        database = _connect(address, patience_s)
 
         def prepare(connection: Connection) -> str:
             if expected_id is not None and (found := journal_id(connection)) != expected_id:
@@ -133,7 +133,7 @@ class Journal:
         address = parse_address(url)
         if not may_exist(address):
             return None
-        database = _connected(address, timings().journal_contact_s)
+        database = _connect(address, timings().journal_contact_s)
         try:
             return database.read(journal_id)
         finally:
@@ -161,7 +161,7 @@ class Journal:
     find = _read(attempts.find_by_prefix)
     at_instance = _read(attempts.find_at_instance)
     outcome = _read(attempts.outcome)
-    pruned_at = _read(attempts.pruned_at)
+    pruned_at = _read(attempts.get_pruning_time)
     end = _write(attempts.end)
     reopen = _write(attempts.reopen)
     progress = _read(watching.progress)
@@ -173,7 +173,7 @@ class Journal:
     expire = _write(leases.expire)
     holder = _read(leases.holder)
     holders = _read(leases.holders)
-    lapsed = _read(leases.lapsed)
+    lapsed = _read(leases.find_lapsed)
     active = _read(leases.active)
     tenures = _read(leases.read_tenures)
 
@@ -195,7 +195,7 @@ class Journal:
         forked = replace(child, parent_id=parent_id, fork_scope=scope, fork_seq=seq)
         if attempts.declare(connection, forked):
             records.copy_before(connection, parent_id, child.attempt_id, scope, seq)
-        return records.copied(connection, child.attempt_id)
+        return records.count_copied(connection, child.attempt_id)
 
     @writes
     def acquire(self, connection: Connection, attempt_id: str, worker: str, ttl_s: float) -> Lease:
@@ -369,7 +369,7 @@ class Journal:
         return names
 
 
-def _connected(address: URL, patience_s: float) -> Database:
+def _connect(address: URL, patience_s: float) -> Database:
     try:
         return Database(address, patience_s)
     except ImportError as error:

@@ -53,14 +53,14 @@ def check(connection: Connection, lease: Lease) -> None:
         FencedError: another worker has already acquired it.
     """
     if _CHECK.run(connection, _key(lease)).fetchone() is None:
-        raise _fenced(lease)
+        raise _make_fenced_error(lease)
 
 
 def begin_steps(connection: Connection, lease: Lease, number: int) -> tuple[range, float]:
     """Check the lease like `check`. Return the ordinals of `number` further steps, and the time."""
     begun = _BEGIN.run(connection, {**_key(lease), "number": number}).fetchone()
     if begun is None:
-        raise _fenced(lease)
+        raise _make_fenced_error(lease)
     return range(begun.ordinal - number + 1, begun.ordinal + 1), begun.now
 
 
@@ -79,7 +79,7 @@ def acquire(connection: Connection, attempt_id: str, worker: str, ttl_s: float) 
         .returning(leases.c.epoch)
     ).first()
     if taken is None:
-        raise _held(connection, attempt_id)
+        raise _make_holder_error(connection, attempt_id)
     return Lease(attempt_id, taken.epoch, worker)
 
 
@@ -98,7 +98,7 @@ def renew(connection: Connection, lease: Lease, ttl_s: float) -> None:
         FencedError: another worker has acquired the lease.
     """
     if connection.execute(_EXTEND, {**_key(lease), "ttl_s": ttl_s}).rowcount == 0:
-        raise _fenced(lease)
+        raise _make_fenced_error(lease)
 
 
 def release(connection: Connection, lease: Lease) -> None:
@@ -127,7 +127,7 @@ def holders(connection: Connection, names: Collection[str]) -> dict[str, str]:
     return {row.attempt_id: row.worker for row in found}
 
 
-def lapsed(connection: Connection, names: Collection[str]) -> set[str]:
+def find_lapsed(connection: Connection, names: Collection[str]) -> set[str]:
     """Return those leases that have expired and were not released."""
     found = connection.execute(
         select(leases.c.attempt_id).where(
@@ -198,7 +198,7 @@ def _key(lease: Lease) -> dict[str, str | int]:
     return {"attempt": lease.attempt_id, "held": lease.epoch}
 
 
-def _held(connection: Connection, attempt_id: str) -> LeaseHeld | JournalError:
+def _make_holder_error(connection: Connection, attempt_id: str) -> LeaseHeld | JournalError:
     holder = connection.execute(
         select(leases.c.worker, (leases.c.expires_at - clock()).label("left")).where(
             leases.c.attempt_id == attempt_id
@@ -213,7 +213,7 @@ def _held(connection: Connection, attempt_id: str) -> LeaseHeld | JournalError:
     )
 
 
-def _fenced(lease: Lease) -> FencedError:
+def _make_fenced_error(lease: Lease) -> FencedError:
     return FencedError(
         f"attempt {lease.attempt_id} is now held by another worker: {lease.worker} held it in "
         f"epoch {lease.epoch}",

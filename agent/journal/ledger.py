@@ -139,7 +139,7 @@ def reserve(
     exceeded = [
         error
         for limit in reservation.limits
-        if (error := _exceeded(connection, limit, nusd, after[limit.kind], counted_in))
+        if (error := _check_limit(connection, limit, nusd, after[limit.kind], counted_in))
     ]
     # A limit that no waiting helps comes first.
     for error in sorted(exceeded, key=lambda error: isinstance(error, BudgetReserved)):
@@ -222,7 +222,7 @@ def forfeit(connection: Connection, attempt_id: str) -> None:
 
 def forget(connection: Connection, attempt: Attempt) -> None:
     """Remove the whole bill of an attempt from the ledger and its totals."""
-    billed = _billed(connection, attempt.attempt_id)
+    billed = _sum_bill(connection, attempt.attempt_id)
     _count(connection, names(attempt), -int(billed.nusd), -billed.calls)
     connection.execute(delete(ledger).where(ledger.c.attempt_id == attempt.attempt_id))
     connection.execute(
@@ -242,7 +242,7 @@ def account(connection: Connection, attempt_id: str) -> Account:
             ),
         ).where(steps.c.attempt_id == attempt_id)
     ).one()
-    billed = _billed(connection, attempt_id)
+    billed = _sum_bill(connection, attempt_id)
     return Account(
         billed_usd=to_usd(billed.nusd, billed.unpriced),
         credited_usd=to_usd(credited.nusd, credited.unknown),
@@ -296,7 +296,7 @@ def to_usd(nusd: Any, unknown: int) -> float | None:
     return None if unknown else int(nusd) / NUSD
 
 
-def _billed(connection: Connection, attempt_id: str) -> Any:
+def _sum_bill(connection: Connection, attempt_id: str) -> Any:
     """Return the sum of an attempt's calls, `nusd`, and their number, `calls`.
 
     `unpriced` is the number of those with an unknown bill.
@@ -321,7 +321,7 @@ def _count_and_tell(connection: Connection, counted_in: Names, nusd: int) -> dic
     return {row.kind: row for row in _ADD_AND_TELL.run(connection, added)}
 
 
-def _exceeded(
+def _check_limit(
     connection: Connection, limit: Limit, nusd: int, after: Any, counted_in: Names
 ) -> BudgetExhausted | None:
     """Return the reason why a limit does not allow a call of `nusd`, or None if it does."""

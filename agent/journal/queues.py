@@ -121,7 +121,7 @@ class Queue:
         return {row.name: row.position for row in connection.execute(_PLACES, self._key())}
 
     @reads
-    def left(self, connection: Connection) -> int:
+    def count_unended(self, connection: Connection) -> int:
         """Return the number of pieces of work that have not ended."""
         return connection.execute(_COUNT, self._key()).scalar_one()
 
@@ -200,7 +200,7 @@ class Queue:
         return {row.attempt_id: row.worker for row in connection.execute(_HOLDERS, self._key())}
 
     @reads
-    def ended(self, connection: Connection, since: float = 0.0) -> list[Ended]:
+    def list_ended(self, connection: Connection, since: float = 0.0) -> list[Ended]:
         """Return the work that ended later than `LATE_S` before `since`, in seconds since 1970."""
         key = self._key(since=max(0.0, since - LATE_S))
         return [Ended(*row) for row in connection.execute(_ENDED, key)]

@@ -116,7 +116,9 @@ def begin(connection: Connection, lease: Lease, row: dict[str, Any]) -> bool:
     if there.result is None and same:
         return False
     what = "recorded already" if there.result is not None else "begun with another request"
-    raise JournalError(f"{_named(lease, row['scope'], row['seq'])} is {what}", retryable=False)
+    raise JournalError(
+        f"{_format_step(lease, row['scope'], row['seq'])} is {what}", retryable=False
+    )
 
 
 def finish(connection: Connection, lease: Lease, scope: str, seq: int, row: dict[str, Any]) -> bool:
@@ -134,7 +136,7 @@ def finish(connection: Connection, lease: Lease, scope: str, seq: int, row: dict
         return False
     recorded = there is not None and there.result is not None
     what = "recorded with another result" if recorded else "not begun by this worker"
-    raise JournalError(f"{_named(lease, scope, seq)} is {what}", retryable=False)
+    raise JournalError(f"{_format_step(lease, scope, seq)} is {what}", retryable=False)
 
 
 def append(
@@ -166,7 +168,7 @@ def _enter(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
     there = connection.execute(_FIND, _key(lease, row["scope"], row["seq"])).one()
     same = (there.epoch, there.digest, there.result) == (lease.epoch, row["digest"], row["result"])
     if not same:
-        step = _named(lease, row["scope"], row["seq"])
+        step = _format_step(lease, row["scope"], row["seq"])
         raise JournalError(f"{step} was begun or recorded already", retryable=False)
 
 
@@ -197,7 +199,7 @@ def read(connection: Connection, attempt_id: str, bodies: Bodies) -> list[Record
     """Return an attempt's steps by scope and seq."""
     rows = connection.execute(select(steps).where(steps.c.attempt_id == attempt_id)).all()
     # Not in SQL: PostgreSQL sorts text by the rules of a language.
-    found = (_recorded(row, bodies) for row in rows)
+    found = (_make_step(row, bodies) for row in rows)
     return sorted(found, key=lambda step: (step.scope, step.seq))
 
 
@@ -209,7 +211,7 @@ def read_new(
     places = connection.execute(select(steps.c.scope, steps.c.seq).where(*answered)).all()
     new = [(row.scope, row.seq) for row in places if (row.scope, row.seq) not in known]
     found = [
-        _recorded(row, bodies)
+        _make_step(row, bodies)
         for begin in range(0, len(new), _AT_ONCE)
         for row in connection.execute(
             select(steps).where(
@@ -220,7 +222,7 @@ def read_new(
     return sorted(found, key=lambda step: step.ordinal)
 
 
-def _recorded(row: Row[Any], bodies: Bodies) -> RecordedStep:
+def _make_step(row: Row[Any], bodies: Bodies) -> RecordedStep:
     return RecordedStep(
         scope=row.scope,
         seq=row.seq,
@@ -267,7 +269,7 @@ def copy_before(
     )
 
 
-def copied(connection: Connection, attempt_id: str) -> int:
+def count_copied(connection: Connection, attempt_id: str) -> int:
     """Return how many of an attempt's steps were copied from its parent."""
     found = connection.execute(
         select(func.count()).where(steps.c.attempt_id == attempt_id, steps.c.epoch == 0)
@@ -280,5 +282,5 @@ def _key(lease: Lease, scope: str, seq: int) -> dict[str, str | int]:
     return {"attempt": lease.attempt_id, "at_scope": scope, "at_seq": seq}
 
 
-def _named(lease: Lease, scope: str, seq: int) -> str:
+def _format_step(lease: Lease, scope: str, seq: int) -> str:
     return f"step {place(scope, seq)} of attempt {lease.attempt_id}"

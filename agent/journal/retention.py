@@ -109,11 +109,13 @@ class Retention:
         """Return all references to content-addressed storage, except those of some attempts."""
         # Counted first, so that an attempt acquired in the meantime is noticed before any removal.
         turns = _turns(connection)
-        names = {name for attempt_id, name in _named(connection) if attempt_id not in without}
+        names = {
+            name for attempt_id, name in _list_references(connection) if attempt_id not in without
+        }
         return References(frozenset(names), turns)
 
     @writes
-    def undisturbed(self, connection: Connection, turns: int, work: Callable[[], None]) -> bool:
+    def run_undisturbed(self, connection: Connection, turns: int, work: Callable[[], None]) -> bool:
         """Run `work`, of seconds at most, while no attempt can be acquired.
 
         Return False without running it if an attempt was acquired since `turns` was counted. `work`
@@ -135,7 +137,7 @@ class Retention:
         return self.database.compact()
 
 
-def _named(connection: Connection) -> Iterator[tuple[str, str]]:
+def _list_references(connection: Connection) -> Iterator[tuple[str, str]]:
     """Yield attempts and the names that their steps refer to."""
     for column in (steps.c.request, steps.c.result):
         how = func.substr(column, 1, 1, type_=LargeBinary)

@@ -46,7 +46,7 @@ _TOKENS_PER_STEP = 256
 """Estimates are multiples of it, so that calls of nearly the same size have one price."""
 
 
-def estimated_tokens(request: ModelRequest) -> int:
+def estimate_tokens(request: ModelRequest) -> int:
     """Return the size of a request in tokens, a little more than any tokenizer would count.
 
     English text and code have 3.3 to 4.5 bytes per token. Other scripts have as little as one.
@@ -90,12 +90,12 @@ class Ceilings:
         limit = self.max_tokens(request.max_tokens)
         if window is None:
             return limit
-        room = window - estimated_tokens(request)
+        room = window - estimate_tokens(request)
         return min(limit, max(room, self._least_tokens, _LEAST_TOKENS))
 
     def usd(self, request: ModelRequest) -> float | None:
         """Return the highest possible cost of a call, or None if its price is unknown."""
-        tokens = estimated_tokens(request)
+        tokens = estimate_tokens(request)
         size = Size() if request.foreign is None else request.foreign.asked.size
         if size.files:  # only the provider knows how many tokens they have
             tokens = max(tokens, self.context_tokens or _LARGEST_WINDOW)
@@ -113,15 +113,15 @@ class Ceilings:
     def _highest_usd(self, inputs: int, outputs: int, for_an_hour: bool) -> float:
         """Return the price of a call, if need be with all input cached and all output reasoning."""
         costs = [
-            self.listed_usd(Usage(inputs, 0, 0, outputs, 0)),
-            self.listed_usd(
+            self.get_listed_usd(Usage(inputs, 0, 0, outputs, 0)),
+            self.get_listed_usd(
                 Usage(inputs, 0, inputs, outputs, outputs),
                 written_for_an_hour=inputs if for_an_hour else 0,
             ),
         ]
         return max(cost[0] for cost in costs) + max(cost[1] for cost in costs)
 
-    def listed_usd(self, usage: Usage, *, written_for_an_hour: int = 0) -> tuple[float, float]:
+    def get_listed_usd(self, usage: Usage, *, written_for_an_hour: int = 0) -> tuple[float, float]:
         """Return the costs of input and output by LiteLLM's list, in the tier of the call's size.
 
         Raises:
@@ -138,7 +138,7 @@ class Ceilings:
                 "ephemeral_1h_input_tokens": written_for_an_hour,
             }
         cost: tuple[float, float] = self.litellm.cost_per_token(
-            listed_name(self.spec.name),
+            get_listed_name(self.spec.name),
             usage_object=self.litellm.Usage(
                 prompt_tokens=usage.input_tokens,
                 completion_tokens=usage.output_tokens,
@@ -182,12 +182,12 @@ class Ceilings:
     def _listed(self) -> dict[str, Any]:
         """LiteLLM's entry of the model; empty for an unlisted one."""
         try:
-            return dict(self.litellm.get_model_info(listed_name(self.spec.name)))
+            return dict(self.litellm.get_model_info(get_listed_name(self.spec.name)))
         except Exception:  # LiteLLM raises a bare Exception for an unlisted model
             return {}
 
 
-def listed_name(name: str) -> str:
+def get_listed_name(name: str) -> str:
     """Return the name of a model in LiteLLM's list, which does not depend on the API."""
     return name.replace("/responses/", "/", 1)
 
@@ -207,21 +207,21 @@ def cost_of(reported: ReportedUsage, ceilings: Ceilings) -> tuple[float | None, 
         if ceilings.declared is not None:
             of_input, of_output = ceilings.declared
             return usage.input_tokens * of_input + usage.output_tokens * of_output, "declared"
-        if (listed := _listed_cost(reported, ceilings)) is not None:
+        if (listed := _get_listed_cost(reported, ceilings)) is not None:
             return listed, "litellm"
     if cost_usd == 0 and not reported.has_own_key and ceilings.declared is None:
         return 0.0, "provider"
     return None, "unknown"
 
 
-def _listed_cost(reported: ReportedUsage, ceilings: Ceilings) -> float | None:
+def _get_listed_cost(reported: ReportedUsage, ceilings: Ceilings) -> float | None:
     """Return US dollars by LiteLLM's list, or None if it has no price."""
     if not ceilings.is_listed:  # searching the list for every call takes a millisecond
         return None
     counts = {name: count or 0 for name, count in vars(reported.usage).items()}
     hours = reported.written_for_an_hour
     try:
-        cost = sum(ceilings.listed_usd(Usage(**counts), written_for_an_hour=hours))
+        cost = sum(ceilings.get_listed_usd(Usage(**counts), written_for_an_hour=hours))
     except Exception:  # LiteLLM raises a bare Exception for an unlisted model
         return None
     return cost if cost > 0 or ceilings.is_priced else None

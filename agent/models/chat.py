@@ -54,7 +54,7 @@ def size_of(request: ModelRequest) -> int:
     return offered + tokens(request.messages)
 
 
-def estimated(usage: Usage, request: ModelRequest, message: Message) -> Usage:
+def estimate_usage(usage: Usage, request: ModelRequest, message: Message) -> Usage:
     """Return a usage with estimates in place of an unknown size of the prompt or the output."""
     prompt, output = usage.input_tokens, usage.output_tokens
     return replace(

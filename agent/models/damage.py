@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from agent.models.patches import FilePatch, Hunk, parse, render, renumbered
+from agent.models.patches import FilePatch, Hunk, parse, render, renumber
 
 _CODE_SWAPS: tuple[tuple[str, str], ...] = (
     (r"==", "!="),
@@ -58,7 +58,7 @@ def damage(patch: str, rng: random.Random) -> str:
 
 
 def _text(files: Files) -> str:
-    return render(renumbered(file) for file in files)
+    return render(renumber(file) for file in files)
 
 
 def _wrong_logic(files: Files, rng: random.Random) -> Iterator[Files]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from agent.errors import RequestRefused
 from agent.models.answers import usage_block
-from agent.models.chat import estimated
+from agent.models.chat import estimate_usage
 from agent.models.http import load
 from agent.models.protocol import (
     Foreign,
@@ -188,7 +188,7 @@ class Translated:
         if reply.message.get("tool_calls"):
             reply = replace(reply, finish_reason="tool_calls")
         # A program computes with these numbers, as our own arms do with the same estimate.
-        stated = replace(reply, usage=estimated(reply.usage, chat, reply.message))
+        stated = replace(reply, usage=estimate_usage(reply.usage, chat, reply.message))
         content = json.dumps([foreign.body, request.number], sort_keys=True)
         identity = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:24]
         return replace(reply, foreign=answer_of(foreign, stated, identity))

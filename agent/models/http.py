@@ -192,13 +192,13 @@ def load() -> ModuleType:
     return litellm
 
 
-async def loaded() -> ModuleType:
+async def load_litellm() -> ModuleType:
     """Return LiteLLM, configured. Other tasks continue while the first call loads it."""
     return load() if load.cache_info().currsize else await asyncio.to_thread(load)
 
 
 @contextmanager
-def unlogged() -> Iterator[None]:
+def suspend_logging() -> Iterator[None]:
     """Keep LiteLLM from logging the calls of the block, which takes a quarter of their time."""
     from litellm._internal_context import is_internal_call
 

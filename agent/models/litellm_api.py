@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from agent.errors import ContextWindowExceeded, RequestRefused
 from agent.models import ceilings, http, native
 from agent.models.answers import dialect_of, read_answer
-from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, cost_of, estimated_tokens, listed_name
+from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, cost_of, estimate_tokens, get_listed_name
 from agent.models.chat import essential, sendable
-from agent.models.http import load, loaded, unlogged
-from agent.models.native import Tell, streamed, streamed_by_responses
+from agent.models.http import load, load_litellm, suspend_logging
+from agent.models.native import Tell, stream_completion, stream_responses
 from agent.models.protocol import Foreign, ModelInfo, ModelReply, ModelRequest
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
 from agent.models.spec import LiteLLMSpec
@@ -85,7 +85,7 @@ class LiteLLMModel:
             ModelError: no usable answer after the retries that the error's class allows.
             Interrupted: raised by `admit` or `sleep`; NotSent if nothing can have been charged.
         """
-        litellm = await loaded()
+        litellm = await load_litellm()
         window = await ceilings.window_of(self._spec, self._ceilings)
         limit = self._ceilings.max_tokens_within(request, window)
         try:
@@ -93,7 +93,7 @@ class LiteLLMModel:
                 return await self._call_directly(request, request.foreign, limit)
             return await self._call_litellm(litellm, request, limit)
         except (ContextWindowExceeded, RequestRefused) as error:
-            raise ceilings.reclassify(error, estimated_tokens(request), window) from error
+            raise ceilings.reclassify(error, estimate_tokens(request), window) from error
 
     async def _call_litellm(
         self, litellm: ModuleType, request: ModelRequest, limit: int
@@ -134,7 +134,7 @@ class LiteLLMModel:
         async def attempt() -> tuple[T, float]:
             if self._admit is not None:
                 names = (_provider(self._spec.name), self._spec.name)
-                await self._admit(names, estimated_tokens(request) + (self._spec.max_tokens or 0))
+                await self._admit(names, estimate_tokens(request) + (self._spec.max_tokens or 0))
             started = time.perf_counter()
             async with asyncio.timeout(self._spec.timeout_s):
                 response = await send()
@@ -172,16 +172,19 @@ class LiteLLMModel:
 
     def _arguments(self, request: ModelRequest, limit: int) -> dict[str, Any]:
         spec = self._spec
-        name, arguments = spec.name, {}
+        name = spec.name
+        arguments: dict[str, Any] = {}
         if request.goes_on and _takes_cache_markers(name):
             arguments["cache_control_injection_points"] = _CACHE_POINTS
         if _is_responses(spec):
             # The provider stores nothing, so a conversation can be resumed at any time. A reasoning
             # model continues from its own reasoning, which each request repeats.
             arguments["store"] = False
-            if _listed_as(name, "supports_reasoning"):
+            if _lists_ability(name, "supports_reasoning"):
                 arguments["include"] = ["reasoning.encrypted_content"]
-            name = listed_name(name).replace("/", "/responses/", 1)  # LiteLLM's choice of the API
+            name = get_listed_name(name).replace(
+                "/", "/responses/", 1
+            )  # LiteLLM's choice of the API
         if request.parameters:
             arguments |= {
                 key: value for key, value in vars(request.parameters).items() if value is not None
@@ -223,7 +226,7 @@ class LiteLLMModel:
         spec = self._spec
         if not request.only or not request.tools or _is_thinking_claude(spec):
             return None
-        can_enforce = _listed_as(spec.name, "supports_tool_choice") and _takes(
+        can_enforce = _lists_ability(spec.name, "supports_tool_choice") and _takes(
             spec.name, spec.reasoning_effort, "tool_choice", "required"
         )
         return {"type": "function", "function": {"name": request.only}} if can_enforce else None
@@ -245,11 +248,11 @@ async def _complete(litellm: ModuleType, arguments: dict[str, Any], tell: Tell |
     """
     try:
         if tell is None:
-            with unlogged():
+            with suspend_logging():
                 return await litellm.acompletion(**arguments)
         if "/responses/" in arguments["model"]:
-            return await streamed_by_responses(litellm, arguments, tell)
-        return await streamed(litellm, arguments, tell)
+            return await stream_responses(litellm, arguments, tell)
+        return await stream_completion(litellm, arguments, tell)
     except (litellm.APIConnectionError, ValueError) as error:
         if "Unknown items in responses API response" not in str(error):
             raise
@@ -278,7 +281,7 @@ def _takes_cache_markers(name: str) -> bool:
 
 def _is_responses(spec: LiteLLMSpec) -> bool:
     """Return True for OpenAI's Responses API, which the model string can also name."""
-    return spec.api == "responses" or spec.name != listed_name(spec.name)
+    return spec.api == "responses" or spec.name != get_listed_name(spec.name)
 
 
 def _is_thinking_claude(spec: LiteLLMSpec) -> bool:
@@ -288,10 +291,10 @@ def _is_thinking_claude(spec: LiteLLMSpec) -> bool:
 
 
 @functools.cache
-def _listed_as(name: str, ability: str) -> bool:
+def _lists_ability(name: str, ability: str) -> bool:
     """Return True if LiteLLM lists a model with an ability."""
     try:
-        return bool(load().get_model_info(listed_name(name)).get(ability))
+        return bool(load().get_model_info(get_listed_name(name)).get(ability))
     except Exception:  # LiteLLM raises a bare Exception for an unlisted model
         return False
 
@@ -301,7 +304,7 @@ def _takes(name: str, effort: str | None, parameter: str, value: Any) -> bool:
     """Return False if LiteLLM lists that a model refuses a parameter."""
     litellm = load()
     try:
-        bare, provider, *_ = litellm.get_llm_provider(listed_name(name))
+        bare, provider, *_ = litellm.get_llm_provider(get_listed_name(name))
         litellm.utils.get_optional_params(
             model=bare,
             custom_llm_provider=provider,

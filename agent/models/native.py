@@ -120,7 +120,7 @@ Tell = Callable[[str], None]
 """Receives each part of a text as it is generated."""
 
 
-async def streamed(litellm: ModuleType, arguments: dict[str, Any], tell: Tell) -> Any:
+async def stream_completion(litellm: ModuleType, arguments: dict[str, Any], tell: Tell) -> Any:
     """Return the response of LiteLLM, as it would be without streaming.
 
     Raises:
@@ -135,7 +135,7 @@ async def streamed(litellm: ModuleType, arguments: dict[str, Any], tell: Tell) -
     return response
 
 
-async def streamed_by_responses(litellm: ModuleType, arguments: dict[str, Any], tell: Tell) -> Any:
+async def stream_responses(litellm: ModuleType, arguments: dict[str, Any], tell: Tell) -> Any:
     """Return the response of OpenAI's Responses API, as it would be without streaming.
 
     The last event of its stream holds the whole response. Built from chunks, it would lack the

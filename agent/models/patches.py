@@ -154,7 +154,7 @@ def render(files: Iterable[FilePatch]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def renumbered(file: FilePatch) -> FilePatch:
+def renumber(file: FilePatch) -> FilePatch:
     """Return the same hunks, with new-side line numbers computed from their old-side ones."""
     shift, hunks = 0, []
     for hunk in file.hunks:

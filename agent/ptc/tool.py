@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, TypeAdapter
 
-from agent.conversation.exchanges import Helper, ToolUse, changed_files
+from agent.conversation.exchanges import Helper, ToolUse, get_changed_files
 from agent.conversation.offering import use_tool
 from agent.errors import InfrastructureError
 from agent.ptc.limits import Programs
@@ -17,7 +17,7 @@ from agent.ptc.values import as_json, as_text
 from agent.session.session import Session
 from agent.session.steps import ActionResult, Step
 from agent.tools import Toolbox, ToolResult
-from agent.tools.tool import Arguments, Refused, Value, parsed
+from agent.tools.tool import Arguments, Refused, Value, parse_arguments
 
 NAME = "run_ptc"
 
@@ -92,7 +92,7 @@ class ProgramTool:
         return ToolResult(
             "\n".join([*parts, program.summary(end.calls)]),
             ok=end.status == "finished",
-            changed=list(changed_files(uses)),
+            changed=list(get_changed_files(uses)),
             put_back=list(put_back),
         )
 
@@ -103,7 +103,7 @@ class ProgramTool:
             result = await use_tool(scope, self._toolbox, name, arguments)
             return _settle(result, self._tools[name].value)
         try:
-            asked = parsed(name, helper.arguments, arguments)
+            asked = parse_arguments(name, helper.arguments, arguments)
         except Refused as refusal:
             return {"exc_type": "ValueError", "message": str(refusal)}
         assert helper.value is not None, "only those with a value are declared"

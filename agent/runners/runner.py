@@ -74,9 +74,9 @@ class TestRunner:
             case "files":
                 return [f"./{path}" if path.startswith("-") else path for path in paths]
             case "django":
-                return [_dotted(path.removeprefix(_DJANGO_FOLDER)) for path in paths]
+                return [_get_dotted_path(path.removeprefix(_DJANGO_FOLDER)) for path in paths]
             case "modules":
-                return [_dotted(path) for path in paths]
+                return [_get_dotted_path(path) for path in paths]
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def program_of(command: str) -> Program | None:
     return Program(module, True, tuple(options), True, tuple(rest), tuple(variables))
 
 
-def _dotted(path: str) -> str:
+def _get_dotted_path(path: str) -> str:
     """Return the module of a test file or folder, and the test in it."""
     file, _, name = path.partition("::")
     module = file.removesuffix(".py").strip("/").replace("/", ".")
@@ -201,12 +201,12 @@ class Run:
 
         The results are None if there is no sealed message: the run was cut short.
         """
-        text, message = self.opened(output)
+        text, message = self.open(output)
         if message is None:
             return text, None
         return text, results(message["exit_code"], message["records"], message["problem"])
 
-    def opened(self, output: str) -> tuple[str, dict[str, Any] | None]:
+    def open(self, output: str) -> tuple[str, dict[str, Any] | None]:
         """Return the text that the runner printed, and the launcher's message if it is sealed."""
         text, found, rest = output.partition(f"\n{self._mark} ")
         payload, _, seal = rest.partition("\n")[0].partition(" ")

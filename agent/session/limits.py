@@ -34,7 +34,7 @@ class Deadline:
         return self._ends_at - time.monotonic()
 
 
-def covered_s(steps: Iterable[RecordedStep]) -> float:
+def get_covered_s(steps: Iterable[RecordedStep]) -> float:
     """Return the seconds during which at least one step was running. Overlaps count once."""
     spans = sorted(
         (step.started_at, step.started_at + timedelta(seconds=step.duration_s or 0.0))
@@ -99,7 +99,7 @@ class Gate:
     def is_closed(self) -> bool:
         return bool(self._reason)
 
-    async def passed(self) -> None:
+    async def wait(self) -> None:
         """Wait until live steps may begin.
 
         Raises:

@@ -131,7 +131,7 @@ class StepLog:
         of concurrent scopes keep the order in which they were asked for.
         """
 
-    async def reused(self, step: Entry) -> RecordedStep | None:
+    async def find_reusable(self, step: Entry) -> RecordedStep | None:
         """Return the same step of another attempt, or None. It may be recorded later."""
         return None
 
@@ -282,13 +282,13 @@ class JournalLog(StepLog):
         if kinds - ({"event"} if kind == "event" else set()):
             await self.flush()
 
-    async def reused(self, step: Entry) -> RecordedStep | None:
+    async def find_reusable(self, step: Entry) -> RecordedStep | None:
         if self.reuse is None:
             return None
         known = self.reuse.answer(step.scope, step.seq, step.kind, step.digest, step.inputs)
         if known is None:
             return None
-        edited = self.reuse.edited(step.scope, step.seq)
+        edited = self.reuse.get_edit(step.scope, step.seq)
         self._add(AdoptedStep(self.reuse.parent_id, step.scope, step.seq, step.inputs, edited))
         return known if edited is None else replace(known, result=edited)
 

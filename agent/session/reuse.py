@@ -102,7 +102,7 @@ class Reuse:
         known = self._steps.get((scope, seq))
         return None if known is None else known.request
 
-    def edited(self, scope: str, seq: int) -> bytes | None:
+    def get_edit(self, scope: str, seq: int) -> bytes | None:
         """Return the result that replaces the one of a step, or None."""
         text = self._rules.edits.get(place(scope, seq))
         return None if text is None else text.encode("utf-8", "surrogatepass")

@@ -32,7 +32,7 @@ from agent.session.limits import (
     Deadline,
     Gate,
     call_within,
-    covered_s,
+    get_covered_s,
     run_behind,
     work_within,
 )
@@ -135,7 +135,7 @@ class AttemptState:
             return []
         inside = f"{scope}/" if scope else ""
         steps = self.recorded.values()
-        spent_s = covered_s(s for s in steps if s.scope == scope or s.scope.startswith(inside))
+        spent_s = get_covered_s(s for s in steps if s.scope == scope or s.scope.startswith(inside))
         return [Deadline(what, limit_s, spent_s)]
 
 
@@ -212,12 +212,12 @@ class StepScope:
                 canonical(request.kept).decode("utf-8", "replace"),
             )
         if known.tree is not None:
-            self._bench.replayed(known.tree, known.ordinal)
+            self._bench.replay(known.tree, known.ordinal)
         return from_record(known)
 
     async def _reuse(self, entry: Entry) -> Step | None:
         """Return the step with the result of another attempt, or None if none has its inputs."""
-        known = await self.attempt.log.reused(entry)
+        known = await self.attempt.log.find_reusable(entry)
         if known is None:
             return None
         for deadline in self._deadlines:
@@ -246,7 +246,7 @@ class StepScope:
             CalledOff: a gate of the scope was closed.
         """
         for gate in self._gates:
-            await gate.passed()
+            await gate.wait()
 
     def _may_go_on(self) -> None:
         """Check that a live step may begin.
@@ -329,7 +329,7 @@ class StepScope:
             tree = None
             if not over and _may_change_files(request, result):
                 try:
-                    tree = await self._bench.changed()
+                    tree = await self._bench.save_change()
                 except Destroyed as error:
                     result = await self._undo(error)
             await log.append(entry, encode(result), duration_s=duration, tree=tree)

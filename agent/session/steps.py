@@ -211,7 +211,7 @@ def call_model(
     The limit on its output is no part of the record.
     """
 
-    def limited(max_tokens: int | None, before_resend: Resend | None = None) -> Contact:
+    def call_with_limit(max_tokens: int | None, before_resend: Resend | None = None) -> Contact:
         sent = replace(request, max_tokens=max_tokens, before_resend=before_resend)
 
         async def answer(left_s: float) -> Result:
@@ -223,11 +223,11 @@ def call_model(
             whole,
             kept,
             answer,
-            lambda resend: limited(max_tokens, resend),
+            lambda resend: call_with_limit(max_tokens, resend),
             lambda: model.ceiling_usd(sent),
             inputs,
-            lambda: [limited(tokens) for tokens in _LOWER_OUTPUT_LIMITS],
+            lambda: [call_with_limit(tokens) for tokens in _LOWER_OUTPUT_LIMITS],
             is_foreign=request.foreign is not None,
         )
 
-    return limited(request.max_tokens)
+    return call_with_limit(request.max_tokens)

@@ -14,7 +14,7 @@ from typing import Protocol, Self
 from agent.journal import RecordedStep, TreeRef
 from agent.session.log import StepLog
 from agent.workspaces import Environment, Mount, Workspace
-from agent.workspaces.ownership import uninterrupted
+from agent.workspaces.ownership import complete
 
 BASE = TreeRef("", "")
 """The work tree of the base commit."""
@@ -87,7 +87,7 @@ class Workbench:
         """Open the workspace with these mounts, from the next opening on."""
         self._workspaces = self._workspaces.mounting(mounts)
 
-    def replayed(self, tree: TreeRef, ordinal: int) -> None:
+    def replay(self, tree: TreeRef, ordinal: int) -> None:
         """Set the work tree to the one that a replayed step recorded, unless a later one did."""
         if ordinal > self._ordinal:
             self.adopt(tree)
@@ -102,11 +102,11 @@ class Workbench:
         if self._known is not None:
             known, self._known = self._known, None
             assert known.tree is not None, "it was chosen for its tree"
-            self.replayed(known.tree, known.ordinal)
+            self.replay(known.tree, known.ordinal)
 
     def open(self) -> None:
         """Begin to open the workspace before its first use."""
-        self._opening = asyncio.create_task(self._opened())
+        self._opening = asyncio.create_task(self._open())
 
     async def probe(self) -> None:
         """Open the workspace, if it was never open, so that nothing is bought without one.
@@ -130,7 +130,7 @@ class Workbench:
             await opening
         if self._workspace is not None and self._image != self.tree.image:
             await self.close()
-        workspace = self._workspace or await self._opened()
+        workspace = self._workspace or await self._open()
         if self._held != self.tree:
             checkpoint = await self._log.load_tree(self.tree) if self.tree != BASE else None
             await workspace.restore(checkpoint)
@@ -138,7 +138,7 @@ class Workbench:
             self._tree_id = checkpoint.tree if checkpoint else await workspace.tree()
         return workspace
 
-    async def _opened(self) -> Workspace:
+    async def _open(self) -> Workspace:
         self._image = self.tree.image
         opened = self._workspaces.open(self.name, image=self._image, goes_on=self.tree != BASE)
         workspace = self._workspace = await self._lifetime.enter_async_context(opened)
@@ -175,7 +175,7 @@ class Workbench:
             self.tree = self._held = replace(plain, image=image)
             self._image = image
 
-    async def changed(self) -> TreeRef | None:
+    async def save_change(self) -> TreeRef | None:
         """Save the work tree if the last step changed it. Return its reference, or None."""
         if self._workspace is not None and self._held == self.tree:
             tree_id = await self._workspace.tree()
@@ -257,7 +257,7 @@ class Workbenches:
         async def wait() -> None:
             await asyncio.gather(*self._closing)
 
-        await uninterrupted(wait())
+        await complete(wait())
 
 
 def _latest(log: StepLog, name: str) -> RecordedStep | None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from pydantic import Field
 
-from agent.tools.protection import confined_files, confined_for_writing
+from agent.tools.protection import confine_files, confine_for_writing
 from agent.tools.tool import NOTHING, Arguments, Refused, Tool, ToolResult, ToolSettings
 from agent.workspaces import Workspace
 
@@ -109,7 +109,7 @@ class ApplyPatch(Arguments):
 
 async def write(workspace: Workspace, settings: ToolSettings, asked: Write) -> ToolResult:
     """Create a file, or replace one in its own encoding and with its own line ends."""
-    file = await confined_for_writing(workspace, asked.path)
+    file = await confine_for_writing(workspace, asked.path)
     try:
         before = decode(file.content or b"", file.path)
     except Refused:  # a binary file
@@ -121,7 +121,7 @@ async def write(workspace: Workspace, settings: ToolSettings, asked: Write) -> T
 
 async def write_new(workspace: Workspace, settings: ToolSettings, asked: WriteNew) -> ToolResult:
     """Create a file."""
-    file = await confined_for_writing(workspace, asked.path)
+    file = await confine_for_writing(workspace, asked.path)
     if file.content is not None:
         raise Refused(f"{asked.path} exists; only new files can be written")
     await _write(workspace, file.path, asked.content.encode())
@@ -130,7 +130,7 @@ async def write_new(workspace: Workspace, settings: ToolSettings, asked: WriteNe
 
 async def edit(workspace: Workspace, settings: ToolSettings, asked: Edit) -> ToolResult:
     """Replace the only occurrence of the old text."""
-    file = await confined_for_writing(workspace, asked.path)
+    file = await confine_for_writing(workspace, asked.path)
     if file.content is None:
         raise Refused(f"there is no file {asked.path}; write creates one")
     text = decode(file.content, asked.path)
@@ -211,7 +211,7 @@ async def _with_line_ends_of_files(workspace: Workspace, patch: str) -> str:
     pairs = [*pairwise([*patch.split("\n"), ""])]
     headers = (_name_in(line) for line, following in pairs if _begins_file(line, following))
     names = list(dict.fromkeys(filter(None, headers)))
-    files = await confined_files(workspace, names) if names else []
+    files = await confine_files(workspace, names) if names else []
     are_crlf = {
         name: Text((file.content or b"").decode("latin-1")).is_crlf
         for name, file in zip(names, files, strict=True)

@@ -37,18 +37,18 @@ class ConfinedFile:
         return self.found.content
 
 
-async def confined(workspace: Workspace, path: str) -> str:
+async def confine(workspace: Workspace, path: str) -> str:
     """Return the target of a path with all links followed, relative to the repository's root.
 
     Raises:
         Refused: the path is empty, or its target is outside the repository.
     """
-    [real] = await confined_all(workspace, [path])
+    [real] = await confine_all(workspace, [path])
     return real
 
 
-async def confined_all(workspace: Workspace, paths: Sequence[str]) -> list[str]:
-    """Return the targets of several paths, as `confined` does.
+async def confine_all(workspace: Workspace, paths: Sequence[str]) -> list[str]:
+    """Return the targets of several paths, as `confine` does.
 
     Raises:
         Refused: one of them is empty, or its target is outside the repository.
@@ -60,7 +60,7 @@ async def confined_all(workspace: Workspace, paths: Sequence[str]) -> list[str]:
     return [_inside(workspace, path, real) for path, real in zip(paths, found, strict=True)]
 
 
-async def confined_files(workspace: Workspace, paths: Sequence[str]) -> list[ConfinedFile]:
+async def confine_files(workspace: Workspace, paths: Sequence[str]) -> list[ConfinedFile]:
     """Return the targets of paths inside the repository, and their contents.
 
     Raises:
@@ -76,9 +76,9 @@ async def confined_files(workspace: Workspace, paths: Sequence[str]) -> list[Con
     ]
 
 
-async def confined_file(workspace: Workspace, path: str) -> ConfinedFile:
-    """Return the target of one path, as `confined_files` does."""
-    [file] = await confined_files(workspace, [path])
+async def confine_file(workspace: Workspace, path: str) -> ConfinedFile:
+    """Return the target of one path, as `confine_files` does."""
+    [file] = await confine_files(workspace, [path])
     return file
 
 
@@ -93,13 +93,13 @@ def _inside(workspace: Workspace, path: str, real: str | None) -> str:
     return real
 
 
-async def confined_for_writing(workspace: Workspace, path: str) -> ConfinedFile:
-    """Return the target as `confined_file` does, for a file that is going to be written.
+async def confine_for_writing(workspace: Workspace, path: str) -> ConfinedFile:
+    """Return the target as `confine_file` does, for a file that is going to be written.
 
     Raises:
         Refused: also for the root itself and for git's own files.
     """
-    file = await confined_file(workspace, path)
+    file = await confine_file(workspace, path)
     if file.path == ".":
         raise Refused(f"{path} is the repository's root, which is a folder")
     if ".git" in PurePosixPath(file.path).parts:

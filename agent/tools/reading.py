@@ -9,7 +9,7 @@ from pydantic import Field
 from agent.index.sources import lines, query
 from agent.index.symbols import Definition, Use
 from agent.tools.editing import decode
-from agent.tools.protection import confined, confined_file
+from agent.tools.protection import confine, confine_file
 from agent.tools.tool import LINES, Arguments, Refused, Tool, ToolResult, ToolSettings
 from agent.workspaces import Workspace
 
@@ -66,7 +66,7 @@ class FindCallees(Arguments):
 
 async def read(workspace: Workspace, settings: ToolSettings, asked: Read) -> ToolResult:
     """Return the requested lines with their numbers."""
-    file = await confined_file(workspace, asked.path)
+    file = await confine_file(workspace, asked.path)
     path, content = file.path, file.content
     if content is None:
         return await _folder(workspace, asked.path, path)
@@ -99,7 +99,7 @@ async def _folder(workspace: Workspace, name: str, path: str) -> ToolResult:
 
 async def search(workspace: Workspace, settings: ToolSettings, asked: Search) -> ToolResult:
     """Return `path:line:text` for every match. Long lines are cut."""
-    path = await confined(workspace, asked.path)
+    path = await confine(workspace, asked.path)
     found = await _matching(workspace, asked.pattern, path)
     text = "\n".join(found) or f"no line in {asked.path} matches {asked.pattern}"
     return ToolResult(text, read=_files(found))
@@ -136,7 +136,7 @@ async def find_definition(
 ) -> ToolResult:
     """Return every definition of that name."""
     found = await query(workspace, lambda each: each.symbols.definitions(asked.symbol))
-    return await _listed(workspace, map(definition_line, found), "definition", asked.symbol)
+    return await _list_results(workspace, map(definition_line, found), "definition", asked.symbol)
 
 
 async def find_callers(
@@ -144,7 +144,7 @@ async def find_callers(
 ) -> ToolResult:
     """Return every known use of the symbol."""
     found = await query(workspace, lambda each: each.symbols.callers(asked.symbol))
-    return await _listed(workspace, map(caller_line, found), "caller", asked.symbol)
+    return await _list_results(workspace, map(caller_line, found), "caller", asked.symbol)
 
 
 async def find_callees(
@@ -152,10 +152,12 @@ async def find_callees(
 ) -> ToolResult:
     """Return everything that the symbol uses and the repository defines."""
     found = await query(workspace, lambda each: each.symbols.callees(asked.symbol))
-    return await _listed(workspace, map(callee_line, found), "callee", asked.symbol)
+    return await _list_results(workspace, map(callee_line, found), "callee", asked.symbol)
 
 
-async def _listed(workspace: Workspace, found: Iterable[str], kind: str, symbol: str) -> ToolResult:
+async def _list_results(
+    workspace: Workspace, found: Iterable[str], kind: str, symbol: str
+) -> ToolResult:
     """Return the results of the index, or else the lines that contain the name.
 
     The index knows no names of other languages than its own, for example.

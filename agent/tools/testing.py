@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import Field
 
 from agent.runners import ObservedResults, prepare
-from agent.tools.protection import confined_all
+from agent.tools.protection import confine_all
 from agent.tools.rendering import head_and_tail, render_tests
 from agent.tools.tool import Arguments, Refused, TestRun, Tool, ToolResult, ToolSettings, Value
 from agent.workspaces import Workspace
@@ -128,7 +128,7 @@ async def _run(
     if results is None:
         problem = "the run was cut short, so its results are unknown"
         return TestRun(command, done.exit_code, [], [], [], output, problem=problem, observed=True)
-    return _observed(command, done.exit_code, output, results)
+    return _make_test_run(command, done.exit_code, output, results)
 
 
 async def _edit(workspace: Workspace) -> tuple[str, bytes] | None:
@@ -157,7 +157,7 @@ async def _targets(
         Refused: a path is outside the repository.
     """
     parts = [path.partition("::") for path in paths]
-    files = await confined_all(workspace, [file for file, _, _ in parts])
+    files = await confine_all(workspace, [file for file, _, _ in parts])
     targets = [f"{file}{''.join(part[1:])}" for file, part in zip(files, parts, strict=True)]
     if settings.runner.adapter not in ("pytest", "sympy"):
         return targets, []
@@ -171,7 +171,7 @@ async def _targets(
     return [target for target, is_there in zip(targets, exists, strict=True) if is_there], missing
 
 
-def _observed(command: str, exit_code: int, output: str, results: ObservedResults) -> TestRun:
+def _make_test_run(command: str, exit_code: int, output: str, results: ObservedResults) -> TestRun:
     names: dict[str, list[str]] = {"passed": [], "failed": [], "error": [], "skipped": []}
     for test in results.tests:
         names[test.outcome].append(test.name)

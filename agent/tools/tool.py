@@ -176,7 +176,7 @@ def _json_schema(model: type[BaseModel]) -> str:
     return json.dumps(model.model_json_schema())
 
 
-def parsed(name: str, kind: type[A], given: Mapping[str, Any] | str) -> A:
+def parse_arguments(name: str, kind: type[A], given: Mapping[str, Any] | str) -> A:
     """Return the arguments of a tool. `given` is an object, or JSON as sent by models.
 
     Raises:

@@ -14,7 +14,7 @@ from agent.tools.protection import Protection
 from agent.tools.reading import READING
 from agent.tools.rendering import MAX_CHARS
 from agent.tools.testing import COMMANDS, TESTING
-from agent.tools.tool import Arguments, Refused, Tool, ToolResult, ToolSettings, parsed
+from agent.tools.tool import Arguments, Refused, Tool, ToolResult, ToolSettings, parse_arguments
 from agent.workspaces import Workspace
 
 TOOLS: Mapping[str, Tool[Any]] = {
@@ -72,7 +72,7 @@ class Toolbox:
             names = ", ".join(self._tools) or "none"
             return ToolResult(f"there is no tool {name!r} here; the tools are: {names}", ok=False)
         try:
-            asked = parsed(tool.name, tool.arguments, arguments)
+            asked = parse_arguments(tool.name, tool.arguments, arguments)
         except Refused as refusal:
             return ToolResult(str(refusal), ok=False)
         if not tool.changes_files:

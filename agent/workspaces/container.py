@@ -27,7 +27,7 @@ from agent.workspaces.docker_daemon import (
     socket_of,
 )
 from agent.workspaces.limits import LimitObserver, ResourceLimits
-from agent.workspaces.ownership import uninterrupted
+from agent.workspaces.ownership import complete
 from agent.workspaces.repository import PAGERS_OFF, Workspace
 from agent.workspaces.shell import FinishedCommand, Shell, server_command
 from agent.workspaces.workspace_values import Mount
@@ -157,20 +157,20 @@ class DockerWorkspace(Workspace):
         if adopt is not None:
             adopted = await cls._adopt(image, adopt, options, root, base_commit)
             if adopted is not None:
-                return adopted._limited(limits)
+                return adopted._set_limits(limits)
         container = _Container(image)
         if grading:
             options["user"] = "0"
         try:
-            await uninterrupted(asyncio.to_thread(container.start, options))
+            await complete(asyncio.to_thread(container.start, options))
             shell = await container.connect(root)
             workspace = cls(container, shell, root=root, base_commit=base_commit)
             tools = f"{container.image_digest}, user {options.get('user', 'of the image')}"
             await workspace._begin(f"image {image}", tools, lenient=grading)
         except BaseException:
-            await uninterrupted(container.close())
+            await complete(container.close())
             raise
-        return workspace._limited(limits)
+        return workspace._set_limits(limits)
 
     @classmethod
     async def _adopt(
@@ -179,7 +179,7 @@ class DockerWorkspace(Workspace):
         """Return a workspace in an existing container, or None. Remove an unusable container."""
         container = _Container(image)
         try:
-            if not await uninterrupted(asyncio.to_thread(container.adopt, label, options)):
+            if not await complete(asyncio.to_thread(container.adopt, label, options)):
                 return None
             shell = await container.connect(root)
             workspace = cls(container, shell, root=root, base_commit=base_commit)
@@ -188,9 +188,9 @@ class DockerWorkspace(Workspace):
         except WorkspaceError as error:  # a new container works as well, or reports the error
             _log.warning("a container with %s could not be reused: %s", label, error)
         except BaseException:
-            await uninterrupted(container.close())
+            await complete(container.close())
             raise
-        await uninterrupted(container.close())
+        await complete(container.close())
         return None
 
     @property
@@ -205,9 +205,9 @@ class DockerWorkspace(Workspace):
     @property
     def limits_reached(self) -> Mapping[str, str]:
         """The limits that were reached since the opening."""
-        return self._observer.reached(self._shell.pressure)
+        return self._observer.get_reached(self._shell.pressure)
 
-    def _limited(self, limits: ResourceLimits) -> Self:
+    def _set_limits(self, limits: ResourceLimits) -> Self:
         """Observe these limits, which the container has."""
         self._observer = LimitObserver(limits, self._shell.pressure)
         watching = self._observer.watch_disk(self._container.measure, self._container.close)
@@ -218,15 +218,15 @@ class DockerWorkspace(Workspace):
         return self._observer.news(self._shell.pressure)
 
     async def _run_in_shell(self, command: str, **options: Any) -> FinishedCommand:
-        with self._explained():
+        with self._explain_failure():
             return await super()._run_in_shell(command, **options)
 
     async def _replace(self) -> None:
-        with self._explained():
+        with self._explain_failure():
             await super()._replace()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain_failure(self) -> Iterator[None]:
         """Name the limit that ended the container as the reason of a failure."""
         try:
             yield
@@ -250,12 +250,12 @@ class DockerWorkspace(Workspace):
             WorkspaceError: the container is gone, or Docker failed.
         """
         await self._git("firmly settle", "snapshot", retryable=True)
-        return await uninterrupted(asyncio.to_thread(self._container.commit))
+        return await complete(asyncio.to_thread(self._container.commit))
 
     @asynccontextmanager
     async def _python(self, program: str) -> AsyncIterator[apart.Process]:
         python = await self._find_interpreter()
-        changed = await uninterrupted(
+        changed = await complete(
             asyncio.to_thread(find_change, self._container.id, self.image_digest, python)
         )
         if changed:
@@ -276,15 +276,15 @@ class DockerWorkspace(Workspace):
             unused = _Container(self.image_digest)
             options = _options(ownership.labels({}), network=False, limits=ResourceLimits())
             try:
-                await uninterrupted(asyncio.to_thread(unused.start, options))
+                await complete(asyncio.to_thread(unused.start, options))
                 shell = await unused.connect(self._root)
                 look = await shell.run(apart.look_command(), timeout_s=_LOOK_TIMEOUT_S)
             finally:
-                await uninterrupted(unused.close())
+                await complete(unused.close())
             _interpreters[self.image_digest] = apart.read_interpreter(look.text)
         return _interpreters[self.image_digest]
 
-    async def _revived(self) -> Shell:
+    async def _revive(self) -> Shell:
         try:
             return await self._container.connect(self._root, first=_END_ALL)
         except WorkspaceError as error:
@@ -305,7 +305,7 @@ class DockerWorkspace(Workspace):
                 await asyncio.gather(self._watching, return_exceptions=True)
             await self._container.close()
 
-        await uninterrupted(end())
+        await complete(end())
 
 
 class _Container:
@@ -366,7 +366,7 @@ class _Container:
                 digest = daemon.images.get(self._image).id
             except ImageNotFound:  # a new container is rejected for the same reason
                 return False
-            for container in owned_containers(daemon, label):
+            for container in list_own_containers(daemon, label):
                 attributes = container.attrs
                 if attributes["Image"] == digest and (
                     host_config.items() <= attributes["HostConfig"].items()
@@ -442,7 +442,7 @@ class _Container:
                 )
                 return str(created["Id"]), socket_of(api.exec_start(created["Id"], socket=True))
 
-        exec_id, stream = await uninterrupted(asyncio.to_thread(start))
+        exec_id, stream = await complete(asyncio.to_thread(start))
         reader, writer = await asyncio.open_connection(sock=stream, limit=_STREAM_BYTES)
         return ContainerProgram(exec_id, Frames(reader), writer)
 
@@ -454,7 +454,7 @@ class _Container:
             self._writer.close()
             with suppress(OSError):
                 await self._writer.wait_closed()
-        exec_id = await uninterrupted(asyncio.to_thread(self._open_exec, root, first))
+        exec_id = await complete(asyncio.to_thread(self._open_exec, root, first))
         reader, writer = await asyncio.open_connection(sock=self._stream, limit=_STREAM_BYTES)
         self._writer = writer
         shell = Shell(Frames(reader), writer, name=f"container {self._name} of {self._image}")
@@ -543,7 +543,7 @@ def _options(
     }
 
 
-def owned_containers(daemon: Any, *labels: str) -> list[Any]:
+def list_own_containers(daemon: Any, *labels: str) -> list[Any]:
     """Return the workspace containers of this user on this machine, in any state."""
     wanted = [WORKSPACE_LABEL, f"{ownership.OWNER}={ownership.owner()}", *labels]
     return list(daemon.containers.list(all=True, filters={"label": wanted}, ignore_removed=True))

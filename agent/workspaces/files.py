@@ -77,7 +77,7 @@ class ShellFiles(ABC):
         """End every process and remove the container or folder. Never raises; idempotent."""
 
     @abstractmethod
-    async def _revived(self) -> Shell:
+    async def _revive(self) -> Shell:
         """End all processes, and return a new shell.
 
         Raises:
@@ -156,7 +156,7 @@ class ShellFiles(ABC):
         except ShellEnded:
             self._unchanged_since, note = "", _KILLED
             await self._replace()
-        done = output.finished(exit_code, monotonic() - start, timed_out=timed_out)
+        done = output.finish(exit_code, monotonic() - start, timed_out=timed_out)
         return self._result(done, note)
 
     @abstractmethod
@@ -315,7 +315,7 @@ class ShellFiles(ABC):
         """Put another shell in the place of one that has ended."""
         async with self._replacing:
             if self._shell.has_ended:
-                self._shell = await self._revived()
+                self._shell = await self._revive()
 
     def _absolute(self, path: str) -> str:
         return path if path.startswith("/") else f"{self._root}/{path}"

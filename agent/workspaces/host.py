@@ -20,7 +20,7 @@ import psutil
 
 from agent.errors import WorkspaceError
 from agent.workspaces import apart, ownership
-from agent.workspaces.ownership import uninterrupted
+from agent.workspaces.ownership import complete
 from agent.workspaces.repository import PAGERS_OFF, Workspace
 from agent.workspaces.shell import Output, Shell, server_command
 
@@ -77,13 +77,13 @@ class HostWorkspace(Workspace):
         Raises:
             WorkspaceError: bash or setsid is missing, or there is no room for the folder.
         """
-        folder = await uninterrupted(asyncio.to_thread(_Folder, dict(labels or {}), name))
+        folder = await complete(asyncio.to_thread(_Folder, dict(labels or {}), name))
         try:
-            await uninterrupted(asyncio.to_thread(prepare, folder.repository))
+            await complete(asyncio.to_thread(prepare, folder.repository))
             workspace = cls(folder, await folder.start_shell(), base_commit=base_commit)
             await workspace._begin("the folder", os.environ.get("PATH", ""))
         except BaseException:
-            await uninterrupted(folder.close())
+            await complete(folder.close())
             raise
         return workspace
 
@@ -102,12 +102,12 @@ class HostWorkspace(Workspace):
             raise apart.NoPython("python: command not found")
         yield await self._folder.start_program([python, *apart.OPTIONS, "-c", program])
 
-    async def _revived(self) -> Shell:
+    async def _revive(self) -> Shell:
         return await self._folder.restart_shell()
 
     async def close(self) -> None:
         """Kill every process that was started in the workspace, and remove the folder."""
-        await uninterrupted(self._folder.close())
+        await complete(self._folder.close())
 
 
 class _Folder:
@@ -180,7 +180,7 @@ class _Folder:
             cwd=folder,
             start_new_session=True,
             limit=_STREAM_BYTES,
-            preexec_fn=heed_interrupts(),
+            preexec_fn=allow_interrupts(),
         )
 
     async def restart_shell(self) -> Shell:
@@ -191,7 +191,7 @@ class _Folder:
         """
         if self._closed or self._server is None:
             raise WorkspaceError(f"folder {self.path} is closed")
-        await uninterrupted(self._end(self._server))
+        await complete(self._end(self._server))
         self._check_owned()
         shell = await self.start_shell()
         self._check_owned()
@@ -301,7 +301,7 @@ def _search_path() -> str:
     return f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
 
 
-def heed_interrupts() -> Callable[[], None] | None:
+def allow_interrupts() -> Callable[[], None] | None:
     """Return a function for a new process to heed interrupts, or None if it does so anyway.
 
     Background processes of a shell ignore interrupts, and all commands would inherit that. A

@@ -119,7 +119,7 @@ def _containers() -> Iterator[tuple[Leftover, str]]:
     if (client := _client()) is None:
         return
     with docker_daemon.docker_errors("none"):
-        for item in container.owned_containers(client):
+        for item in container.list_own_containers(client):
             # Docker reports nanoseconds, of which Python reads six digits.
             created = datetime.fromisoformat(item.attrs["Created"][:19] + "+00:00")
             age_s = max(0.0, time() - created.timestamp())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from agent.errors import WorkspaceError
-from agent.workspaces.ownership import uninterrupted
+from agent.workspaces.ownership import complete
 from agent.workspaces.shell import Pressure
 
 GB = 2**30
@@ -55,13 +55,13 @@ class LimitObserver:
         self._limits = limits
         self._opening = self._last = opening
 
-    def reached(self, now: Pressure) -> dict[str, str]:
+    def get_reached(self, now: Pressure) -> dict[str, str]:
         """Return the limits that were reached since the opening: name of the setting to limit."""
-        return self._reached(self._opening, now)
+        return self._compare(self._opening, now)
 
     def news(self, now: Pressure) -> str:
         """Return lines about the limits that were reached since the last call, for an output."""
-        reached = self._reached(self._last, now)
+        reached = self._compare(self._last, now)
         self._last = now
         return "".join(
             f"\n[{_WHAT[name]}: the container reached {limit}]" for name, limit in reached.items()
@@ -69,7 +69,7 @@ class LimitObserver:
 
     def ending(self) -> str | None:
         """Return why the container was ended, if a limit is the reason, else None."""
-        limit = next(iter(self._reached(Pressure(), Pressure()).values()), None)
+        limit = next(iter(self._compare(Pressure(), Pressure()).values()), None)
         return limit and f"the container reached {limit} and was ended"
 
     async def watch_disk(
@@ -92,9 +92,9 @@ class LimitObserver:
                 self.is_overfull = used > self._limits.disk_bytes
                 self.is_disk_full = free < RESERVE_BYTES
             wait_s = max(_DISK_CHECK_S, (monotonic() - start) / _DISK_CHECK_SHARE)
-        await uninterrupted(end())
+        await complete(end())
 
-    def _reached(self, before: Pressure, now: Pressure) -> dict[str, str]:
+    def _compare(self, before: Pressure, now: Pressure) -> dict[str, str]:
         limits, reached = self._limits, {}
         if now.killed > before.killed or self.is_out_of_memory:
             reached["memory_gb"] = f"the memory limit of {limits.memory_bytes / GB:.3g} GB"

@@ -89,7 +89,7 @@ def _start_ticks(pid: int) -> int:
 T = TypeVar("T")
 
 
-async def uninterrupted(work: Coroutine[object, object, T]) -> T:
+async def complete(work: Coroutine[object, object, T]) -> T:
     """Await `work` to its end, even if cancelled meanwhile, and only then raise the cancellation.
 
     A container whose creation is abandoned half-way would have no owner.

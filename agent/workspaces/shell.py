@@ -138,7 +138,7 @@ class Output:
         self._trim()
         return bytes(self._tail)
 
-    def finished(
+    def finish(
         self, exit_code: int, duration_s: float, *, timed_out: bool, changed: bool = True
     ) -> FinishedCommand:
         """Return the end of the command that wrote this."""
@@ -252,7 +252,7 @@ class Shell:
         await self._until(b"\n", ending)
         exit_code, timed_out, changed, killed, refused = map(int, ending.head.split())
         self.pressure = Pressure(killed, refused)
-        return output.finished(
+        return output.finish(
             exit_code, monotonic() - start, timed_out=bool(timed_out), changed=bool(changed)
         )
 
@@ -278,5 +278,5 @@ class Shell:
             f"the shell in {self._name} {what}. It may have been killed or run out of memory "
             "or disk; run this attempt again, with higher limits if it happens twice"
         )
-        done = output.finished(exit_code, duration_s, timed_out=exit_code == 124)
+        done = output.finish(exit_code, duration_s, timed_out=exit_code == 124)
         raise ShellEnded(self.gone, so_far=done if self._has_begun else None) from None

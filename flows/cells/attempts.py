@@ -14,9 +14,9 @@ from agent import models
 from agent.arms import ARMS
 from agent.errors import InfrastructureError, Waiting, one_line
 from agent.journal import Journal, Lease, Limit, RecordedStep
-from agent.journal.holding import free, held
+from agent.journal.holding import hold_lease, is_free
 from agent.models.pacing import Pace, Sending
-from agent.session.limits import covered_s
+from agent.session.limits import get_covered_s
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.session.steps import Step, from_record
@@ -28,7 +28,7 @@ from flows.experiments.cell_state import is_solved
 from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_id_of, attempt_key, is_cached, origins
 from flows.experiments.stop import Stop
-from flows.server.caching import kept, result_of
+from flows.server.caching import cache_permanently, result_of
 from flows.server.events import announce_waiting
 from flows.server.logs import attempt_line, brief, run_log, step_log
 from flows.storage.files import make_readable
@@ -55,7 +55,7 @@ _OF_THE_PROGRAM = (
 """Errors that depend on nothing outside the program."""
 
 
-@kept("attempt", "{cell.label}", lambda parameters: attempt_key(parameters["cell"]))
+@cache_permanently("attempt", "{cell.label}", lambda parameters: attempt_key(parameters["cell"]))
 async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> State[str]:
     """Solve a cell, resuming an earlier run of it. Return the attempt id, in a state.
 
@@ -72,10 +72,10 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> State[str
     stop.check()
     journal = await asyncio.to_thread(open_journal, lake)
     attempt_id = attempt_id_of(cell)
-    await asyncio.to_thread(journal.start, records.journaled(cell, attempt_id))
+    await asyncio.to_thread(journal.start, records.get_journal_attempt(cell, attempt_id))
     while True:
         try:
-            async with held(journal, attempt_id) as lease:
+            async with hold_lease(journal, attempt_id) as lease:
                 row = await _LeasedAttempt(cell, lake, journal, lease, stop).finish()
                 return Completed(message=brief(row["outcome"], row), data=attempt_id)
         except Waiting as error:
@@ -156,7 +156,7 @@ class _LeasedAttempt:
             self.stop.check()  # the signal that stops a worker also ends the programs of its cells
             raise
         except _OF_THE_PROGRAM as error:
-            if not await asyncio.to_thread(self._failed_before, error, answered):
+            if not await asyncio.to_thread(self._has_failed_before, error, answered):
                 raise
             outcome = Outcome("gave_up", "", f"failed twice in the same way: {one_line(error)}")
         await asyncio.to_thread(journal.end, self.lease, cell_state.to_text(outcome))
@@ -260,13 +260,13 @@ class _LeasedAttempt:
             [from_record(step) for step in recorded if step.result is not None],
             self.journal.account(attempt_id).billed_usd,
             min(starts),
-            covered_s(recorded),
+            get_covered_s(recorded),
             registered.parent_id,
             frozenset((step.scope, step.seq) for step in recorded if step.copied),
             tuple(sorted(self.removed)),
         )
 
-    def _failed_before(self, error: Exception, answered: int) -> bool:
+    def _has_failed_before(self, error: Exception, answered: int) -> bool:
         """Return True if the last run ended with the same error, and this one got no further.
 
         The recorded steps lead there, so every later run would end in the same way.
@@ -296,7 +296,7 @@ async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:
                 await solve_only(cell.base, lake, stop=stop)
             journal = await asyncio.to_thread(open_journal, lake)
             # The task would raise LeaseHeld as well, but count as failed.
-            await free(journal, attempt_id_of(cell))
+            await is_free(journal, attempt_id_of(cell))
             await alone.enter_async_context(alone_in_folder(cell, journal))
         attempt_id = await result_of(attempt, lake, cell, lake, stop)
     if not lake.has("attempts", *cell.partition, attempt_id):

@@ -9,7 +9,7 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from agent.errors import InfrastructureError, one_line
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.runner_settings import differ
 from eval import grading
 from eval.audit import (
@@ -17,8 +17,8 @@ from eval.audit import (
     AuditedVerdict,
     GradingResults,
     audit,
-    audited_verdict,
     differences,
+    get_audited_verdict,
     results,
 )
 from eval.types import Evaluation, EvaluationOutcome
@@ -80,7 +80,7 @@ async def grade_again(
     )
     doubts = [*audited.reasons, *differences(first, results(evaluation))]
     reasons = dict.fromkeys([*(row.get("audit_reasons") or []), *map(str, doubts)])
-    verdict = audited_verdict(first.outcome, in_doubt=bool(reasons))
+    verdict = get_audited_verdict(first.outcome, in_doubt=bool(reasons))
     gradings = (row.get("gradings") or 1) + 1
     row = resources.UNKNOWN | row | records.audit_columns(verdict, reasons, gradings)
     lake.write("evaluations", experiment, arm, unit, [row])
@@ -155,7 +155,7 @@ async def _turn(
             return
         name = f"verdict-{key}"
         await asyncio.to_thread(journal.offer, name)
-        async with held(journal, name):
+        async with hold_lease(journal, name):
             # Another program may have graded it meanwhile.
             yield await asyncio.to_thread(_find, submission, lake, twice=twice)
 

@@ -15,7 +15,7 @@ from agent.errors import BudgetExhausted, Interrupted, JournalError, Waiting, on
 from agent.journal import Journal
 from flows.cells.attempts import solve_only
 from flows.cells.images.preflight import PreflightFailed, PreflightGate
-from flows.cells.images.schedule import Places, scheduled
+from flows.cells.images.schedule import Places, schedule_images
 from flows.cells.verdicts import grade_submission
 from flows.experiments.cell_queue import CellQueue, OnEnd, ShardPart, open_queue
 from flows.experiments.cell_state import CellStates, End, submission
@@ -29,7 +29,7 @@ from flows.server.dispatch import run_queue
 from flows.server.shards import lease_name, mark_crashed
 from flows.server.slots import cell_slot
 from flows.server.turns import in_turn
-from flows.storage.cleanup import swept
+from flows.storage.cleanup import clean_up_around
 from flows.storage.journals import open_journal
 
 Limit = Callable[[], AbstractAsyncContextManager[None]]
@@ -144,11 +144,11 @@ class _Loop:
         """
         lake, declared = self.plan.lake, self.plan.experiment
         recorded = partial(self._states.cell_at, grade=self.grade)
-        images = scheduled(
+        images = schedule_images(
             self.queue.cells, declared.dataset, declared.images, lake, recorded, self.stop
         )
         try:
-            async with swept(lake), images as places, asyncio.TaskGroup() as cells:
+            async with clean_up_around(lake), images as places, asyncio.TaskGroup() as cells:
                 await self._fill(asyncio.Semaphore(concurrency), places, cells)
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None

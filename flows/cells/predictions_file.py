@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from agent.errors import InfrastructureError
 from flows.cells import judging
-from flows.cells.images.schedule import scheduled
+from flows.cells.images.schedule import schedule_images
 from flows.cells.judging import Verdict
 from flows.display.errors import IncompleteRun
 from flows.display.progress import TerminalProgress
@@ -75,7 +75,9 @@ async def grade_file(
     slots = asyncio.Semaphore(how.concurrency)
     spare = slots if how.keep_gb is None else None  # released while another run grades a patch
     recorded = partial(CellStates(store).verdict_at, twice=how.audit)
-    images = scheduled(submissions, source.dataset, Images(keep_gb=how.keep_gb), store, recorded)
+    images = schedule_images(
+        submissions, source.dataset, Images(keep_gb=how.keep_gb), store, recorded
+    )
 
     async def grade_one(submission: Submission) -> str:
         async with slots:
@@ -97,7 +99,7 @@ async def grade_file(
     return {s.instance.instance_id: o for s, o in zip(submissions, outcomes, strict=True)}
 
 
-def shown_here(name: str, total: int, lake: Lake) -> TerminalProgress:
+def show_here(name: str, total: int, lake: Lake) -> TerminalProgress:
     """Return the progress of a run without Prefect."""
     return TerminalProgress(name, total)
 

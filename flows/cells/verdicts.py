@@ -9,11 +9,13 @@ from eval.audit import AuditedVerdict
 from flows.cells import judging
 from flows.cells.judging import Verdict
 from flows.experiments.cells import Submission
-from flows.server.caching import kept, result_of
+from flows.server.caching import cache_permanently, result_of
 from flows.storage.lake import Lake
 
 
-@kept("evaluation", "{submission.label}", lambda parameters: parameters["submission"].verdict_key)
+@cache_permanently(
+    "evaluation", "{submission.label}", lambda parameters: parameters["submission"].verdict_key
+)
 async def evaluate(submission: Submission, lake: Lake) -> State[list[str]]:
     """Grade a submission. Return experiment, arm and unit of the row, in a state with the verdict.
 
@@ -24,7 +26,9 @@ async def evaluate(submission: Submission, lake: Lake) -> State[list[str]]:
     return Completed(message=line, data=where)
 
 
-@kept("audit", "{submission.label}, again", lambda parameters: parameters["submission"].audit_key)
+@cache_permanently(
+    "audit", "{submission.label}, again", lambda parameters: parameters["submission"].audit_key
+)
 async def grade_again(
     submission: Submission, lake: Lake, where: list[str]
 ) -> State[AuditedVerdict | None]:

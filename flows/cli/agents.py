@@ -20,7 +20,7 @@ def agents_list() -> None:
     """List the recipes that are included."""
     from agent.arms.command import recipe
 
-    for name in recipe.shipped():
+    for name in recipe.list_shipped_recipes():
         found = recipe.load(name)
         show(f"{name:<14} {found.version:<10} {found.dialect:<10} {found.description}")
 

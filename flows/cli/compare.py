@@ -99,14 +99,14 @@ def grade(
             Grading,
             grade_file,
             grade_without_prefect,
-            shown_here,
+            show_here,
         )
 
         settings = Grading(*how, audit, keep_gb, limits)
         settle()
         running.run_here(
             lambda: grade_file(
-                predictions, source, settings, lake, grade_without_prefect, shown_here
+                predictions, source, settings, lake, grade_without_prefect, show_here
             )
         )
     built = report_files.read(store, name)

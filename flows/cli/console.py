@@ -51,7 +51,7 @@ def history(lake: Lake, found: "History") -> None:
 def _print_tables(document: "ReportDocument") -> None:
     """Print the tables of a document that are for a terminal."""
     for section in document.sections:
-        for table in section.written("terminal"):
+        for table in section.get_tables("terminal"):
             for shown in lay_out(table, out().width):
                 out().print(shown)
 
@@ -89,13 +89,13 @@ def step(shown: "StepView", *, full: bool = False) -> None:
         show(below)
 
 
-def debugged(experiment: str, arm: str, lake: Lake) -> None:
+def print_debug_hints(experiment: str, arm: str, lake: Lake) -> None:
     """Print the commands that show the traces of a debugging run."""
     for unit in lake.units("attempts", "*", experiment, arm):
         out().print(f"durabench trace {unit}", markup=False)
 
 
-def imported_arms(arms: "list[Summary]", name: str) -> None:
+def print_imported_arms(arms: "list[Summary]", name: str) -> None:
     """Print the arms of imported attempts, one row each, and calls without a cost."""
     table = Table("arm", "stands for", "resolved", "without a result", "cost")
     for arm in arms:

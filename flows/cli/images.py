@@ -74,7 +74,7 @@ def images_build(
     actions: Counter[str] = Counter()
     for image in images.build(chosen, repo):
         if image.action == "built":
-            cache.built(image.image)
+            cache.record_build(image.image)
         actions[image.action] += 1
         show(f"{image.action:<8} {image.instance_id}  {image.duration_s:.1f} s")
     show(f"{actions['built']} built, {actions['current']} were current")
@@ -153,7 +153,7 @@ def images_prune(
     if dry_run:
         show(f"{len(removed)} images would be removed; --remove removes them")
     else:
-        show(f"{len(removed)} images removed, {cache.cached_bytes() / GB:.2f} GB are kept")
+        show(f"{len(removed)} images removed, {cache.get_cached_bytes() / GB:.2f} GB are kept")
 
 
 @images_app.command("preflight")

@@ -56,7 +56,7 @@ def _add_command(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
             from flows.cli import console
 
             shared = {name: given.pop(name) for name in _SHARED}
-            console.imported_arms(own(_declare(**shared), **given), shared["name"])
+            console.print_imported_arms(own(_declare(**shared), **given), shared["name"])
 
         parameters = list(inspect.signature(own).parameters.values())[1:]
         every = [*parameters, *_SHARED.values()]

@@ -106,12 +106,12 @@ def _insights(store: "Lake") -> "InsightOf":
     """Return what the journal tells, which opens it for the first attempt that has steps."""
 
     @cache
-    def opened() -> "InsightOf":
+    def open_insights() -> "InsightOf":
         from flows.experiments.diagnosis import insights  # SQLAlchemy takes half a second to import
 
         return insights(store)
 
     def of(attempt_id: str) -> "Insight | None":
-        return opened()(attempt_id)
+        return open_insights()(attempt_id)
 
     return of

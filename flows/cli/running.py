@@ -99,7 +99,7 @@ def debug(
         on_step.set(partial(show_step, full=full))
         outcome = run_flow(lambda: solve(declared, instance, arm, lake=lake))
     show(f"\n{arm} on {instance}: {outcome}")
-    console.debugged(declared.name, arm, Lake.existing(lake))
+    console.print_debug_hints(declared.name, arm, Lake.existing(lake))
 
 
 def run_flow(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False) -> T:
@@ -117,7 +117,7 @@ def run_flow(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = F
         waits: list[Coroutine[Any, Any, object]] = [wait_until_ready()]
         if needs_litellm:
             # LiteLLM takes seconds to import; do it while the server starts.
-            waits.append(http.loaded())
+            waits.append(http.load_litellm())
         await asyncio.gather(*waits)
         settle()
         with tags("durabench"):
@@ -203,7 +203,7 @@ def selective_fork(
         made = selective.fork(request)
         _solve(made, lake)
     journal = open_journal(request.lake)
-    show(selective.used(journal, request.parent, made.attempt_id))
+    show(selective.summarise_fork(journal, request.parent, made.attempt_id))
 
 
 def _edit(text: str) -> tuple[str, Path]:
@@ -220,4 +220,4 @@ def _solve(made: Fork, lake: str | None) -> None:
     on_step.set(partial(show_step, full=False))
     outcome = run_flow(lambda: solve(made.experiment, made.instance_id, made.arm, lake=lake))
     show(f"\n{made.arm} on {made.instance_id}: {outcome}")
-    console.debugged(made.experiment.name, made.arm, Lake.existing(lake))
+    console.print_debug_hints(made.experiment.name, made.arm, Lake.existing(lake))

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from agent.errors import JournalError
 from flows.display.errors import UsageError
-from flows.display.terminal import columns, fitted, out
+from flows.display.terminal import columns, fit, out
 from flows.display.terminal import show as say
 from flows.experiments import status
 from flows.experiments.status import (
@@ -68,7 +68,7 @@ def show(name: str | None, lake_path: str | None, *, cells: bool, as_json: bool)
         _print_brief(found.experiments)
         return
     [experiment] = found.experiments
-    say(f"{experiment.experiment}: {summary(experiment.total)}{_billed(experiment)}")
+    say(f"{experiment.experiment}: {summary(experiment.total)}{_format_bill(experiment)}")
     if end := experiment.early_end:
         say(
             f"ended early: {end.leader} resolves more than {end.other}; {end.cells_not_needed:,} "
@@ -113,7 +113,7 @@ def _cost(of: Tally | CellStatus) -> str:
     return "cost unknown" if of.cost_usd is None else known
 
 
-def _billed(experiment: ExperimentStatus) -> str:
+def _format_bill(experiment: ExperimentStatus) -> str:
     """Return the billed amount if it exceeds the cost of the cells, else an empty string."""
     from reports.format import plural, usd
 
@@ -202,4 +202,4 @@ def _clock(time: datetime) -> str:
 def _print_lines(lines: Iterable[str]) -> None:
     console = out()
     for line in lines:
-        console.print(fitted(line, console.width), markup=False, soft_wrap=True)
+        console.print(fit(line, console.width), markup=False, soft_wrap=True)

@@ -19,10 +19,10 @@ from flows.display.steps import of_step, tree
 from flows.display.terminal import out, show
 from flows.experiments.declaration import Experiment
 from flows.experiments.diagnosis import Subject, diagnose, label
-from flows.experiments.forking import declared, recorded_attempt
+from flows.experiments.forking import find_attempt, load_declaration
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
-from flows.storage.report_files import filed
+from flows.storage.report_files import read_attempt_steps
 from reports.format import UNKNOWN, plural, usd_of_calls
 from reports.steps import StepView
 
@@ -52,7 +52,11 @@ def trace(
             "of the lake, with long outputs shortened"
         )
     is_filed = found[0] not in known or pruned_at is not None
-    steps = filed(lake, found[0]) if is_filed else _journaled(journal, found[0], follow)
+    steps = (
+        read_attempt_steps(lake, found[0])
+        if is_filed
+        else _follow_journal(journal, found[0], follow)
+    )
     costs, seen = [], []
     for step in steps:
         if as_tree:
@@ -75,8 +79,8 @@ def _close(
     end = _ending(rows, journal, attempt_id)
     account = journal.account(attempt_id) if journal else None
     billed = f", billed {_bill(account)}" if account and account.calls_billed else ""
-    held = _worked(journal, attempt_id) if journal else []
-    workers = f"; {_held(held[0])}" if len(held) == 1 else ""
+    held = _list_tenures(journal, attempt_id) if journal else []
+    workers = f"; {_format_tenure(held[0])}" if len(held) == 1 else ""
     show(f"{attempt_id}: {end}; {cost}{billed}{workers}")
 
 
@@ -95,20 +99,20 @@ def _ending(rows: Sequence[Row], journal: Journal | None, attempt_id: str) -> st
     return f"{content['status']} ({content['detail']})"
 
 
-def _journaled(journal: Journal | None, attempt_id: str, follow: bool) -> Iterator[StepView]:
+def _follow_journal(journal: Journal | None, attempt_id: str, follow: bool) -> Iterator[StepView]:
     """Yield the steps. Of several workers, show each before its first step."""
     assert journal is not None
     seen: set[tuple[str, int]] = set()
     told = 0
     while True:
         ended = journal.outcome(attempt_id) is not None
-        held = _worked(journal, attempt_id)
+        held = _list_tenures(journal, attempt_id)
         for recorded in sorted(journal.steps(attempt_id), key=lambda step: step.ordinal):
             place = (recorded.scope, recorded.seq)
             if recorded.result is not None and place not in seen:
                 seen.add(place)
                 while 1 < len(held) > told and (held[told].first_ordinal or 0) <= recorded.ordinal:
-                    show(_held(held[told]), "dim")
+                    show(_format_tenure(held[told]), "dim")
                     told += 1
                 yield of_step(from_record(recorded))
         if ended or not follow:
@@ -116,12 +120,12 @@ def _journaled(journal: Journal | None, attempt_id: str, follow: bool) -> Iterat
         time.sleep(POLL_S)
 
 
-def _worked(journal: Journal, attempt_id: str) -> list[Tenure]:
+def _list_tenures(journal: Journal, attempt_id: str) -> list[Tenure]:
     """Return the tenures of the workers that made a step."""
     return [each for each in journal.tenures(attempt_id) if each.steps]
 
 
-def _held(tenure: Tenure) -> str:
+def _format_tenure(tenure: Tenure) -> str:
     """Return which worker held the attempt, and from when to when."""
     until = f"to {tenure.ended_at.astimezone():%H:%M:%S}" if tenure.ended_at else "not given back"
     began = f"from {tenure.began_at.astimezone():%H:%M:%S}"
@@ -134,7 +138,7 @@ def show_diagnosis(prefix: str, lake_path: str | None) -> None:
     Raises:
         UsageError: there is no such attempt, or its steps were pruned.
     """
-    lake, journal, attempt = recorded_attempt(prefix, lake_path)
+    lake, journal, attempt = find_attempt(prefix, lake_path)
     findings = diagnose(Subject(lake, journal, attempt), lake_path)
     show(f"{attempt.arm} on {attempt.instance_id}, attempt {attempt.attempt_id}")
     if not findings:
@@ -158,20 +162,20 @@ def show_graph(
     Raises:
         UsageError: there is no such attempt, its steps were pruned, or a change names nothing.
     """
-    lake, journal, attempt = recorded_attempt(prefix, lake_path)
+    lake, journal, attempt = find_attempt(prefix, lake_path)
     steps = journal.steps(attempt.attempt_id)
     graph = graph_of(steps, label)
     stale: list[str] = []
     for change in changes:
-        experiment = declared(lake, attempt) if change.startswith("option=") else None
-        stale += graph.mark_stale(_concerned(change, steps, attempt.arm, experiment))
+        experiment = load_declaration(lake, attempt) if change.startswith("option=") else None
+        stale += graph.mark_stale(_find_concerned(change, steps, attempt.arm, experiment))
     drawn = {"tree": as_tree, "mermaid": as_mermaid, "json": ExecutionStateGraph.to_json}
     show(drawn[form](graph))
     if changes and form == "tree":
         show(_bill_of_stale(graph, stale))
 
 
-def _concerned(
+def _find_concerned(
     change: str, steps: Sequence[RecordedStep], arm: str, experiment: Experiment | None
 ) -> list[str]:
     """Return the steps that a change concerns by itself."""

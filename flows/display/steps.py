@@ -8,7 +8,7 @@ from rich.tree import Tree
 from agent.models.protocol import ModelReply
 from agent.session.steps import ActionResult, CutOff, Step
 from agent.workspaces import CommandResult
-from flows.display.terminal import fitted
+from flows.display.terminal import fit
 from reports.steps import CallPrice, Origin, StepView, of_action, of_call, of_exit, of_work
 
 _LEAST_SUMMARY, _LEAST_PLACE = 20, 8
@@ -37,7 +37,7 @@ def of_step(step: Step) -> StepView:
 def line(shown: StepView, width: int) -> str:
     """Return a step in one line of at most `width` columns: the time, and then its `entry`."""
     clock = f"{shown.origin.at.astimezone():%H:%M:%S}" if shown.origin.at else "--:--:--"
-    return fitted(f"{clock}  {entry(shown, width - len(clock) - 2)}", width)
+    return fit(f"{clock}  {entry(shown, width - len(clock) - 2)}", width)
 
 
 def entry(shown: StepView, width: int) -> str:
@@ -49,8 +49,8 @@ def entry(shown: StepView, width: int) -> str:
     right = "  ".join(_numbers(shown, width))
     room = width - len(f"{shown.name:<7}    {right}")
     place = _ending(shown.origin.place, max(room - _LEAST_SUMMARY, _LEAST_PLACE))
-    did = fitted(shown.did, max(room - max(len(place), 4), 0))
-    return fitted(f"{place:<4} {shown.name:<7} {did}  {right}".rstrip(), width)
+    did = fit(shown.did, max(room - max(len(place), 4), 0))
+    return fit(f"{place:<4} {shown.name:<7} {did}  {right}".rstrip(), width)
 
 
 def _ending(text: str, width: int) -> str:
@@ -60,11 +60,11 @@ def _ending(text: str, width: int) -> str:
 def block(shown: StepView) -> str:
     """Return the full input and output of a step, to be printed below its line."""
     parts = [(shown.asked, "$ "), (shown.result, "  ")]
-    return "\n".join(_indented(text, first) for text, first in parts if text)
+    return "\n".join(_indent(text, first) for text, first in parts if text)
 
 
 def _numbers(shown: StepView, width: int) -> list[str]:
-    parts = [fitted(shown.outcome, max(width // 3, 1))] if shown.outcome else []
+    parts = [fit(shown.outcome, max(width // 3, 1))] if shown.outcome else []
     if spent := shown.spent:
         counts = (spent.input_tokens, spent.output_tokens)
         parts += ["+".join(map(_short, counts)) + " tok", spent.cost]
@@ -77,7 +77,7 @@ def _short(count: int | None) -> str:
     return str(count) if count < 1000 else f"{count / 1000:.1f}k"
 
 
-def _indented(text: str, first: str) -> str:
+def _indent(text: str, first: str) -> str:
     lines = text.rstrip("\n").split("\n")
     return "\n".join((first if index == 0 else "  ") + each for index, each in enumerate(lines))
 

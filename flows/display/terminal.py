@@ -157,7 +157,7 @@ def write_data(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def fitted(text: str, width: int) -> str:
+def fit(text: str, width: int) -> str:
     """Return a visible text of at most `width` columns, with an ellipsis if it was cut."""
     text = make_visible(text)
     if cell_len(text) <= width:

@@ -10,7 +10,7 @@ from typing import Any
 from agent.arms.durable.options import RoleModel
 from agent.errors import InfrastructureError
 from agent.journal import Journal, RecordedStep
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.session.reuse import Reuse, Rules, fingerprint
 from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_id_of, model_in_key
@@ -101,5 +101,5 @@ async def alone_in_folder(cell: Cell, journal: Journal) -> AsyncIterator[None]:
         return
     folder = f"folder-of-{origin}"
     await asyncio.to_thread(journal.offer, folder)
-    async with held(journal, folder):
+    async with hold_lease(journal, folder):
         yield

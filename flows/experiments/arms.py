@@ -136,7 +136,7 @@ def _with_function(value: Any) -> Any:
     if not isinstance(value, dict) or not isinstance(value.get("agent"), str):
         return value
     name, options = value["agent"], value.get("options") or {}
-    if name in ARMS or (":" not in name and name not in python.announced()):
+    if name in ARMS or (":" not in name and name not in python.list_announced_arms()):
         return value
     if not isinstance(options, dict):
         raise ValueError("the options of a function are a mapping of its settings")
@@ -161,7 +161,7 @@ _KINDS: Mapping[str, str | None] = {"preset": "lean", "provider": None}
 _OF_THE_EXPERIMENT = ("dataset", "split", "environment", "network", "seed")
 
 
-def derived_arms(arms: object) -> object:
+def derive_arms(arms: object) -> object:
     """Return the arms of a declaration, each derived one with the parts of its base.
 
     Anything that is no list of mappings is left to the validation that follows.
@@ -175,7 +175,7 @@ def derived_arms(arms: object) -> object:
     return [_whole(arm, named, ()) if isinstance(arm, dict) else arm for arm in arms]
 
 
-def merged(known: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+def merge_options(known: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with changed ones in place of those of the same names, at any depth.
 
     A mapping of another kind, such as another preset, replaces the known one.
@@ -184,7 +184,7 @@ def merged(known: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, An
     for name, value in changed.items():
         inner = made.get(name)
         if isinstance(inner, dict) and isinstance(value, dict) and _is_same_kind(inner, value):
-            made[name] = merged(inner, value)
+            made[name] = merge_options(inner, value)
         else:
             made[name] = value
     return made
@@ -217,7 +217,7 @@ def _whole(arm: dict[str, Any], named: Mapping[str, Any], behind: tuple[str, ...
         **arm,
         "agent": agent,
         "model": arm.get("model") or base.get("model"),
-        "options": merged(own, options) if is_known else options,
+        "options": merge_options(own, options) if is_known else options,
     }
 
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from agent.journal import Journal, Queue
-from agent.journal.holding import expire_dead, held
+from agent.journal.holding import expire_dead, hold_lease
 from agent.timings import timings
 from flows.display.errors import UsageError
 from flows.experiments.cell_state import End
@@ -148,7 +148,7 @@ async def open_queue(
         UsageError: `cells` lacks a cell of the queue.
     """
     await asyncio.to_thread(journal.offer, holder)
-    async with held(journal, holder):
+    async with hold_lease(journal, holder):
         free = journal.queue(part.run).give_back_all
         await asyncio.to_thread(free, holder)
         try:

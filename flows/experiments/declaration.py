@@ -22,7 +22,7 @@ from agent.models.pacing import RateLimit
 from agent.models.spec import ModelSpec
 from eval.selection import Selection
 from flows.display.errors import UsageError
-from flows.experiments.arms import NAME, ArmSpec, Declared, derived_arms
+from flows.experiments.arms import NAME, ArmSpec, Declared, derive_arms
 from flows.experiments.forms import RULES, number_fields
 from flows.experiments.gates import Gates
 from flows.experiments.resources import Resources
@@ -136,7 +136,7 @@ class Experiment(ReadableValues, Declared):
     environment: Literal["auto", "docker", "host"] = Field(
         default="auto", description="auto: docker if a daemon answers, else host"
     )
-    arms: Annotated[list[ArmSpec], BeforeValidator(derived_arms)] = Field(
+    arms: Annotated[list[ArmSpec], BeforeValidator(derive_arms)] = Field(
         min_length=1, description="arms to compare, in this order"
     )
     model: ModelSpec | None = Field(default=None, description="model of every arm that names none")

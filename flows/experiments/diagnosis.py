@@ -83,7 +83,7 @@ def insight(subject: Subject) -> Insight:
     Raises:
         JournalError: a stored work tree cannot be read.
     """
-    return Insight(drawn(subject.graph), diagnose(subject))
+    return Insight(draw_graph(subject.graph), diagnose(subject))
 
 
 def insights(lake: Lake) -> Callable[[str], Insight | None]:
@@ -108,7 +108,7 @@ def insights(lake: Lake) -> Callable[[str], Insight | None]:
     return of
 
 
-def drawn(graph: ExecutionStateGraph) -> tuple[GraphStep, ...]:
+def draw_graph(graph: ExecutionStateGraph) -> tuple[GraphStep, ...]:
     """Return the steps of a graph with what they use."""
     uses: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
     for source, target, _ in graph.edges:
@@ -135,10 +135,10 @@ def diagnose(subject: Subject, lake_path: str | None = None) -> tuple[DiagnosisP
     if subject.is_resolved:
         return ()
     written = writers(subject.patch, subject.steps, blobs(subject.lake))
-    other = _resolved_one(subject)
+    other = _find_resolved(subject)
     differs = _first_difference(subject, other) if other else None
     return (
-        _failed(subject),
+        _diagnose_failure(subject),
         _origin_of_lines(subject, written),
         _evidence(subject, written),
         _difference(subject, other, differs),
@@ -146,7 +146,7 @@ def diagnose(subject: Subject, lake_path: str | None = None) -> tuple[DiagnosisP
     )
 
 
-def _failed(subject: Subject) -> DiagnosisPart:
+def _diagnose_failure(subject: Subject) -> DiagnosisPart:
     verdict, row = subject.verdict, subject.row
     lines = []
     if verdict is None:
@@ -171,7 +171,7 @@ def _origin_of_lines(subject: Subject, written: Sequence[Written]) -> DiagnosisP
     if not written:
         return DiagnosisPart(title, ("The attempt left no changed line.",))
     lines, steps = [], []
-    for one in _concerned(subject, written)[:_NAMED]:
+    for one in _find_concerned(subject, written)[:_NAMED]:
         size = f"{one.path} (+{one.added} -{one.removed})"
         if one.step is None:
             lines.append(f"{size}: no single step wrote it as it is")
@@ -183,7 +183,7 @@ def _origin_of_lines(subject: Subject, written: Sequence[Written]) -> DiagnosisP
     return DiagnosisPart(title, tuple(lines), tuple(dict.fromkeys(steps)))
 
 
-def _concerned(subject: Subject, written: Sequence[Written]) -> list[Written]:
+def _find_concerned(subject: Subject, written: Sequence[Written]) -> list[Written]:
     """Return the files of a patch, those that the log of the failing tests names first."""
     log = subject.verdict["log_tail"] if subject.verdict else ""
     return sorted(written, key=lambda one: one.path not in log)
@@ -252,7 +252,7 @@ def _gates(row: Row | None) -> list[str]:
     return lines
 
 
-def _resolved_one(subject: Subject) -> Subject | None:
+def _find_resolved(subject: Subject) -> Subject | None:
     """Return the resolved attempt at the same instance that is nearest to this one, or None.
 
     The nearest shares its beginning, else it is of the same repeat, else of the same arm.
@@ -358,7 +358,7 @@ def _turning_point(
     """Return the model call to make again."""
     if found is not None and found.is_shared:
         return found.step.place
-    for one in _concerned(subject, written):
+    for one in _find_concerned(subject, written):
         if one.step is not None and (caller := _caller(subject.graph, one.step)):
             return caller
     calls = [step for step in subject.steps if step.kind == "model"]

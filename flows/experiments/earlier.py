@@ -19,7 +19,7 @@ from flows.experiments.cells import Cell, EarlierAttempt
 from flows.experiments.keys import (
     agent_spec,
     agent_version,
-    declared_key,
+    get_declared_key,
     id_of_key,
     key_of,
     spec_in_key,
@@ -90,7 +90,7 @@ class EarlierAttempts:
             elif self._lake_only:
                 # The journal of an earlier release can be lost. The attempt is found only if its
                 # model is still reached in the same way.
-                key = declared_key(ancestor, as_in_0_1=True)
+                key = get_declared_key(ancestor, as_in_0_1=True)
                 if id_of_key(key) in self._lake_only:
                     spec = json.dumps(agent_spec(ancestor, as_in_0_1=True), sort_keys=True)
                     earlier[ancestor.arm.name] = EarlierAttempt(key, spec)
@@ -108,7 +108,7 @@ class EarlierAttempts:
         return self._matches[place]
 
     def _find_matches(self, cell: Cell, attempts: Sequence[Watched]) -> Iterator[Match]:
-        key = declared_key(cell)
+        key = get_declared_key(cell)
         bases: dict[str | None, str] | None = None
         if cell.base is not None:  # the keys of its attempts by their ids
             bases = {match.found.attempt.attempt_id: match.key for match in self.matches(cell.base)}

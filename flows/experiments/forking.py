@@ -67,7 +67,7 @@ def check(
         raise UsageError(
             f"attempt {parent.attempt_id} has no step {step}; `durabench trace` lists them"
         )
-    child = changed_child(declared(lake, parent), parent, model, options)
+    child = make_child(load_declaration(lake, parent), parent, model, options)
     return ForkRequest(lake, parent, scope, int(number), child)
 
 
@@ -77,13 +77,13 @@ def parent_of(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Attemp
     Raises:
         UsageError: no attempt or more than one has this prefix, it is running, or it was pruned.
     """
-    lake, journal, parent = recorded_attempt(prefix, lake_path)
+    lake, journal, parent = find_attempt(prefix, lake_path)
     if journal.holder(parent.attempt_id):
         raise UsageError(f"attempt {parent.attempt_id} is still running; stop it, or wait")
     return lake, journal, parent
 
 
-def recorded_attempt(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Attempt]:
+def find_attempt(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Attempt]:
     """Return the attempt whose id begins with `prefix` and whose steps are in the journal.
 
     Raises:
@@ -124,10 +124,10 @@ def child_attempt(lake: Lake, parent: Attempt, child: Experiment) -> Attempt:
     """
     plan = asyncio.run(prepare(child, str(lake.root)))
     cell = plan.cell(parent.arm, parent.instance_id, 0)
-    return records.journaled(cell, attempt_id_of(cell))
+    return records.get_journal_attempt(cell, attempt_id_of(cell))
 
 
-def declared(lake: Lake, parent: Attempt) -> Experiment:
+def load_declaration(lake: Lake, parent: Attempt) -> Experiment:
     """Return the experiment of an attempt as it was declared last.
 
     Raises:
@@ -144,7 +144,7 @@ def declared(lake: Lake, parent: Attempt) -> Experiment:
         raise UsageError(f"experiment {experiment!r} as declared: {in_one_line(error)}") from None
 
 
-def declared_options(options: BaseModel) -> dict[str, Any]:
+def get_declared_options(options: BaseModel) -> dict[str, Any]:
     """Return the options that differ from their defaults, and the preset of a profile.
 
     A default that was written out can come back as 120.0 in place of 120, which would change a
@@ -158,7 +158,7 @@ def declared_options(options: BaseModel) -> dict[str, Any]:
     return changed
 
 
-def changed_child(
+def make_child(
     original: Experiment,
     parent: Attempt,
     model: object | None,
@@ -169,7 +169,7 @@ def changed_child(
     [arm] = [declared for declared in content["arms"] if declared["name"] == parent.arm]
     arm["from"] = None
     arm["model"] = model or arm["model"]
-    arm["options"] = {**declared_options(original.arm(parent.arm).options), **(options or {})}
+    arm["options"] = {**get_declared_options(original.arm(parent.arm).options), **(options or {})}
     changes = {
         "name": f"{parent.experiment}-fork",
         "select": Selection(ids=[parent.instance_id]).model_dump(),

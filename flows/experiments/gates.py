@@ -55,7 +55,7 @@ class FailedGate:
         return f"{self.arm}: {self.metric} is {value}, not {self.bound}"
 
 
-def failed_gates(gates: Gates, arms: "Sequence[ArmSummary]") -> tuple[FailedGate, ...]:
+def find_failed_gates(gates: Gates, arms: "Sequence[ArmSummary]") -> tuple[FailedGate, ...]:
     """Return the bounds that these arms do not keep. An arm without results keeps none.
 
     A cost of which only a part is known keeps none, whatever the rest is.

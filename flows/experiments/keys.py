@@ -169,7 +169,7 @@ _ONE_MODEL_FOR_ALL: dict[str, Any] = {
 def attempt_key(cell: Cell) -> str:
     """Return the key of the attempt at a cell, or of the earlier attempt that it continues."""
     earlier = cell.earlier.get(cell.arm.name)
-    return declared_key(cell) if earlier is None else earlier.key
+    return get_declared_key(cell) if earlier is None else earlier.key
 
 
 def attempt_id_of(cell: Cell) -> str:
@@ -182,7 +182,7 @@ def id_of_key(key: str) -> str:
     return key[:32]
 
 
-def declared_key(cell: Cell, *, as_in_0_1: bool = False) -> str:
+def get_declared_key(cell: Cell, *, as_in_0_1: bool = False) -> str:
     """Return the key that a declaration gives to a new attempt.
 
     With `as_in_0_1`, return the key of release 0.1, which contained how models are reached.
@@ -191,7 +191,7 @@ def declared_key(cell: Cell, *, as_in_0_1: bool = False) -> str:
     of the image, paid work must not be bought again. Both are recorded with the attempt. The key of
     a derived arm contains the key of its base, because it shares the draws of that attempt.
     """
-    base = None if cell.base is None else declared_key(cell.base, as_in_0_1=as_in_0_1)
+    base = None if cell.base is None else get_declared_key(cell.base, as_in_0_1=as_in_0_1)
     return key_of(cell, agent_spec(cell, as_in_0_1=as_in_0_1), base)
 
 

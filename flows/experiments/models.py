@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from agent.models.ceilings import Ceilings, listed_name
+from agent.models.ceilings import Ceilings, get_listed_name
 from agent.models.http import load
 from agent.models.protocol import ModelRequest
 from agent.models.spec import LiteLLMSpec
@@ -88,7 +88,7 @@ def _problem(spec: LiteLLMSpec, has_budget: bool, with_keys: bool) -> str | None
 
 def _provider(spec: LiteLLMSpec) -> str | None:
     """Return the provider that LiteLLM finds for a model, or None."""
-    name = listed_name(spec.name)
+    name = get_listed_name(spec.name)
     declared = spec.extra.get("custom_llm_provider") or name.partition("/")[0]
     # LiteLLM is only loaded if needed. It would log in to some providers, on the network, to name
     # them.

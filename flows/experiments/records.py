@@ -166,11 +166,11 @@ def _attempt_row(record: AttemptRecord) -> Row:
         "model_calls": len(usages),
         "unpriced_calls": sum(usage.cost_usd is None for usage in usages),
         **tokens(sum(usages, Usage())),
-        "cost_usd": None if is_unmetered else _known_usd(usages),
+        "cost_usd": None if is_unmetered else _sum_known_usd(usages),
         "billed_usd": None if is_unmetered else record.billed_usd,
         "base_attempt_id": record.base_attempt_id,
         "reused_calls": len(reused),
-        "reused_usd": _known_usd(reused),
+        "reused_usd": _sum_known_usd(reused),
         **_program_columns(record.program),
         "seed": cell.seed,
         "image": instance.image if cell.place.environment == "docker" else "",
@@ -310,7 +310,7 @@ def tokens(usage: Usage) -> Row:
     return {name: count for name, count in asdict(usage).items() if name != "cost_usd"}
 
 
-def _known_usd(usages: Sequence[Usage]) -> float | None:
+def _sum_known_usd(usages: Sequence[Usage]) -> float | None:
     """Return the known cost of calls, or None if no cost of any is known."""
     costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
     return sum(costs) if costs or not usages else None
@@ -339,7 +339,7 @@ def output_json(output: str) -> str:
     return json.dumps({"output": text}, ensure_ascii=False)
 
 
-def journaled(cell: Cell, attempt_id: str) -> Attempt:
+def get_journal_attempt(cell: Cell, attempt_id: str) -> Attempt:
     """Return the journal's record of the attempt at a cell."""
     base, earlier = cell.base, cell.earlier.get(cell.arm.name)
     return Attempt(

@@ -16,16 +16,16 @@ from eval.errors import ImageError
 from eval.image_store import ImageStore
 from flows.display.errors import UsageError
 from flows.experiments.ancestry import steps_to_reuse
-from flows.experiments.arms import ArmSpec, merged
+from flows.experiments.arms import ArmSpec, merge_options
 from flows.experiments.cells import Cell, Place
 from flows.experiments.declaration import Experiment
 from flows.experiments.earlier import EarlierAttempts
 from flows.experiments.forking import (
     Fork,
-    changed_child,
     child_attempt,
-    declared,
-    declared_options,
+    get_declared_options,
+    load_declaration,
+    make_child,
     parent_of,
 )
 from flows.experiments.keys import in_key, model_origins
@@ -118,11 +118,11 @@ def check(prefix: str, lake_path: str | None, changes: Changes) -> Selective:
         except re.error as error:
             raise UsageError(f"--never {pattern!r} is not a regular expression: {error}") from None
     rules = Rules(_edits(parent, steps, changes.edits), tuple(changes.never))
-    original = declared(lake, parent)
+    original = load_declaration(lake, parent)
     before = original.arm(parent.arm)
     changed = {name: value for name, value in changes.arm.items() if name != "model"}
-    options = merged(declared_options(before.options), changed)
-    child = changed_child(original, parent, changes.arm.get("model"), options)
+    options = merge_options(get_declared_options(before.options), changed)
+    child = make_child(original, parent, changes.arm.get("model"), options)
     after = child.arm(parent.arm)
     same = _settings(before) == _settings(after) and model_origins(
         original, before
@@ -175,7 +175,7 @@ def fork(request: Selective) -> Fork:
     return Fork(child, parent.arm, parent.instance_id, 0, attempt.attempt_id)
 
 
-def used(journal: Journal, parent: Attempt, child_id: str) -> str:
+def summarise_fork(journal: Journal, parent: Attempt, child_id: str) -> str:
     """Return what a fork reused, bought again and bought in addition: calls and their cost."""
     places = {step.place for step in journal.steps(parent.attempt_id)}
     steps = journal.steps(child_id)

@@ -243,7 +243,7 @@ def _cell(row: Row, attempts: Sequence[Progress]) -> CellStatus:
     is_open = row["state"] in ("missing", "stopped", "infrastructure")
     running = [each for each in attempts if _is_running(each) and (is_open or each is not filed)]
     if running:
-        return _unfinished(row, running[-1], "running", "")
+        return _make_unfinished(row, running[-1], "running", "")
     state: State = _FILED.get(row["state"], "done")
     if row["state"] == "stopped":
         state = _STOPPED.get(row["outcome"], "interrupted")
@@ -251,10 +251,10 @@ def _cell(row: Row, attempts: Sequence[Progress]) -> CellStatus:
     latest = filed or max(begun, key=lambda each: _last_sign(each) or _NEVER, default=None)
     if is_open and latest is not None and not (filed and filed.has_ended):
         if latest.lease_left_s is not None:
-            return _unfinished(row, latest, "killed", "")
+            return _make_unfinished(row, latest, "killed", "")
         if filed is None:
-            return _unfinished(row, latest, "interrupted", "")
-        return _unfinished(row, latest, state, row["detail"])
+            return _make_unfinished(row, latest, "interrupted", "")
+        return _make_unfinished(row, latest, state, row["detail"])
     since = row["started_at_utc"]
     return CellStatus(
         arm=row["arm"],
@@ -275,7 +275,7 @@ def _cell(row: Row, attempts: Sequence[Progress]) -> CellStatus:
     )
 
 
-def _unfinished(row: Row, attempt: Progress, state: State, detail: str) -> CellStatus:
+def _make_unfinished(row: Row, attempt: Progress, state: State, detail: str) -> CellStatus:
     is_priced = attempt.unpriced_calls < attempt.calls
     if not attempt.calls:  # a program without metered calls has an unknown cost
         is_priced = row["attempt_id"] != attempt.attempt.attempt_id or row["cost_usd"] is not None

@@ -203,14 +203,14 @@ def find(paths: Iterable[Path]) -> list[Recording]:
             raise UsageError(f"there is no ATIF trajectory in {path}")
         read |= {each.resolve(): content for each, content in chosen.items()}
     trajectories = {path: parse(path, content) for path, content in read.items()}
-    parts = {part for path, one in trajectories.items() for part in _referred(path, one)}
+    parts = {part for path, one in trajectories.items() for part in _find_references(path, one)}
     alone = [path for path in trajectories if path not in parts]
     if not alone:
         raise UsageError(f"{min(trajectories)} and the other trajectories refer to each other")
     return [
         Recording(
             path,
-            list(_gathered(path, trajectories[path])),
+            list(_gather(path, trajectories[path])),
             hashlib.sha256(read[path]).hexdigest(),
         )
         for path in alone
@@ -264,7 +264,7 @@ def _trajectories(folder: Path) -> dict[Path, bytes]:
     return {path: content for path, content in files if _MARK.search(content)}
 
 
-def _referred(path: Path, trajectory: Trajectory) -> Iterator[Path]:
+def _find_references(path: Path, trajectory: Trajectory) -> Iterator[Path]:
     """Yield the files that a trajectory refers to."""
     if beside := _beside(path, trajectory.continued_trajectory_ref):
         yield beside
@@ -272,7 +272,7 @@ def _referred(path: Path, trajectory: Trajectory) -> Iterator[Path]:
         if beside := _beside(path, ref.trajectory_path):
             yield beside
     for subagent in trajectory.subagent_trajectories or ():
-        yield from _referred(path, subagent)
+        yield from _find_references(path, subagent)
 
 
 def _refs(steps: Iterable[Step]) -> Iterator[SubagentTrajectoryRef]:
@@ -289,7 +289,7 @@ def _beside(path: Path, name: str | None) -> Path | None:
     return found if found != path and found.is_file() else None
 
 
-def _gathered(path: Path, trajectory: Trajectory) -> Iterator[TrajectoryPart]:
+def _gather(path: Path, trajectory: Trajectory) -> Iterator[TrajectoryPart]:
     """Yield the parts of an attempt: its main line, segment by segment, and then its subagents."""
     line, seen = [(path, trajectory)], {path}
     while beside := _beside(line[-1][0], line[-1][1].continued_trajectory_ref):

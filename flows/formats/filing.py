@@ -36,9 +36,9 @@ def file(
     by_label = _by_label(files.attempts, arm)
     lake = Lake.open(lake_path)
     with imported_arms.alone(lake, experiment):
-        names = imported_arms.arm_names(by_label, imported_arms.declared(lake, experiment))
+        names = imported_arms.arm_names(by_label, imported_arms.load_arms(lake, experiment))
         units = {
-            label: {_unit(experiment, names[label], one): one for one in _numbered(own)}
+            label: {_unit(experiment, names[label], one): one for one in _number(own)}
             for label, own in by_label.items()
         }
         planned = imported_arms.declare(
@@ -76,7 +76,7 @@ def _by_label(
     return dict(sorted(found.items()))
 
 
-def _numbered(attempts: Sequence[ExchangedAttempt]) -> list[ExchangedAttempt]:
+def _number(attempts: Sequence[ExchangedAttempt]) -> list[ExchangedAttempt]:
     """Return the attempts with the number of each at its cell.
 
     Raises:
@@ -147,7 +147,7 @@ def _declare(
 
 
 def _summary(name: str, label: str, planned: int, facts: Sequence[AttemptFacts]) -> Summary:
-    amounts = (lake_rows.metered(one.cost_usd, one.model_calls) for one in facts)
+    amounts = (lake_rows.get_metered_usd(one.cost_usd, one.model_calls) for one in facts)
     costs = [cost for cost in amounts if cost is not None]
     return Summary(
         name,

@@ -161,7 +161,7 @@ def _trials(folder: Path) -> Iterator[tuple[Path, _Trial]]:
             continue  # of the job
         if result.is_file():
             found = True
-            yield result.parent, _parsed(result, read_content(result))
+            yield result.parent, _parse(result, read_content(result))
         else:
             without += 1
     if not found:
@@ -172,7 +172,7 @@ def _trials(folder: Path) -> Iterator[tuple[Path, _Trial]]:
         )
 
 
-def _parsed(path: Path, content: bytes) -> _Trial:
+def _parse(path: Path, content: bytes) -> _Trial:
     try:
         return _Trial.model_validate_json(content)
     except ValidationError as error:

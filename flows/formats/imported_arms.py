@@ -225,7 +225,7 @@ def declare(
     """
     check_name(experiment)
     new = {arm.name: arm for arm in arms}
-    before = {arm.name: arm for arm in declared(lake, experiment)}
+    before = {arm.name: arm for arm in load_arms(lake, experiment)}
     kept = {
         name: arm
         for name, arm in before.items()
@@ -248,13 +248,13 @@ def _plan(
 ) -> Row:
     """Return the columns of `experiments` that declare comparisons."""
     if comparisons:
-        return _compared(comparisons, [(arm.name, arm.label) for arm in arms])
+        return _declare_comparisons(comparisons, [(arm.name, arm.label) for arm in arms])
     latest = _latest(lake, experiment)
     nothing = _NOTHING
     return {name: latest[0][name] for name in nothing} if latest else nothing
 
 
-def _compared(comparisons: Comparisons, names: Iterable[tuple[str, str | None]]) -> Row:
+def _declare_comparisons(comparisons: Comparisons, names: Iterable[tuple[str, str | None]]) -> Row:
     """Return the columns of `experiments` that declare comparisons of arms.
 
     `names` has the name of each arm and its label, and a comparison may use either.
@@ -338,7 +338,7 @@ def check_free(lake: Lake, experiment: str) -> None:
     _latest(lake, experiment)
 
 
-def declared(lake: Lake, experiment: str) -> list[ImportedArm]:
+def load_arms(lake: Lake, experiment: str) -> list[ImportedArm]:
     """Return the arms in the latest declaration of a name, in order; empty if there is none.
 
     Raises:

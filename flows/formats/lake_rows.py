@@ -20,7 +20,7 @@ def repository(instance_id: str) -> str:
     return f"{found[1]}/{found[2]}" if found else ""
 
 
-def metered(cost_usd: float | None, model_calls: int | None) -> float | None:
+def get_metered_usd(cost_usd: float | None, model_calls: int | None) -> float | None:
     """Return a cost in USD; None if it is unknown, as a 0 is unless no call was made."""
     return None if cost_usd == 0 and model_calls != 0 else cost_usd
 

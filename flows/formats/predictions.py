@@ -108,7 +108,7 @@ def _declare_predictions(
     Predictions of several files are graded side by side; nothing already graded is removed.
     """
     labels = sorted({prediction.model_name_or_path for prediction in found})
-    names = imported_arms.arm_names(labels, imported_arms.declared(lake, source.experiment))
+    names = imported_arms.arm_names(labels, imported_arms.load_arms(lake, source.experiment))
     digest = instances.dataset_digest(chosen.values())
     imported_arms.declare(
         lake,

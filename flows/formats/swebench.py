@@ -62,7 +62,7 @@ def read(report: Path, predictions_path: Path | None, arm: str | None) -> ReadFi
     patches = reported.patches | {p.instance_id: p.model_patch for p in given or []}
     label = arm or _label(report, given)
     found = []
-    for instance_id in dict.fromkeys(_submitted(report, reported, given)):
+    for instance_id in dict.fromkeys(_list_submitted(report, reported, given)):
         patch = patches.get(instance_id)
         rest = reported.rest if patch else None
         verdict = reported.verdicts.get(instance_id, rest)
@@ -87,7 +87,7 @@ def read(report: Path, predictions_path: Path | None, arm: str | None) -> ReadFi
     return ReadFiles(found, report.name, reported.planned)
 
 
-def _submitted(report: Path, reported: Reported, given: list[Prediction] | None) -> list[str]:
+def _list_submitted(report: Path, reported: Reported, given: list[Prediction] | None) -> list[str]:
     """Return the instances with a prediction. Report and predictions have to agree."""
     own = reported.submitted
     if given is None:

@@ -118,7 +118,7 @@ def _read(path: Path, content: bytes, connection: "DuckDBPyConnection", copy: st
             if _text(path, content).strip() in ("", "[]"):
                 raise UsageError(f"{path} has no rows")
             connection.execute(_READ_JSON, {"file": copy})
-            names = _described(connection)
+            names = _describe_columns(connection)
         case _:
             raise UsageError(f"{path}: a table of results ends in {_ENDINGS}")
     [rows] = connection.execute("select count(*) from rows").fetchone() or (0,)
@@ -138,7 +138,7 @@ def _read_parquet(path: Path, connection: "DuckDBPyConnection", copy: str) -> li
     schema = connection.execute("select name from parquet_schema(?)", [copy]).fetchall()
     own = {name for (name,) in schema}
     # DuckDB numbers the second one of two columns of one name.
-    return [n if n in own else n.rpartition("_")[0] for n in _described(connection)]
+    return [n if n in own else n.rpartition("_")[0] for n in _describe_columns(connection)]
 
 
 def _read_text(path: Path, connection: "DuckDBPyConnection", copy: str, text: str) -> list[str]:
@@ -160,7 +160,7 @@ def _read_text(path: Path, connection: "DuckDBPyConnection", copy: str, text: st
     return header
 
 
-def _described(connection: "DuckDBPyConnection") -> list[str]:
+def _describe_columns(connection: "DuckDBPyConnection") -> list[str]:
     return [name for name, *_ in connection.execute("describe rows").fetchall()]
 
 

@@ -107,7 +107,7 @@ def import_table(
         imported_arms.check_name(experiment)
         lake = Lake.open(lake_path)
         with imported_arms.alone(lake, experiment):
-            declared = imported_arms.declared(lake, experiment)
+            declared = imported_arms.load_arms(lake, experiment)
             others = [arm for arm in declared if arm.imported_from != source]
             names = imported_arms.arm_names([label for label, *_ in rows], others)
             filed = {
@@ -190,7 +190,7 @@ class _FiledArm(NamedTuple):
             lake.write_columns("evaluations", *where, shared, evaluations)
             shared = lake_rows.bare_attempt_row({}, "", model=self.model, detail=detail)
             lake.write_columns("attempts", *where, shared, attempts)
-            amounts = map(lake_rows.metered, attempts["cost_usd"], attempts["model_calls"])
+            amounts = map(lake_rows.get_metered_usd, attempts["cost_usd"], attempts["model_calls"])
             costs = [cost for cost in amounts if cost is not None]
         return Summary(
             self.name,

@@ -11,7 +11,7 @@ from prefect.states import Completed
 
 from agent.errors import BudgetExhausted, InfrastructureError, Waiting
 from flows.cells.attempts import solve_only
-from flows.cells.images.schedule import scheduled
+from flows.cells.images.schedule import schedule_images
 from flows.display.errors import IncompleteRun, UsageError
 from flows.experiments.cell_state import CellStates
 from flows.experiments.cells import Cell
@@ -25,7 +25,7 @@ from flows.server.given import name_run
 from flows.server.logs import run_log
 from flows.server.stopping import graceful_stop
 from flows.server.turns import in_turn
-from flows.storage.cleanup import swept
+from flows.storage.cleanup import clean_up_around
 from flows.storage.lake import Lake
 
 on_stop: ContextVar[Callable[[Stop], None]] = ContextVar("on_stop", default=lambda stop: None)
@@ -62,7 +62,11 @@ async def chat(
     mailbox = Mailbox.of(store, attempt or "")
     await name_run(f"chat {mailbox.attempt_id[:12]}")
     opened = await open_cell(mailbox.attempt, store)
-    async with graceful_stop() as stop, swept(store), _at_its_place(opened, store, stop) as cell:
+    async with (
+        graceful_stop() as stop,
+        clean_up_around(store),
+        _at_its_place(opened, store, stop) as cell,
+    ):
         on_stop.get()(stop)
         try:
             await in_turn(partial(solve_only, cell, store, stop=stop), cell.label, store, stop)
@@ -72,7 +76,7 @@ async def chat(
         except (InfrastructureError, BudgetExhausted) as error:
             raise IncompleteRun(f"{cell.label}: {error}") from error
     await asyncio.to_thread(_close, opened, store)
-    return Completed(message=mailbox.seen().ending, data=mailbox.attempt_id)  # type: ignore[return-value]  # as above
+    return Completed(message=mailbox.get_state().ending, data=mailbox.attempt_id)  # type: ignore[return-value]  # as above
 
 
 @asynccontextmanager
@@ -86,7 +90,9 @@ async def _at_its_place(opened: Opened, lake: Lake, stop: Stop) -> AsyncIterator
     experiment, states = cell.experiment, CellStates(lake)
     state_of = partial(states.cell_at, grade=False)
     async with (
-        scheduled([cell], experiment.dataset, experiment.images, lake, state_of, stop) as places,
+        schedule_images(
+            [cell], experiment.dataset, experiment.images, lake, state_of, stop
+        ) as places,
         places.open(cell) as place,
     ):
         yield cell.at(place)

@@ -34,14 +34,14 @@ from flows.jobs.preparing import Prepared, open_place, prepare
 from flows.jobs.request import Request, forge_token
 from flows.jobs.verification import NO_EVIDENCE, CandidatePatch, Checks, Judged
 from flows.server.artifacts import artifact_key
-from flows.server.caching import kept, result_of
+from flows.server.caching import cache_permanently, result_of
 from flows.server.given import check_starts, name_run
 from flows.server.logs import run_log
 from flows.server.retry import patiently
 from flows.server.stopping import graceful_stop
 from flows.server.turns import in_turn
 from flows.storage import bindings, journals
-from flows.storage.cleanup import swept
+from flows.storage.cleanup import clean_up_around
 from flows.storage.lake import Lake, Row
 from reports.quoting import quote_text
 
@@ -58,14 +58,14 @@ def _key(parameters: dict[str, Any]) -> str:
     return canonical_digest([*what, *where, asdict(checks)])
 
 
-@kept("verification-base", "verify {instance.repo} at its base commit", _key)
+@cache_permanently("verification-base", "verify {instance.repo} at its base commit", _key)
 async def verify_base(instance: Instance, place: Place, checks: Checks) -> State[dict[str, Any]]:
     """Run the tests at the base commit. Return their results, in a state."""
     results = await verification.before(instance, place, checks)
     return _show_tests(results["tests"], results)
 
 
-@kept("verification", "verify a patch of {instance.repo}", _key)
+@cache_permanently("verification", "verify a patch of {instance.repo}", _key)
 async def verify_patch(
     instance: Instance, place: Place, checks: Checks, patch: str
 ) -> State[dict[str, Any]]:
@@ -132,7 +132,7 @@ async def _solve_and_publish(prepared: Prepared, row: Row, store: Lake) -> Row:
     row = await asyncio.to_thread(
         partial(rows.update, store, row, state="running", flow_run_id=flow_run_id())
     )
-    async with graceful_stop() as stop, swept(store):
+    async with graceful_stop() as stop, clean_up_around(store):
         row = await solve_job(prepared, row, store, stop)
     if row["state"] in ("waiting", "cancelled"):
         return row

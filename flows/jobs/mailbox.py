@@ -13,7 +13,7 @@ from agent.arms import ARMS
 from agent.errors import MessageRefused
 from agent.journal import Attempt, InboxMessage, Journal, MessageKind, RecordedStep, Wait, Wanted
 from agent.journal.holding import is_dead, worker
-from agent.journal.inbox import checked
+from agent.journal.inbox import check_message
 from agent.journal.watching import Watched
 from agent.models.protocol import ModelReply
 from agent.session.mail import INBOX
@@ -95,7 +95,7 @@ class Mailbox:
     def attempt_id(self) -> str:
         return self.attempt.attempt_id
 
-    def seen(self) -> Seen:
+    def get_state(self) -> Seen:
         """Return the state of the attempt."""
         holder, wait = self.journal.holder(self.attempt_id), self._inbox.wait()
         # After the holder, which writes the outcome before it gives the attempt back.
@@ -137,7 +137,7 @@ class Mailbox:
         check(message)
         return self._inbox.send(message)
 
-    def received(self) -> list[InboxMessage]:
+    def list_messages(self) -> list[InboxMessage]:
         """Return all messages, in order."""
         return self._inbox.read()
 
@@ -148,7 +148,7 @@ def check(message: InboxMessage) -> None:
     Raises:
         MessageRefused: it has no text, or holds a secret or what cannot be stored.
     """
-    checked(message)
+    check_message(message)
     try:
         check_readable({"text": message.text, "sender": message.sender})
     except ValueError as error:

@@ -44,7 +44,7 @@ from flows.jobs.verification import NO_EVIDENCE
 from flows.server.given import check_starts, name_run
 from flows.server.logs import run_log
 from flows.server.stopping import graceful_stop
-from flows.storage.cleanup import swept
+from flows.storage.cleanup import clean_up_around
 from flows.storage.job_names import experiment_of
 from flows.storage.lake import Lake, Row
 
@@ -118,7 +118,11 @@ async def _run_all(work: "_Run", row: Row) -> Row:
     state = {"state": "running", "detail": "", "flow_run_id": flow_run_id()}
     row = await asyncio.to_thread(rows.update, store, row, **state)
     with note_failure(store, row):
-        async with graceful_stop() as stop, swept(store), open_place(prepared, store) as place:
+        async with (
+            graceful_stop() as stop,
+            clean_up_around(store),
+            open_place(prepared, store) as place,
+        ):
             await work.run_steps(stop)
             stop.check()
             row = work.note(row)

@@ -77,7 +77,7 @@ def prepare(
                 source = RepositorySource(stored["source"], stored["repo"])
             else:
                 source = repositories.source(request.source, forge_address())
-            mirror = repositories.fetched(source, cache_folder(), access_to(source))
+            mirror = repositories.fetch_mirror(source, cache_folder(), access_to(source))
         row = stored or _first_row(request, source, mirror, lake)
         files = repositories.CommitFiles(mirror, row["base_commit"])
     except RepositoryError as error:
@@ -215,7 +215,7 @@ async def open_place(prepared: Prepared, store: Lake) -> AsyncIterator[Place]:
         return
     images = await asyncio.to_thread(ImageStore, cache_folder())
     name = prepared.instance.image
-    with images.held(name):
+    with images.hold(name):
         image_id = await asyncio.to_thread(_ensure_image, images, prepared, store)
         yield Place(
             "docker",
@@ -234,5 +234,5 @@ def _ensure_image(images: ImageStore, prepared: Prepared, store: Lake) -> str:
             connect(), prepared.mirror, prepared.row["base_commit"], prepared.recipe
         )
     if is_new:
-        ImageCache(store, images, None).built(name)
+        ImageCache(store, images, None).record_build(name)
     return image_id

@@ -84,7 +84,7 @@ def _push(
 ) -> None:
     """Push a commit to a branch, unless it is there. `parent` is the head of an earlier job."""
     address, ref = target.address, f"refs/heads/{branch}"
-    allowed = access_to(target).given(address)
+    allowed = access_to(target).get_git_input(address)
     try:
         head = git.talk(mirror, "ls-remote", "--", address, ref, given=allowed).partition("\t")[0]
         if head == commit:
@@ -119,7 +119,7 @@ def _push(
 
 def _read_head(source: RepositorySource, mirror: Path, branch: str) -> str:
     """Return the commit of a branch in the repository now, or '' if there is none."""
-    allowed, ref = access_to(source).given(source.address), f"refs/heads/{branch}"
+    allowed, ref = access_to(source).get_git_input(source.address), f"refs/heads/{branch}"
     try:
         output = git.talk(mirror, "ls-remote", "--", source.address, ref, given=allowed)
     except RepositoryError as error:

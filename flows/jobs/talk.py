@@ -128,7 +128,7 @@ async def begin_chat(talk: Talk, lake: Lake) -> str:
             rows.update, lake, opened.job.row, state="chat", attempt_id=opened.attempt_id
         )
     journal = await asyncio.to_thread(journals.open_journal, lake)
-    attempt = records.journaled(opened.cell, opened.attempt_id)
+    attempt = records.get_journal_attempt(opened.cell, opened.attempt_id)
     await asyncio.to_thread(journal.start, attempt)
     return opened.attempt_id
 
@@ -145,7 +145,7 @@ async def open_cell(attempt: Attempt, lake: Lake) -> Opened:
     if job is not None:
         opened = await _open_job(Request.model_validate_json(job["request"]), attempt.arm, lake)
     else:
-        declared = await asyncio.to_thread(forking.declared, lake, attempt)
+        declared = await asyncio.to_thread(forking.load_declaration, lake, attempt)
         plan = await planned(declared, str(lake.root))
         opened = Opened(plan.cell(attempt.arm, attempt.instance_id, attempt.repeat), None)
     if opened.attempt_id != attempt.attempt_id:

@@ -71,9 +71,9 @@ async def _server(url: str) -> list[Finding]:
     try:
         async with get_client() as client:
             settings = (await client.request("GET", "/admin/settings")).json()
-            pools, missing = await _deployed(client)
+            pools, missing = await _list_deployments(client)
             online = [worker for pool in pools for worker in await _online(client, pool, findings)]
-            unattended = await _unattended(client) if online else []
+            unattended = await _find_unattended(client) if online else []
     except (httpx.HTTPError, PrefectHTTPStatusError) as error:
         return [*findings, Finding("problem", f"Prefect API {url} does not answer: {error}")]
     if missing:
@@ -101,7 +101,7 @@ def version_notes(server: str) -> list[Finding]:
     ]
 
 
-async def _deployed(client: "PrefectClient") -> tuple[list[str], list[str]]:
+async def _list_deployments(client: "PrefectClient") -> tuple[list[str], list[str]]:
     """Return the work pools of our deployments, and the names of missing deployments."""
     from flows.server.settings import DEPLOYMENTS, POOL
 
@@ -135,7 +135,7 @@ async def _online(client: "PrefectClient", pool: str, findings: list[Finding]) -
     return online
 
 
-async def _unattended(client: "PrefectClient") -> list[Finding]:
+async def _find_unattended(client: "PrefectClient") -> list[Finding]:
     """Return a finding for each work queue that no worker takes flow runs from."""
     from flows.server.settings import POOL, QUEUES
 
@@ -153,7 +153,7 @@ async def _unattended(client: "PrefectClient") -> list[Finding]:
 
 def _settings(settings: Mapping[str, Any], url: str, online: int) -> list[Finding]:
     """Return findings on settings of the Prefect server that should be changed."""
-    from flows.server.settings import database, lacking, misdirected_ui
+    from flows.server.settings import database, find_wrong_ui_port, lacking
 
     findings = []
     if few := lacking(settings):
@@ -165,7 +165,7 @@ def _settings(settings: Mapping[str, Any], url: str, online: int) -> list[Findin
                 "with `durabench setup --env-file FILE`",
             )
         )
-    if elsewhere := misdirected_ui(settings, url):
+    if elsewhere := find_wrong_ui_port(settings, url):
         findings.append(
             Finding(
                 "note",

@@ -73,7 +73,7 @@ async def check(lake: str | None, *, fix: bool) -> bool:
         ("model keys", _keys, check_s),
         ("leftovers", partial(_leftovers, lake, fix), leftovers_s),
     ]
-    begun = [(_begun(name, check), name, limit_s) for name, check, limit_s in checks]
+    begun = [(_start(name, check), name, limit_s) for name, check, limit_s in checks]
     deadline_from, found = time.monotonic(), list[Finding]()
     for outcome, name, limit_s in begun:
         left = max(0.0, deadline_from + limit_s - time.monotonic())
@@ -115,7 +115,7 @@ def adopt_journal(path: str | None) -> None:
         )
 
 
-def _begun(name: str, check: Check) -> "Future[list[Finding]]":
+def _start(name: str, check: Check) -> "Future[list[Finding]]":
     """Start a check in a daemon thread, which does not delay the exit of the program."""
     outcome: Future[list[Finding]] = Future()
 
@@ -123,16 +123,16 @@ def _begun(name: str, check: Check) -> "Future[list[Finding]]":
         try:
             found = check()
             if inspect.isawaitable(found):
-                found = asyncio.run(_awaited(found))
+                found = asyncio.run(_await(found))
             outcome.set_result(found if isinstance(found, list) else [found])
         except Exception as error:
-            outcome.set_result([Finding("problem", _named(name, error))])
+            outcome.set_result([Finding("problem", _format_check(name, error))])
 
     Thread(target=copy_context().run, args=(run,), daemon=True).start()
     return outcome
 
 
-async def _awaited(found: "Awaitable[Finding | list[Finding]]") -> "Finding | list[Finding]":
+async def _await(found: "Awaitable[Finding | list[Finding]]") -> "Finding | list[Finding]":
     asyncio.get_running_loop().set_default_executor(_Daemons())
     return await found
 
@@ -153,7 +153,7 @@ class _Daemons(ThreadPoolExecutor):
         return outcome
 
 
-def _named(name: str, error: Exception) -> str:
+def _format_check(name: str, error: Exception) -> str:
     known = (UsageError, ReportError, InfrastructureError, EvalError)
     kind = "" if isinstance(error, known) else f"{type(error).__name__}: "
     return f"{name}: {kind}{one_line(error)}"

@@ -92,7 +92,7 @@ def prune(
         InfrastructureError: the journal or the Prefect server failed; earlier kinds are removed.
         Interrupted: the operator stopped it; the remaining data is consistent.
     """
-    wanted = _wanted(older_than, experiment, only, results, remove)
+    wanted = _make_request(older_than, experiment, only, results, remove)
     lake = Lake.existing(lake_path)
     with lake.reading():
         declared = list_experiments(lake.root)
@@ -110,7 +110,7 @@ def prune(
         show(f"{decimal(freed)} would be freed; --remove frees it")
 
 
-def _wanted(
+def _make_request(
     older_than: str, experiment: str | None, only: list[str], results: bool, remove: bool
 ) -> PruneRequest:
     stated = re.fullmatch(r"(\d{1,5})([hd])", older_than)
@@ -160,7 +160,7 @@ class _Pruning:
         for kind in self._wanted.kinds:
             yield kinds[kind]()
         if self._wanted.remove and self._journal is not None:
-            yield self._compacted(self._journal)
+            yield self._compact(self._journal)
 
     def _check_name(self, name: str) -> None:
         known = {*self._experiments, *(holding.attempt.experiment for holding in self._holdings)}
@@ -180,10 +180,10 @@ class _Pruning:
         if self._wanted.remove:
             if self._journal is not None:
                 asyncio.run(_remove_snapshots(self._journal.id, ids))
-            for attempt_id in _tracked(ids, "attempts"):
+            for attempt_id in _track(ids, "attempts"):
                 assert self._journal is not None, "it told of them"
                 self._journal.retention.remove(attempt_id)
-            retention.remove_with_folders(_tracked(files, "results"))
+            retention.remove_with_folders(_track(files, "results"))
         self._dropped.update(ids)
         return Pruned(
             "results",
@@ -225,7 +225,7 @@ class _Pruning:
             and holding.attempt.attempt_id not in self._dropped
             and self._wanted.experiment in (None, holding.attempt.experiment)
         ]
-        gone = [holding for holding in _tracked(old, "steps") if self._is_filed(holding)]
+        gone = [holding for holding in _track(old, "steps") if self._is_filed(holding)]
         left = len(old) - len(gone)
         needed = {
             holding.attempt.parent_id
@@ -235,7 +235,7 @@ class _Pruning:
         reused = [holding for holding in gone if holding.attempt.attempt_id in needed]
         gone = [holding for holding in gone if holding not in reused]
         if self._wanted.remove:
-            gone = [holding for holding in _tracked(gone, "steps") if self._prune(holding)]
+            gone = [holding for holding in _track(gone, "steps") if self._prune(holding)]
         self._dropped.update(holding.attempt.attempt_id for holding in gone)
         steps = sum(holding.steps for holding in gone)
         what = f"{len(gone)} attempts that ended, {steps} steps"
@@ -283,7 +283,7 @@ class _Pruning:
                 "bodies",
                 "not checked: an attempt is running, or its worker died within the last day",
             )
-        files = retention.unreferenced(self._lake, references.names)
+        files = retention.find_unreferenced(self._lake, references.names)
         what = f"{len(files)} files that no step refers to"
         if self._wanted.remove:
             batches = retention.remove_bodies(files, self._journal, references.turns)
@@ -302,7 +302,7 @@ class _Pruning:
         known = {holding.attempt.attempt_id for holding in self._holdings}
         others = (
             row["attempt_id"]
-            for name in _tracked(self._experiments, "attempts")
+            for name in _track(self._experiments, "attempts")
             if set(self._lake.units("attempts", "*", name)) - known
             for row in self._lake.rows("attempts", name)
             if row["attempt_id"] not in known and was_run(row)
@@ -313,7 +313,7 @@ class _Pruning:
 
     def _files(self) -> Pruned:
         """Prune files that will never be read again."""
-        files = retention.unfinished(self._lake)
+        files = retention.find_unfinished(self._lake)
         if self._wanted.remove:
             retention.remove(files)
         return Pruned(
@@ -326,10 +326,10 @@ class _Pruning:
             return Pruned("images", "0 were pulled or built for this lake")
         try:
             images = ImageCache.of(self._lake)
-            old = [row for row in images.cached() if row["last_needed_at"] < self._before]
+            old = [row for row in images.list_cached() if row["last_needed_at"] < self._before]
             size = images.store.size({row["image_digest"] for row in old})
             if self._wanted.remove:
-                old = [row for row in _tracked(old, "images") if images.remove(row)]
+                old = [row for row in _track(old, "images") if images.remove(row)]
         except ImageError as error:
             return Pruned("images", f"not checked: {error}")
         return Pruned("images", f"{len(old)} not needed since {self._before:%Y-%m-%d}", size)
@@ -341,11 +341,11 @@ class _Pruning:
             for row in self._lake.all_shared("jobs")
             if row["state"] not in FINAL
         }
-        unused = repositories.unused_mirrors(cache_folder(), self._before)
+        unused = repositories.find_unused_mirrors(cache_folder(), self._before)
         found = [mirror for mirror in unused if mirror.path not in needed]
         size = sum(mirror.size_bytes for mirror in found)
         if self._wanted.remove:
-            for mirror in _tracked(found, "mirrors"):
+            for mirror in _track(found, "mirrors"):
                 repositories.remove_mirror(mirror)
         what = f"{len(found)} of repositories without a job since {self._before:%Y-%m-%d}"
         if found:
@@ -359,20 +359,20 @@ class _Pruning:
         experiment = self._wanted.experiment
         names = self._experiments if experiment is None else [experiment]
         lake_id = bindings.lake_id(self._lake)
-        with artifacts.connected() as client:
+        with artifacts.connect() as client:
             if client is None:
                 return Pruned("artifacts", "not checked: PREFECT_API_URL is not set")
             old = {
                 version
-                for name in _tracked(names, "artifacts")
+                for name in _track(names, "artifacts")
                 for version in artifacts.old_versions(client, name, lake_id, self._before)
             }
             if self._wanted.remove:
-                artifacts.remove(client, _tracked(old, "artifacts"))
+                artifacts.remove(client, _track(old, "artifacts"))
         size = sum(version.size_bytes for version in old)
         return Pruned("artifacts", f"{len(old)} superseded versions", size)
 
-    def _compacted(self, journal: Journal) -> Pruned:
+    def _compact(self, journal: Journal) -> Pruned:
         """Compact the journal. This is the last step, because it needs disk space."""
         if journal.active():
             return Pruned("journal", "its file only shrinks if nothing is running")
@@ -386,7 +386,7 @@ async def _remove_snapshots(journal_id: str, attempt_ids: Iterable[str]) -> None
     await janitor.remove_snapshots(images)
 
 
-def _tracked(items: Iterable[T], what: str) -> Iterable[T]:
+def _track(items: Iterable[T], what: str) -> Iterable[T]:
     """Return the items with a progress bar on the terminal."""
     console, known = error_console, list(items)
     return track(known, what, console=console, transient=True, disable=not console.is_terminal)

@@ -53,7 +53,7 @@ def artifact_key(kind: str, experiment: str, lake_id: str) -> str:
 
 
 @contextmanager
-def connected() -> Iterator[SyncPrefectClient | None]:
+def connect() -> Iterator[SyncPrefectClient | None]:
     """Yield a client of the configured server; None if none is configured.
 
     Raises:

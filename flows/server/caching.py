@@ -43,7 +43,7 @@ async def worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) 
     return isinstance(error, InfrastructureError) and error.retryable
 
 
-async def filed(task: Task[P, R], lake: Lake) -> Task[P, R]:
+async def store_in_lake(task: Task[P, R], lake: Lake) -> Task[P, R]:
     """Return a task whose results are stored in a lake.
 
     It is made once for each lake and server: Prefect reads the source of a task's function.
@@ -75,7 +75,7 @@ async def _save(block: RemoteFileSystem, name: str) -> None:
     await block.asave(name, overwrite=True)
 
 
-def kept(
+def cache_permanently(
     name: str, run_name: str, key: Callable[[dict[str, Any]], str]
 ) -> Callable[[Callable[P, R]], Task[P, R]]:
     """Return a decorator for a task whose result is cached permanently under a key.
@@ -121,7 +121,7 @@ async def result_of(
         name = task.cache_key_fn(cast("Any", None), parameters)
         assert name is not None
         refresh = not await asyncio.to_thread(_has_result, lake, name)
-    stored = (await filed(task, lake)).with_options(refresh_cache=refresh)
+    stored = (await store_in_lake(task, lake)).with_options(refresh_cache=refresh)
     plain = {name: quote(value) for name, value in kwargs.items()}
     with TagsContext(current_tags=set()):
         state: State[R] = await stored(*map(quote, args), **plain, return_state=True)

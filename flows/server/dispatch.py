@@ -96,7 +96,7 @@ class _Ends:
 
     async def report_all(self) -> None:
         """Report the cells that have ended since the last time."""
-        for ended in await asyncio.to_thread(self._queue.ended, self._since):
+        for ended in await asyncio.to_thread(self._queue.list_ended, self._since):
             self._since = max(self._since, ended.at)
             if cell := self.left.get(ended.name):
                 await self.report(cell, cast("End", ended.ended_as), ended.result)

@@ -107,25 +107,25 @@ class Announcements:
             announced = {e["percent"] for e in events if e["budget"] == budget.model_dump()}
         return cls(plan, journal, announced)
 
-    async def ended(self, cell: Cell, end: End, result: str) -> None:
+    async def announce_end(self, cell: Cell, end: End, result: str) -> None:
         """Announce the end of a cell, and any budget percentage it reached."""
         if end == "infrastructure":
             _emit_for_cell(cell, INFRASTRUCTURE, result, {})
         if self._budget:
             await self._announce_budget(self._budget, result)
 
-    async def resumed(self) -> None:
+    async def announce_resume(self) -> None:
         """Announce any budget percentage that earlier runs reached."""
         if self._budget:
             await self._announce_budget(self._budget)
 
-    def finished(self, counts: Mapping[End, int], page: str) -> None:
+    def announce_finish(self, counts: Mapping[End, int], page: str) -> None:
         """Announce the end of the run, after its report was written."""
         is_whole = sum(counts.values()) == counts.get("done", 0) + counts.get("not_needed", 0)
         event = FINISHED if is_whole else INCOMPLETE
         _emit(self._experiment, event, {"cells": dict(counts), "page": page})
 
-    async def regressed(self, failed: Sequence[FailedGate], page: str) -> None:
+    async def announce_regression(self, failed: Sequence[FailedGate], page: str) -> None:
         """Announce gates that failed, once over all runs under the name."""
         gates = [str(gate) for gate in failed]
         events = await _read_earlier(self._experiment, EventNameFilter(name=[REGRESSION]))

@@ -15,7 +15,7 @@ _VARIABLE = re.compile(r"[a-zA-Z0-9_-]+")
 """Names of Variables. A path has a suffix, and therefore a dot."""
 
 
-async def declared(given: Experiment | str) -> Experiment:
+async def parse_declaration(given: Experiment | str) -> Experiment:
     """Return the experiment of a flow run. Text names a file or a Variable.
 
     Raises:

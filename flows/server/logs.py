@@ -14,7 +14,7 @@ from agent.session.steps import Step
 from eval.audit import AuditedVerdict
 from eval.types import Evaluation
 from flows.display import steps
-from flows.display.terminal import fitted, listen
+from flows.display.terminal import fit, listen
 from flows.server.api import is_private
 from flows.storage.lake import Row
 from reports.values import in_line
@@ -97,4 +97,4 @@ def verdict_line(evaluation: Evaluation, audited: AuditedVerdict, doubts: Iterab
 
 
 def _brief(text: str) -> str:
-    return fitted(in_line(text), WIDTH)
+    return fit(in_line(text), WIDTH)

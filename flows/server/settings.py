@@ -140,7 +140,7 @@ def lacking(settings: Mapping[str, Any]) -> list[str]:
     return missing
 
 
-def misdirected_ui(settings: Mapping[str, Any], api_url: str) -> str | None:
+def find_wrong_ui_port(settings: Mapping[str, Any], api_url: str) -> str | None:
     """Return the API address of the server's pages if its port is wrong, else None."""
     pages_ask = settings["server"]["ui"]["api_url"]
     if not pages_ask or _port(pages_ask) == _port(api_url):

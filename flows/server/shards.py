@@ -163,7 +163,7 @@ class FlowRunShards:
     async def watch(self) -> None:
         """Start flow runs for free cells, in the place of ended ones."""
         await self._update_runs()
-        cells_left = await asyncio.to_thread(self.queue.left)
+        cells_left = await asyncio.to_thread(self.queue.count_unended)
         # Before the free cells: a cell taken in between must not make room for another shard.
         self._busy |= (await asyncio.to_thread(self.queue.holders)).keys()
         free = await asyncio.to_thread(count_claimable, self.queue)
@@ -210,7 +210,7 @@ class FlowRunShards:
                 by_queue[run.parameters["queue"]].append(run)
         for name, runs in by_queue.items():
             queue = self._journal.queue(name)
-            if await asyncio.to_thread(queue.left):
+            if await asyncio.to_thread(queue.count_unended):
                 self.queue, self._found = queue, runs
 
     async def _count_workers(self) -> int:

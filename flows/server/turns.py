@@ -46,7 +46,7 @@ async def in_turn(
         if slots is not None:
             slots.release()
         try:
-            await holding.freed(journal, name, stop.sleep)
+            await holding.wait_until_free(journal, name, stop.sleep)
         finally:
             if slots is not None:
                 await slots.acquire()

@@ -29,7 +29,7 @@ _YOUNG_S = 60.0
 _PROCESSES = Path("/proc")
 
 
-def abandoned() -> list[Path]:
+def list_abandoned() -> list[Path]:
     """Return the folders of flow runs whose processes have ended; none without a list of processes.
 
     They contain the environment of the flow run, with its keys.
@@ -78,7 +78,7 @@ def _root(attempt: Path) -> Path | None:
 
 
 @asynccontextmanager
-async def swept(lake: Lake) -> AsyncIterator[None]:
+async def clean_up_around(lake: Lake) -> AsyncIterator[None]:
     """Clean up before the block and after it, even if it fails.
 
     Raises:
@@ -98,13 +98,13 @@ async def swept(lake: Lake) -> AsyncIterator[None]:
 async def sweep(lake: Lake) -> list[str]:
     """Remove containers, folders and images that are no longer used. Return one line for each."""
     removed = await janitor.sweep(await asyncio.to_thread(_active, lake))
-    removed += await janitor.remove_snapshots(await _ended_snapshots(lake))
-    folders = await asyncio.to_thread(abandoned)
+    removed += await janitor.remove_snapshots(await _list_ended_snapshots(lake))
+    folders = await asyncio.to_thread(list_abandoned)
     await asyncio.to_thread(remove, folders)
     return [*removed, *map(_of_worker, folders)]
 
 
-async def _ended_snapshots(lake: Lake) -> list[str]:
+async def _list_ended_snapshots(lake: Lake) -> list[str]:
     """Return the snapshot images of ended attempts of this lake, which no run will resume."""
     journal = existing_journal(lake)
     if journal is None:
@@ -120,8 +120,8 @@ async def _ended_snapshots(lake: Lake) -> list[str]:
 async def leftovers(lake: Lake) -> list[str]:
     """Return a line for each container, folder or image that `sweep` would remove."""
     found = await janitor.find(await asyncio.to_thread(_active, lake))
-    images = await _ended_snapshots(lake)
-    folders = await asyncio.to_thread(abandoned)
+    images = await _list_ended_snapshots(lake)
+    folders = await asyncio.to_thread(list_abandoned)
     return [
         *map(str, found),
         *(f"image {image}: of an attempt that has ended" for image in images),

@@ -93,22 +93,22 @@ class ImageCache:
             except ImageError:
                 self._write(row | {"removed_at": datetime.now(UTC)})
                 raise
-            image_id = self._arrived(row)
+            image_id = self._record_arrival(row)
         if image_id is None:
             raise ImageError(f"the image {image} was {how}, and another program removed it at once")
         return Fetched(image, image_id, how, time.perf_counter() - clock)
 
-    def built(self, image: str) -> None:
+    def record_build(self, image: str) -> None:
         """Record that an image was built locally, so that it may be removed again."""
-        self._arrived(_row(image, "built"))
+        self._record_arrival(_row(image, "built"))
 
-    def needed(self, image: str) -> None:
+    def record_need(self, image: str) -> None:
         """Record that a run needed an image until now."""
         row = self._lake.read_shared("images", _unit(image))
         if row and row["removed_at"] is None:
             self._write(row | {"last_needed_at": datetime.now(UTC)})
 
-    def cached(self) -> list[Row]:
+    def list_cached(self) -> list[Row]:
         """Return the rows of our images that are available locally, least recently needed first.
 
         Images removed or replaced by another program are recorded as removed.
@@ -124,7 +124,7 @@ class ImageCache:
                 self._write(row | {"removed_at": datetime.now(UTC)})
         return sorted(kept, key=lambda row: row["last_needed_at"])
 
-    def expected_bytes(self, image: str) -> int:
+    def get_expected_bytes(self, image: str) -> int:
         """Return the expected size of an image; 0 without a limit.
 
         This is its last known size, or else the largest size of any image, or else the whole limit.
@@ -138,9 +138,9 @@ class ImageCache:
         }
         return int(sizes.get(image) or max(sizes.values(), default=self.limit_bytes))
 
-    def cached_bytes(self) -> int:
+    def get_cached_bytes(self) -> int:
         """Return the disk space that removing all our images would free."""
-        return self._bytes(self.cached())
+        return self._bytes(self.list_cached())
 
     def make_room(self, expected_bytes: int = 0, *, dry_run: bool = False) -> EvictionResult:
         """Evict the least recently needed images until the expected size fits into the limit.
@@ -150,7 +150,7 @@ class ImageCache:
         if self.limit_bytes is None:
             return EvictionResult(True, ())
         gone: Callable[[Row], bool] = (lambda row: True) if dry_run else self.remove
-        kept, removed = self.cached(), []
+        kept, removed = self.list_cached(), []
         for row in list(kept):
             if self._fits(kept, expected_bytes):
                 break
@@ -183,10 +183,10 @@ class ImageCache:
     def _settle(self, row: Row) -> None:
         """Update the row of an image whose pull or build was begun by a dead program."""
         with self.store.fetching(row["image"], wait=False) as is_idle:
-            if is_idle and self._arrived(row) is None:
+            if is_idle and self._record_arrival(row) is None:
                 self._write(row | {"removed_at": datetime.now(UTC)})
 
-    def _arrived(self, row: Row) -> str | None:
+    def _record_arrival(self, row: Row) -> str | None:
         """Record id and size of a new image. Return its id; None if it is not available locally."""
         image_id = self.find(row["image"])
         if image_id is not None:

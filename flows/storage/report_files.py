@@ -83,14 +83,14 @@ def read_several(
         InfrastructureError: a disk or object-store operation failed.
     """
     from reports.build import build
-    from reports.combining import combine, combined_name
+    from reports.combining import combine, get_combined_name
 
     with TemporaryDirectory(prefix="durabench-report-") as temporary, lake.reading():
         folder = Path(temporary)
         note = combine(lake.root, experiments, folder)
         built = build(
             folder,
-            combined_name(experiments),
+            get_combined_name(experiments),
             baseline,
             candidate,
             cutoffs=cutoffs,
@@ -199,7 +199,7 @@ def history_path(lake: Lake, series: str) -> "Path | UPath":
     return lake.root / "reports" / series / "history.html"
 
 
-def filed(lake: Lake, attempt_id: str) -> Iterator[StepView]:
+def read_attempt_steps(lake: Lake, attempt_id: str) -> Iterator[StepView]:
     """Yield the steps of an attempt for display, in the order in which they began."""
     calls = {(call["scope"], call["seq"]): call for call in lake.find("llm_calls", attempt_id)}
     for row in sorted(lake.find("steps", attempt_id), key=_order):

@@ -54,14 +54,14 @@ class RemovableFile:
     """Seconds since 1970."""
 
 
-def unreferenced(lake: Lake, names: frozenset[str]) -> list[RemovableFile]:
+def find_unreferenced(lake: Lake, names: frozenset[str]) -> list[RemovableFile]:
     """Return the payloads that are not among the names, except recent ones."""
     with lake.reading():
         found = matching(blobs(lake).root, "*/*")
         return _old(path for path in found if path.name not in names and path.name[0] != ".")
 
 
-def unfinished(lake: Lake) -> list[RemovableFile]:
+def find_unfinished(lake: Lake) -> list[RemovableFile]:
     """Return leftovers of killed writers, and Prefect results that will never be read again."""
     filed = set(lake.units("attempts", "*"))
 
@@ -131,7 +131,7 @@ def remove_bodies(
     """
     for start in range(0, len(files), BATCH):
         batch = files[start : start + BATCH]
-        if not journal.retention.undisturbed(turns, partial(remove, batch)):
+        if not journal.retention.run_undisturbed(turns, partial(remove, batch)):
             return
         yield batch
 

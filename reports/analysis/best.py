@@ -118,7 +118,7 @@ def best_of_many(report: Report) -> Best | None:
     return find_best(report, report.arms)
 
 
-def named_arms(report: Report) -> frozenset[str]:
+def get_named_arms(report: Report) -> frozenset[str]:
     """Return the names of the arms that the headline may be about: a few more than it names."""
     pair = report.comparisons[0] if report.comparisons else None
     frontier = report.worth.frontier

@@ -91,18 +91,18 @@ def compare_unknown(
     `resolved` has the number of resolved cells of each arm. Return None if nothing is unknown, or
     if an arm has no known cost above 0.
     """
-    first, second = _known(baseline), _known(candidate)
+    first, second = _get_known_costs(baseline), _get_known_costs(candidate)
     if first is None or second is None or not (first.parts or second.parts):
         return None
     pairs, (of_first, of_second) = len(baseline), resolved
     return PairUnknowns(
         cells=len(first.parts) + len(second.parts),
         pairs=pairs,
-        ratio=_imputed(lambda a, b: b / a, first, second),
-        difference=_imputed(lambda a, b: (b - a) / pairs, first, second),
+        ratio=_impute(lambda a, b: b / a, first, second),
+        difference=_impute(lambda a, b: (b - a) / pairs, first, second),
         baseline_per_resolved=_per(first, of_first) if of_first else None,
         candidate_per_resolved=_per(second, of_second) if of_second else None,
-        ratio_per_resolved=_imputed(lambda a, b: b * of_first / (a * of_second), first, second)
+        ratio_per_resolved=_impute(lambda a, b: b * of_first / (a * of_second), first, second)
         if of_first and of_second
         else None,
     )
@@ -134,7 +134,7 @@ def read_unknown_costs(connection: DuckDBPyConnection, worth: Worth) -> tuple[Ar
     )
 
 
-def _known(costs: Sequence[Cost]) -> KnownCosts | None:
+def _get_known_costs(costs: Sequence[Cost]) -> KnownCosts | None:
     """Return what is known, or None if there is no known cost above 0."""
     known = [whole for whole, _ in costs if whole is not None]
     if not any(known):
@@ -143,7 +143,7 @@ def _known(costs: Sequence[Cost]) -> KnownCosts | None:
     return KnownCosts(len(known), fsum(known), max(known), parts)
 
 
-def _imputed(
+def _impute(
     number: Callable[[float, float], float], baseline: KnownCosts, candidate: KnownCosts
 ) -> Imputed:
     """Return a number of the arms' sums that falls with the first and rises with the second."""
@@ -159,7 +159,7 @@ def _imputed(
 
 def _per(known: KnownCosts, cells: int) -> Imputed:
     """Return the cost divided by a number of cells."""
-    return _imputed(lambda _, usd: usd / cells, known, known)
+    return _impute(lambda _, usd: usd / cells, known, known)
 
 
 def _certainty(arm: str, per_cell: Mapping[str, Imputed], worth: Worth) -> Certainty | None:

@@ -53,13 +53,13 @@ def _about_plan(source: Provenance) -> Iterator[Note]:
     yield Note(
         "warning",
         "The declared comparisons were changed after results existed. Declared before the first "
-        f"result: {_dated(source.plan)}. Changed since to: "
-        f"{'; '.join(map(_dated, source.later_plans))}. Only what was declared before counts as "
-        "declared; everything else is exploratory.",
+        f"result: {_format_date(source.plan)}. Changed since to: "
+        f"{'; '.join(map(_format_date, source.later_plans))}. Only what was declared before counts "
+        "as declared; everything else is exploratory.",
     )
 
 
-def _dated(plan: AnalysisPlan) -> str:
+def _format_date(plan: AnalysisPlan) -> str:
     return list_comparisons(plan) + (f" ({moment(plan.declared_at)})" if plan.declared_at else "")
 
 

@@ -161,13 +161,13 @@ def read_comparisons(
     """
     rows = {(row["baseline"], row["candidate"]): row for row in read_rows(connection, _PAIRS)}
     others = dict.fromkeys(
-        plan.directed(pair)
+        plan.direct(pair)
         for pair, row in rows.items()
         if row["baseline_position"] < row["candidate_position"] and set(pair) != set(first or ())
     )
     comparisons = [_comparison(rows[first], role)] if first in rows else []
     comparisons += [_comparison(rows[pair], plan.role_of(pair)) for pair in others]
-    return _adjusted(_adjusted_over_all(comparisons, _controls(connection)), plan)
+    return _adjust(_adjust_over_all(comparisons, _controls(connection)), plan)
 
 
 def read_split(connection: DuckDBPyConnection, pair: Comparison | None) -> Split | None:
@@ -199,7 +199,7 @@ def _controls(connection: DuckDBPyConnection) -> frozenset[str]:
     return frozenset(arm for arm, agent in rows if agent in CONTROLS)
 
 
-def _adjusted_over_all(
+def _adjust_over_all(
     comparisons: Sequence[Comparison], controls: frozenset[str]
 ) -> list[Comparison]:
     """Add the p-values that are adjusted over all pairs, declared or not, without controls."""
@@ -216,7 +216,7 @@ def _adjusted_over_all(
     return found
 
 
-def _adjusted(comparisons: Sequence[Comparison], plan: AnalysisPlan) -> tuple[Comparison, ...]:
+def _adjust(comparisons: Sequence[Comparison], plan: AnalysisPlan) -> tuple[Comparison, ...]:
     """Add the adjusted p-values to the declared comparisons.
 
     A declared comparison whose arm was dropped counts with p = 1, because a family does not

@@ -14,7 +14,7 @@ from reports.statistics.amounts import (
     ratio_of_sums,
 )
 from reports.statistics.bootstrap import Bootstrap, settings_for
-from reports.statistics.paired import instance_leads, paired_table
+from reports.statistics.paired import count_pairs, instance_leads
 from reports.statistics.studentized import cost_per_resolved, difference_of_amounts
 from reports.types import WITHOUT_VERDICT, Amounts, Costs, PairUnknowns, Resampled
 
@@ -138,7 +138,7 @@ def _count(
 ) -> tuple[PairedTable, InstanceLeads]:
     """Count pairs by the arms that resolve them, and instances by the candidate's lead."""
     return (
-        paired_table(baseline, candidate),
+        count_pairs(baseline, candidate),
         instance_leads(instance, baseline, candidate),
     )
 

@@ -238,7 +238,7 @@ def arm_rows(axes: Axes, names: Sequence[str]) -> None:
     if _are_long(names):
         axes.set_yticks([])
         for row, name in enumerate(names):
-            label = axes.text(0, row - 0.38, shortened(name), va="center")
+            label = axes.text(0, row - 0.38, shorten(name), va="center")
             label.set(transform=row_transform(axes), in_layout=False)
     else:
         axes.set_yticks(range(len(names)), names)
@@ -249,7 +249,7 @@ def arm_rows(axes: Axes, names: Sequence[str]) -> None:
     axes.grid(visible=True, axis="x")
 
 
-def shortened(name: str) -> str:
+def shorten(name: str) -> str:
     """Return a name that fits a figure: of a longer one, its beginning and its end."""
     half = _LONGEST // 2
     return name if len(name) <= _LONGEST else f"{name[: half - 1]}…{name[-half:]}"

@@ -43,15 +43,15 @@ def _section(section: Section) -> Iterator[str]:
 
 
 def _body(section: Section) -> Iterator[str]:
-    for table in section.written("markdown"):
+    for table in section.get_tables("markdown"):
         yield f"{quote_text(table.caption)}:" if table.caption else ""
         yield _table(table)
         yield quote_text(table.note)
-    yield _listed(f"{name}: {value}" for name, value in section.facts)
-    yield _listed(section.footnotes)
+    yield _list(f"{name}: {value}" for name, value in section.facts)
+    yield _list(section.footnotes)
 
 
-def _listed(lines: Iterable[str]) -> str:
+def _list(lines: Iterable[str]) -> str:
     return "\n".join(f"- {quote_text(line)}" for line in lines)
 
 

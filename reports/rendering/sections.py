@@ -103,7 +103,7 @@ class Section:
     origins: tuple[tuple[str, str, str], ...] = ()
     """Numbers, each with the part of `reports/` that computes it and what it reads."""
 
-    def written(self, medium: Medium) -> Iterable[Table]:
+    def get_tables(self, medium: Medium) -> Iterable[Table]:
         """Return the tables that this medium shows."""
         return (table for table in self.tables if medium in table.on and table.rows)
 

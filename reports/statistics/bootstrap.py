@@ -118,7 +118,7 @@ class Bootstrap:
         import numpy as np
 
         draws: Callable[..., Iterable[NDArray[np.uint16] | Numbers]]
-        draws = _kept_draws if self.resamples * len(totals) <= DRAWS_KEPT else _draws
+        draws = _get_draws if self.resamples * len(totals) <= DRAWS_KEPT else _draws
         return np.concatenate(
             [counts @ totals for counts in draws(self.resamples, len(totals), self.seed)]
         )
@@ -132,7 +132,7 @@ class Bootstrap:
 
         if clusters == 1:  # all resamples are equal, but that is no certainty
             return Interval(-np.inf, np.inf)
-        tail = expanded_tail((1 - self.confidence) / 2, clusters)
+        tail = expand_tail((1 - self.confidence) / 2, clusters)
         undefined = np.isnan(drawn)
         low = np.quantile(np.where(undefined, -np.inf, drawn), tail, method="lower")
         high = np.quantile(np.where(undefined, np.inf, drawn), 1 - tail, method="higher")
@@ -166,7 +166,7 @@ def settings_for(clusters: int) -> Bootstrap:
 
 
 @lru_cache(maxsize=4)
-def _kept_draws(resamples: int, clusters: int, seed: int) -> tuple[Counts | Numbers, ...]:
+def _get_draws(resamples: int, clusters: int, seed: int) -> tuple[Counts | Numbers, ...]:
     """Cache `_draws`, for all statistics of a report with the same clusters."""
     drawn = _draws(resamples, clusters, seed)
     if resamples * clusters > FLOATS_KEPT:
@@ -183,7 +183,7 @@ def cluster_totals(columns: Sequence[ArrayLike], clusters: Clusters) -> Numbers:
     return np.column_stack([np.bincount(index, weights=column) for column in values])
 
 
-def expanded_tail(tail: float, clusters: float) -> float:
+def expand_tail(tail: float, clusters: float) -> float:
     """Return the percentile that corrects for estimating the spread from few clusters."""
     from scipy.special import ndtr, stdtrit
 

@@ -24,7 +24,7 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """
     import numpy as np  # statsmodels' function would take three quarters of a second to import
 
-    checked = _checked(p_values)
+    checked = _check(p_values)
     order = np.argsort(checked, kind="stable")
     scaled = np.sort(checked) * np.arange(len(checked), 0, -1)
     adjusted = np.empty_like(checked)
@@ -44,7 +44,7 @@ def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
     """
     import numpy as np  # scipy's function would take half a second to import
 
-    checked = _checked(p_values)
+    checked = _check(p_values)
     count = len(checked)
     order = np.argsort(checked, kind="stable")[::-1]
     scaled = checked[order] * count / np.arange(count, 0, -1)
@@ -53,7 +53,7 @@ def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted.tolist())
 
 
-def _checked(p_values: Sequence[float]) -> NDArray[np.float64]:
+def _check(p_values: Sequence[float]) -> NDArray[np.float64]:
     import numpy as np
 
     if not all(0 <= p <= 1 for p in p_values):

@@ -44,10 +44,10 @@ class PairedEvidence:
     @property
     def e_value(self) -> float:
         """Evidence against equal arms, valid at every look."""
-        return paired_e_value(self.differences)
+        return compute_e_value(self.differences)
 
 
-def paired_e_value(differences: Mapping[float, int]) -> float:
+def compute_e_value(differences: Mapping[float, int]) -> float:
     """Return the evidence against arms of equal resolution, which is valid at every look.
 
     `differences` are the numbers of complete instances by the share of cells that the candidate

@@ -51,7 +51,7 @@ def acceptability(values: Sequence[float], effects: Numbers, costs: Numbers) -> 
     return np.array(rows)
 
 
-def preferred(
+def select_preferred(
     values: Sequence[float], effects: Sequence[float], costs: Sequence[float]
 ) -> list[int]:
     """Return the option with the highest mean net benefit at each value of an effect.

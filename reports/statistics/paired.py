@@ -30,7 +30,7 @@ _PRECISION = 1e-6
 _ALMOST_ONE = 1 - 1e-15
 
 
-def paired_table(baseline: ArrayLike, candidate: ArrayLike) -> PairedTable:
+def count_pairs(baseline: ArrayLike, candidate: ArrayLike) -> PairedTable:
     """Count pairs of cells by the arms that resolved them.
 
     Both sequences hold the same cells in the same order. None is a cell without a verdict and
@@ -131,12 +131,12 @@ class PairedTest:
             raise ValueError(f"a difference of {difference}: it has to be between -1 and 1")
         if not self.table.pairs:
             return 1.0
-        tails = self._known(difference)
+        tails = self._compute_tails(difference)
         return min(1.0, 2 * self._tail(difference, upper=tails.at_most < tails.at_least))
 
     def variance(self, difference: float = 0.0) -> float:
         """Return the variance of the sum of all leads at a difference."""
-        model, pairs = self._fitted(difference), self.table.pairs
+        model, pairs = self._fit(difference), self.table.pairs
         return model.variance * (pairs + model.alike * (self.leads.squared_sizes - pairs))
 
     def interval(self, confidence: float = 0.95) -> Interval:
@@ -197,19 +197,21 @@ class PairedTest:
         if self.leads.has_repeats:
             sign = 1 if upper else -1
             others += [sign * share for share in _GRID if sign * difference < share]
-        return max(tails.at_most if upper else tails.at_least for tails in map(self._known, others))
+        return max(
+            tails.at_most if upper else tails.at_least for tails in map(self._compute_tails, others)
+        )
 
-    def _known(self, difference: float) -> Tails:
+    def _compute_tails(self, difference: float) -> Tails:
         """Return the tails at a difference, once computed."""
         if difference not in self._found:
-            self._found[difference] = self._fitted(difference).tails(self.leads.total)
+            self._found[difference] = self._fit(difference).tails(self.leads.total)
         return self._found[difference]
 
     @cached_property
     def _found(self) -> dict[float, Tails]:
         return {}
 
-    def _fitted(self, difference: float) -> SumsModel:
+    def _fit(self, difference: float) -> SumsModel:
         """Return the model that has this difference and fits the data best otherwise."""
         pairs, first, second = self.table.pairs, self.table.only_baseline, self.table.only_candidate
         concordant = pairs - first - second

@@ -83,7 +83,7 @@ def detection_power(design: Design) -> float:
     """Return the probability that the report's test rejects no difference at `LEVEL`."""
     if not design.instances or not design.discordance:
         return 0.0
-    return _simulated(design) if design.has_repeats else _exact(design)
+    return _simulate(design) if design.has_repeats else _exact(design)
 
 
 def instances_needed(design: Design, power: float) -> int | None:
@@ -194,7 +194,7 @@ def _critical(instances: int, discordant: int) -> int:
     return lead
 
 
-def _simulated(design: Design) -> float:
+def _simulate(design: Design) -> float:
     return sum(map(_rejects, _experiments(design))) / RUNS
 
 

@@ -15,7 +15,7 @@ from math import inf, sqrt
 from typing import TYPE_CHECKING
 
 from reports.estimates import Estimate, Interval
-from reports.statistics.bootstrap import Bootstrap, cluster_totals, expanded_tail
+from reports.statistics.bootstrap import Bootstrap, cluster_totals, expand_tail
 from reports.statistics.fieller import fieller_interval
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def difference_of_amounts(
     count = len(totals)
     if count == 1:
         return Estimate(value, Interval(-inf, inf), count, 0)
-    studentized, error = _studentized(totals, value, bootstrap)
-    tail = 2 * expanded_tail((1 - bootstrap.confidence) / 2, count)
+    studentized, error = _studentize(totals, value, bootstrap)
+    tail = 2 * expand_tail((1 - bootstrap.confidence) / 2, count)
     half = 0.0
     if error:
         half = error * float(np.quantile(np.abs(studentized), 1 - tail, method="higher"))
@@ -85,11 +85,11 @@ def cost_per_resolved(
     degenerate = int(np.count_nonzero(drawn[:, 1] == 0))
     if count == 1:
         return Estimate(value, Interval(-inf, inf), count, degenerate)
-    studentized, error = _studentized(totals, value, bootstrap)
+    studentized, error = _studentize(totals, value, bootstrap)
     if not error:
         return Estimate(value, Interval(value, value), count, degenerate)
     worth = _effective(totals, value)
-    tail = expanded_tail(expanded_tail((1 - bootstrap.confidence) / 2, worth), worth)
+    tail = expand_tail(expand_tail((1 - bootstrap.confidence) / 2, worth), worth)
     low = float(np.quantile(studentized, tail, method="lower"))
     high = float(np.quantile(studentized, 1 - tail, method="higher"))
     (own, joint), (_, other) = np.cov(totals.T) / count
@@ -125,7 +125,7 @@ def _percentile(drawn: Numbers, clusters: int, bootstrap: Bootstrap) -> float:
         return max(0.0, bootstrap.interval(drawn[:, 0] / drawn[:, 1], clusters).low)
 
 
-def _studentized(totals: Numbers, ratio: float, bootstrap: Bootstrap) -> tuple[Numbers, float]:
+def _studentize(totals: Numbers, ratio: float, bootstrap: Bootstrap) -> tuple[Numbers, float]:
     """Return the studentised mean of `first - ratio * second` in each resample.
 
     `totals` are clusters × two columns. The second value is the standard error of the mean in the

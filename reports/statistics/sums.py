@@ -85,9 +85,9 @@ class SumsModel:
         found, scale = _power(shift, abs(total)), 0.0
         for size, instances in self.sizes.items():
             level, _ = self._moments(tilt, size)
-            transformed = (1 - self.alike) * _power(self._transformed(tilt, turns), size)
+            transformed = (1 - self.alike) * _power(self._transform(tilt, turns), size)
             if self.alike:
-                transformed += self.alike * self._transformed(size * tilt, _power(turns, size))
+                transformed += self.alike * self._transform(size * tilt, _power(turns, size))
             found = found * _power(transformed / level, instances)
             scale += instances * log(level)
         spread = np.fft.irfft(found, width)  # place 0 is the sum `total`
@@ -103,7 +103,7 @@ class SumsModel:
         """Return the expected share of instances without a lead if no pairs were copies."""
         found = 0.0
         for size, instances in self.sizes.items():
-            found += instances * float((self._transformed(0.0, _circle(size)) ** size).real.mean())
+            found += instances * float((self._transform(0.0, _circle(size)) ** size).real.mean())
         return found / sum(self.sizes.values())
 
     def _pair(self, tilt: float) -> tuple[float, float]:
@@ -123,7 +123,7 @@ class SumsModel:
             (1 - self.alike) * slope + self.alike * size * copies_slope,
         )
 
-    def _transformed(self, tilt: float, turns: Turns) -> Turns:
+    def _transform(self, tilt: float, turns: Turns) -> Turns:
         better, worse = self.only_candidate * exp(tilt), self.only_baseline * exp(-tilt)
         return self.neither_leads + better * turns + worse * turns.conj()
 

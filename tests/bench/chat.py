@@ -25,7 +25,7 @@ from agent import models
 from agent.conversation.person import Person
 from agent.journal import Attempt, InboxMessage, Journal
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.models import Message, Model, ModelReply, ModelRequest, http
 from agent.session.log import JournalLog
 from agent.session.session import Session
@@ -258,7 +258,7 @@ async def _side(given: Given, model: Model) -> AsyncIterator[Ask]:
     journal = Journal.open(given.database)
     journal.start(ATTEMPT)
     async with (
-        held(journal, ATTEMPT.attempt_id) as lease,
+        hold_lease(journal, ATTEMPT.attempt_id) as lease,
         Session.start(
             attempt_id=ATTEMPT.attempt_id,
             models={"": model},

@@ -13,7 +13,7 @@ from agent.arms import ARMS
 from agent.arms.options import MiniOptions
 from agent.errors import Interrupted
 from agent.journal import Attempt, Journal, Limit
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.models import ModelRequest, ScriptedSpec
 from agent.session.log import JournalLog
 from agent.session.session import Session
@@ -135,7 +135,7 @@ async def _kept(journal: Journal, lake: Lake, name: str) -> AsyncIterator[Sessio
     journal.start(replace(ATTEMPT, attempt_id=name))
     limits = (Limit("attempt", name, 1.0, STEPS), Limit("experiment", "bench", 1.0, 2 * STEPS))
     async with (
-        held(journal, name) as lease,
+        hold_lease(journal, name) as lease,
         _session(JournalLog(journal, lease, blobs(lake), (), limits), name) as session,
     ):
         yield session
@@ -225,7 +225,7 @@ async def _carry_on(lake: Lake, instance: Instance, *, until: int) -> float:
 
     journal = _journal(lake, f"sqlite:///{lake.root / 'journal.sqlite'}")
     async with (
-        held(journal, "bench") as lease,
+        hold_lease(journal, "bench") as lease,
         Session.start(
             attempt_id="bench",
             models={"": models.build(spec, task, seed=0)},

@@ -27,7 +27,7 @@ from agent.gateway.calls import Calls
 from agent.gateway.switch import Switch
 from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from tests.agent.arms.conftest import TASK, make_repository
@@ -165,7 +165,7 @@ async def _served(
     """Serve the gateway of an attempt behind a relay, as containers reach it."""
     journal.start(Attempt(attempt, "experiment", "arm", "instance", 0, "{}"))
     async with AsyncExitStack() as stack:
-        lease = await stack.enter_async_context(held(journal, attempt))
+        lease = await stack.enter_async_context(hold_lease(journal, attempt))
         log = JournalLog(journal, lease, blobs, journal.steps(attempt), ())
         session = await stack.enter_async_context(
             Session.start(

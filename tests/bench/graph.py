@@ -9,7 +9,7 @@ from typing import Any
 from agent.graph import ExecutionStateGraph
 from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.models.protocol import ModelRequest
 from agent.session.log import JournalLog
 from agent.session.reuse import Origins, Reuse, Rules
@@ -152,7 +152,7 @@ async def _attempt(
 ) -> None:
     journal.start(Attempt(name, "bench", "arm", "instance", 0, "{}", reuse and reuse.parent_id))
     turns = FORKED_STEPS // 2
-    async with held(journal, name) as lease:
+    async with hold_lease(journal, name) as lease:
         log = JournalLog(journal, lease, Blobs(folder / "blobs"), [], reuse=reuse)
         async with Session.start(
             attempt_id=name,

@@ -55,7 +55,7 @@ def _measure(root: Path) -> None:
     begun = time.process_time()
     index = SymbolIndex(texts)
     for path in index.paths:
-        index.defined_in(path)
+        index.list_definitions(path)
     indexed = time.process_time()
     covering(index, texts, CHANGED)
     covered = time.process_time()

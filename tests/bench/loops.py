@@ -11,7 +11,7 @@ from agent import models
 from agent.arms import ARMS, ArmKind
 from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.types import Task
@@ -59,7 +59,7 @@ async def _attempt(arm: ArmKind, instance: Instance, url: str, folder: Path) -> 
     journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
     journal.start(Attempt(arm, "bench", arm, instance.instance_id, 0, "{}"))
     clock = time.perf_counter()
-    async with held(journal, arm) as lease:
+    async with hold_lease(journal, arm) as lease:
         log = JournalLog(journal, lease, Blobs(folder / "blobs"), ())
         place = AttemptWorkspaces(instance, Place("docker"), arm, journal.id, f"bench-{arm}")
         async with Session.start(

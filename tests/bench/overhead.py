@@ -18,7 +18,7 @@ from typing import Any
 from agent.arms import ARMS, ArmKind
 from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.models.simulated import SimulatedModel
 from agent.models.spec import SimulatedSpec
@@ -159,7 +159,7 @@ async def _attempt(
     workspaces = AttemptWorkspaces(instance, Place(environment), name, journal.id, name)
     journal.start(Attempt(name, "overhead", arm, instance.instance_id, 0, "{}"))
     clock, cpu = time.perf_counter(), time.process_time()
-    async with held(journal, name) as lease:
+    async with hold_lease(journal, name) as lease:
         log = JournalLog(journal, lease, blobs, ())
         async with Session.start(
             attempt_id=name,

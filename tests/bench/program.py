@@ -10,7 +10,7 @@ from typing import Any
 
 from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.ptc import program
 from agent.ptc.limits import Programs
 from agent.ptc.stubs import Function
@@ -120,7 +120,7 @@ async def _session(folder: Path) -> AsyncIterator[Session]:
     folder.mkdir(parents=True, exist_ok=True)
     journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
     journal.start(Attempt("bench", "bench", "loop", "bench__row", 0, "{}"))
-    async with held(journal, "bench") as lease:
+    async with hold_lease(journal, "bench") as lease:
         log = JournalLog(journal, lease, Blobs(folder / "blobs"), journal.steps("bench"))
         async with Session.start(
             attempt_id="bench", models={}, workspaces=Memory(), log=log

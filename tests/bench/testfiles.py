@@ -19,7 +19,7 @@ from typing import Any
 import duckdb
 
 from agent.checks.running import MOST_COVERING
-from agent.index import SymbolIndex, changed_names, covering
+from agent.index import SymbolIndex, covering, get_changed_names
 from agent.models.patches import parse
 from tests.bench.timing import Bound
 
@@ -56,7 +56,7 @@ def _rank(index: SymbolIndex, texts: dict[str, str], row: dict[str, Any]) -> int
     """Return the place of the first deciding file, 0 if none is listed."""
     patch = row["patch"]
     changed = {path for file in parse(patch) for path in file.paths}
-    found = covering(index, texts, changed, changed_names(patch))
+    found = covering(index, texts, changed, get_changed_names(patch))
     failing = {test.partition("::")[0] for test in json.loads(row["FAIL_TO_PASS"])}
     deciding = failing & texts.keys() or {
         path for file in parse(row["test_patch"]) for path in file.paths

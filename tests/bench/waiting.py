@@ -16,7 +16,7 @@ from agent.conversation.person import Person
 from agent.errors import Interrupted
 from agent.journal import Attempt, InboxMessage, Journal
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.models import ModelReply, ModelRequest
 from agent.session.log import JournalLog
 from agent.session.session import Session
@@ -133,7 +133,7 @@ async def _session(
 ) -> AsyncIterator[Session]:
     name = ATTEMPT.attempt_id
     async with (
-        held(journal, name) as lease,
+        hold_lease(journal, name) as lease,
         Session.start(
             attempt_id=name,
             models=roles,

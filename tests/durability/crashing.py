@@ -30,7 +30,7 @@ from flows.cells import attempts
 from flows.experiments import declaration
 from flows.experiments.cells import Cell, Place
 from flows.storage import journals
-from flows.storage.cleanup import swept
+from flows.storage.cleanup import clean_up_around
 from flows.storage.lake import Lake
 from tests.durability.first_wrong import FirstWrong
 
@@ -260,7 +260,7 @@ def run(setting: Setting, environment: str, last: str | None, arm: ArmKind = "mi
 
 async def attempt(one: Cell, lake: Lake) -> None:
     """Run the attempt of a cell as a flow does."""
-    async with swept(lake):
+    async with clean_up_around(lake):
         await attempts.attempt.fn(one, lake)
 
 

@@ -31,7 +31,7 @@ from agent.arms.options import LoopOptions
 from agent.errors import FencedError, LeaseHeld
 from agent.journal import Attempt, InboxMessage, Journal
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.session.log import JournalLog
 from agent.session.session import Session
@@ -138,7 +138,7 @@ async def _work(case: Case) -> None:
     journal = Journal.open(case.url)
     while journal.outcome(case.name) is None:
         try:
-            async with held(journal, case.name, 5.0) as lease:
+            async with hold_lease(journal, case.name, 5.0) as lease:
                 for scope in in_flight(journal, case):
                     note(case.lost, scope)
                 recorded = journal.steps(case.name)

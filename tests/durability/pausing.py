@@ -30,7 +30,7 @@ def work(
     crashing.put_around(crashing.Points(stop_at, signal.SIGSTOP), setting.url)
     if not beats:
         Journal.renew = lambda *arguments: None  # type: ignore[method-assign]
-    attempts.held = functools.partial(holding.held, ttl_s=LEASE_S)
+    attempts.hold_lease = functools.partial(holding.hold_lease, ttl_s=LEASE_S)
     try:
         asyncio.run(_insist(lake, time.monotonic() + patience_s))
         ended.send("done")

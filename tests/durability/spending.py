@@ -14,7 +14,7 @@ from eval import instances
 from flows.cells import attempts
 from flows.experiments import declaration
 from flows.experiments.cells import Cell, Place
-from flows.storage.cleanup import swept
+from flows.storage.cleanup import clean_up_around
 from flows.storage.lake import Lake
 from tests.durability.crashing import Setting, ask
 
@@ -100,7 +100,7 @@ def work(setting: Setting, own: Sequence[Cell]) -> None:
 
 
 async def _spend(lake: Lake, own: Sequence[Cell]) -> None:
-    async with swept(lake):
+    async with clean_up_around(lake):
         for cell in own:
             with suppress(BudgetExhausted):
                 await attempts.attempt.fn(cell, lake)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agent.session.limits import covered_s
+from agent.session.limits import get_covered_s
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.durability.processes import PATIENCE_S
@@ -101,7 +101,7 @@ def test_what_nobody_reported_is_unknown_on_every_screen(tmp_path: Path) -> None
     assert (row["outcome"], row["model_calls"], row["unpriced_calls"]) == ("submitted", 3, 3)
     for name in ("input_tokens", "cache_read_tokens", "output_tokens", "cost_usd", "billed_usd"):
         assert row[name] is None, name
-    assert row["duration_s"] == covered_s(journal.steps(row["attempt_id"]))
+    assert row["duration_s"] == get_covered_s(journal.steps(row["attempt_id"]))
     assert row["started_at"] <= began.started_at
     ended = json.loads(_shown(tmp_path, "status", "x", "--json"))
     assert (ended["cost_usd"], ended["billed_usd"], ended["unbilled_calls"]) == (None, None, 4)

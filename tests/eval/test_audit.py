@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eval.audit import Audit, GradingResults, audit, audited_verdict, differences
+from eval.audit import Audit, GradingResults, audit, differences, get_audited_verdict
 from eval.grading import grade
 from eval.instances import load
 from eval.types import Applied, Evaluation, Instance
@@ -304,8 +304,8 @@ def test_two_gradings_that_differ_are_flaky() -> None:
     unresolved = GradingResults("unresolved", frozenset({"a", "b"}))
     [other_tests] = differences(unresolved, GradingResults("unresolved", frozenset({"b", "c"})))
     assert str(other_tests) == "flaky: these pass in one of two gradings: a, c"
-    assert audited_verdict("resolved", in_doubt=True) == "suspect"
-    assert audited_verdict("timeout", in_doubt=True) == "timeout"
+    assert get_audited_verdict("resolved", in_doubt=True) == "suspect"
+    assert get_audited_verdict("timeout", in_doubt=True) == "timeout"
 
 
 def test_no_reference_patch_of_the_bundled_tasks_is_suspect() -> None:

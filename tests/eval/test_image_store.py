@@ -85,8 +85,8 @@ class TestRemove:
         other = ImageStore(tmp_path / "cache", docker_client)
         image = build("a", MB)
         of = image_id(store, image)
-        with other.held(image):
-            with store.held(image):
+        with other.hold(image):
+            with store.hold(image):
                 pass
             assert not store.remove(image, of)
         assert store.find([image]) == {image: of}

@@ -113,7 +113,7 @@ def test_nothing_of_a_repository_runs_on_the_host(tmp_path: Path) -> None:
         os.utime(path, (1, 1))  # so that git compares the contents
     source = repositories.source(str(folder / "sub"), "")
     assert source.address == str(folder)
-    mirror = repositories.fetched(source, tmp_path / "cache", ACCESS)
+    mirror = repositories.fetch_mirror(source, tmp_path / "cache", ACCESS)
     assert repositories.base(mirror, None).branch
     assert repositories.origin(source, "") is None
     (folder / "a.py").write_text("2\n")
@@ -157,11 +157,11 @@ def test_a_work_tree_has_the_history_up_to_its_base_and_no_remote(
 ) -> None:
     """A later commit of the branch is not in it, not even as an object."""
     given = repositories.source(NAME, forge.url)
-    mirror = repositories.fetched(given, tmp_path, ACCESS)
+    mirror = repositories.fetch_mirror(given, tmp_path, ACCESS)
     base = repositories.base(mirror, None)
     assert base.branch == "main"
     later = forge.commit(NAME, {"a.py": "2\n"}, "later")
-    repositories.fetched(given, tmp_path, ACCESS)
+    repositories.fetch_mirror(given, tmp_path, ACCESS)
     assert repositories.base(mirror, "main").commit == later
     instance = repositories.instance("demo-1", given, base.commit, "Do it.", "image", "")
     assert repositories.is_here(instance, tmp_path)
@@ -176,7 +176,7 @@ def test_a_work_tree_has_the_history_up_to_its_base_and_no_remote(
 def test_the_files_of_a_commit_are_read_without_a_work_tree(forge: Forge, tmp_path: Path) -> None:
     """Detection reads paths and texts from the mirror."""
     given = repositories.source(NAME, forge.url)
-    mirror = repositories.fetched(given, tmp_path, ACCESS)
+    mirror = repositories.fetch_mirror(given, tmp_path, ACCESS)
     files = repositories.CommitFiles(mirror, repositories.base(mirror, None).commit)
     assert files.paths == {"a.py"}
     assert (files.text("a.py"), files.text("b.py")) == ("1", "")
@@ -190,8 +190,8 @@ def test_a_token_opens_a_private_repository_and_is_left_nowhere(
     given = repositories.source(NAME, forge.url)
     for access in (ACCESS, Access("wrong")):
         with pytest.raises(DatasetError, match="set DURABENCH_FORGE_TOKEN"):
-            repositories.fetched(given, tmp_path, access)
-    mirror = repositories.fetched(given, tmp_path, Access(forge.token))
+            repositories.fetch_mirror(given, tmp_path, access)
+    mirror = repositories.fetch_mirror(given, tmp_path, Access(forge.token))
     found = [p for p in mirror.rglob("*") if p.is_file() and forge.token.encode() in p.read_bytes()]
     assert found == []
     assert forge.token not in repr(Access(forge.token))
@@ -200,7 +200,7 @@ def test_a_token_opens_a_private_repository_and_is_left_nowhere(
 @pytest.mark.parametrize("ref", ["none", "--all", "main~9"])
 def test_a_missing_ref_is_one_line(ref: str, forge: Forge, tmp_path: Path) -> None:
     """The message names the ref."""
-    mirror = repositories.fetched(repositories.source(NAME, forge.url), tmp_path, ACCESS)
+    mirror = repositories.fetch_mirror(repositories.source(NAME, forge.url), tmp_path, ACCESS)
     with pytest.raises(DatasetError, match="no branch, tag or commit"):
         repositories.base(mirror, ref)
 
@@ -208,4 +208,4 @@ def test_a_missing_ref_is_one_line(ref: str, forge: Forge, tmp_path: Path) -> No
 def test_a_missing_repository_is_one_line(forge: Forge, tmp_path: Path) -> None:
     """The message names the address."""
     with pytest.raises(DatasetError, match="there is no repository"):
-        repositories.fetched(repositories.source("octo/none", forge.url), tmp_path, ACCESS)
+        repositories.fetch_mirror(repositories.source("octo/none", forge.url), tmp_path, ACCESS)

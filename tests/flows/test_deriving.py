@@ -12,7 +12,7 @@ from flows.display.errors import IncompleteRun
 from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_key
 from flows.experiments.plan import prepare
-from flows.experiments.records import journaled
+from flows.experiments.records import get_journal_attempt
 from flows.operation import pruning
 from flows.server import caching
 from flows.solve import solve
@@ -188,7 +188,7 @@ async def test_the_base_of_an_unfinished_attempt_is_not_pruned(
     journal = open_journal(lake)
     plan = await prepare(declared, lake_path)
     [cell] = [each for each in plan.cells if each.arm.name == "strict"]
-    journal.start(journaled(cell, by_arm["strict"]))
+    journal.start(get_journal_attempt(cell, by_arm["strict"]))
     pruning.prune(lake_path, "0h", None, ["steps"], results=False, remove=True)
     assert "1 keep theirs, because attempts that reuse them have not ended" in (
         capsys.readouterr().out

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent.session.limits import covered_s
+from agent.session.limits import get_covered_s
 from flows.benchmark import benchmark
 from flows.display.errors import IncompleteRun
 from flows.storage.journals import open_journal
@@ -34,7 +34,7 @@ async def test_the_time_of_a_resumed_attempt_is_that_of_its_steps(lake_path: str
     journal = open_journal(lake)
     for row in lake.rows("attempts", "trial"):
         steps = journal.steps(row["attempt_id"])
-        assert row["duration_s"] == covered_s(steps) > 0
+        assert row["duration_s"] == get_covered_s(steps) > 0
         own = [step.started_at for step in steps if not step.copied]
         assert all(row["started_at"] <= began for began in own)
         if first := before.get(row["attempt_id"]):

@@ -10,7 +10,7 @@ from agent.errors import AgentError
 from agent.gateway.calls import Calls
 from agent.journal import Journal, Limit
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.protocol import Foreign
 from agent.models.spec import LiteLLMSpec
@@ -29,7 +29,7 @@ async def main(url: str, attempt: str, address: str, usd: float) -> None:
     limits = (Limit("experiment", "experiment", usd, None),)
     folder = Path(tempfile.mkdtemp())
     numbers = count()
-    async with held(journal, attempt) as lease:
+    async with hold_lease(journal, attempt) as lease:
         log = JournalLog(journal, lease, Blobs(folder), journal.steps(attempt), limits)
         async with Session.start(
             attempt_id=attempt,

@@ -43,7 +43,7 @@ class Provider:
         read = len(str(body)) // 4
         with self._lock:
             self.requests += 1
-            self.charged_usd += sum(self._prices.listed_usd(Usage(read, 0, 0, wrote, 0)))
+            self.charged_usd += sum(self._prices.get_listed_usd(Usage(read, 0, 0, wrote, 0)))
             fate = self._random.choice(["answer", "answer", "cut", "late", "garbage"])
         usage = {"prompt_tokens": read, "completion_tokens": wrote, "total_tokens": read + wrote}
         replies = {

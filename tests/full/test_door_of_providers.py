@@ -14,7 +14,7 @@ from agent.errors import ModelError
 from agent.gateway.calls import Calls
 from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.protocol import Foreign, ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
@@ -154,7 +154,7 @@ async def _call(
     journal: Journal, attempt: str, model: LiteLLMModel, foreign: Foreign | None, folder: Path
 ) -> ModelReply:
     journal.start(Attempt(attempt, "experiment", "arm", "instance", 0, "{}"))
-    async with held(journal, attempt) as lease:
+    async with hold_lease(journal, attempt) as lease:
         log = JournalLog(journal, lease, Blobs(folder), journal.steps(attempt), ())
         async with Session.start(
             attempt_id=attempt,

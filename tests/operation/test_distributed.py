@@ -431,7 +431,7 @@ async def test_a_flow_run_that_stays_pending_is_replaced(
         late = await client.read_flow_run(first)
         given = {**late.parameters, "home": None}
         ended = await run_flow_async(shard, flow_run=late, parameters=given, return_type="state")
-        assert (ended.is_cancelled(), shards.queue.left()) == (True, 4)
+        assert (ended.is_cancelled(), shards.queue.count_unended()) == (True, 4)
         again = await shards_of(client, "pending", tmp_path)
         await start_four(again)
         assert only(again) == second

@@ -21,7 +21,7 @@ from typing import Any
 
 import httpx
 
-from agent.workspaces.host import heed_interrupts
+from agent.workspaces.host import allow_interrupts
 from flows.server.settings import CLIENTS, as_lines
 from tests.servers.postgres import free_port
 from tests.servers.prefect_home import copy_home, merge_log, migrated
@@ -273,7 +273,7 @@ def _start(command: list[str], environment: dict[str, str], log: Path) -> "subpr
             stdout=output,
             stderr=output,
             start_new_session=True,
-            preexec_fn=heed_interrupts(),
+            preexec_fn=allow_interrupts(),
         )
 
 

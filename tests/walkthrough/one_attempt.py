@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.journal import Account, Attempt, Journal, Limit
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.models.protocol import Model, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session.log import JournalLog
 from agent.session.session import Session
@@ -55,7 +55,7 @@ class OneAttempt:
         may_go_on: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[Session]:
         """Run the attempt, replaying the steps that earlier runs recorded."""
-        async with held(self.journal, attempt_id) as lease:
+        async with hold_lease(self.journal, attempt_id) as lease:
             recorded = self.journal.steps(attempt_id)
             async with Session.start(
                 attempt_id=attempt_id,

@@ -16,7 +16,7 @@ from agent.errors import NoProgram, WorkspaceError
 from agent.gateway import app
 from agent.gateway.app import Address
 from agent.workspaces import docker_daemon
-from agent.workspaces.ownership import uninterrupted
+from agent.workspaces.ownership import complete
 
 _LABELS = {"durabench": "agent"}
 _COMPLETE = "-complete"
@@ -28,7 +28,7 @@ async def volume(install: Install) -> str:
     Raises:
         WorkspaceError: there is no such image or folder, or the installation failed.
     """
-    return await uninterrupted(asyncio.to_thread(_ensure, install))
+    return await complete(asyncio.to_thread(_ensure, install))
 
 
 def _ensure(install: Install) -> str:

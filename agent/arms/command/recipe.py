@@ -102,7 +102,7 @@ class Recipe(BaseModel):
     @field_validator("claimed_usd")
     @classmethod
     def _has_a_group(cls, pattern: str | None) -> str | None:
-        if pattern is not None and _compiled(pattern).groups != 1:
+        if pattern is not None and _compile_pattern(pattern).groups != 1:
             raise ValueError("needs exactly one group")
         return pattern
 
@@ -110,7 +110,7 @@ class Recipe(BaseModel):
     @classmethod
     def _are_patterns(cls, patterns: list[str]) -> list[str]:
         for pattern in patterns:
-            _compiled(pattern)
+            _compile_pattern(pattern)
         return patterns
 
     def of_release(self, release: str) -> "Recipe":
@@ -141,14 +141,14 @@ class Recipe(BaseModel):
             return None
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
         raise ValueError(f"not a regular expression: {error}") from None
 
 
-def shipped() -> list[str]:
+def list_shipped_recipes() -> list[str]:
     """Return the names of the recipes that come with this package."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
@@ -182,7 +182,8 @@ def _read(value: Any) -> Any:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError:
         raise ValueError(
-            f"no recipe {value!r}: name one of {', '.join(shipped())}, or the path of a file"
+            f"no recipe {value!r}: name one of {', '.join(list_shipped_recipes())}, "
+            "or the path of a file"
         ) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}") from None

@@ -15,10 +15,10 @@ from agent.arms.durable.options import RECORDED_MAP, DurableOptions, FullProfile
 from agent.arms.durable.outcome import WorkflowStatus, full_outcome, lean_outcome
 from agent.arms.durable.review import scout
 from agent.arms.durable.state import Repository, State
-from agent.arms.durable.verification import probed
+from agent.arms.durable.verification import probe_runner
 from agent.conversation.conversation import Conversation, prompt_beside
-from agent.conversation.exchanges import ConversationLimits, LimitReached, Meter, ended
-from agent.conversation.person import Decision, Dismissed, said_by, until_decided
+from agent.conversation.exchanges import ConversationLimits, LimitReached, Meter, get_end_status
+from agent.conversation.person import Decision, Dismissed, get_message_facts, until_decided
 from agent.errors import OutOfTime
 from agent.index import Indexed, find_tests, query
 from agent.journal import InboxMessage
@@ -43,7 +43,7 @@ async def solve(task: Task, session: Session, options: DurableOptions) -> Outcom
             case FullProfile() as profile:
                 return await _full(task, session, options, profile)
     except (OutOfTime, LimitReached) as error:  # before there was any work
-        return Outcome(ended(error), "", str(error))
+        return Outcome(get_end_status(error), "", str(error))
 
 
 async def _lean(
@@ -52,11 +52,11 @@ async def _lean(
     repository = await look_around(profile, session.scope("index"))
     meter = Meter(session, options.step_limit, options.cost_limit_usd)
     tools = _tools(task, profile)
-    probe = await probed(tools, repository.test_files, session.scope("probe"))
+    probe = await probe_runner(tools, repository.test_files, session.scope("probe"))
     state = LeanState(task, profile, repository, tools, meter, probe)
     plan = None
     if options.approval == "plan":
-        plan, decided = await approved_plan(state, session.scope("plan"))
+        plan, decided = await approve_plan(state, session.scope("plan"))
         if decided.kind == "reject":
             return Outcome("gave_up", "", decided.why)
     await lean.work(state, session, options.working_limit_s, plan)
@@ -64,7 +64,7 @@ async def _lean(
         return lean_outcome(state, session.steps)
     if isinstance(state.ended, Dismissed):
         raise state.ended
-    decided = await approved_change(state, session.scope("approval"))
+    decided = await approve_change(state, session.scope("approval"))
     return as_decided(lean_outcome(state, session.steps), decided)
 
 
@@ -76,21 +76,21 @@ async def _full(
     contract = await write_contract(task, limits, session.scope("contract"))
     heard: list[InboxMessage] = []
     if options.approval == "plan":
-        contract, decided = await approved_contract(
+        contract, decided = await approve_contract(
             contract, task, limits, heard, session.scope("plan")
         )
         if decided.kind == "reject":
             return Outcome("gave_up", "", decided.why)
     repository = await look_around(profile, session.scope("index"))
     tools = _tools(task, profile)
-    probe = await probed(tools, repository.test_files, session.scope("probe"))
+    probe = await probe_runner(tools, repository.test_files, session.scope("probe"))
     state = State(task, profile, repository, tools, meter, probe, heard=heard, contract=contract)
     status = await full.work(state, session)
     if options.approval != "patch" or not state.patch:
         return full_outcome(state, status, session.steps)
     if isinstance(state.ended, Dismissed):
         raise state.ended
-    status, decided = await approved_patch(state, status, session.scope("approval"))
+    status, decided = await approve_patch(state, status, session.scope("approval"))
     return as_decided(full_outcome(state, status, session.steps), decided)
 
 
@@ -102,30 +102,30 @@ def _tools(task: Task, profile: LeanProfile | FullProfile) -> ToolSettings:
     )
 
 
-async def approved_plan(state: LeanState, session: Session) -> tuple[Scouting | None, Decision]:
+async def approve_plan(state: LeanState, session: Session) -> tuple[Scouting | None, Decision]:
     """Let a person decide about the plan of a scout. Return it with the decision."""
 
     async def make(earlier: Scouting | None, scope: Session) -> Scouting | None:
         return await scout(state, state.judged, scope, earlier)
 
     first = await make(None, session.scope("made-0"))
-    return await until_decided(first, make, _shown_plan, state.heard, session)
+    return await until_decided(first, make, _format_plan, state.heard, session)
 
 
-async def approved_change(state: LeanState, session: Session) -> Decision:
+async def approve_change(state: LeanState, session: Session) -> Decision:
     """Let a person decide about the best change. Return the decision."""
 
     async def make(_: str, scope: Session) -> str:
         await lean.revise(state, scope)
         if isinstance(state.ended, Dismissed):
             raise state.ended
-        return _shown_change(state)
+        return _format_change(state)
 
-    _, decided = await until_decided(_shown_change(state), make, str, state.heard, session)
+    _, decided = await until_decided(_format_change(state), make, str, state.heard, session)
     return decided
 
 
-async def approved_patch(
+async def approve_patch(
     state: State, status: WorkflowStatus, session: Session
 ) -> tuple[WorkflowStatus, Decision]:
     """Let a person decide about the patch of the full preset.
@@ -139,13 +139,13 @@ async def approved_patch(
             raise state.ended
         return again
 
-    def shown(_: object) -> str:
+    def format_patch(_: object) -> str:
         return state.patch or "No file was changed."
 
-    return await until_decided(status, make, shown, state.heard, session)
+    return await until_decided(status, make, format_patch, state.heard, session)
 
 
-def _shown_plan(plan: Scouting | None) -> str:
+def _format_plan(plan: Scouting | None) -> str:
     """Return a plan as text for a person."""
     if plan is None:
         return "No plan was found. If you approve, the work begins without one."
@@ -156,7 +156,7 @@ def _shown_plan(plan: Scouting | None) -> str:
     return "\n".join([plan.cause, "", plan.approach, "", *steps, "", "It is done when:", *criteria])
 
 
-async def approved_contract(
+async def approve_contract(
     contract: Contract,
     task: Task,
     limits: ConversationLimits,
@@ -166,12 +166,12 @@ async def approved_contract(
     """Let a person decide about the contract, the plan of the full preset. Return the last one."""
 
     async def make(earlier: Contract, scope: Session) -> Contract:
-        return await write_contract(task, limits, scope, earlier, said_by(heard))
+        return await write_contract(task, limits, scope, earlier, get_message_facts(heard))
 
-    return await until_decided(contract, make, _shown_contract, heard, session)
+    return await until_decided(contract, make, _format_contract, heard, session)
 
 
-def _shown_contract(contract: Contract) -> str:
+def _format_contract(contract: Contract) -> str:
     """Return a contract as text for a person."""
     parts = {
         "It is done when": contract.acceptance_criteria,
@@ -186,7 +186,7 @@ def _list(items: list[str]) -> list[str]:
     return [f"- {each}" for each in items]
 
 
-def _shown_change(state: LeanState) -> str:
+def _format_change(state: LeanState) -> str:
     """Return the best change as text for a person, with the checks that reject it."""
     chosen = state.chosen
     if chosen is None or not chosen.change.patch:

@@ -10,11 +10,11 @@ from collections.abc import Awaitable
 from dataclasses import replace
 
 from agent.arms.durable.answers import PlanTurn, Review
-from agent.arms.durable.gates import Judgement, found
+from agent.arms.durable.gates import Judgement, add_findings
 from agent.arms.durable.implementation import best_of, gather, read_again
 from agent.arms.durable.outcome import WorkflowStatus, cut_off
 from agent.arms.durable.reproduction import REPRODUCIBLE, reproduce
-from agent.arms.durable.review import adjudicate, applied, review_step, review_whole
+from agent.arms.durable.review import adjudicate, apply_ruling, review_step, review_whole
 from agent.arms.durable.roles import conversation, protecting
 from agent.arms.durable.state import (
     SHOWN_DIFF,
@@ -40,7 +40,7 @@ async def work(state: State, session: Session) -> WorkflowStatus:
 
     Return the way in which it ended.
     """
-    status = await _ended(state, _reproduce_then_work(state, session))
+    status = await _end(state, _reproduce_then_work(state, session))
     if not (state.finals and state.finals[-1].patch):
         await _rescue(state, session.scope("rescue"))
     return status
@@ -49,10 +49,10 @@ async def work(state: State, session: Session) -> WorkflowStatus:
 async def revise(state: State, session: Session) -> WorkflowStatus:
     """Plan and make further steps, as people want the change otherwise. Return as `work` does."""
     state.backlog = [message.text for message in state.heard[-1:]]
-    return await _ended(state, _work(state, session))
+    return await _end(state, _work(state, session))
 
 
-async def _ended(state: State, work: Awaitable[WorkflowStatus]) -> WorkflowStatus:
+async def _end(state: State, work: Awaitable[WorkflowStatus]) -> WorkflowStatus:
     state.ended = None
     try:
         return await work
@@ -102,21 +102,21 @@ async def _work(state: State, session: Session) -> WorkflowStatus:
                 state.context = await gather(state, turn.context_needed, scope) or state.context
             if is_done(state, turn):
                 is_progress = True
-                if await _submitted(state, session.scope(f"final-{number}")):
+                if await _submit(state, session.scope(f"final-{number}")):
                     return "completed"
             elif turn.next_step is not None:
                 step = await best_of(state, turn.next_step, session.scope(f"step-{number}"))
-                step = await _ruled(state, step, session, number)
+                step = await _rule(state, step, session, number)
                 is_progress = _record_step(state, step)
                 state.context = await read_again(state, session.scope(f"read-again-{number}"))
         idle = 0 if is_progress else idle + 1
         if idle == state.profile.patience:
             break
-    await _submitted(state, session.scope("final"))
+    await _submit(state, session.scope("final"))
     return "out_of_turns"
 
 
-async def _submitted(state: State, session: Session) -> bool:
+async def _submit(state: State, session: Session) -> bool:
     """Verify and review the whole change. Return True if the attempt ends with it.
 
     The issues of the review become the new backlog.
@@ -129,7 +129,7 @@ async def _submitted(state: State, session: Session) -> bool:
     return accepted or len(state.finals) >= state.profile.final_rounds
 
 
-async def _ruled(state: State, result: StepResult, session: Session, number: int) -> StepResult:
+async def _rule(state: State, result: StepResult, session: Session, number: int) -> StepResult:
     """Ask for the cause if tests reject two steps in a row. Return the step after the ruling.
 
     A step that only failed by a test that was ruled wrong is kept and reviewed.
@@ -141,7 +141,7 @@ async def _ruled(state: State, result: StepResult, session: Session, number: int
     ruling = await adjudicate(state, judged, session.scope(f"ruling-{number}"))
     if ruling is None or chosen.verification is None:
         return result
-    if applied(state, ruling, judged, judged.failing).findings:
+    if apply_ruling(state, ruling, judged, judged.failing).findings:
         return result
     await session.scope(f"keep-{number}").take(chosen.tree)
     sound = replace(chosen, verification=replace(chosen.verification, broken=()))
@@ -159,7 +159,7 @@ def _judgement(state: State, candidate: Candidate) -> Judgement:
         candidate.confidence,
         candidate.verification.compared,
     )
-    return found(state, judged)
+    return add_findings(state, judged)
 
 
 def _record_step(state: State, result: StepResult) -> bool:
@@ -179,7 +179,7 @@ def _record_step(state: State, result: StepResult) -> bool:
 def _remember(state: State, found: Verification) -> None:
     """Record failures, so that a recurring error is recognised."""
     error = (found.error or "\n".join(found.broken)) if found.broken else ""
-    state.errors = debugging.remembered(state.errors, error)
+    state.errors = debugging.recall_errors(state.errors, error)
 
 
 def _open_issues(review: Review) -> list[str]:
@@ -206,7 +206,7 @@ async def verify_whole(state: State, session: Session) -> FinalResult:
     patch = (await change_of(session, state.written)).patch
     try:
         async with session.branch("fresh", BASE, limit_s=state.profile.phase_limit_s) as fresh:
-            found = await _verified(state, patch, fresh)
+            found = await _verify(state, patch, fresh)
     except OutOfTime as error:
         # Raises again if the time of the whole attempt is over.
         await session.scope("late").take(session.tree)
@@ -215,7 +215,7 @@ async def verify_whole(state: State, session: Session) -> FinalResult:
     return FinalResult(patch, found, review)
 
 
-async def _verified(state: State, patch: str, fresh: Session) -> Verification:
+async def _verify(state: State, patch: str, fresh: Session) -> Verification:
     """Apply the patch to a fresh copy and run the tests. An empty patch fails."""
     if not patch:
         return Verification((), ("nothing was changed",))

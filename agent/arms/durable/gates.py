@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agent.arms.durable.answers import Confidence, Work
-from agent.arms.durable.reproduction import checked_on_base
+from agent.arms.durable.reproduction import check_on_base
 from agent.arms.durable.roles import protecting
 from agent.arms.durable.state import Evidence, Runs
 from agent.arms.durable.verification import (
@@ -124,9 +124,9 @@ async def judge(
         incomplete=incomplete,
     )
     if not (change.patch and state.probe.works):
-        return found(state, judged)
+        return add_findings(state, judged)
     told = frozenset(state.not_run)
-    named = await _named(state, work, change, session)
+    named = await _find_named_tests(state, work, change, session)
     covering = await find_covering(
         change.files,
         change.patch,
@@ -138,17 +138,17 @@ async def judge(
     try:
         async with session.branch(_FRESH, BASE, limit_s=state.profile.phase_limit_s) as fresh:
             before = await _baseline(state, related, fresh)
-            problem = await _reproduced(state, change, work, fresh)
+            problem = await _reproduce(state, change, work, fresh)
             if insists_on_test and not problem and _lacks_a_test(state, change, work):
                 problem = _WRITE_A_TEST
             runs = await _runs(state, change.patch, before, fresh)
     except OutOfTime as error:
         problem, runs = "", Runs(problem=str(error))
     unknown = tuple(line for line in named.refused if line not in told)
-    return found(state, replace(judged, runs=runs, reproduction=problem, unknown=unknown))
+    return add_findings(state, replace(judged, runs=runs, reproduction=problem, unknown=unknown))
 
 
-async def _named(
+async def _find_named_tests(
     state: Evidence, work: Work | None, change: SubmittedChange, session: Session
 ) -> NamedFiles:
     """Return the existing tests that the author names. Its own new tests are none."""
@@ -156,7 +156,7 @@ async def _named(
         return NamedFiles()
     new = {work.test, *change.new_tests, *change.files}
     names = [name for name in work.related_tests if name.partition("::")[0] not in new]
-    return await state.named_tests(names, session.scope("named"))
+    return await state.find_named_tests(names, session.scope("named"))
 
 
 def _lacks_a_test(state: Evidence, change: SubmittedChange, work: Work | None) -> bool:
@@ -166,7 +166,7 @@ def _lacks_a_test(state: Evidence, change: SubmittedChange, work: Work | None) -
     return changes_code and is_wanted and work is not None and not work.test
 
 
-async def _reproduced(
+async def _reproduce(
     state: Evidence, change: SubmittedChange, work: Work | None, fresh: Session
 ) -> str:
     """Verify a new or corrected test on the base commit, and adopt it if it holds.
@@ -195,7 +195,7 @@ async def _reproduced(
         return f"{work.test} is no new test file that an editing tool wrote"
     if any((old.path, old.content) == (work.test, content) for old in state.withdrawn):
         return ""
-    anchor, problem = await checked_on_base(state, work.test, content, fresh)
+    anchor, problem = await check_on_base(state, work.test, content, fresh)
     if anchor is None:
         await fresh.take(BASE)
     else:
@@ -230,7 +230,7 @@ async def _baseline(state: Evidence, related: tuple[str, ...], fresh: Session) -
     )
 
 
-def found(state: Evidence, judged: Judgement) -> Judgement:
+def add_findings(state: Evidence, judged: Judgement) -> Judgement:
     """Return the judgement with its findings, given the rulings so far."""
     return replace(judged, findings=tuple(_findings(state, judged)))
 
@@ -250,7 +250,7 @@ def _findings(state: Evidence, judged: Judgement) -> Iterable[GateFinding]:
     anchor = state.reproduction.anchor
     if anchor is not None and runs.anchor is not None and not passes(anchor, runs.anchor):
         line = f"the new test {anchor.path} fails with the change"
-        yield GateFinding("new_test", (line,), _shown(runs.anchor))
+        yield GateFinding("new_test", (line,), _format_run(runs.anchor))
     if judged.unknown:
         yield GateFinding("regression", judged.unknown)
     if runs.after is not None:
@@ -259,10 +259,10 @@ def _findings(state: Evidence, judged: Judgement) -> Iterable[GateFinding]:
         if lines:
             before = {*runs.before.failed, *runs.before.errors} if runs.before else set()
             failing = (test for test in (*after.failed, *after.errors) if test not in before)
-            yield GateFinding("regression", tuple(lines), _shown(after), tuple(failing))
+            yield GateFinding("regression", tuple(lines), _format_run(after), tuple(failing))
 
 
-def _shown(run: TestRun) -> str:
+def _format_run(run: TestRun) -> str:
     return head_and_tail(render_tests(run, SHOWN_EVIDENCE), SHOWN_EVIDENCE)
 
 

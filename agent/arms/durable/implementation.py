@@ -24,14 +24,20 @@ from agent.arms.durable.state import (
 from agent.arms.durable.verification import verify
 from agent.checks import debugging, find_covering
 from agent.conversation.conversation import prompt_beside
-from agent.conversation.exchanges import Exchange, Helper, ToolUse, changed_files, written_files
+from agent.conversation.exchanges import (
+    Exchange,
+    Helper,
+    ToolUse,
+    get_changed_files,
+    get_written_files,
+)
 from agent.errors import OutOfTime
 from agent.index.sources import lines
 from agent.models.chat import CHARS_PER_TOKEN
 from agent.ptc.tool import program_uses
 from agent.session.session import Session
 from agent.tools import ToolResult
-from agent.tools.protection import confined
+from agent.tools.protection import confine
 from agent.tools.rendering import head_and_tail
 from agent.tools.tool import Arguments, Refused
 from agent.workspaces import Workspace
@@ -94,7 +100,7 @@ def _candidate(
     number: int, exchange: Exchange[StepReport], session: Session, diff: str
 ) -> Candidate:
     uses = [*exchange.uses, *program_uses(session.steps, session.name)]
-    edited = changed_files(uses)
+    edited = get_changed_files(uses)
     tests = sum(use.result.tests is not None for use in uses)
     status, why = _status(exchange, has_evidence=bool(edited) or tests > 0)
     report = exchange.answer
@@ -106,7 +112,7 @@ def _candidate(
         tree=session.tree,
         diff=diff,
         edited=edited,
-        written=written_files(uses),
+        written=get_written_files(uses),
         tests_run=tests,
     )
 
@@ -146,10 +152,10 @@ async def best_of(state: State, step: NextStep, session: Session) -> StepResult:
         async with session.branch(
             f"candidate-{number}", start, limit_s=state.profile.phase_limit_s
         ) as branch:
-            return await _tried(state, step, number, branch)
+            return await _try_candidate(state, step, number, branch)
 
     made = [await attempt(0)]
-    wanted = _wanted(state, made[0])
+    wanted = _count_candidates(state, made[0])
     while len(made) < wanted and (made[0].accepted or not any(each.accepted for each in made)):
         wave = range(len(made), min(wanted, len(made) + state.profile.parallel))
         made += await together(attempt(number) for number in wave)
@@ -159,7 +165,7 @@ async def best_of(state: State, step: NextStep, session: Session) -> StepResult:
     return StepResult(step, tuple(made), chosen)
 
 
-async def _tried(state: State, step: NextStep, number: int, branch: Session) -> Candidate:
+async def _try_candidate(state: State, step: NextStep, number: int, branch: Session) -> Candidate:
     """Make one candidate, and test and review it if it is done.
 
     If time runs out during tests or review, the candidate counts as blocked.
@@ -168,12 +174,12 @@ async def _tried(state: State, step: NextStep, number: int, branch: Session) -> 
     if made.status != "done":
         return made
     try:
-        return await _reviewed(state, step, made, branch)
+        return await _review(state, step, made, branch)
     except OutOfTime as error:
         return replace(made, status="blocked", summary=str(error))
 
 
-async def _reviewed(state: State, step: NextStep, made: Candidate, branch: Session) -> Candidate:
+async def _review(state: State, step: NextStep, made: Candidate, branch: Session) -> Candidate:
     """Test and review a candidate. Files that the tests leave behind are not part of it."""
     covering = await find_covering(
         made.edited, made.diff, branch.scope("covering"), among=state.repository.test_files
@@ -193,7 +199,7 @@ async def _reviewed(state: State, step: NextStep, made: Candidate, branch: Sessi
     return replace(made, tree=branch.tree)
 
 
-def _wanted(state: State, first: Candidate) -> int:
+def _count_candidates(state: State, first: Candidate) -> int:
     """Return how many candidates to make, given the result of the first."""
     if first.status == "replan":
         return 1
@@ -268,7 +274,7 @@ def gathering(state: State) -> Helper:
 
     async def answer(asked: GatherContext, session: Session) -> ToolResult:
         found = await gather(state, asked.questions, session, _TOLD_TOKENS)
-        return ToolResult("\n\n".join(map(_numbered, found)) or "no lines were found")
+        return ToolResult("\n\n".join(map(_number_lines, found)) or "no lines were found")
 
     return Helper("gather_context", GatherContext, answer)
 
@@ -313,7 +319,7 @@ async def _read_excerpt(
 ) -> Excerpt | None:
     """Return the first lines of a range, up to `room` characters, or None if there are none."""
     try:
-        path = await confined(workspace, reference.path)
+        path = await confine(workspace, reference.path)
         content = await workspace.read(path)
     except (OSError, ValueError, Refused):
         return None
@@ -329,7 +335,7 @@ async def _read_excerpt(
     return Excerpt(reference.path, reference.start, end, reference.why, "\n".join(chosen))
 
 
-def _numbered(excerpt: Excerpt) -> str:
+def _number_lines(excerpt: Excerpt) -> str:
     """Format an excerpt with its purpose and with line numbers as shown by tools."""
     shown = enumerate(excerpt.text.split("\n"), excerpt.start)
     head = f"{excerpt.path}, lines {excerpt.start} to {excerpt.end}: {excerpt.why}"

@@ -14,12 +14,12 @@ from typing import Any
 from agent.arms.durable.answers import Ruling, Scouting, Work
 from agent.arms.durable.gates import GateFinding, Judgement, best, judge, prepare_judge
 from agent.arms.durable.options import LeanProfile
-from agent.arms.durable.review import adjudicate, applied, review_change, scout
+from agent.arms.durable.review import adjudicate, apply_ruling, review_change, scout
 from agent.arms.durable.roles import conversation, network
 from agent.arms.durable.state import Evidence
 from agent.arms.durable.verification import change_of
 from agent.conversation.conversation import prompt_beside
-from agent.conversation.exchanges import Exchange, LimitReached, ToolUse, written_files
+from agent.conversation.exchanges import Exchange, LimitReached, ToolUse, get_written_files
 from agent.conversation.person import Person
 from agent.errors import OutOfTime
 from agent.ptc.tool import program_uses
@@ -90,21 +90,21 @@ async def revise(state: LeanState, session: Session) -> None:
 async def _approach(state: LeanState, plan: Scouting | None, session: Session) -> None:
     """Let one conversation work and repair until its change is accepted or repairs are used up."""
     solver = Solver(state, plan, state.profile.rounds, session.scope("solve"))
-    state.written = solver.written
+    state.written = solver.get_written_files
     for turn in range(1 + state.profile.repairs):
         judging = session.scope(f"judge-{turn}")
         solver.on_edit = partial(prepare_judge, state, judging)
         exchange = await solver.talk.until_answer()
-        judged = await _judged(state, exchange, judging)
+        judged = await _judge(state, exchange, judging)
         if judged.accepted:
-            judged = await _reviewed(state, judged, session.scope(f"review-{turn}"))
+            judged = await _review(state, judged, session.scope(f"review-{turn}"))
         state.judged.append(judged)
         if judged.accepted or exchange.answer is None or exchange.answer.status == "blocked":
             return
         solver.talk.tell(explain(judged))
 
 
-async def _judged(state: LeanState, exchange: Exchange[Work], session: Session) -> Judgement:
+async def _judge(state: LeanState, exchange: Exchange[Work], session: Session) -> Judgement:
     """Run the checks of the work so far. Ask for a ruling if a test gate stays closed.
 
     The first time that code has no test, one is asked for. After that, the author's reason counts.
@@ -128,7 +128,7 @@ async def _judged(state: LeanState, exchange: Exchange[Work], session: Session) 
     state.rulings.append(ruling)
     is_unchanged = bool(state.judged) and state.judged[-1].change.patch == change.patch
     insists = work is not None and bool(work.conflicting_tests) and is_unchanged
-    return applied(state, ruling, judged, judged.failing if insists else ())
+    return apply_ruling(state, ruling, judged, judged.failing if insists else ())
 
 
 def _needs_a_ruling(state: LeanState, judged: Judgement) -> bool:
@@ -138,7 +138,7 @@ def _needs_a_ruling(state: LeanState, judged: Judgement) -> bool:
     return state.profile.adjudication and bool(again)
 
 
-async def _reviewed(state: LeanState, judged: Judgement, session: Session) -> Judgement:
+async def _review(state: LeanState, judged: Judgement, session: Session) -> Judgement:
     """Return the judgement with the objections of the review, of which an attempt has one."""
     if state.is_reviewed or state.profile.review == "never":
         return judged
@@ -198,13 +198,13 @@ class Solver:
 
     def _note(self, use: ToolUse) -> None:
         self._uses.append(use)
-        if not all(map(BY_CONVENTION.owns, written_files([use]))):
+        if not all(map(BY_CONVENTION.owns, get_written_files([use]))):
             self.on_edit()
 
-    def written(self) -> frozenset[str]:
+    def get_written_files(self) -> frozenset[str]:
         """Return the files that were passed to an editing tool, so that they exist on purpose."""
         in_programs = program_uses(self._session.steps, self._session.name)
-        return frozenset(written_files([*self._uses, *in_programs]))
+        return frozenset(get_written_files([*self._uses, *in_programs]))
 
 
 def incomplete(exchange: Exchange[Work]) -> str:

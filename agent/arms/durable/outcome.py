@@ -8,7 +8,7 @@ from typing import Any, Literal
 from agent.arms.durable.gates import Judgement
 from agent.arms.durable.lean import LeanState
 from agent.arms.durable.state import Candidate, Evidence, FinalResult, State, StepResult
-from agent.conversation.exchanges import LimitReached, ended
+from agent.conversation.exchanges import LimitReached, get_end_status
 from agent.conversation.person import Dismissed
 from agent.errors import OutOfTime
 from agent.models.protocol import ModelReply, Usage
@@ -69,11 +69,11 @@ def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
     """Return the outcome of an attempt of the lean preset: the best change and its evidence."""
     chosen = state.chosen
     patch = chosen.change.patch if chosen else ""
-    workflow_status = _ended(state, chosen)
+    workflow_status = _end(state, chosen)
     closed = [line for finding in chosen.findings for line in finding.lines] if chosen else []
     verdict = "unverified"
     if chosen is not None and "unverified" not in chosen.gates:
-        verdict = _accepted(state) if chosen.accepted else "rejected"
+        verdict = _format_acceptance(state) if chosen.accepted else "rejected"
     report = {
         "preset": "lean",
         "workflow_status": workflow_status,
@@ -85,7 +85,9 @@ def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
         "unfinished": chosen.incomplete if chosen else "",
         "plans": [plan.model_dump() for plan in state.plans],
         "rulings": [ruling.model_dump() for ruling in state.rulings],
-        "changes": [_judged(judged, is_chosen=judged is chosen) for judged in state.judged],
+        "changes": [
+            _format_judgement(judged, is_chosen=judged is chosen) for judged in state.judged
+        ],
         "usage_by_role": usage_by_role(steps),
     }
     how = _unproven(state) if workflow_status == "unproven" else workflow_status
@@ -94,7 +96,7 @@ def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
     return Outcome(status, patch, ", ".join(filter(None, reasons)), report)
 
 
-def _accepted(state: Evidence) -> str:
+def _format_acceptance(state: Evidence) -> str:
     """Return the verdict on a change that nothing speaks against."""
     return "accepted" if state.probe.works else "unverified"
 
@@ -106,7 +108,7 @@ def _unproven(state: Evidence) -> str:
     return f"unproven: the test runner does not work: {state.probe.reason}"
 
 
-def _ended(state: LeanState, chosen: Judgement | None) -> WorkflowStatus:
+def _end(state: LeanState, chosen: Judgement | None) -> WorkflowStatus:
     if chosen is not None and chosen.accepted:
         return "completed" if state.probe.works else "unproven"
     if state.ended is not None:
@@ -140,7 +142,7 @@ def _tests(state: Evidence) -> dict[str, Any]:
     }
 
 
-def _judged(judged: Judgement, *, is_chosen: bool) -> dict[str, Any]:
+def _format_judgement(judged: Judgement, *, is_chosen: bool) -> dict[str, Any]:
     runs = judged.runs
     return {
         "chosen": is_chosen,
@@ -159,14 +161,14 @@ def _judged(judged: Judgement, *, is_chosen: bool) -> dict[str, Any]:
 
 def _status(workflow_status: WorkflowStatus, patch: str, state: Evidence) -> OutcomeStatus:
     if state.ended is not None and workflow_status not in ("completed", "unproven"):
-        return ended(state.ended)
+        return get_end_status(state.ended)
     return "submitted" if patch else "gave_up"
 
 
 def _verdict(final: FinalResult | None, state: Evidence) -> str:
     if final is None:
         return "unverified"
-    return _accepted(state) if final.review.verdict == "accept" else "rejected"
+    return _format_acceptance(state) if final.review.verdict == "accept" else "rejected"
 
 
 def usage_by_role(steps: Iterable[Step]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ async def reproduce(state: State, session: Session) -> Reproduction:
     brief = await _brief(state, session.scope("brief"))
     if brief is None:
         return Reproduction(problem="the model gave no valid brief")
-    named = await state.named_tests(brief.regression_tests, session.scope("named"))
+    named = await state.find_named_tests(brief.regression_tests, session.scope("named"))
     found = replace(Reproduction(brief), regression_tests=named.files)
     if not state.probe.works:
         found = replace(found, problem=f"the test runner does not work: {state.probe.reason}")
@@ -55,7 +55,7 @@ async def reproduce(state: State, session: Session) -> Reproduction:
     elif state.contract.kind not in REPRODUCIBLE:
         found = replace(found, problem=f"a {state.contract.kind} task is not begun with a test")
     else:
-        found = await _anchored(state, found, session)
+        found = await _anchor(state, found, session)
     return await _with_baseline(state, found, session.scope("baseline"))
 
 
@@ -66,7 +66,7 @@ async def _brief(state: State, session: Session) -> Brief | None:
     return (await talk.until_answer()).answer
 
 
-async def _anchored(state: State, found: Reproduction, session: Session) -> Reproduction:
+async def _anchor(state: State, found: Reproduction, session: Session) -> Reproduction:
     """Return the reproduction with an anchor test, or with the reason why the last try failed."""
     start, problem = session.tree, ""
     for number in range(1, state.profile.anchor_tries + 1):
@@ -75,9 +75,9 @@ async def _anchored(state: State, found: Reproduction, session: Session) -> Repr
         if claim is None or not claim.reproduced:
             problem = claim.reason if claim else "the writer gave no valid answer"
         else:
-            anchor, problem = await _checked(state, claim, start, writing)
+            anchor, problem = await _check(state, claim, start, writing)
             if anchor is not None:
-                more = await state.named_tests(claim.regression_tests, writing.scope("named"))
+                more = await state.find_named_tests(claim.regression_tests, writing.scope("named"))
                 tests = tuple(dict.fromkeys([*found.regression_tests, *more.files]))
                 return replace(found, anchor=anchor, regression_tests=tests)
         await writing.take(start)
@@ -98,7 +98,7 @@ async def _claim(
     return (await talk.until_answer()).answer
 
 
-async def _checked(
+async def _check(
     state: State, claim: AnchorClaim, start: TreeRef, session: Session
 ) -> tuple[Anchor | None, str]:
     """Return the anchor test if the claim holds, or the reason why it does not.
@@ -112,10 +112,10 @@ async def _checked(
     if not content:
         return None, f"{claim.path} is no new file"
     await session.take(start)
-    return await checked_on_base(state, claim.path, content, session)
+    return await check_on_base(state, claim.path, content, session)
 
 
-async def checked_on_base(
+async def check_on_base(
     state: Evidence, path: str, content: str, session: Session
 ) -> tuple[Anchor | None, str]:
     """Run a new test twice on a work tree without the change, the second time beside another edit.
@@ -128,7 +128,7 @@ async def checked_on_base(
     if not asserts_something(content):
         return None, f"{path} asserts nothing that can fail"
     start = session.tree
-    tried = await _tried(state, path, content, session)
+    tried = await _try_test(state, path, content, session)
     if tried.problem:
         return None, tried.problem
     if not tried.is_alone:
@@ -149,7 +149,7 @@ class _Tried:
     """True if the test is the only change of the work tree."""
 
 
-async def _tried(state: Evidence, path: str, content: str, session: Session) -> _Tried:
+async def _try_test(state: Evidence, path: str, content: str, session: Session) -> _Tried:
     """Write a new test and run it twice.
 
     All of it is one step, because each step that changes files takes a look at the whole work tree.

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent.arms.durable.answers import NextStep, Review, Ruling, Scouting
-from agent.arms.durable.gates import Judgement, found
+from agent.arms.durable.gates import Judgement, add_findings
 from agent.arms.durable.options import Role
 from agent.arms.durable.roles import conversation
 from agent.arms.durable.state import (
@@ -54,7 +54,7 @@ async def review_change(state: Evidence, judged: Judgement, session: Session) ->
         "task": state.task.statement,
         "diff": head_and_tail(judged.change.patch, SHOWN_DIFF),
         "new_test": state.new_test,
-        "tests": [_shown(run) for run in (judged.runs.anchor, judged.runs.after) if run],
+        "tests": [_format_run(run) for run in (judged.runs.anchor, judged.runs.after) if run],
     }
     prompt = prompt_beside(__file__, "review_final")
     return (
@@ -78,7 +78,7 @@ async def _review(
     """
     if found.broken:
         return Review(reasons=["the tests were run"], issues=list(found.broken), verdict="revise")
-    shown = {**facts, "verification": [_shown(run) for run in found.runs]}
+    shown = {**facts, "verification": [_format_run(run) for run in found.runs]}
     exchange = await Conversation(
         session, role, prompt_beside(__file__, prompt), shown, Review, state.limits()
     ).until_answer()
@@ -87,7 +87,7 @@ async def _review(
     )
 
 
-def _shown(run: TestRun) -> dict[str, Any]:
+def _format_run(run: TestRun) -> dict[str, Any]:
     return {
         "command": run.command,
         "exit_code": run.exit_code,
@@ -117,7 +117,7 @@ async def adjudicate(state: Evidence, judged: Judgement, session: Session) -> Ru
     return exchange.answer
 
 
-def applied(
+def apply_ruling(
     state: Evidence, ruling: Ruling, judged: Judgement, may_be_excepted: Collection[str]
 ) -> Judgement:
     """Record a ruling in the state. Return the judgement that follows from it.
@@ -131,7 +131,7 @@ def applied(
         state.reproduction = replace(state.reproduction, anchor=None, problem=problem)
     if ruling.cause == "existing_test":
         state.excepted += [test for test in may_be_excepted if test in ruling.tests]
-    return found(state, judged)
+    return add_findings(state, judged)
 
 
 _SCOUT_ROUNDS = 20

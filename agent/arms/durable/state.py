@@ -14,7 +14,7 @@ from agent.arms.durable.answers import (
 from agent.arms.durable.options import CommonProfile, FullProfile
 from agent.checks import BaseRun, NamedFiles, find_named
 from agent.conversation.exchanges import ConversationLimits, LimitReached, Meter
-from agent.conversation.person import said_by
+from agent.conversation.person import get_message_facts
 from agent.errors import OutOfTime
 from agent.journal import InboxMessage, TreeRef
 from agent.session.session import Session
@@ -196,7 +196,7 @@ class Evidence:
     @property
     def said(self) -> dict[str, Any]:
         """The messages of people as a fact of a role. Empty if there are none."""
-        return said_by(self.heard)
+        return get_message_facts(self.heard)
 
     @property
     def new_test(self) -> dict[str, str] | None:
@@ -204,7 +204,7 @@ class Evidence:
         anchor = self.reproduction.anchor
         return {"path": anchor.path, "content": anchor.content} if anchor else None
 
-    async def named_tests(self, names: Iterable[str], session: Session) -> NamedFiles:
+    async def find_named_tests(self, names: Iterable[str], session: Session) -> NamedFiles:
         """Return the files of the repository that a model named. `not_run` gets the others."""
         found = await find_named(
             list(names), self.repository.test_files, self.tools.runner, session

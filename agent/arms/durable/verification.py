@@ -20,7 +20,7 @@ from agent.tools.testing import Probe, probe
 from agent.workspaces import Change, Workspace
 
 
-async def probed(tools: ToolSettings, test_files: Sequence[str], session: Session) -> Probe:
+async def probe_runner(tools: ToolSettings, test_files: Sequence[str], session: Session) -> Probe:
     """Return whether the runner works on the session's work tree, which is restored afterwards."""
     before = session.tree
     request = {"command": tools.runner.command, "test_files": list(test_files)}
@@ -64,7 +64,7 @@ async def verify(
         runs.append(after)
         compared = replace(compared, after=after)
         broken += regressions(reproduction.baseline, without(after, state.excepted))
-    found = await state.named_tests(named, session)
+    found = await state.find_named_tests(named, session)
     if others := sorted({*found.files} - {*reproduction.regression_tests}):
         await tests(others)
     return Verification(tuple(runs), tuple(broken), compared)

@@ -13,7 +13,7 @@ from agent.arms.options import LoopOptions
 from agent.capabilities.base import Agent, Crew, Spoken, WorkReport, conversation
 from agent.capabilities.registry import FIRST, load
 from agent.conversation.conversation import prompt_beside
-from agent.conversation.exchanges import Answer, LimitReached, Meter, ended
+from agent.conversation.exchanges import Answer, LimitReached, Meter, get_end_status
 from agent.conversation.person import Dismissed, Person
 from agent.errors import OutOfTime, ToolFailed
 from agent.session.session import Session
@@ -49,13 +49,13 @@ async def solve(task: Task, session: Session, options: LoopOptions) -> Outcome:
         else:
             outcome = await _work(agent, session, options)
     except (LimitReached, ToolFailed) as error:
-        outcome = Outcome(ended(error), await session.diff(), str(error))
+        outcome = Outcome(get_end_status(error), await session.diff(), str(error))
     except OutOfTime as error:
         try:
             patch = await session.diff()
         except OutOfTime:
             patch = ""
-        outcome = Outcome(ended(error), patch, str(error))
+        outcome = Outcome(get_end_status(error), patch, str(error))
     if options.approval == "patch" and outcome.status != "submitted":
         return replace(outcome, patch="")  # it was not approved
     return outcome
@@ -66,7 +66,7 @@ async def _work(agent: Agent, session: Session, options: LoopOptions) -> Outcome
     limit_s = options.working_limit_s
     facts: dict[str, Any] = {"task": agent.crew.task.statement}
     if options.approval == "plan":
-        plan = await approved_plan(agent, session.scope("plan", limit_s=limit_s))
+        plan = await approve_plan(agent, session.scope("plan", limit_s=limit_s))
         if isinstance(plan, Outcome):
             return plan
         facts |= plan
@@ -77,12 +77,14 @@ async def _work(agent: Agent, session: Session, options: LoopOptions) -> Outcome
         patch = await session.diff()
         answer = exchange.answer
         if answer is None:
-            return Outcome(ended(exchange.end), patch, exchange.end)
+            return Outcome(get_end_status(exchange.end), patch, exchange.end)
         if answer.status != "done":
             return Outcome("gave_up", patch, answer.summary)
         if options.approval != "patch":
             return Outcome("submitted", patch, answer.summary)
-        decision = await talk.decided(f"{answer.summary}\n\n{patch or 'No file was changed.'}")
+        decision = await talk.wait_for_decision(
+            f"{answer.summary}\n\n{patch or 'No file was changed.'}"
+        )
         if decision.kind == "approve":
             return Outcome("submitted", patch, answer.summary)
         if decision.kind == "reject":
@@ -115,7 +117,9 @@ async def chat(agent: Agent, session: Session, scope: Session) -> Outcome:
                 return Outcome("submitted", await session.diff(), str(error))
             end = exchange.end
             if end == "context_full":
-                return Outcome(ended(end), await session.diff(), "the context window is full")
+                return Outcome(
+                    get_end_status(end), await session.diff(), "the context window is full"
+                )
             answer = exchange.answer
             speech = answer.text if answer else _ENDS.get(end, f"I stop here: {end}.")
         messages = await talk.hear(speech)
@@ -132,7 +136,7 @@ class LoopPlan(Answer):
     check: str = Field(description="how to see that it is right")
 
 
-async def approved_plan(agent: Agent, session: Session) -> Outcome | dict[str, Any]:
+async def approve_plan(agent: Agent, session: Session) -> Outcome | dict[str, Any]:
     """Return the facts about a plan that a person approved, or the end of the attempt without one.
 
     Raises:
@@ -151,9 +155,9 @@ async def approved_plan(agent: Agent, session: Session) -> Outcome | dict[str, A
         exchange = await talk.until_answer()
         plan = exchange.answer
         if plan is None:
-            return Outcome(ended(exchange.end), "", f"no plan: {exchange.end}")
+            return Outcome(get_end_status(exchange.end), "", f"no plan: {exchange.end}")
         steps = "\n".join(f"{number}. {step}" for number, step in enumerate(plan.steps, 1))
-        decision = await talk.decided(f"{plan.cause}\n\n{steps}\n\nCheck: {plan.check}")
+        decision = await talk.wait_for_decision(f"{plan.cause}\n\n{steps}\n\nCheck: {plan.check}")
         if decision.kind == "approve":
             return {"plan": plan.model_dump(), "approved_with": decision.text}
         if decision.kind == "reject":

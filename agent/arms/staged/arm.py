@@ -9,7 +9,7 @@ from agent.arms.staged.stages import Staff, SubtaskPlan, Verified, verify
 from agent.capabilities.base import Crew
 from agent.capabilities.registry import load
 from agent.checks import debugging, describe_unproven
-from agent.conversation.exchanges import LimitReached, Meter, ended
+from agent.conversation.exchanges import LimitReached, Meter, get_end_status
 from agent.conversation.person import Dismissed, until_decided
 from agent.errors import OutOfTime, ToolFailed
 from agent.journal import InboxMessage
@@ -59,7 +59,7 @@ async def solve(task: Task, session: Session, options: StagedOptions) -> Outcome
     try:
         await _run_stages(work, staff, session.scope("work", limit_s=options.working_limit_s))
     except (LimitReached, ToolFailed, OutOfTime) as error:
-        status, why = ended(error), str(error)
+        status, why = get_end_status(error), str(error)
     outcome = await _outcome(work, session, status, why)
     if options.approval == "patch" and outcome.status != "submitted":
         report = {**(outcome.report or {}), "prediction_emitted": False}
@@ -134,7 +134,7 @@ async def _verify_and_repair(work: _Work, staff: Staff, session: Session) -> Non
         work.verified.append(change)
         if change.passes or number == staff.options.verifications:
             return
-        errors = debugging.remembered(errors, change.error)
+        errors = debugging.recall_errors(errors, change.error)
         scope = session.scope(f"repair-{number}")
         work.repaired.append(await stages.repair(staff, change, errors, scope))
 

@@ -8,10 +8,10 @@ from pydantic import Field
 
 from agent.arms.options import StagedOptions
 from agent.capabilities.base import A, Agent, Crew, WorkReport, conversation
-from agent.checks import PatchCheck, checked, debugging, find_covering
+from agent.checks import PatchCheck, check_patch, debugging, find_covering
 from agent.conversation.conversation import Conversation, prompt_beside
 from agent.conversation.exchanges import Answer
-from agent.conversation.person import Dismissed, Person, said_by
+from agent.conversation.person import Dismissed, Person, get_message_facts
 from agent.index import query
 from agent.journal import InboxMessage, TreeRef
 from agent.models.patches import parse
@@ -130,7 +130,7 @@ async def plan(
             f"{number}. {subtask.title}\n{subtask.instructions}"
             for number, subtask in enumerate(subtasks.subtasks, 1)
         )
-        decision = await talk.decided(text)
+        decision = await talk.wait_for_decision(text)
         if decision.kind == "reject":
             raise Dismissed(decision.why)
         if decision.kind == "approve":
@@ -141,7 +141,7 @@ async def revise(
     staff: Staff, patch: str, messages: Sequence[InboxMessage], session: Session
 ) -> str:
     """Change a patch as people requested. Return the agent's report."""
-    facts = {**said_by(messages), "diff": head_and_tail(patch, _DIFF_CHARS)}
+    facts = {**get_message_facts(messages), "diff": head_and_tail(patch, _DIFF_CHARS)}
     return await staff.work("repair", facts, session, prompt="revise")
 
 
@@ -204,7 +204,7 @@ async def verify(crew: Crew, session: Session, number: int) -> Verified:
         check = PatchCheck((), ())
         if tests or new_tests:
             tools, protection = crew.tools, crew.protection
-            check = await checked(patch, tests, tools, protection, fresh, new_tests)
+            check = await check_patch(patch, tests, tools, protection, fresh, new_tests)
     return Verified(patch, tree, check)
 
 

@@ -97,7 +97,7 @@ class Heap:
 
     def load(self, name, place):
         """Bind the variables that were stored together with this one."""
-        values = self.made.get(place) or self._unpickled(name, place)
+        values = self.made.get(place) or self._unpickle(name, place)
         self.loaded[place] = name
         self._bind({each: v for each, v in values.items() if self.state.get(each) == place})
 
@@ -108,7 +108,7 @@ class Heap:
             NotKept: it was not made again.
             Lost: what its cell needs is gone.
         """
-        values = self._made_with(name)
+        values = self._get_products(name)
         if name not in values:
             self.reads[name] = self.state[name]
             raise self._not_kept(name)
@@ -123,7 +123,7 @@ class Heap:
                 if name not in self.namespace:
                     self.namespace[name] = value
 
-    def _made_with(self, name):
+    def _get_products(self, name):
         """Return the variables that the cell of a variable or class makes in another run."""
         maker = self.makers and self.makers.run(self.unstored.get(name), self)
         if not maker:
@@ -144,7 +144,7 @@ class Heap:
         self.stored = {}
         groups = self._groups()[0]
         try:
-            changed = self._changed(groups)
+            changed = self._find_changes(groups)
         except Lost:  # nothing shows what it was before
             changed = groups
         for names, data in groups.items():
@@ -168,13 +168,13 @@ class Heap:
             place = self.state.get(key, "!its cell does not define it any more")
             self.reads[key] = place
             if place.startswith("!") and key not in self.offered:
-                self._made_with(key)
+                self._get_products(key)
             if key in self.offered:
                 self.add_class(key, self.offered[key])
             elif place.startswith("!"):
                 raise self._not_kept(key)
             else:
-                self._unpickled(key, place)
+                self._unpickle(key, place)
         return self.classes[key]
 
     def add_class(self, key, kind):
@@ -207,7 +207,7 @@ class Heap:
         reason = self.reads[name][1:]
         return NotKept("%s was not kept: %s. %s" % (name.partition("@")[0], reason, ADVICE))
 
-    def _unpickled(self, name, place):
+    def _unpickle(self, name, place):
         try:
             with open(os.path.join(self.folder, place), "rb") as stream:
                 data = stream.read()
@@ -224,14 +224,14 @@ class Heap:
         """Store what the cell wrote or changed. Return its places by name; None if deleted."""
         groups, refused = self._groups()
         written = {name: "!" + reason for name, reason in refused.items()}
-        for names, data in self._changed(groups).items():
+        for names, data in self._find_changes(groups).items():
             place = self._store(data)
             written.update(dict.fromkeys(names, place))
         gone = [n for n in self.settled if n not in self.namespace and self.state.get(n)]
         written.update(dict.fromkeys(gone))
         return written
 
-    def _changed(self, groups):
+    def _find_changes(self, groups):
         """Return the groups that the cell wrote or changed.
 
         Raises:
@@ -268,7 +268,7 @@ class Heap:
         groups, refused, objects = {}, {}, {}
         for name in sorted(filter(is_variable, self.namespace)):
             try:
-                groups[name], objects[name] = self._dumped({name: self.namespace[name]})
+                groups[name], objects[name] = self._dump({name: self.namespace[name]})
             except Exception as error:
                 refused[name] = reason_of(self.namespace[name], error)
         found = {}
@@ -276,7 +276,7 @@ class Heap:
             if len(names) == 1:
                 found[frozenset(names)] = groups[names[0]]
             else:
-                data, _ = self._dumped({name: self.namespace[name] for name in names})
+                data, _ = self._dump({name: self.namespace[name] for name in names})
                 found[frozenset(names)] = data
         self._add_classes(found, refused)
         return found, refused
@@ -288,11 +288,11 @@ class Heap:
                 done.add(key)
                 kind = self.classes[key]
                 try:
-                    found[frozenset([key])], _ = self._dumped(kind, kind)
+                    found[frozenset([key])], _ = self._dump(kind, kind)
                 except Exception as error:
                     refused[key] = reason_of(kind, error)
 
-    def _dumped(self, value, own=None):
+    def _dump(self, value, own=None):
         stream = Bounded()
         dumper = Dumper(self, stream, own)
         dumper.dump(value)

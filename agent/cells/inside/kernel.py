@@ -16,7 +16,7 @@ USUAL = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot"}
 def main(given):
     """Run the cell and write its record to standard output, behind a mark."""
     process, channel = os.getpid(), os.dup(1)
-    record = carried_out(given, process)
+    record = run_cell(given, process)
     flush()
     if os.getpid() == process:
         left = ("\n%s %s\n" % (given["mark"], json.dumps(record))).encode()
@@ -25,7 +25,7 @@ def main(given):
     os._exit(0)
 
 
-def carried_out(given, process):
+def run_cell(given, process):
     """Return the record of a cell."""
     files = WatchedFiles(given["root"])
     if given["code"] is None:
@@ -42,7 +42,7 @@ def carried_out(given, process):
         return {"lost": sorted(set(heap.lost)), "lost_by": makers.lost}
     files.add_modules()
     read, programs = dict(files.read), files.starts_programs
-    told = None if error is None else told_of(error, name, given["code"])
+    told = None if error is None else describe_error(error, name, given["code"])
     try:
         writes = heap.writes()
     except BaseException as problem:
@@ -102,10 +102,10 @@ def bypassing(heap, tree):
     if any(node.id in OPAQUE for node in names):
         return list(heap.state)
     deleted = {node.id for node in names if isinstance(node.ctx, ast.Del)}
-    return sorted(deleted | named_around(tree))
+    return sorted(deleted | get_class_names(tree))
 
 
-def named_around(tree):
+def get_class_names(tree):
     """Return the names in the bodies of classes, where Python looks only in plain dictionaries."""
     found = set()
     todo = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
@@ -121,7 +121,7 @@ def named_around(tree):
     return found
 
 
-def told_of(error, name, code):
+def describe_error(error, name, code):
     """Return what is known of an error, without the frames of this program."""
     import linecache  # these two are slow
     import traceback

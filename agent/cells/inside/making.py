@@ -27,10 +27,10 @@ class Makers:
             Lost: what it needs is gone.
         """
         if number in self.known and number not in self._ran:
-            self._ran[number] = self._made(self.known[number], heap)
+            self._ran[number] = self._make(self.known[number], heap)
         return self._ran.get(number)
 
-    def _made(self, known, heap):
+    def _make(self, known, heap):
         names, process = heap.namespace, os.getpid()
         number = known["cell"]
         own = Heap(heap.folder, known["variables"], number, known["unstored"], self)

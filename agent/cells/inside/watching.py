@@ -57,10 +57,10 @@ class WatchedFiles:
         if self._looking == threading.get_ident():
             return
         if event == "open":
-            self._opened(*arguments)
+            self._record_open(*arguments)
         elif event in ("os.remove", "os.rename", "os.truncate"):
             for path in arguments[:2]:
-                self._changed(path)
+                self._record_change(path)
         elif event in PROGRAMS:
             self.starts_programs = True
 
@@ -84,7 +84,7 @@ class WatchedFiles:
             self._before = outer
             self.read, self.written, self.starts_programs = noted
 
-    def _opened(self, path, mode, flags):
+    def _record_open(self, path, mode, flags):
         inside = self._inside(path)
         if inside is None:
             return
@@ -97,7 +97,7 @@ class WatchedFiles:
         if writes:
             self.written.add(inside)
 
-    def _changed(self, path):
+    def _record_change(self, path):
         inside = self._inside(path)
         if inside is not None:
             self._keep(inside)

@@ -90,22 +90,22 @@ def parse(
         raise ProviderTools(tools)
     check_depth(body)
     try:
-        return _asked(dialect, body, headers, may_fetch=may_fetch)
+        return _parse_dialect(dialect, body, headers, may_fetch=may_fetch)
     except UnicodeEncodeError:
-        return _asked(dialect, _encodable(body), headers, may_fetch=may_fetch)
+        return _parse_dialect(dialect, _encodable(body), headers, may_fetch=may_fetch)
 
 
-def _asked(
+def _parse_dialect(
     dialect: Dialect, body: Body, headers: Mapping[str, str], *, may_fetch: bool
 ) -> ParsedRequest:
-    request = _validated(_KINDS[dialect], body, may_fetch=may_fetch)
+    request = _validate(_KINDS[dialect], body, may_fetch=may_fetch)
     sent = request.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
-    sent = _corrected(dialect, sent)
+    sent = _correct(dialect, sent)
     return ParsedRequest(
         request,
         sent,
-        _known_headers(headers),
-        tuple(sorted(set(_dropped(body, sent)))),
+        _select_headers(headers),
+        tuple(sorted(set(_list_dropped(body, sent)))),
         measure(request),
     )
 
@@ -117,12 +117,12 @@ def parse_chat(body: Body) -> ChatRequest:
         RequestRefused: it has no such form.
     """
     # The door of the program's dialect has decided about URLs.
-    request = _validated(ChatRequest, body, may_fetch=True)
+    request = _validate(ChatRequest, body, may_fetch=True)
     assert isinstance(request, ChatRequest)
     return request
 
 
-def _validated(kind: type[Request], body: Body, *, may_fetch: bool) -> Request:
+def _validate(kind: type[Request], body: Body, *, may_fetch: bool) -> Request:
     try:
         return kind.model_validate(body, context={FETCHES: may_fetch})
     except ValidationError as error:
@@ -177,7 +177,7 @@ def check_depth(body: Body) -> None:
     raise RequestRefused(f"the request is nested deeper than {_DEEPEST} levels")
 
 
-def _corrected(dialect: Dialect, sent: Body) -> Body:
+def _correct(dialect: Dialect, sent: Body) -> Body:
     """Return a body without what a provider would not understand."""
     if dialect != "responses" or "include" not in sent:
         return sent
@@ -186,24 +186,24 @@ def _corrected(dialect: Dialect, sent: Body) -> Body:
     return {**rest, "include": included} if included else rest
 
 
-def _known_headers(headers: Mapping[str, str]) -> dict[str, str]:
+def _select_headers(headers: Mapping[str, str]) -> dict[str, str]:
     given = headers.get("anthropic-beta", "").split(",")
     betas = [each.strip() for each in given if _BETAS.fullmatch(each.strip())]
     return {"anthropic-beta": ",".join(betas)} if betas else {}
 
 
-def _dropped(asked: Any, sent: Any, place: str = "") -> Iterator[str]:
+def _list_dropped(asked: Any, sent: Any, place: str = "") -> Iterator[str]:
     """Yield the places of fields that are not sent. A null counts as absent."""
     if isinstance(asked, dict) and isinstance(sent, dict):
         for name, value in asked.items():
             inner = f"{place}.{name}" if place else name
             if name in sent:
-                yield from _dropped(value, sent[name], inner)
+                yield from _list_dropped(value, sent[name], inner)
             elif value is not None:
                 yield inner[:100]
     elif isinstance(asked, list) and isinstance(sent, list):
         for each, its in zip(asked, sent, strict=False):
-            yield from _dropped(each, its, place)
+            yield from _list_dropped(each, its, place)
 
 
 def _provider_tools(dialect: Dialect, body: Body) -> list[str]:

@@ -71,7 +71,7 @@ def write(asked: RoleRequest) -> list[Action]:
     facts = asked.facts
     path = (facts.get("brief") or {}).get("anchor_path") or place(asked.reference, facts)
     regression_tests = (facts.get("brief") or {}).get("regression_tests") or []
-    anchor = authored(asked.reference, path, asked.draws, asked.spec, f"anchor/{asked.scope}")
+    anchor = author_test(asked.reference, path, asked.draws, asked.spec, f"anchor/{asked.scope}")
     if anchor is None:
         reason = "The change leaves no trace in any file's text."
         return [_claim(reason, path, regression_tests, reproduced=False)]
@@ -97,7 +97,7 @@ def place(reference: Reference, facts: Facts) -> str:
     return beside(reference, facts.get("test_files") or [])
 
 
-def authored(
+def author_test(
     reference: Reference, path: str, draws: Draws, spec: SimulatedSpec, draw: str
 ) -> AnchorDraft | None:
     """Return a test with the faults of its author, or None if nothing can be checked."""

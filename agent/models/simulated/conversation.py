@@ -15,7 +15,7 @@ from agent.errors import ModelError
 from agent.models.chat import tool_call
 from agent.models.patches import FilePatch
 from agent.models.protocol import Message, ModelRequest
-from agent.models.simulated.reference import Drawn, Draws, Facts, Reference, drawn
+from agent.models.simulated.reference import Drawn, Draws, Facts, Reference, draw_change
 from agent.models.spec import SimulatedSpec
 
 _NAME = re.compile(r'^\{.*?"name": "(\w+)"', re.MULTILINE)
@@ -68,7 +68,7 @@ class RoleRequest:
 
     def change(self, files: list[FilePatch], place: str = "") -> Drawn:
         """Return a change of some files, as `drawn` does."""
-        return drawn(self.reference, files, self.draws, self.spec, place)
+        return draw_change(self.reference, files, self.draws, self.spec, place)
 
     def in_replies(self, actions: Iterable[Action], draw: str) -> list[Reply]:
         """Return one reply for each action, or for several looks in a row."""
@@ -109,7 +109,7 @@ def read(
         facts=dict(request.facts),
         results=tuple(_results(request.messages)),
         native=bool(request.tools),
-        tools=frozenset(_offered(request, told)),
+        tools=frozenset(_list_offered_tools(request, told)),
         told=told,
         reference=reference,
         draws=draws,
@@ -117,7 +117,7 @@ def read(
     )
 
 
-def _offered(request: ModelRequest, told: str) -> list[str]:
+def _list_offered_tools(request: ModelRequest, told: str) -> list[str]:
     """Return the names of the tools of a request, or of a text protocol's system message."""
     if request.tools:
         return [str(tool["function"]["name"]) for tool in request.tools]
@@ -149,7 +149,7 @@ def reply(conversation: RoleRequest, actions: Reply) -> Message:
     return {**messages[0], "tool_calls": calls}
 
 
-def malformed_reply(conversation: RoleRequest, action: Action, *, broken: bool) -> Message:
+def make_malformed_reply(conversation: RoleRequest, action: Action, *, broken: bool) -> Message:
     """Return the thought alone, or, if `broken`, a call with incomplete JSON."""
     if not broken:
         return {"role": "assistant", "content": f"{action.thought} Let me think again."}

@@ -79,7 +79,7 @@ def _lines(file: FilePatch) -> dict[str, int]:
 
 def _undo(asked: RoleRequest, files: list[FilePatch]) -> list[Action]:
     """Return the actions that revert an earlier try at the same files, and unrelated changes."""
-    changed = asked.reference.changed(asked.facts)
+    changed = asked.reference.get_changes(asked.facts)
     paths = {path for file in files for path in file.paths}
     earlier = [file for file in changed if paths & set(file.paths)] + asked.reference.strays(
         changed

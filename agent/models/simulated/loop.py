@@ -110,7 +110,7 @@ def _tests(reference: Reference, results: tuple[str, ...]) -> list[str]:
     """Return the tests of the files to change, among those that were listed."""
     lines = "\n".join(results).replace("\\n", "\n")  # the value of a program is JSON
     listed = _LISTED.findall(lines)
-    return reference.related(
+    return reference.find_related(
         [path for path in dict.fromkeys(listed) if BY_CONVENTION.collects(path)]
     )
 
@@ -192,7 +192,7 @@ def _parts(reference: Reference) -> list[list[FilePatch]]:
 
 def _build(asked: RoleRequest) -> list[Action]:
     subtask = asked.facts.get("subtask") or {}
-    files = asked.reference.named_in(str(subtask.get("title"))) or asked.reference.files
+    files = asked.reference.find_named(str(subtask.get("title"))) or asked.reference.files
     names = ",".join(file.name for file in files)
     draw = f"build/{names}"
     if asked.draws.hits(asked.spec.cheating, f"{draw}/cheating"):

@@ -17,7 +17,7 @@ from agent.models.patches import FilePatch, parse
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.models.simulated import conversation, roles
 from agent.models.simulated.implementer import Turn, exploration
-from agent.models.simulated.reference import Draws, Reference, drawn, undoing_command
+from agent.models.simulated.reference import Draws, Reference, draw_change, undoing_command
 from agent.models.spec import SimulatedSpec
 from agent.types import Task
 
@@ -93,7 +93,7 @@ class SimulatedModel:
         """Answer a program of any kind. It ends with a reply without a call."""
         if not request.tools and patches.are_wanted(request.messages):
             files = self._reference.files
-            patch = drawn(self._reference, files, self._draws, self._spec).patch
+            patch = draw_change(self._reference, files, self._draws, self._spec).patch
             return {"role": "assistant", "content": patches.reply(patch, request.messages)}
         if not request.tools:
             return {"role": "assistant", "content": "Repair the repository"}
@@ -111,9 +111,9 @@ class SimulatedModel:
         draw = f"malformed/{talk.role}/{talk.scope}/{talk.number}"
         if self._draws.hits(self._spec.malformed, draw):
             broken = self._draws.hits(1 / 2, f"{draw}/broken")
-            return conversation.malformed_reply(talk, actions[0], broken=broken)
+            return conversation.make_malformed_reply(talk, actions[0], broken=broken)
         if self._draws.hits(self._spec.prose, f"{draw}/prose"):
-            return conversation.malformed_reply(talk, actions[0], broken=False)
+            return conversation.make_malformed_reply(talk, actions[0], broken=False)
         return conversation.reply(talk, actions)
 
     def _mini_script(self, scope: str, native: bool) -> list[MiniReply]:
@@ -139,8 +139,8 @@ def _usage(request: ModelRequest, message: Message) -> Usage:
     before = len(senders) - 1 - senders[::-1].index("assistant") if "assistant" in senders else 0
     tools = tokens([{"content": str(request.tools)}])
     input_tokens, output = tools + tokens(messages), tokens([message])
-    read = _cached(tools + tokens(messages[:before])) if before else 0
-    written = _cached(input_tokens) - read
+    read = _count_cached(tools + tokens(messages[:before])) if before else 0
+    written = _count_cached(input_tokens) - read
     plain = input_tokens - read - written
     return Usage(
         input_tokens=input_tokens,
@@ -154,7 +154,7 @@ def _usage(request: ModelRequest, message: Message) -> Usage:
     )
 
 
-def _cached(count: int) -> int:
+def _count_cached(count: int) -> int:
     return count if count >= _SHORTEST_CACHED_TOKENS else 0
 
 
@@ -181,13 +181,13 @@ def write_script(
     """
     retry = "" if scope == _FIRST_TRY else scope
     draw = f"{retry}/" if retry else ""
-    tries = [drawn(reference, reference.files, draws, spec, retry)]
+    tries = [draw_change(reference, reference.files, draws, spec, retry)]
     tests = draws.hits(spec.mini_tests, f"{draw}tests")
     while tests and not tries[-1].right and len(tries) <= _MOST_REPAIRS:
         if not draws.hits(spec.mini_notices, f"{draw}notices/{len(tries)}"):
             break
         place = f"{draw}repair-{len(tries)}"
-        tries.append(drawn(reference, reference.files, draws, spec, place))
+        tries.append(draw_change(reference, reference.files, draws, spec, place))
     files = parse(tries[0].patch)
     looks = exploration(files, draws.rng(f"{draw}exploration"), spec.exploration)
     chance = spec.parallel_calls if native else 0.0

@@ -82,7 +82,7 @@ class Reference:
         wanted = set(paths)
         return [file for file in self.files if wanted & set(file.paths)] or self.files
 
-    def named_in(self, text: str) -> list[FilePatch]:
+    def find_named(self, text: str) -> list[FilePatch]:
         """Return the files of the patch whose path occurs in a text, not inside another path."""
         return [
             file
@@ -90,7 +90,7 @@ class Reference:
             if re.search(rf"(?<![\w./-]){re.escape(file.name)}(?![\w/-])", text)
         ]
 
-    def related(self, test_files: list[str]) -> list[str]:
+    def find_related(self, test_files: list[str]) -> list[str]:
         """Return a few of the test files. Those that name a touched module come first."""
         modules = {PurePosixPath(path).stem for path in self.paths}
 
@@ -99,7 +99,7 @@ class Reference:
 
         return sorted(test_files, key=names_none)[:_MOST_RELATED_TESTS]
 
-    def changed(self, facts: Facts) -> list[FilePatch]:
+    def get_changes(self, facts: Facts) -> list[FilePatch]:
         """Return the work tree's changes from the base commit, without the anchor test."""
         anchor = (facts.get("anchor") or {}).get("path")
         files = parse(facts.get("diff") or "")
@@ -158,7 +158,7 @@ class Drawn:
     right: bool
 
 
-def drawn(
+def draw_change(
     reference: Reference, files: list[FilePatch], draws: Draws, spec: SimulatedSpec, place: str = ""
 ) -> Drawn:
     """Return the change of some files of the reference patch.

@@ -109,7 +109,7 @@ def _scout(reference: Reference, facts: Facts) -> list[Action]:
         cause=f"What the task describes comes from {names}.",
         approach="Begin again, and follow the text of the task closely.",
         test_idea=f"Assert that {names} is what the task asks for.",
-        related_tests=reference.related(facts.get("test_files") or []),
+        related_tests=reference.find_related(facts.get("test_files") or []),
         steps=[step],
     )
     return [*implementer.reads(reference.files), plan]
@@ -127,7 +127,7 @@ def _brief(reference: Reference, facts: Facts, draws: Draws) -> Action:
         anchor_path=anchor.place(reference, facts),
         anchor_idea=f"Assert that {first or names} is what the task asks for.",
         round_trip=False,
-        regression_tests=reference.related(facts.get("test_files") or []),
+        regression_tests=reference.find_related(facts.get("test_files") or []),
         backlog=[item(part) for part in parts],
     )
 
@@ -181,11 +181,11 @@ def _next(
     """Return the files to change now, none if nothing remains, and the rest of the backlog."""
     last = facts.get("last_step") or {}
     if last.get("status") in _FAILED or last.get("review_issues"):
-        again = reference.named_in(last.get("title") or "")
+        again = reference.find_named(last.get("title") or "")
         if again or not items:
             return again or _wrong_ones(reference, facts), items
     for position, line in enumerate(items, 1):
-        if files := reference.named_in(line) or _wrong_ones(reference, facts):
+        if files := reference.find_named(line) or _wrong_ones(reference, facts):
             return files, items[position:]
     return [], []
 
@@ -197,13 +197,13 @@ def _wrong_ones(reference: Reference, facts: Facts) -> list[FilePatch]:
     """
     if facts.get("diff") is None:
         return reference.files
-    changed = reference.changed(facts)
+    changed = reference.get_changes(facts)
     wrong = unlike(changed, reference.files)
     return reference.touching(wrong) if wrong or reference.strays(changed) else []
 
 
 def _is_about(reference: Reference, text: str, files: list[FilePatch]) -> bool:
-    named = reference.named_in(text)
+    named = reference.find_named(text)
     return all(file in files for file in named) and bool(named)
 
 
@@ -228,7 +228,7 @@ def _turn(
 
 def review(asked: RoleRequest) -> list[Action]:
     """Return the script of a reviewer, which is one answer."""
-    files = _judged(asked)
+    files = _get_judged_files(asked)
     faults = _faults(asked, files)
     draw = f"{asked.role}/{asked.scope}/{asked.number}"
     accuracy = asked.spec.reviewer_accuracy
@@ -249,7 +249,7 @@ def adjudicate(asked: RoleRequest) -> list[Action]:
     """Return the script of the adjudicator: the true cause of a failing test, or another one."""
     facts = asked.facts
     failing = facts.get("failing_existing_tests") or []
-    changed = asked.reference.changed(facts)
+    changed = asked.reference.get_changes(facts)
     is_wrong = unlike(changed, asked.reference.files) or asked.reference.strays(changed)
     causes = ["code"]
     causes += ["existing_test"] if failing else []
@@ -274,7 +274,7 @@ def _new_test_fails(facts: Facts) -> bool:
     return path is not None and any(path in line for line in lines)
 
 
-def _judged(asked: RoleRequest) -> list[FilePatch]:
+def _get_judged_files(asked: RoleRequest) -> list[FilePatch]:
     """Return the files of the patch that have to be correct by now."""
     if asked.role == "final_reviewer":
         return asked.reference.files
@@ -282,7 +282,7 @@ def _judged(asked: RoleRequest) -> list[FilePatch]:
 
 
 def _faults(asked: RoleRequest, files: list[FilePatch]) -> list[str]:
-    changed = asked.reference.changed(asked.facts)
+    changed = asked.reference.get_changes(asked.facts)
     return [
         *(_issue(path) for path in unlike(changed, files)),
         *(

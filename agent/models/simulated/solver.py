@@ -76,7 +76,7 @@ class _Solver:
     def play(self) -> Play:
         listing = yield [Action("Where are the tests?", "run_command", {"command": _LIST_TESTS})]
         tests = [line for line in listing.splitlines() if BY_CONVENTION.collects(line)]
-        self.related = self.asked.reference.related(tests)
+        self.related = self.asked.reference.find_related(tests)
         yield from self._look()
         yield from self._write_test(tests)
         if self.asked.draws.hits(self.asked.spec.cheating, f"{self.draw}/cheating"):
@@ -91,7 +91,7 @@ class _Solver:
         while True:
             told = yield [self._answer()]
             if _ASKED_AGAIN not in told:
-                yield from self._mend(self._rejected(told))
+                yield from self._mend(self._get_rejections(told))
                 yield from self._test_and_repair()
 
     def _look(self) -> Play:
@@ -113,7 +113,7 @@ class _Solver:
         """Write the new test and see it fail. The test of an earlier approach is kept."""
         earlier = self.asked.facts.get("earlier_test")
         self.path = anchor.beside(self.asked.reference, tests)
-        made = anchor.authored(
+        made = anchor.author_test(
             self.asked.reference, self.path, self.asked.draws, self.asked.spec, self.draw
         )
         if earlier and made:
@@ -158,7 +158,7 @@ class _Solver:
             if not paths:
                 return
             result = yield [Action("I run the tests.", "run_tests", {"paths": paths})]
-            failures = self._failed(result)
+            failures = self._get_failures(result)
             if not failures or not left:
                 return
             yield from self._mend(failures)
@@ -196,12 +196,12 @@ class _Solver:
     def _asserting(self, check: anchor.Check | None, *, right: bool) -> anchor.AnchorDraft | None:
         return anchor.AnchorDraft(check, anchor.source(check, self.path), right) if check else None
 
-    def _failed(self, result: str) -> _Failures:
+    def _get_failures(self, result: str) -> _Failures:
         names = _FAILED.findall(result)
         existing = [name for name in names if name.partition("::")[0] != self.path]
         return _Failures(len(existing) < len(names), tuple(existing))
 
-    def _rejected(self, told: str) -> _Failures:
+    def _get_rejections(self, told: str) -> _Failures:
         lines = told.splitlines()
         existing = tuple(found[1] for line in lines if (found := _REGRESSION.match(line)))
         anchor_fails = bool(self.path) and f"- the new test {self.path} fails" in told

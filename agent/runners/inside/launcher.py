@@ -93,7 +93,7 @@ def send(target, text):
         pass
 
 
-def checked(lines, key):
+def check_chain(lines, key):
     """Return the records whose signatures form an unbroken chain, and a problem or ''."""
     records, last = [], b""
     for line in lines:
@@ -139,7 +139,7 @@ def run(given):
     exit_code = child.wait()
     for reader in readers:  # a process that was left behind may hold the pipes
         reader.join(DRAIN_S)
-    records, problem = checked(list(lines), key)
+    records, problem = check_chain(list(lines), key)
     after = digests(given["targets"])
     read = [record[1:] for record in records if record[0] == "file"]
     changed = [name for name in before if after.get(name) != before[name]]

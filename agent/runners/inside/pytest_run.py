@@ -48,7 +48,7 @@ class Hooks:
             return caller.get_hookimpls()
         return caller._nonwrappers + caller._wrappers  # pytest before 3.7
 
-    def changed(self):
+    def find_change(self):
         """Return the name of a hook that the code under test changed, or ''."""
         for caller in self._callers:
             for one in self._of(caller):
@@ -152,7 +152,7 @@ class Observer:
             def pytest_runtest_makereport(self, item, call):
                 outcome = yield
                 report = outcome.get_result()
-                kind, text = observer.judged(item.nodeid, call, report)
+                kind, text = observer.judge(item.nodeid, call, report)
                 if kind:
                     record("result", item.nodeid, call.when, kind, text)
                 if call.when == "teardown":
@@ -161,7 +161,7 @@ class Observer:
         allow_record(*[value for value in vars(Plugin).values() if hasattr(value, "__code__")])
         return Plugin()
 
-    def judged(self, name, call, report):
+    def judge(self, name, call, report):
         """Return the outcome of a phase, and its report. '' if it is a part of a phase."""
         nothing_seen = object()
         seen = self.seen.pop(name, nothing_seen) if call.when == "call" else None

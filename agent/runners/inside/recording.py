@@ -43,7 +43,7 @@ def open_channel(descriptor, key):
     return record, allow
 
 
-def shortened(text):
+def shorten(text):
     """Return the head and the tail of a long report."""
     if len(text) <= MAX_REPORT:
         return text
@@ -82,7 +82,7 @@ class Fingerprint:
             if name in vars(holder):
                 self._entries.append((holder, name, vars(holder)[name], None, None))
 
-    def changed(self):
+    def find_change(self):
         """Return the name of an attribute that is not what it was, or ''."""
         for holder, name, value, function, code in self._entries:
             now = holder.__dict__.get(name)

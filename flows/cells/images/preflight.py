@@ -13,7 +13,7 @@ from eval import preflight
 from eval.errors import ImageError
 from eval.preflight import preflight_key
 from eval.types import Instance
-from flows.cells.images.schedule import scheduled
+from flows.cells.images.schedule import schedule_images
 from flows.display.terminal import say
 from flows.experiments import records, resources, workspaces
 from flows.experiments.cell_state import Interruption
@@ -72,7 +72,7 @@ async def check_all(
         async with slots, places.open(image) as place:
             return await _check(image.instance, place, lake)
 
-    images = scheduled(waiting, experiment.dataset, experiment.images, lake, read_place)
+    images = schedule_images(waiting, experiment.dataset, experiment.images, lake, read_place)
     async with images as places:
         # Start the tasks in order, as the schedule requires; `as_completed` alone has no order.
         checks = [asyncio.create_task(check(image)) for image in waiting]

@@ -73,7 +73,7 @@ class _Turn:
 
 
 @asynccontextmanager
-async def scheduled(
+async def schedule_images(
     items: Sequence[Item],
     dataset: str,
     images: Images,
@@ -205,7 +205,7 @@ class ImageSchedule(Places):
                 return
             self._stop.check()
             image = turn.instance.image
-            await asyncio.to_thread(turn.hold.enter_context, self._cache.store.held(image))
+            await asyncio.to_thread(turn.hold.enter_context, self._cache.store.hold(image))
             turn.is_held = True
             if not turn.left:  # its last item has just been skipped
                 self._release(turn)
@@ -238,7 +238,7 @@ class ImageSchedule(Places):
         """Wait until the image fits, or until no other image is in use and waiting is pointless."""
         while True:
             changed = self._changed
-            expected = await asyncio.to_thread(self._cache.expected_bytes, turn.instance.image)
+            expected = await asyncio.to_thread(self._cache.get_expected_bytes, turn.instance.image)
             needed = expected + sum(self._expected.values())
             room = await asyncio.to_thread(self._cache.make_room, needed)
             _report(room)
@@ -265,7 +265,7 @@ class ImageSchedule(Places):
     def _release(self, turn: _Turn) -> None:
         if turn.is_held:
             try:
-                self._cache.needed(turn.instance.image)
+                self._cache.record_need(turn.instance.image)
             finally:
                 turn.hold.close()
                 turn.is_held = False

@@ -226,7 +226,7 @@ def _carry_on(attempt: str, lake_path: str | None) -> None:
 
     lake = Lake.existing(lake_path)
     mailbox = Mailbox.of(lake, attempt)
-    seen = mailbox.seen()
+    seen = mailbox.get_state()
     if seen.standing == "ended":
         raise UsageError(
             f"[ended] attempt {mailbox.attempt_id} has ended: {seen.ending}; "
@@ -254,7 +254,7 @@ def _send(
     lake = Lake.existing(lake_path)
     mailbox = Mailbox.of(lake, attempt)
     sent = mailbox.send(kind, text, message_id)
-    seen, flow_run = mailbox.seen(), None
+    seen, flow_run = mailbox.get_state(), None
     if seen.standing == "ended":
         show(f"[ended] {seen.ending}")
         return
@@ -286,7 +286,7 @@ async def _wait_for_answer(mailbox: "Mailbox", sent: "InboxMessage", flow_run: U
     from flows.jobs.cli import terminal
     from flows.jobs.flow_runs import read_failure
 
-    while not terminal.has_answered(seen := mailbox.seen(), sent):
+    while not terminal.has_answered(seen := mailbox.get_state(), sent):
         if flow_run is not None and (why := await read_failure(flow_run)):
             raise IncompleteRun(f"flow run {flow_run} ended: {why}")
         await asyncio.sleep(tracing.POLL_S)

@@ -29,15 +29,15 @@ def until_answered(mailbox: Mailbox, sent: InboxMessage, lake: Lake) -> None:
     with prefect_api():
         work = ChatWork(mailbox, lake)
 
-        async def answered() -> None:
+        async def wait() -> None:
             work.begin()
-            while not terminal.has_answered(mailbox.seen(), sent) and work.is_running:  # noqa: ASYNC110 - the journal
+            while not terminal.has_answered(mailbox.get_state(), sent) and work.is_running:  # noqa: ASYNC110 - the journal
                 await asyncio.sleep(timings().inbox_poll_s)
             work.ask_to_stop()
             await work.end()
 
-        run_flow(answered, needs_litellm=_has_litellm(mailbox))
-    terminal.show_standing(mailbox.seen())
+        run_flow(wait, needs_litellm=_has_litellm(mailbox))
+    terminal.show_standing(mailbox.get_state())
 
 
 def _has_litellm(mailbox: Mailbox) -> bool:
@@ -52,7 +52,7 @@ def talk(mailbox: Mailbox, lake: Lake, prompt: Prompt) -> None:
         try:
             run_flow(lambda: Chat(mailbox, lake, prompt).run(), _has_litellm(mailbox))
         finally:
-            if mailbox.seen().standing != "ended":
+            if mailbox.get_state().standing != "ended":
                 show(f"`durabench chat {mailbox.attempt_id[:12]}` continues it", "dim")
 
 
@@ -141,8 +141,8 @@ class Chat:
         self._streamed = ""
         """The text of the model call in flight, or of the last one."""
         self._is_in_line = False
-        self._shown = {(step.scope, step.seq) for step in self._recorded()}
-        self._told = _latest_answer(mailbox.seen())
+        self._shown = {(step.scope, step.seq) for step in self._load_steps()}
+        self._told = _latest_answer(mailbox.get_state())
         self._is_paused = False
         """True after a turn was ended, until the next message."""
         self._is_quiet = asyncio.Event()
@@ -167,7 +167,7 @@ class Chat:
             for task in both:
                 task.cancel()
             await asyncio.wait(both)
-            if self._mailbox.seen().standing != "ended":
+            if self._mailbox.get_state().standing != "ended":
                 self._work.ask_to_stop()
             await self._work.end()
 
@@ -184,18 +184,18 @@ class Chat:
             if line is None:
                 return
             if line.strip():
-                self._typed(line.strip())
+                self._handle_line(line.strip())
 
     def _interrupt(self) -> None:
         """End the turn. The chat continues with the next message."""
-        if self._mailbox.seen().standing == "busy" and self._work.is_running:
+        if self._mailbox.get_state().standing == "busy" and self._work.is_running:
             self._work.end_turn()
             self._end_line()
             show("the turn ends; the next message continues", "yellow")
         else:
             show("Ctrl-D leaves the chat, /end ends it", "dim")
 
-    def _typed(self, line: str) -> None:
+    def _handle_line(self, line: str) -> None:
         """Send a line, or carry out the command that it is."""
         kind: MessageKind | None = "say"
         try:
@@ -203,7 +203,7 @@ class Chat:
                 kind, line = _carry_out(line, self._mailbox, self._lake)
             if kind is None:
                 return
-            seen = self._mailbox.seen()
+            seen = self._mailbox.get_state()
             self._mailbox.send(kind, line)
         except (MessageRefused, UsageError) as error:
             show(str(error), "red")
@@ -216,7 +216,7 @@ class Chat:
     async def _tend(self) -> None:
         """Work on the attempt whenever it can continue, and print what it says, until it ends."""
         while True:
-            seen = self._mailbox.seen()
+            seen = self._mailbox.get_state()
             if self._mailbox.is_elsewhere(seen):
                 self._show_recorded()
             if self._was_stopped():
@@ -254,10 +254,10 @@ class Chat:
 
     def _show_recorded(self) -> None:
         """Print the new steps of an attempt that another process works on."""
-        for step in self._recorded():
+        for step in self._load_steps():
             self._show_step(from_record(step))
 
-    def _recorded(self) -> list[RecordedStep]:
+    def _load_steps(self) -> list[RecordedStep]:
         steps = self._mailbox.journal.steps(self._mailbox.attempt_id)
         done = (step for step in steps if step.result is not None)
         return sorted(done, key=lambda step: step.ordinal)

@@ -9,7 +9,7 @@ from io import UnsupportedOperation
 from typing import Protocol
 
 from agent.journal import InboxMessage
-from flows.display.terminal import fitted, out, show
+from flows.display.terminal import fit, out, show
 from flows.jobs.mailbox import Mailbox, Remark, Seen, list_remarks
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
@@ -153,10 +153,10 @@ def show_history(lake: Lake, attempt: str, *, everything: bool) -> None:
     """
     mailbox = Mailbox.of(lake, attempt)
     steps = mailbox.journal.steps(mailbox.attempt_id)
-    for remark in list_remarks(steps, mailbox.received()):
+    for remark in list_remarks(steps, mailbox.list_messages()):
         if everything or remark.speaker != "tool":
             show_remark(remark)
-    seen = mailbox.seen()
+    seen = mailbox.get_state()
     if seen.is_asking:
         show_standing(seen)
     show(f"[{seen.standing}] {seen.ending}".rstrip(), "bold")
@@ -168,7 +168,7 @@ def show_remark(remark: Remark) -> None:
     unread = " (not read yet)" if remark.is_unread else ""
     style = _STYLES[remark.speaker]
     if remark.speaker == "tool":
-        show(fitted(f"{clock}{remark.name}: {in_line(remark.text)}", out().width), style)
+        show(fit(f"{clock}{remark.name}: {in_line(remark.text)}", out().width), style)
         return
     show(f"{clock}{remark.name}{unread}:", style)
     show(remark.text)

@@ -101,7 +101,7 @@ def create(lake: Lake, limits: Limits) -> FastAPI:
     """Return the application for a lake and the configured Prefect server."""
 
     @asynccontextmanager
-    async def opened(app: FastAPI) -> AsyncIterator[None]:
+    async def open_service(app: FastAPI) -> AsyncIterator[None]:
         async with get_client() as client:
             board = Board(lake, client)
             await board.warm()
@@ -113,7 +113,7 @@ def create(lake: Lake, limits: Limits) -> FastAPI:
                 await steps.close()
 
     # The pages of the documentation would load their scripts from another host.
-    app = FastAPI(title="Durabench", lifespan=opened, docs_url=None, redoc_url=None)
+    app = FastAPI(title="Durabench", lifespan=open_service, docs_url=None, redoc_url=None)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
     for each in (routes, feed, pages):
         app.include_router(each.router)

@@ -160,7 +160,7 @@ class Board:
         """Read the rows of all jobs, so that the first page need not wait for them."""
         await asyncio.to_thread(self._rows.read)
 
-    async def listed(self) -> list[JobStatus]:
+    async def list_jobs(self) -> list[JobStatus]:
         """Return all jobs, the latest first. Steps of pipelines are not among them.
 
         Raises:
@@ -308,7 +308,7 @@ def _is_open(run: FlowRun | None) -> bool:
 def _status(job_id: str, row: Row | None, run: FlowRun | None) -> JobStatus:
     state, detail = _state(row, run)
     is_open = _is_open(run)
-    known = row or _asked_for(run)
+    known = row or _get_request(run)
     fields: dict[str, Any] = {name: known.get(name) for name in _FROM_ROW}
     created = (run.created if run else None) or datetime.now(UTC)
     return JobStatus(
@@ -340,7 +340,7 @@ def _state(row: Row | None, run: FlowRun | None) -> tuple[str, str]:
     return by_run, _OTHER_LAKE if by_run == "done" else said.removeprefix(_RAISED)
 
 
-def _asked_for(run: FlowRun | None) -> dict[str, Any]:
+def _get_request(run: FlowRun | None) -> dict[str, Any]:
     """Return what is known of a job or of a run before its row: what was asked for."""
     parameters = run.parameters if run else {}
     asked_for = parameters.get("request") or parameters.get("definition")

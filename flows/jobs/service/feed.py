@@ -28,7 +28,7 @@ from flows.jobs.service.guard import Limits, Problem
 from flows.storage.job_names import experiment_of
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
-from flows.storage.report_files import filed
+from flows.storage.report_files import read_attempt_steps
 from reports.steps import StepView
 
 MOST_WATCHERS = 500
@@ -230,7 +230,7 @@ def read_steps(lake: Lake, job_id: str) -> list[Event]:
         if new:
             found += [_event(watched, recorded) for recorded in new]
         else:
-            own = filed(lake, watched.attempt.attempt_id)
+            own = read_attempt_steps(lake, watched.attempt.attempt_id)
             found += [_of_view(watched, step) for step in own]
     return sorted(found, key=lambda event: event["at"] or "")
 

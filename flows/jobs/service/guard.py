@@ -164,7 +164,7 @@ class Guard:
             raise Problem(413, f"the body is longer than {most:,} KiB: shorten it")
         if limit.cancelled_caught:
             raise Problem(408, f"the body did not arrive within {_DRAIN_S:.0f} s")
-        return _received(b"".join(parts), receive)
+        return _replay_body(b"".join(parts), receive)
 
     async def _refuse(self, problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
         answer: Response = JSONResponse({"error": str(problem)}, problem.status)
@@ -182,7 +182,7 @@ def wants_page(headers: Headers) -> bool:
     return "text/html" in headers.get("accept", "")
 
 
-def _received(body: bytes, receive: Receive) -> Receive:
+def _replay_body(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that begins with a body that was read."""
     is_read = False
 

@@ -219,7 +219,7 @@ async def send(
         done = await asyncio.to_thread(mailbox.pass_on, named)
     except MessageRefused as error:
         raise Problem(409, str(error)) from None
-    seen = await asyncio.to_thread(mailbox.seen)
+    seen = await asyncio.to_thread(mailbox.get_state)
     if seen.holder is None and seen.standing != "ended":
         try:
             await ask(flow_runs.continue_attempt(service.client, attempt, done.n, service.lake))

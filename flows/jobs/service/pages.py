@@ -134,7 +134,7 @@ async def sign_in(goal: Annotated[str, Query(alias="next")] = JOBS) -> HTMLRespo
 
 
 @router.post("/sign-in")
-async def signed_in(request: Request, given: Form, service: Used) -> Response:
+async def submit_token(request: Request, given: Form, service: Used) -> Response:
     """Let a browser in that has the token."""
     token, goal = (given.get(name, [""])[-1] for name in ("token", "next"))
     if not hmac.compare_digest(token.strip().encode(), service.limits.token.encode()):
@@ -156,7 +156,7 @@ async def signed_in(request: Request, given: Form, service: Used) -> Response:
 @router.get(JOBS)
 async def jobs(service: Used, state: str = "") -> HTMLResponse:
     """Show the latest jobs."""
-    every = await service.board.listed()
+    every = await service.board.list_jobs()
     found = [job for job in every if state in ("", job.state)]
     return page(
         "jobs",

@@ -93,7 +93,7 @@ async def jobs(
     offset: Annotated[int, Query(ge=0)] = 0,
 ) -> Answer:
     """Return jobs, the latest first."""
-    shown = [job for job in await service.board.listed() if state in (None, job.state)]
+    shown = [job for job in await service.board.list_jobs() if state in (None, job.state)]
     page = shown[offset : offset + limit]
     return {"total": len(shown), "jobs": [job.as_json() for job in page]}
 
@@ -118,7 +118,7 @@ async def revise(job_id: str, comments: Comments, service: Used) -> Answer:
 
 
 @router.get("/jobs/{job_id}/messages")
-async def received(job_id: str, service: Used) -> Answer:
+async def get_messages(job_id: str, service: Used) -> Answer:
     """Return what was said to the attempts of a job and by them, and what they wait for."""
     job = await service.board.status(job_id)
     waits = await asyncio.to_thread(read_asks, service.lake, job.id)

@@ -168,7 +168,7 @@ def list_messages(lake: Lake, job_id: str) -> list[dict[str, Any]]:
         if journal is None or journal.pruned_at(attempt.attempt_id) is not None:
             continue
         mailbox = Mailbox(journal, attempt)
-        for remark in list_remarks(journal.steps(attempt.attempt_id), mailbox.received()):
+        for remark in list_remarks(journal.steps(attempt.attempt_id), mailbox.list_messages()):
             if remark.speaker == "tool":
                 continue
             messages.append(

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from reports.analysis.best import named_arms
+from reports.analysis.best import get_named_arms
 from reports.format import count, mean, of, percent, percents, total
 from reports.rendering.sections import Section, Table
 from reports.types import STATES, ArmSummary, Report
-from reports.wording import cost_per_cell, cost_per_resolved, ranked, total_cost
+from reports.wording import cost_per_cell, cost_per_resolved, rank_arms, total_cost
 
 SHOWN_ARMS = 25
 """Number of arms that a terminal lists, best first, in addition to those that the answer names."""
@@ -25,7 +25,7 @@ _NOTE = (
 
 def answer(_: object, report: Report) -> Section:
     """Return the tables of all arms by rate."""
-    arms = ranked(report)
+    arms = rank_arms(report)
     counts = count_cells(arms)
     title = "States of the planned cells"
     if "suspect" in counts:
@@ -86,7 +86,7 @@ def _list_briefly(report: Report) -> Table:
 
     Of many arms, the best ones are listed and those that the answer may name.
     """
-    every, named = ranked(report), named_arms(report)
+    every, named = rank_arms(report), get_named_arms(report)
     arms = [arm for place, arm in enumerate(every) if place < SHOWN_ARMS or arm.name in named]
     columns = {
         "arm": [arm.name for arm in arms],

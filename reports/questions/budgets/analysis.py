@@ -132,7 +132,7 @@ def _read(
             arm=arm,
             position=position,
             planned=planned[arm],
-            steps=_thinned(columns),
+            steps=_thin(columns),
             at=tuple(_at(limit, columns) for limit in limits),
         )
         for (arm, position), columns in steps.items()
@@ -199,7 +199,7 @@ def _limits(amounts: Sequence[NDArray[np.float64]]) -> list[float]:
     return values[:: -(-len(values) // LIMITS) or 1]
 
 
-def _thinned(columns: Columns) -> tuple[BudgetStep, ...]:
+def _thin(columns: Columns) -> tuple[BudgetStep, ...]:
     last = len(columns["most"]) - 1
     places = sorted({round(i * last / (STEPS - 1)) for i in range(STEPS)})
     return tuple(_step(columns, place) for place in places)

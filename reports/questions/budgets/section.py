@@ -136,7 +136,7 @@ def _draw(report: Report, budgets: Sequence[BudgetComparison]) -> tuple[Figure, 
     """Draw resolved cells by limit of cost, by total spend and by limit of calls, where known."""
     figures = []
     for budget in budgets:
-        shown = _shown(report, budget)
+        shown = _select_curves(report, budget)
         if budget.kind == "usd":
             figures.append(
                 _figure(
@@ -160,7 +160,7 @@ def _draw(report: Report, budgets: Sequence[BudgetComparison]) -> tuple[Figure, 
     return tuple(figures)
 
 
-def _shown(report: Report, budget: BudgetComparison) -> list[BudgetCurve]:
+def _select_curves(report: Report, budget: BudgetComparison) -> list[BudgetCurve]:
     """Return the curves to draw, in declared order."""
     pair = report.comparisons[0] if report.comparisons else None
     names = [pair.baseline, pair.candidate] if pair else []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from reports.format import count, usd
 from reports.rendering.sections import Row, Section, Table, TableCell
 from reports.types import STATES, Report, ReportCell, State
-from reports.wording import MANY_ARMS, name_instance, ranked
+from reports.wording import MANY_ARMS, name_instance, rank_arms
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -87,7 +87,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
     return Section("cells", "Every instance", tables=(table, *_suspects(report)), is_detail=True)
 
 
-def _left_out(report: Report, shown: int) -> str:
+def _format_omission(report: Report, shown: int) -> str:
     rest = report.source.instances * report.source.repeats - shown
     return (
         f"{count(rest)} more rows are not listed here but counted everywhere else: `durabench "
@@ -99,7 +99,7 @@ def _left_out(report: Report, shown: int) -> str:
 
 def _draw_grid(report: Report, leading: Sequence[str], hiding: str) -> Table:
     """Return the states of few arms, best first, in declared order of the instances."""
-    arms = [arm.name for arm in ranked(report)]
+    arms = [arm.name for arm in rank_arms(report)]
     by_instance: defaultdict[tuple[str, int], dict[str, ReportCell]] = defaultdict(dict)
     for cell in report.cells[:GRID_CELLS]:
         by_instance[cell.instance_id, cell.repeat][cell.arm] = cell
@@ -117,7 +117,7 @@ def _draw_grid(report: Report, leading: Sequence[str], hiding: str) -> Table:
         ("instance", *arms),
         rows,
         1 + len(arms),
-        note=_left_out(report, len(rows)),
+        note=_format_omission(report, len(rows)),
         style="grid",
         on=("page",),
         alike=alike,
@@ -145,7 +145,7 @@ def _draw_strips(
     rows = connection.execute(
         _STRIPS,
         {
-            "arms": [arm.name for arm in ranked(report)],
+            "arms": [arm.name for arm in rank_arms(report)],
             "pair": list(leading),
             "states": list(MARKS),
             "signs": list(MARKS.values()),
@@ -162,7 +162,7 @@ def _draw_strips(
             for instance, repeat, resolved, strip, _ in rows
         ),
         remarks=1,
-        note=_left_out(report, len(rows)),
+        note=_format_omission(report, len(rows)),
         style="strips",
         on=("page",),
         alike=frozenset(place for place, row in enumerate(rows) if not row[-1]),

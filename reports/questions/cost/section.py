@@ -32,14 +32,14 @@ from reports.wording import (
     cost_per_resolved,
     cost_ratio,
     estimate_line,
+    format_difference,
+    format_signed,
     interval_text,
     leading_arms,
     line_tables,
     of_pairs,
     positions,
-    ranked,
-    signed,
-    signed_difference,
+    rank_arms,
 )
 
 if TYPE_CHECKING:
@@ -136,9 +136,17 @@ def _describe_arm(arm: ArmSummary) -> str:
 def _list_amounts(pair: Comparison, resampled: Resampled) -> Iterator[Line]:
     """Yield the lines of the amounts that are known for any pair."""
     kinds: tuple[tuple[str, Amounts, Show], ...] = (
-        ("cost", resampled.cost, signed_difference),
-        ("tokens", resampled.tokens, lambda value: signed(value, lambda size: f"{size:,.0f}")),
-        ("time", resampled.duration, lambda value: signed(value, lambda size: mean(size, " s"))),
+        ("cost", resampled.cost, format_difference),
+        (
+            "tokens",
+            resampled.tokens,
+            lambda value: format_signed(value, lambda size: f"{size:,.0f}"),
+        ),
+        (
+            "time",
+            resampled.duration,
+            lambda value: format_signed(value, lambda size: mean(size, " s")),
+        ),
     )
     for name, amounts, show in kinds:
         if amounts.pairs:
@@ -196,7 +204,7 @@ def read_costs(connection: DuckDBPyConnection, arms: Sequence[str]) -> tuple[Cos
 
 def _draw(connection: DuckDBPyConnection, report: Report) -> tuple[Figure, ...]:
     """Draw the distribution of cost. Return no figure if no arm has a known cost."""
-    arms = [arm.name for arm in ranked(report)]
+    arms = [arm.name for arm in rank_arms(report)]
     costs = read_costs(connection, arms)
     if not costs:
         return ()

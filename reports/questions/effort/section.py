@@ -21,7 +21,7 @@ from reports.rendering.drawing import (
 )
 from reports.rendering.sections import Section, Table
 from reports.types import Report
-from reports.wording import MANY_ARMS, leading_arms, positions, ranked
+from reports.wording import MANY_ARMS, leading_arms, positions, rank_arms
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -103,7 +103,7 @@ def _describe(arm: str, spreads: Spreads) -> str:
 
 def _list_turns(report: Report, spreads: Spreads) -> Iterator[Table]:
     rows = []
-    for arm in ranked(report):
+    for arm in rank_arms(report):
         calls = spreads.get((arm.name, "calls", "all"))
         if not calls or not calls.most:
             continue
@@ -145,7 +145,7 @@ def _list_costs(report: Report, spreads: Spreads) -> Iterator[Table]:
         return count(spread.cells), *_show_quartiles(spread, usd), usd(spread.mean)
 
     rows = []
-    for arm in ranked(report):
+    for arm in rank_arms(report):
         good, bad = (spreads.get((arm.name, "cost", v)) for v in ("resolved", "unresolved"))
         if (good and good.most) or (bad and bad.most):
             against = bad.mean / good.mean if good and bad and good.mean else None
@@ -164,7 +164,7 @@ def _list_uses(report: Report, calls: Sequence[Mapping[str, Any]]) -> Iterator[T
     for use in calls:
         by_arm[use["arm"]].append(use)
     rows = []
-    for arm in ranked(report):
+    for arm in rank_arms(report):
         uses = by_arm[arm.name]
         spent = sum(use["cost_usd"] or 0.0 for use in uses)
         for use in uses if len(uses) > 1 else ():
@@ -192,7 +192,7 @@ def _list_tools(report: Report, rows: Sequence[Mapping[str, Any]]) -> Iterator[T
     for row in rows:
         if row["arm"] in contenders:
             uses[row["arm"]][row["tool"]] += row["uses"]
-    arms = [arm.name for arm in ranked(report) if arm.name in uses]
+    arms = [arm.name for arm in rank_arms(report) if arm.name in uses]
     if not arms:
         return
     total = sum(uses.values(), Counter[str]())
@@ -225,7 +225,7 @@ def _draw(report: Report, spreads: Spreads) -> Iterator[Figure]:
 
     def rows(amount: str, *verdicts: str) -> list[_Row]:
         arms = []
-        for arm in ranked(report):
+        for arm in rank_arms(report):
             keys = [(verdict, (arm.name, amount, verdict)) for verdict in verdicts]
             parts = [(verdict, spreads[key]) for verdict, key in keys if key in spreads]
             if any(spread.most for _, spread in parts):

@@ -11,7 +11,7 @@ from reports.format import DASH, count, percent, plural
 from reports.relations import read_rows
 from reports.rendering.sections import Section, Table, TableCell, Text
 from reports.types import FAILURES, FailureExample, Report
-from reports.wording import MANY_ARMS, address_of, leading_arms, name_instance, ranked
+from reports.wording import MANY_ARMS, address_of, leading_arms, name_instance, rank_arms
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -77,7 +77,7 @@ class FailureGroup:
 
 def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
     """Return tables of all kinds of failure. Return None if cells failed and no reason is known."""
-    names = [arm.name for arm in ranked(report)]
+    names = [arm.name for arm in rank_arms(report)]
     rows = [
         row for row in read_rows(connection, "from marts.failure_counts") if row["arm"] in names
     ]

@@ -18,7 +18,7 @@ from reports.errors import ReportError
 from reports.estimates import Interval
 from reports.lake import list_experiments, near
 from reports.relations import open_marts, read_rows
-from reports.statistics.paired import PairedTest, instance_leads, paired_table
+from reports.statistics.paired import PairedTest, count_pairs, instance_leads
 from reports.types import ArmSummary
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _compare(before: Mapping[Place, bool], after: Mapping[Place, bool]) -> RateC
     if not places:
         return None
     first, second = [before[place] for place in places], [after[place] for place in places]
-    table = paired_table(first, second)
+    table = count_pairs(first, second)
     test = PairedTest(table, instance_leads([name for name, _ in places], first, second))
     return RateChange(table.difference, test.interval(), test.p_value())
 

@@ -15,7 +15,7 @@ from reports.rendering.sections import Section, Table
 from reports.statistics.proportions import wilson_interval
 from reports.statistics.repeats import pass_all_k, pass_at_k
 from reports.types import Report
-from reports.wording import MANY_ARMS, ranked
+from reports.wording import MANY_ARMS, rank_arms
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -98,7 +98,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
     names = [arm.name for arm in report.arms]
     instances = read_instances(connection, names)
     found = {each.arm: each for each in read_repeats(connection)}
-    repeats = [found[arm.name] for arm in ranked(report)]
+    repeats = [found[arm.name] for arm in rank_arms(report)]
     arms = max(len(each.arms) for each in instances)
     union = [each for each in instances if each.resolving]
     parts = (
@@ -172,7 +172,7 @@ def _overlaps(
             count(len(parts[0]) - repeats[arm.name].resolved),
             _examples(alone[arm.name]),
         )
-        for arm in ranked(report)
+        for arm in rank_arms(report)
         if not arm.is_control
     )
     header = ("arm", "resolved", "only by it", "missed by it", "only by it, for example")
@@ -202,7 +202,7 @@ def _by_group(report: Report, rates: Sequence[Mapping[str, Any]], kind: str) -> 
     names = sorted(sizes, key=lambda name: (-sizes[name], name))
     if len(names) < 2:
         return
-    arms = [arm.name for arm in ranked(report)]
+    arms = [arm.name for arm in rank_arms(report)]
     is_across = len(arms) > MANY_ARMS
     shown = names[: GROUPS_ACROSS if is_across else GROUPS]
     rest = "" if len(shown) == len(names) else f", the {len(shown)} largest of {len(names)}"

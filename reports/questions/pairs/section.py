@@ -10,7 +10,7 @@ from reports.format import DASH, count, p_value, plural, point_limits, points, r
 from reports.rendering.drawing import MUTED, PAPER, RULE, Figure, arm_colour
 from reports.rendering.sections import Section, Table
 from reports.types import Comparison, Report
-from reports.wording import LEVEL, adjusted_p, of_pairs
+from reports.wording import LEVEL, format_adjusted_p, of_pairs
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -53,7 +53,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
     pairs = report.comparisons
     if not pairs:
         return None
-    shown, origin = _listed(pairs), _roots(report)
+    shown, origin = _select_pairs(pairs), _roots(report)
     rows = tuple(_row(pair, origin[pair.baseline] == origin[pair.candidate]) for pair in shown)
     return Section(
         "pairs",
@@ -81,7 +81,7 @@ def _list_declared(report: Report) -> Iterator[str]:
         yield (
             f"{pair.candidate} against {pair.baseline} ({pair.role}): "
             f"{points(pair.table.difference)} points (95 % interval {limits}); "
-            f"p = {p}, {adjusted_p(pair)} by Holm; cost ratio {ratio(pair.cost_ratio)}{over}"
+            f"p = {p}, {format_adjusted_p(pair)} by Holm; cost ratio {ratio(pair.cost_ratio)}{over}"
         )
 
 
@@ -96,7 +96,7 @@ def _roots(report: Report) -> Mapping[str, str]:
     return {name: find(name) for name in bases}
 
 
-def _listed(pairs: Sequence[Comparison]) -> tuple[Comparison, ...]:
+def _select_pairs(pairs: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """Return the pairs to list, in the given order if all of them fit."""
     if len(pairs) <= LISTED:
         return tuple(pairs)
@@ -156,15 +156,15 @@ def _row(pair: Comparison, shares_draws: bool) -> tuple[str, ...]:
         points(table.difference) if table.pairs else DASH,
         point_limits(pair.interval),
         p_value(pair.p_value),
-        adjusted_p(pair),
-        _shown(pair.holm_p_value),
-        _shown(pair.false_discovery_p_value),
+        format_adjusted_p(pair),
+        _format_value(pair.holm_p_value),
+        _format_value(pair.false_discovery_p_value),
         ratio(pair.cost_ratio),
         count(pair.priced_pairs),
     )
 
 
-def _shown(value: float | None) -> str:
+def _format_value(value: float | None) -> str:
     return DASH if value is None else p_value(value)
 
 

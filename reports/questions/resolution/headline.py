@@ -40,7 +40,7 @@ def conclude(report: Report) -> str:
     return f"{result}{_turning(report)}; {_cost(report, first)}."
 
 
-def compared(lead: float, value: float) -> str:
+def compare(lead: float, value: float) -> str:
     """Say in words how an arm's lead and its p-value compare it with another one."""
     if value >= LEVEL:
         return "no difference seen"
@@ -88,7 +88,7 @@ def _price(report: Report, best: Best) -> str:
     rival = next(rival for rival in best.rivals if rival.arm.name == cheapest)
     if rival is best.next:
         return f"{told}, the cheapest arm."
-    fewer = "perhaps as many" if rival.p_value >= LEVEL else compared(-rival.lead, rival.p_value)
+    fewer = "perhaps as many" if rival.p_value >= LEVEL else compare(-rival.lead, rival.p_value)
     least = price(report.worth, rival.arm)
     return (
         f"{told}. {cheapest}, the cheapest arm, costs {least} and resolves {fewer} "
@@ -127,7 +127,7 @@ def _resolution(
     if value < LEVEL:
         size = points(abs(table.difference)).lstrip("+")
         told = (
-            f"{candidate.name} resolves {compared(table.difference, value)} than "
+            f"{candidate.name} resolves {compare(table.difference, value)} than "
             f"{baseline.name}: {counts} ({size} points, {p})"
         )
     else:
@@ -208,7 +208,7 @@ def _turning_pair(report: Report, best: Best | None) -> Iterator[str]:
     pair, comparisons = report.comparisons[0], len(best.rivals) if best else 1
     value = pair.p_value if pair.adjusted_p_value is None else pair.adjusted_p_value
     sign = _sign(pair.table, comparisons * value)
-    lost = _lost_cells(report.arm(pair.baseline), report.arm(pair.candidate))
+    lost = _name_lost_cells(report.arm(pair.baseline), report.arm(pair.candidate))
     others: tuple[tuple[str, str, PairedTable, InstanceLeads], ...] = (
         (lost, "failures", resampled.complete, resampled.complete_leads),
         ("suspect verdicts", "resolved", resampled.trusted, resampled.trusted_leads),
@@ -253,7 +253,7 @@ def _rate_of_graded(arm: ArmSummary) -> float:
     return arm.resolved / graded if 2 * graded >= arm.planned else arm.rate
 
 
-def _lost_cells(*arms: ArmSummary) -> str:
+def _name_lost_cells(*arms: ArmSummary) -> str:
     """Return what to call the cells of these arms that have no verdict."""
     lost = {state for state in WITHOUT_VERDICT if any(arm.states[state] for arm in arms)}
     return "stopped cells" if lost == {"stopped"} else "lost cells"

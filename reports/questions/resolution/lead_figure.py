@@ -19,7 +19,7 @@ from reports.rendering.drawing import (
     arm_colour,
     log_axis,
     marker_shape,
-    shortened,
+    shorten,
 )
 from reports.types import Report
 
@@ -150,7 +150,7 @@ def _points(
     for arm in sorted(worth.arms, key=rank):
         place = arm.cost_usd, arm.rate
         others = alike[place] - 1
-        label = "" if place in named else shortened(arm.arm) + (f" (+{others})" if others else "")
+        label = "" if place in named else shorten(arm.arm) + (f" (+{others})" if others else "")
         named.add(place)
         is_needed = arm.arm in leading or arm.standing == "efficient"
         yield _Point(arm, colours[arm.arm], shapes[arm.arm], label, is_needed)
@@ -165,12 +165,12 @@ def _legend(
     agents = {arm.agent: shapes[arm.name] for arm in arms}
     entries = []
     if len(models) > 1:
-        own = [(shortened(model), colour) for model, colour in models.items() if colour != MUTED]
+        own = [(shorten(model), colour) for model, colour in models.items() if colour != MUTED]
         entries += [(model, colour, "o") for model, colour in own]
         if others := len(models) - len(own):
             entries.append((plural(others, "other model"), MUTED, "o"))
     if len(agents) > 1:
-        own = [(shortened(agent), shape) for agent, shape in agents.items() if shape != _OTHERS]
+        own = [(shorten(agent), shape) for agent, shape in agents.items() if shape != _OTHERS]
         entries += [(agent, INK, shape) for agent, shape in own]
         if others := len(agents) - len(own):
             entries.append((plural(others, "other harness", "other harnesses"), INK, _OTHERS))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from reports.analysis.best import Best, find_best_of_models
 from reports.estimates import Interval
 from reports.format import DASH, count, p_value, percent, percents, plural, point_limits, points
-from reports.questions.resolution.headline import compared, conclude, show_chance
+from reports.questions.resolution.headline import compare, conclude, show_chance
 from reports.questions.resolution.lead_figure import draw_lead
 from reports.rendering.drawing import (
     Figure,
@@ -24,12 +24,12 @@ from reports.types import ArmSummary, Comparison, Report, Resampled
 from reports.wording import (
     PAIRED,
     Line,
-    adjusted_p,
     cost_ratio,
+    format_adjusted_p,
     line_tables,
     positions,
     price,
-    ranked,
+    rank_arms,
     size,
 )
 
@@ -50,7 +50,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
     pairs: tuple[Table, ...] = ()
     if report.resampled:
         pair = report.comparisons[0]
-        lines = [*_test(pair), *_declared(report)]
+        lines = [*_test(pair), *_list_declared_tests(report)]
         pairs = (_fourfold(pair), *line_tables("Resolution", lines))
         brief.append(_summarise(pair, report.resampled, lines))
         footnotes = [*_footnotes(report, pair)]
@@ -67,7 +67,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
 
 def draw_resolution(report: Report) -> Figure:
     """Draw the resolved share of each arm with its interval."""
-    arms, position = ranked(report), positions(report)
+    arms, position = rank_arms(report), positions(report)
     names = [arm.name for arm in arms]
 
     def draw(axes: Axes) -> None:
@@ -106,7 +106,7 @@ def _models(report: Report, found: Sequence[Best]) -> tuple[Table, ...]:
         if rival.pair.candidate != best.arm.name:
             interval = Interval(-interval.high, -interval.low)
         arms = [text for arm in (best.arm, rival.arm) for text in (arm.name, _facts(report, arm))]
-        word, limits = compared(rival.lead, rival.p_value), point_limits(interval)
+        word, limits = compare(rival.lead, rival.p_value), point_limits(interval)
         lead = points(rival.lead), limits, p_value(rival.p_value)
         rows.append((best.arm.model, *arms, word, *lead))
     caption = "The best arm of each model against the next of the same model"
@@ -117,7 +117,7 @@ def _list_models(report: Report, found: Sequence[Best]) -> Iterator[str]:
     """Yield a line for each model with several arms, and one on how many are not shown."""
     for best in found[:SHOWN]:
         rival = best.next
-        word = compared(rival.lead, rival.p_value)
+        word = compare(rival.lead, rival.p_value)
         than = "to" if word == "no difference seen" else "than"
         yield (
             f"{best.arm.model}: {best.arm.name} {_facts(report, best.arm)}, {word} {than} "
@@ -166,11 +166,11 @@ def _test(pair: Comparison) -> Iterator[Line]:
     yield "p", p_value(pair.p_value), DASH, differing, PAIRED
 
 
-def _declared(report: Report) -> Iterator[Line]:
+def _list_declared_tests(report: Report) -> Iterator[Line]:
     """Yield the declared tests: the one within its family, and the one against the margin."""
     if _is_in_a_family(report):
         over = plural(len(report.source.plan.comparisons), "declared comparison")
-        yield "p, adjusted", adjusted_p(report.comparisons[0]), DASH, over, "Holm"
+        yield "p, adjusted", format_adjusted_p(report.comparisons[0]), DASH, over, "Holm"
     judged = report.non_inferiority
     if judged:
         yield (

@@ -17,9 +17,9 @@ from reports.wording import (
     Line,
     Show,
     estimate_line,
+    format_difference,
     interval_text,
     line_tables,
-    signed_difference,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _by_repository(resampled: Resampled) -> Iterator[Line]:
     costs, each = resampled.costs_by_repository, "per resolved cell by repository"
     shown: tuple[tuple[str, Estimate | None, Show], ...] = (
         ("cost, ratio by repository", costs.ratio, ratio),
-        ("cost, difference per cell by repository", costs.difference, signed_difference),
+        ("cost, difference per cell by repository", costs.difference, format_difference),
         (f"{each}, {resampled.baseline}", costs.baseline_per_resolved, usd),
         (f"{each}, {resampled.candidate}", costs.candidate_per_resolved, usd),
         (f"{each}, ratio", costs.ratio_per_resolved, ratio),
@@ -100,7 +100,7 @@ def _with_unknown_costs(resampled: Resampled) -> Iterator[Line]:
     over = f"{plural(unknown.pairs, 'pair')} that ran, {plural(unknown.cells, 'unknown cost')}"
     shown: tuple[tuple[str, Imputed | None, Show], ...] = (
         ("cost, ratio", unknown.ratio, ratio),
-        ("cost, difference per cell", unknown.difference, signed_difference),
+        ("cost, difference per cell", unknown.difference, format_difference),
         (f"per resolved cell, {resampled.baseline}", unknown.baseline_per_resolved, usd),
         (f"per resolved cell, {resampled.candidate}", unknown.candidate_per_resolved, usd),
         ("per resolved cell, ratio", unknown.ratio_per_resolved, ratio),

@@ -22,7 +22,7 @@ from reports.rendering.drawing import (
 )
 from reports.rendering.sections import Section, Table, TableCell, Text
 from reports.types import Report
-from reports.wording import leading_arms, positions, ranked
+from reports.wording import leading_arms, positions, rank_arms
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -111,7 +111,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
     """Return the bill of each arm by purpose."""
     rows = read_rows(connection, "from marts.spending")
     found = {row["arm"]: Spending(row) for row in rows}
-    spendings = [found[arm.name] for arm in ranked(report)]
+    spendings = [found[arm.name] for arm in rank_arms(report)]
     nothing = _say_nothing(spendings)
     if nothing or not any(arm.started for arm in report.arms):
         text = nothing if nothing and any(arm.started for arm in report.arms) else None

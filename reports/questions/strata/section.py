@@ -69,12 +69,12 @@ def _by_date(connection: DuckDBPyConnection, report: Report) -> Part:
         "Instances of an unknown date are in no row. Intervals are Wilson's, with each "
         "instance as one trial."
     )
-    rows = tuple(_dated(connection, report))
+    rows = tuple(_load_dates(connection, report))
     caption = "Results by the cut-off date of the model"
     return (Table(caption, header, rows, 3), footnote) if rows else None
 
 
-def _dated(connection: DuckDBPyConnection, report: Report) -> Iterator[Row]:
+def _load_dates(connection: DuckDBPyConnection, report: Report) -> Iterator[Row]:
     rows, cutoffs = read_rows(connection, "from marts.instance_dates"), report.cutoffs
     models = {row["model"] for row in rows}
     if unknown := cutoffs.keys() - models:

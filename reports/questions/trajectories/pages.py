@@ -44,7 +44,7 @@ def find_trajectories(lake: Path | UPath, report: Report) -> frozenset[str]:
     """
     return frozenset(
         cell.attempt_id
-        for cell in _referred(report)
+        for cell in _list_referenced_cells(report)
         if cell.attempt_id and _is_file_name(cell.attempt_id) and _steps(lake, report, cell)
     )
 
@@ -57,9 +57,9 @@ def render_trajectories(
     An address is within the folder of the report.
     """
     template = environment(Path(__file__).parent).get_template("trajectory.html.j2")
-    for cell in _referred(report):
+    for cell in _list_referenced_cells(report):
         if cell.attempt_id in report.trajectories:
-            folds = _folded(_read(lake, report, cell))
+            folds = _fold(_read(lake, report, cell))
             insight = insight_of(cell.attempt_id)
             numbers = {step.origin.place: number for fold in folds for number, step in fold.steps}
             yield (
@@ -78,7 +78,7 @@ def render_trajectories(
             )
 
 
-def _referred(report: Report) -> tuple[ReportCell, ...]:
+def _list_referenced_cells(report: Report) -> tuple[ReportCell, ...]:
     """Return the cells whose attempts are named on the page, each once."""
     differences = [one for side in read_sides(report) for one in side.shown]
     cells = [cell for one in differences for cell in (one.winner, one.loser)]
@@ -104,7 +104,7 @@ def _read(lake: Path | UPath, report: Report, cell: ReportCell) -> tuple[StepVie
     return tuple(of_row(row, calls.get((row["scope"], row["seq"]))) for row in steps)
 
 
-def _folded(steps: Iterable[StepView]) -> tuple[Fold, ...]:
+def _fold(steps: Iterable[StepView]) -> tuple[Fold, ...]:
     """Return the steps by the scopes inside the outermost ones, each where it began."""
     groups: dict[tuple[str, int], list[StepView]] = {}
     for number, step in enumerate(steps):

@@ -17,7 +17,7 @@ from reports.format import round_values
 from reports.statistics.bootstrap import Bootstrap, settings_for
 from reports.statistics.fieller import fieller_interval
 from reports.statistics.frontier import efficient_frontier
-from reports.statistics.netbenefit import acceptability, net_benefit, preferred
+from reports.statistics.netbenefit import acceptability, net_benefit, select_preferred
 from reports.types import CONTROLS
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def read_worth(
     left_out: dict[str, LeftOut] = {}
     kept: list[int] = []
     for place, (arm, agent, is_unmetered, _) in enumerate(rows):
-        reason = _left_out(agent, is_unmetered, sums, place)
+        reason = _get_omission(agent, is_unmetered, sums, place)
         if reason is None:
             kept.append(place)
         else:
@@ -130,7 +130,7 @@ def _read_sums(connection: DuckDBPyConnection, arms: Sequence[str]) -> _Sums:
     return _Sums(*matrices)
 
 
-def _left_out(agent: str, is_unmetered: bool, sums: _Sums, place: int) -> LeftOut | None:
+def _get_omission(agent: str, is_unmetered: bool, sums: _Sums, place: int) -> LeftOut | None:
     """Return the reason to leave an arm out, or None if there is none."""
     planned, priced = sums.planned[:, place].sum(), sums.priced[:, place].sum()
     if agent in CONTROLS:
@@ -261,7 +261,7 @@ def _acceptability(
     if not values:
         return None
     shares = acceptability(values, *drawn).T.tolist()
-    best = preferred(values, sums.rates.tolist(), sums.costs.tolist())
+    best = select_preferred(values, sums.rates.tolist(), sums.costs.tolist())
     return Acceptability(
         values=tuple(values),
         shares={name: tuple(share) for name, share in zip(names, shares, strict=True)},

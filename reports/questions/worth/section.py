@@ -20,7 +20,7 @@ from reports.rendering.drawing import (
 )
 from reports.rendering.sections import Section, Table
 from reports.types import Report
-from reports.wording import REPLACED, UNLIMITED, interval_text, signed_usd
+from reports.wording import REPLACED, UNLIMITED, format_signed_usd, interval_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -52,7 +52,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
     unknown = [one for one in read_unknown_costs(connection, worth) if one.arm in names]
     last = (_unknown_costs(report, unknown),) if unknown else ()
     if not worth.arms:
-        return Section("worth", QUESTION, f"This needs costs. {_left_out(worth)}", last)
+        return Section("worth", QUESTION, f"This needs costs. {_format_omissions(worth)}", last)
     tables = [_arms(worth)]
     if worth.acceptability:
         tables.append(_chances(worth, worth.acceptability))
@@ -72,7 +72,7 @@ def _number(worth: Worth) -> dict[str, int]:
     return {arm.arm: number for number, arm in enumerate(worth.arms, start=1)}
 
 
-def _left_out(worth: Worth) -> str:
+def _format_omissions(worth: Worth) -> str:
     """Return a sentence for each reason to leave arms out, or an empty text."""
     sentences = []
     for reason, why in LEFT_OUT.items():
@@ -143,7 +143,7 @@ def _at_declared(worth: Worth, value: float, curve: Acceptability) -> str:
     benefit = best.net_benefit.value if best.net_benefit else 0.0
     told = (
         f"At the declared {usd(value)} for a resolved instance, {best.arm} has the highest net "
-        f"benefit ({signed_usd(benefit)} per instance; chance that no arm has a higher one: "
+        f"benefit ({format_signed_usd(benefit)} per instance; chance that no arm has a higher one: "
         f"{percent(curve.shares[best.arm][place])})."
     )
     return told if benefit > 0 else f"{told} It is worth less than it costs."
@@ -182,7 +182,7 @@ def _arm_row(worth: Worth, arm: ArmWorth, numbers: Mapping[str, int]) -> Texts:
         chance = percent(worth.acceptability.shares[arm.arm][place])
     return (
         *row,
-        signed_usd(arm.net_benefit.value),
+        format_signed_usd(arm.net_benefit.value),
         _limits(arm.net_benefit.interval),
         chance,
     )
@@ -209,13 +209,14 @@ def _limits(interval: Interval) -> str:
     if isinf(interval.low) and isinf(interval.high):
         return UNLIMITED
     limits = (
-        UNLIMITED if isinf(limit) else signed_usd(limit) for limit in (interval.low, interval.high)
+        UNLIMITED if isinf(limit) else format_signed_usd(limit)
+        for limit in (interval.low, interval.high)
     )
     return " to ".join(limits)
 
 
 def _chances(worth: Worth, curve: Acceptability) -> Table:
-    shown = tabled_values(curve, worth.willingness_to_pay)
+    shown = select_values(curve, worth.willingness_to_pay)
     return Table(
         "Chance to have the highest net benefit, by the value of a resolved instance",
         ("a resolved instance is worth", "chance", "highest mean net benefit", "other arms"),
@@ -225,7 +226,7 @@ def _chances(worth: Worth, curve: Acceptability) -> Table:
     )
 
 
-def tabled_values(curve: Acceptability, declared: float | None) -> list[int]:
+def select_values(curve: Acceptability, declared: float | None) -> list[int]:
     """Return the places of the values in the table: round numbers and the declared value.
 
     If one arm is the best at all of them, the least and the largest are enough.
@@ -257,7 +258,7 @@ def _chance_row(curve: Acceptability, place: int) -> Texts:
 
 
 def _footnotes(worth: Worth) -> Iterator[str]:
-    missing = _left_out(worth)
+    missing = _format_omissions(worth)
     if missing:
         yield missing
     yield (
@@ -318,7 +319,10 @@ def _unknown_row(report: Report, one: ArmUnknowns, value: float | None) -> Texts
         return row
     worth = value * report.arm(one.arm).rate
     bounds = one.per_cell.bounds
-    return (*row, f"{signed_usd(worth - bounds.high)} to {signed_usd(worth - bounds.low)}")
+    return (
+        *row,
+        f"{format_signed_usd(worth - bounds.high)} to {format_signed_usd(worth - bounds.low)}",
+    )
 
 
 def _three(imputed: Imputed) -> Texts:

@@ -11,7 +11,7 @@ from agent.arms.options import MiniRetryOptions
 from agent.errors import ModelError
 from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.models.chat import bash_call
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session.log import JournalLog, StepLog
@@ -126,7 +126,7 @@ async def test_calls_before_a_crash_are_not_repeated(tmp_path: Path) -> None:
     model, workspaces = Tries(BREAK, FIX), HostWorkspaces(with_files(FILES))
     model.lost = ("try-2", 1)
     for _ in range(2):
-        async with held(journal, "a") as lease:
+        async with hold_lease(journal, "a") as lease:
             log = JournalLog(journal, lease, blobs, journal.steps("a"))
             if model.lost is not None:
                 with pytest.raises(ModelError):

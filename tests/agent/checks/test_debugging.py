@@ -1,6 +1,6 @@
 """Errors that count as the same problem."""
 
-from agent.checks.debugging import in_brief, is_stuck, remembered, similar
+from agent.checks.debugging import in_brief, is_stuck, recall_errors, similar
 
 FIRST = """\
 /tmp/durabench-17/repo/tests/test_anchor.py:12: in test_round_trip
@@ -19,19 +19,19 @@ def test_numbers_addresses_and_folders_do_not_distinguish_errors() -> None:
 
 def test_debug_mode_begins_with_a_repeated_error() -> None:
     """The second occurrence of an error begins debug mode, which shows both occurrences."""
-    errors = remembered([], FIRST)
+    errors = recall_errors([], FIRST)
     assert not is_stuck(errors)
-    errors = remembered(errors, AGAIN)
+    errors = recall_errors(errors, AGAIN)
     assert is_stuck(errors)
     assert errors == [in_brief(FIRST), in_brief(AGAIN)]
-    assert remembered(errors, FIRST) == [in_brief(AGAIN), in_brief(FIRST)]
+    assert recall_errors(errors, FIRST) == [in_brief(AGAIN), in_brief(FIRST)]
 
 
 def test_a_different_error_or_a_pass_ends_it() -> None:
     """A different error replaces the remembered ones, and a pass clears them."""
     stuck = [FIRST, AGAIN]
-    assert remembered(stuck, OTHER) == [in_brief(OTHER)]
-    assert remembered(stuck, "") == []
+    assert recall_errors(stuck, OTHER) == [in_brief(OTHER)]
+    assert recall_errors(stuck, "") == []
 
 
 def test_two_empty_errors_are_not_alike() -> None:

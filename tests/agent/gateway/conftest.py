@@ -13,7 +13,7 @@ from agent.gateway.calls import Calls
 from agent.gateway.switch import Switch
 from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from tests.agent.arms.conftest import TASK, make_repository
@@ -38,7 +38,7 @@ async def opened_gateway(folder: Path, model: object = None) -> AsyncIterator[Ga
     journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
     journal.start(Attempt("a", "experiment", "arm", "instance", 0, "{}"))
     async with AsyncExitStack() as stack:
-        lease = await stack.enter_async_context(held(journal, "a"))
+        lease = await stack.enter_async_context(hold_lease(journal, "a"))
         log = JournalLog(journal, lease, Blobs(folder / "blobs"), journal.steps("a"), ())
         built = models.build(models.parse(model or SCRIPTED), TASK, 0)
         session = await stack.enter_async_context(

@@ -73,7 +73,7 @@ def test_imports(
     modules: Modules, module: str, level: int, importer: str, expected: str | None
 ) -> None:
     """Absolute and relative imports are resolved, in packages with and without `__init__.py`."""
-    assert modules.imported("." * level + module, importer) == expected
+    assert modules.find_imported("." * level + module, importer) == expected
 
 
 def test_a_module_is_no_package() -> None:

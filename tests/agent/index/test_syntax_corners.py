@@ -16,7 +16,7 @@ def defined(text: str) -> list[tuple[str, str, int, int]]:
     """Return the name, kind, first and last line of every definition except the module."""
     return [
         (found.qualified, found.kind, found.start, found.end)
-        for found in index(text).defined_in("m.py")
+        for found in index(text).list_definitions("m.py")
         if found.kind != "module"
     ]
 
@@ -92,7 +92,7 @@ except ImportError:
 )
 def test_signatures_are_one_line(source: str, signature: str) -> None:
     """A signature is the header in one line, preceded by simple decorators."""
-    assert index(source).defined_in("m.py")[1].signature == signature
+    assert index(source).list_definitions("m.py")[1].signature == signature
 
 
 def test_the_first_line_of_docstrings() -> None:
@@ -108,7 +108,7 @@ class C:
 def f():
     "Function."
 '''
-    assert [found.doc for found in index(text).defined_in("m.py")] == [
+    assert [found.doc for found in index(text).list_definitions("m.py")] == [
         "Module.",
         "Class.",
         "Function.",
@@ -172,6 +172,6 @@ def test_odd_text_that_python_reads(text: str) -> None:
 
 def test_an_empty_file_and_no_file() -> None:
     """An empty file has only its module, and an index without files has no definitions."""
-    assert [found.kind for found in index("").defined_in("m.py")] == ["module"]
+    assert [found.kind for found in index("").list_definitions("m.py")] == ["module"]
     assert SymbolIndex({}).definitions("x") == []
     assert SymbolIndex({"a.rb": "def f() end"}).paths == []

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.index.symbols import SymbolIndex
-from agent.index.tests_of import changed_names, covering, find_tests
+from agent.index.tests_of import covering, find_tests, get_changed_names
 
 TEXTS = {
     "src/shop/__init__.py": "from .cart import Cart\n",
@@ -106,7 +106,7 @@ def test_a_test_that_mentions_the_changed_code_comes_first() -> None:
         "setup.cfg": "[tool:pytest]\npython_files = *test_*.py\n",
     }
     patch = "@@ -4,2 +4,2 @@ def decode_frame(data):\n-    return 1\n+    return 2\n"
-    names = changed_names(patch)
+    names = get_changed_names(patch)
     assert covering(SymbolIndex(texts), texts, ["lib/codec.py"], names)[0] == "tests/unittest_z.py"
     only = ["tests/unittest_a.py"]
     found = covering(SymbolIndex(texts), texts, ["lib/codec.py"], names, only)

@@ -6,7 +6,7 @@ import pytest
 
 from agent.errors import FencedError, LeaseHeld
 from agent.journal import Journal
-from agent.journal.holding import free, held
+from agent.journal.holding import hold_lease, is_free
 from tests.agent.journal.workers import attempt
 from tests.servers.postgres import PostgresServer
 
@@ -17,7 +17,7 @@ async def test_the_heartbeat_survives_a_database_outage(postgres: PostgresServer
     """After a database outage the lease is renewed, and no other worker gets the attempt."""
     journal = Journal.open(postgres.create_database(), patience_s=0.2)
     journal.start(attempt("a1"))
-    async with held(journal, "a1", TTL_S):
+    async with hold_lease(journal, "a1", TTL_S):
         await asyncio.to_thread(postgres.restart, away_s=TTL_S)
         await asyncio.sleep(2 * TTL_S)
         with pytest.raises(LeaseHeld):
@@ -30,7 +30,7 @@ async def test_a_block_that_lost_its_lease_is_cancelled(journal: Journal) -> Non
     journal.start(attempt("a1"))
 
     async def lose() -> None:
-        async with held(journal, "a1", TTL_S) as lease:
+        async with hold_lease(journal, "a1", TTL_S) as lease:
             journal.expire("a1", lease.worker)
             journal.acquire("a1", "other", 300)
             await asyncio.Event().wait()
@@ -43,12 +43,12 @@ async def test_a_block_that_lost_its_lease_is_cancelled(journal: Journal) -> Non
 async def test_two_tasks_of_a_process_do_not_hold_the_same_lease(journal: Journal) -> None:
     """The journal knows workers only; the second task is refused, and waits until it is free."""
     journal.start(attempt("a1"))
-    async with held(journal, "a1", TTL_S):
+    async with hold_lease(journal, "a1", TTL_S):
         with pytest.raises(LeaseHeld, match="a1 is held by this process"):
-            async with held(journal, "a1", TTL_S):
+            async with hold_lease(journal, "a1", TTL_S):
                 raise AssertionError("both hold it")
         with pytest.raises(LeaseHeld):
-            await free(journal, "a1")
-    await free(journal, "a1")
-    async with held(journal, "a1", TTL_S) as lease:
+            await is_free(journal, "a1")
+    await is_free(journal, "a1")
+    async with hold_lease(journal, "a1", TTL_S) as lease:
         assert lease.epoch == 2

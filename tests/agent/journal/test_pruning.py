@@ -155,9 +155,9 @@ def test_quiet_work_is_refused_while_attempts_are_leased(journal: Journal, lease
     journal.release(lease)
     turns = journal.retention.references().turns
     assert turns is not None
-    assert journal.retention.undisturbed(turns, lambda: done.append("quiet"))
+    assert journal.retention.run_undisturbed(turns, lambda: done.append("quiet"))
     journal.release(journal.acquire("a1", "second", 300))
-    assert not journal.retention.undisturbed(turns, lambda: done.append("taken since"))
+    assert not journal.retention.run_undisturbed(turns, lambda: done.append("taken since"))
     journal.acquire("a1", "second", 0.0)
     assert journal.retention.references().turns is None
     assert done == ["quiet"]

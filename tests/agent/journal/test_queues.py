@@ -41,7 +41,7 @@ def test_each_piece_is_taken_once_from_an_offset_on(queue: Queue) -> None:
     assert queue.take("one") == Taken("w0")
     assert names(queue, "other", 3) == ["w3", "w4", "w5", "w1", "w2"]
     assert queue.take("one") is None
-    assert queue.left() == 6
+    assert queue.count_unended() == 6
 
 
 def test_work_is_added_once(journal: Journal, queue: Queue) -> None:
@@ -57,12 +57,12 @@ def test_ended_work_has_a_result(queue: Queue) -> None:
     """It is not taken again, and the time of the last end finds later ends."""
     queue.take("one")
     queue.end("w0", "one", "done", "resolved")
-    [first] = queue.ended()
+    [first] = queue.list_ended()
     assert first == Ended("w0", "done", "resolved", first.at)
     queue.take("one")
     queue.end("w1", "one", "budget", "stopped: all is spent")
-    assert {each.name for each in queue.ended(first.at)} == {"w0", "w1"}
-    assert queue.ended(first.at + 2 * queues.LATE_S) == []
+    assert {each.name for each in queue.list_ended(first.at)} == {"w0", "w1"}
+    assert queue.list_ended(first.at + 2 * queues.LATE_S) == []
     assert list(queue.open()) == NAMES[2:]
 
 
@@ -85,7 +85,7 @@ def test_groups_that_nobody_has_begun_are_withdrawn(queue: Queue) -> None:
     groups = [["w0", "w3"], ["w1", "w2"], ["w4", "w5"], ["w6"]]
     assert queue.withdraw(groups, "not_needed") == ["w4", "w5"]
     assert list(queue.open()) == ["w0", "w2", "w3"]
-    assert {each.name: each.ended_as for each in queue.ended()} == {
+    assert {each.name: each.ended_as for each in queue.list_ended()} == {
         "w1": "done",
         "w4": "not_needed",
         "w5": "not_needed",
@@ -104,11 +104,11 @@ def test_work_of_a_dead_worker_is_free_when_its_lease_has_expired(
     assert queue.take("other") == Taken("w0", losses=1)
     queue.end("w0", "one", "budget", "stopped")
     queue.give_back("w0", "one")
-    assert queue.left() == 6
+    assert queue.count_unended() == 6
     assert queue.holders() == {"other": "other/1-1"}
     queue.end("w0", "one", "done", "resolved", is_final=True)
     queue.end("w0", "other", "budget", "stopped")
-    [ended] = queue.ended()
+    [ended] = queue.list_ended()
     assert ended == Ended("w0", "done", "resolved", ended.at)
 
 
@@ -146,7 +146,7 @@ def test_work_of_a_silent_worker_is_claimable_before_it_is_free(
     assert queue.take("silent") is not None
     assert (queue.claimable(30), queue.claimable(90)) == (0, 1)
     assert queue.take("other") is None
-    assert queue.left() == 6
+    assert queue.count_unended() == 6
 
 
 def test_old_queues_are_removed(

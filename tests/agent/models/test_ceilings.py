@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.models.ceilings import DEFAULT_MAX_TOKENS, Ceilings, estimated_tokens
+from agent.models.ceilings import DEFAULT_MAX_TOKENS, Ceilings, estimate_tokens
 from agent.models.litellm_api import load
 from agent.models.protocol import ModelRequest
 from agent.models.spec import LiteLLMSpec
@@ -42,7 +42,7 @@ def test_no_real_conversation_has_more_tokens_than_estimated(shared_data: Path) 
     counted_by_provider = 0
     for path in paths:
         messages, counted = conversation(path)
-        estimate = estimated_tokens(ModelRequest(messages))
+        estimate = estimate_tokens(ModelRequest(messages))
         for model in ("gpt-4", "gpt-4o"):
             real = litellm.token_counter(model, messages=messages)
             assert real < estimate < 1.6 * real + 1000, path.name
@@ -56,7 +56,7 @@ def test_other_scripts_are_not_underestimated(text: str) -> None:
     """Text in scripts with fewer bytes per token is not underestimated."""
     messages = [{"role": "user", "content": text}]
     real = load().token_counter("gpt-4", messages=messages)
-    assert estimated_tokens(ModelRequest(messages)) > real
+    assert estimate_tokens(ModelRequest(messages)) > real
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_call_costs_at_most_its_input_and_its_output_limit(
 ) -> None:
     """The ceiling uses the prices of the selected tier, with cache writes for Claude."""
     usd = ceilings(name, **fields).usd(ASK)
-    inputs = estimated_tokens(ASK)
+    inputs = estimate_tokens(ASK)
     assert usd == pytest.approx(inputs * input_usd + DEFAULT_MAX_TOKENS * output_usd)
     lower = ceilings(name, **fields).usd(replace(ASK, max_tokens=2_048))
     assert lower == pytest.approx(inputs * input_usd + 2_048 * output_usd)
@@ -127,7 +127,7 @@ def test_a_long_conversation_is_in_a_more_expensive_tier() -> None:
     """Gemini doubles its input price beyond 200,000 tokens."""
     long = ModelRequest([{"role": "user", "content": "x" * 700_000}])
     usd = ceilings("gemini/gemini-2.5-pro").usd(long)
-    assert usd == pytest.approx(estimated_tokens(long) * 2.5e-6 + DEFAULT_MAX_TOKENS * 15e-6)
+    assert usd == pytest.approx(estimate_tokens(long) * 2.5e-6 + DEFAULT_MAX_TOKENS * 15e-6)
 
 
 def test_an_unknown_price_stays_unknown() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.models.damage import damage
-from agent.models.patches import parse, render, renumbered
+from agent.models.patches import parse, render, renumber
 from tests.agent.models.patch_cases import CASES, Case, make, tree_after
 
 pytestmark = pytest.mark.sampled(3)
@@ -21,7 +21,7 @@ def test_parsing_loses_nothing(case: Case, tmp_path: Path) -> None:
     """A patch from git is rendered as it was parsed, even with recomputed line numbers."""
     patch = make(case, tmp_path / "repo")
     assert render(parse(patch)) == patch
-    assert render(renumbered(file) for file in parse(patch)) == patch
+    assert render(renumber(file) for file in parse(patch)) == patch
 
 
 def test_paths_are_those_of_the_tree(tmp_path: Path) -> None:
@@ -85,4 +85,4 @@ def test_real_reference_patches_can_be_damaged() -> None:
         assert render(parse(patch)) == patch
         damaged = damage(patch, random.Random(number))
         assert damaged not in (patch, "")
-        assert render(renumbered(file) for file in parse(damaged)) == damaged
+        assert render(renumber(file) for file in parse(damaged)) == damaged

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent.errors import ContextWindowExceeded, RequestRefused
-from agent.models.ceilings import estimated_tokens
+from agent.models.ceilings import estimate_tokens
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.protocol import Foreign, ModelRequest
 from agent.models.spec import LiteLLMSpec
@@ -71,7 +71,7 @@ async def test_the_output_limit_is_what_the_window_leaves(program: bool, content
         await ask(server, messages, program=program, context_tokens=WINDOW, max_tokens=6_000)
         sent = server.requests[0]
     foreign = Foreign("chat", {"messages": messages}, {}) if program else None
-    size = estimated_tokens(ModelRequest(messages, foreign=foreign))
+    size = estimate_tokens(ModelRequest(messages, foreign=foreign))
     assert sent["max_tokens"] == min(6_000, max(WINDOW - size, 256))
 
 
@@ -98,7 +98,7 @@ async def test_a_server_is_asked_for_its_window(listing: Listener, models: dict[
     spec = {"name": "openai/local", "api_base": f"{listing.address}/v1"}
     model = LiteLLMModel(LiteLLMSpec.model_validate(spec))
     await model.complete(ModelRequest(LONG))
-    size = estimated_tokens(ModelRequest(LONG))
+    size = estimate_tokens(ModelRequest(LONG))
     assert listing.sent[0].body["max_tokens"] == max(WINDOW - size, 256)
 
 

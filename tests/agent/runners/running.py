@@ -156,7 +156,7 @@ def recorded(command: str, path: str, folder: Path, programs: Path | None = None
     if programs is not None:
         environment["PATH"] = f"{programs}:{environment['PATH']}"
     done = launch(run, folder, environment)
-    _, message = run.opened(done.stdout)
+    _, message = run.open(done.stdout)
     assert message is not None, done.stdout + done.stderr
     return message
 

@@ -9,7 +9,7 @@ from typing import Any
 from agent import models
 from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.models.protocol import ModelRequest
 from agent.session.log import JournalLog
 from agent.session.session import Session
@@ -41,7 +41,7 @@ class Runs:
 
     @asynccontextmanager
     async def session(self, model: Any = None, **options: Any) -> AsyncIterator[Session]:
-        async with held(self.journal, self.attempt_id) as lease:
+        async with hold_lease(self.journal, self.attempt_id) as lease:
             recorded = self.journal.steps(self.attempt_id)
             async with Session.start(
                 attempt_id=self.attempt_id,

@@ -12,7 +12,7 @@ import pytest
 from agent.errors import BudgetExhausted, Interrupted, OutOfTime
 from agent.journal import Attempt, Journal, Limit, Reservation
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.models.litellm_api import LiteLLMModel, load
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.models.spec import LiteLLMSpec
@@ -79,7 +79,7 @@ class Bought:
         limit_s: float | None = None,
     ) -> AsyncIterator[Session]:
         self.journal.start(Attempt(name, "exp", "durable", name, 0, "{}"))
-        async with held(self.journal, name) as lease:
+        async with hold_lease(self.journal, name) as lease:
             log = JournalLog(self.journal, lease, self._blobs, (), limits, sleep)
             async with Session.start(
                 attempt_id=name,

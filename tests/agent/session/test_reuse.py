@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agent.conversation.person import Person, told
+from agent.conversation.person import Person, join_texts
 from agent.errors import Waiting
 from agent.journal import Attempt, InboxMessage, Journal
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.session import log
 from agent.session.log import JournalLog
 from agent.session.reuse import Origins, Reuse, Rules
@@ -53,7 +53,7 @@ class Family:
             known or Attempt(name, "experiment", "arm", "instance", 0, "{}", parent_id, reuse="{}")
         )
         reuse = Reuse("parent", self.journal.steps("parent"), rules or Rules()) if is_fork else None
-        async with held(self.journal, name) as lease:
+        async with hold_lease(self.journal, name) as lease:
             log = JournalLog(
                 self.journal, lease, self._blobs, self.journal.steps(name), reuse=reuse
             )
@@ -309,12 +309,12 @@ async def test_a_fork_is_told_what_its_parent_was_told(
 
     async def talk(session: Session, question: str = "which?") -> list[str]:
         person = Person(session)
-        texts = [told(await person.news(1))]
+        texts = [join_texts(await person.news(1))]
         await session.call(ASK)
         say(session.attempt.attempt_id, "b")
-        texts.append(told(await person.answer(1, "message", "done")))
+        texts.append(join_texts(await person.answer(1, "message", "done")))
         say(session.attempt.attempt_id, "c")
-        return [*texts, told(await person.answer(1, "answer", question))]
+        return [*texts, join_texts(await person.answer(1, "answer", question))]
 
     def say(name: str, text: str) -> None:
         if name == "parent":

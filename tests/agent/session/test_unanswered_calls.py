@@ -11,7 +11,7 @@ from agent.errors import AgentError
 from agent.gateway.calls import Calls
 from agent.journal import Account, Attempt, Journal
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.native import Tell
 from agent.models.protocol import Foreign, ModelRequest
@@ -43,7 +43,7 @@ async def bill(
     foreign = Foreign("chat", {"messages": HELLO}, {}) if asks == "program" else None
     journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
     journal.start(Attempt("a", "experiment", "arm", "instance", 0, "{}"))
-    async with held(journal, "a") as lease:
+    async with hold_lease(journal, "a") as lease:
         log = JournalLog(journal, lease, Blobs(folder / "blobs"), (), ())
         async with Session.start(
             attempt_id="a", models={"": model}, workspaces=HostWorkspaces(make_repository), log=log

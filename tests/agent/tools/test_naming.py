@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.checks.running import MAX_FILES_OF_A_FOLDER, known_test_files
+from agent.checks.running import MAX_FILES_OF_A_FOLDER, find_test_files
 from agent.runners import PYTEST, TestRunner, runner_of
 
 FILES = ["bin/test_import.py", "tests/a/tests.py", "tests/a/test_b.py", "tests/test_c.py"]
@@ -30,7 +30,7 @@ SYMPY = runner_of("bin/test {paths}")
 )
 def test_paths_ids_and_folders(named: str, meant: list[str]) -> None:
     """Paths, test ids and folders match only tests of the repository."""
-    assert list(known_test_files([named], FILES, PYTEST)) == meant
+    assert list(find_test_files([named], FILES, PYTEST)) == meant
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_paths_ids_and_folders(named: str, meant: list[str]) -> None:
 )
 def test_names_of_the_runner(runner: TestRunner, named: str, meant: list[str]) -> None:
     """Labels and modules match only files that the runner accepts."""
-    assert list(known_test_files([named], FILES, runner)) == meant
+    assert list(find_test_files([named], FILES, runner)) == meant
 
 
 def test_names_in_order_without_duplicates() -> None:
     """Files are listed once each in the given order, and only the first ones of a folder."""
-    assert known_test_files(["tests/test_c.py", "./tests/test_c.py", "bin"], FILES, PYTEST) == (
+    assert find_test_files(["tests/test_c.py", "./tests/test_c.py", "bin"], FILES, PYTEST) == (
         "tests/test_c.py",
         "bin/test_import.py",
     )
     many = [f"tests/test_{number}.py" for number in range(99)]
-    assert len(known_test_files(["tests"], many, PYTEST)) == MAX_FILES_OF_A_FOLDER
+    assert len(find_test_files(["tests"], many, PYTEST)) == MAX_FILES_OF_A_FOLDER

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agent.errors import WorkspaceError
 from agent.workspaces import shell as shell_module
-from agent.workspaces.host import heed_interrupts
+from agent.workspaces.host import allow_interrupts
 from agent.workspaces.shell import Shell, server_command
 from tests.waiting import until
 
@@ -125,7 +125,7 @@ async def real_server(root: Path) -> AsyncIterator[Shell]:
         stderr=DEVNULL,
         env={"PATH": "/opt/own tools/bin:/usr/bin:/bin", "HOME": str(root)},
         start_new_session=True,
-        preexec_fn=heed_interrupts(),
+        preexec_fn=allow_interrupts(),
     )
     assert process.stdin is not None
     assert process.stdout is not None

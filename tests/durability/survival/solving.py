@@ -3,7 +3,7 @@
 from agent import models
 from agent.arms import ARMS
 from agent.journal import Journal
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.types import Outcome
@@ -22,7 +22,7 @@ async def solve(cell: Cell, lake: Lake, journal: Journal, attempt_id: str) -> Ou
     built = {
         role: models.build(spec, cell.task, cell.seed) for role, spec in options.models(own).items()
     }
-    async with held(journal, attempt_id) as lease:
+    async with hold_lease(journal, attempt_id) as lease:
         log = JournalLog(journal, lease, blobs(lake), journal.steps(attempt_id))
         place = AttemptWorkspaces(cell.instance, cell.place, attempt_id, journal.id, attempt_id)
         async with Session.start(

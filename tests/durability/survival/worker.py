@@ -21,7 +21,7 @@ async def work(experiment: Path, lake_path: str) -> None:
     cell = plan.cells[0]
     attempt_id = attempt_id_of(cell)
     journal = open_journal(plan.lake)
-    journal.start(records.journaled(cell, attempt_id))
+    journal.start(records.get_journal_attempt(cell, attempt_id))
     await solve(cell, plan.lake, journal, attempt_id)
 
 

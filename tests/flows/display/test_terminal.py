@@ -40,7 +40,7 @@ def in_a_table(text: str) -> None:
 
 def in_a_tree(text: str) -> None:
     tree = Tree("title")
-    tree.add(Text(terminal.fitted(text, 100)))
+    tree.add(Text(terminal.fit(text, 100)))
     terminal.out().print(tree)
 
 

@@ -129,7 +129,7 @@ async def test_a_shard_waits_as_long_as_it_has_cells(
             await waiting
         assert await one.take() is None
         assert not await one.wait()
-    assert journal.queue(RUN).left() == 1
+    assert journal.queue(RUN).count_unended() == 1
 
 
 async def test_a_shard_without_cells_waits_for_those_of_a_silent_one(
@@ -169,7 +169,7 @@ async def test_a_cell_whose_process_died_twice_ends_as_infrastructure(
         assert [share.cell for share in shares] == [filled[1], *filled[3:]]
         await one.end(filled[1], "done", "resolved")
         assert await take_all(one) == [Share(filled[2])]
-    [dead, _] = sorted(queue.ended(), key=lambda ended: ended.name != attempt_id_of(filled[0]))
+    [dead, _] = sorted(queue.list_ended(), key=lambda ended: ended.name != attempt_id_of(filled[0]))
     why = "infrastructure: its process died twice"
     assert dead.name == attempt_id_of(filled[0])
     assert (dead.ended_as, dead.result) == ("infrastructure", why)

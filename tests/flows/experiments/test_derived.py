@@ -12,9 +12,9 @@ from flows.experiments.arms import DurableArm
 from flows.experiments.cells import Cell, Place, in_order
 from flows.experiments.cells import plan as planned
 from flows.experiments.declaration import Experiment
-from flows.experiments.forking import changed_child
+from flows.experiments.forking import make_child
 from flows.experiments.keys import attempt_key
-from flows.experiments.records import journaled
+from flows.experiments.records import get_journal_attempt
 
 LEAN = {"name": "lean", "agent": "durable", "options": {"profile": {"rounds": 30}}}
 STRICT = {"name": "strict", "from": "lean", "options": {"profile": {"review": "always"}}}
@@ -107,17 +107,17 @@ def test_a_derived_cell_begins_with_its_base_attempt() -> None:
     """Its parent is the attempt of the base at the same cell, and it has the same seed."""
     declared = parse(LEAN, STRICT, STRICTER)
     strict, lean = cell(declared, "strict"), cell(declared, "lean")
-    attempt = journaled(strict, "1")
+    attempt = get_journal_attempt(strict, "1")
     assert attempt.parent_id == attempt_key(lean)[:32]
     assert attempt.reuse is not None
-    assert journaled(lean, "2").parent_id is None
+    assert get_journal_attempt(lean, "2").parent_id is None
     assert cell(declared, "stricter").seed == strict.seed == lean.seed
 
 
 def test_a_fork_of_a_derived_attempt_is_derived_from_no_arm() -> None:
     """The experiment of a fork has the one arm with all its options."""
     declared = parse(LEAN, STRICT)
-    child = changed_child(declared, journaled(cell(declared, "strict"), "1"), None, None)
+    child = make_child(declared, get_journal_attempt(cell(declared, "strict"), "1"), None, None)
     [arm] = child.arms
     assert (arm.name, arm.base) == ("strict", None)
     assert arm.options == declared.arm("strict").options

@@ -13,8 +13,8 @@ from agent.models.spec import LiteLLMSpec
 from flows.display.errors import UsageError
 from flows.experiments.cells import Cell
 from flows.experiments.earlier import EarlierAttempts, refuse_outdated
-from flows.experiments.keys import agent_spec, attempt_key, declared_key, key_of
-from flows.experiments.records import journaled
+from flows.experiments.keys import agent_spec, attempt_key, get_declared_key, key_of
+from flows.experiments.records import get_journal_attempt
 from tests.flows.experiments.test_keys import cell
 
 OF_0_1 = json.loads(Path(__file__).with_name("keys_of_0_1.json").read_text())
@@ -55,7 +55,7 @@ def test_attempts_of_release_0_1_are_found(known: dict[str, Any]) -> None:
     for now in (old, moved):
         found = there.resume(now)
         assert attempt_key(found) == known["key"]
-        assert json.loads(journaled(found, "1").spec) == old_spec(old)
+        assert json.loads(get_journal_attempt(found, "1").spec) == old_spec(old)
 
 
 @pytest.mark.parametrize("known", OF_0_1, ids=[json.dumps(each["arm"]) for each in OF_0_1])
@@ -64,7 +64,7 @@ def test_attempts_whose_journal_is_lost_are_found_in_the_lake(known: dict[str, A
     old = of_arm(known["arm"])
     found = EarlierAttempts([], [known["key"][:32]]).resume(old)
     assert attempt_key(found) == known["key"]
-    assert json.loads(journaled(found, "1").spec) == old_spec(old)
+    assert json.loads(get_journal_attempt(found, "1").spec) == old_spec(old)
 
 
 def test_an_attempt_of_another_cell_is_not_continued() -> None:
@@ -77,9 +77,9 @@ def test_an_attempt_of_another_cell_is_not_continued() -> None:
     arms = {"arms": [was.arm.model_dump(mode="json")], "primary": None, "model": None}
     edited = replace(was, instance=replace(was.instance, digest="edited"))
     for other in (cell(**arms, seed=1), cell(**arms, network=True), edited):
-        assert attempt_key(EarlierAttempts([here]).resume(other)) == declared_key(other)
+        assert attempt_key(EarlierAttempts([here]).resume(other)) == get_declared_key(other)
     wrong = EarlierAttempts([attempt(was, "0" * 64, old_spec(was))])
-    assert attempt_key(wrong.resume(was)) == declared_key(was)
+    assert attempt_key(wrong.resume(was)) == get_declared_key(was)
 
 
 def test_of_several_attempts_the_one_closest_to_its_end_is_continued() -> None:
@@ -94,7 +94,7 @@ def test_of_several_attempts_the_one_closest_to_its_end_is_continued() -> None:
         return attempt(was, key, spec, steps, has_ended=has_ended)
 
     few, most, ended = at(1, 3), at(2, 9), at(3, 5, has_ended=True)
-    own = attempt(was, declared_key(was), agent_spec(was), 4)
+    own = attempt(was, get_declared_key(was), agent_spec(was), 4)
     for there, wanted in [
         ([few, most, own], most),
         ([own, few], own),
@@ -112,6 +112,6 @@ def test_an_earlier_version_is_refused_however_its_attempts_were_keyed() -> None
     old = attempt(now, "1" * 64, {"agent": "durable", "options": {"any": "form"}, "model": None})
     with pytest.raises(UsageError, match=r"'a' by version 1 of the durable agent"):
         refuse_outdated([now], EarlierAttempts([old]))
-    own = attempt(now, declared_key(now), agent_spec(now))
+    own = attempt(now, get_declared_key(now), agent_spec(now))
     refuse_outdated([now], EarlierAttempts([old, own]))
     refuse_outdated([of_arm({"agent": "gold"})], EarlierAttempts([old]))

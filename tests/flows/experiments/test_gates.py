@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from flows.display.errors import UsageError
-from flows.experiments.gates import failed_gates
+from flows.experiments.gates import find_failed_gates
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
@@ -42,7 +42,7 @@ def test_a_bound_is_kept_or_not(
 ) -> None:
     """A bound is compared with the arm's value, and an unknown value keeps none."""
     arms = report_files.read(Lake.existing(lake.root), "trial").arms
-    assert [str(gate) for gate in failed_gates({arm: bounds}, arms)] == failed
+    assert [str(gate) for gate in find_failed_gates({arm: bounds}, arms)] == failed
 
 
 @pytest.mark.parametrize("metric", ["cost_per_instance", "cost_per_resolved"])
@@ -58,7 +58,7 @@ def test_a_lower_bound_keeps_no_gate(
     lake.cell("part", "i", cost_usd=0.5)
     lake.cell("part", "j", **rest)
     arms = report_files.read(Lake.existing(lake.root), "trial").arms
-    [failed] = failed_gates({"part": {metric: bound, "resolved": ">= 1"}}, arms)
+    [failed] = find_failed_gates({"part": {metric: bound, "resolved": ">= 1"}}, arms)
     assert " and not fully known, not " in str(failed)
     assert str(failed).startswith(f"part: {metric} is \N{GREATER-THAN OR EQUAL TO} $")
 

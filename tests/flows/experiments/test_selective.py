@@ -38,7 +38,7 @@ async def forked(attempt_id: str, lake_path: str, changes: Changes) -> tuple[str
     made = await asyncio.to_thread(selective.fork, request)
     await solve(made.experiment, made.instance_id, made.arm, lake=lake_path)
     journal = open_journal(request.lake)
-    return made.attempt_id, selective.used(journal, request.parent, made.attempt_id)
+    return made.attempt_id, selective.summarise_fork(journal, request.parent, made.attempt_id)
 
 
 async def test_a_change_that_concerns_no_step_buys_nothing(attempt_id: str, lake_path: str) -> None:

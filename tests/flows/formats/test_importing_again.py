@@ -217,7 +217,7 @@ def test_an_incomplete_declaration_is_ignored(tmp_path: Path, lake: Path) -> Non
     }
     store.write("experiments", "x", "a", "21000101-other", [later])
     assert counts(read(lake)).keys() == {"a", "b"}
-    assert [arm.name for arm in imported_arms.declared(store, "x")] == ["a", "b"]
+    assert [arm.name for arm in imported_arms.load_arms(store, "x")] == ["a", "b"]
 
 
 def test_an_older_lake_is_read_and_repaired(tmp_path: Path, lake: Path) -> None:
@@ -253,7 +253,7 @@ def test_predictions_of_several_files_are_added_up(lake: Path) -> None:
     for ids in (("x-1",), ("x-2", "x-3")):
         arm = ImportedArm("a", "imported", "unknown", "host", "d", "d", ids, label="a")
         imported_arms.declare(store, "x", [arm])
-    [arm] = imported_arms.declared(store, "x")
+    [arm] = imported_arms.load_arms(store, "x")
     assert arm.instance_ids == ("x-1", "x-2", "x-3")
 
 

@@ -30,6 +30,6 @@ def test_an_attempt_that_ends_during_a_look_is_not_open(
         return found
 
     monkeypatch.setattr(journal, read, and_then_ends)
-    assert Mailbox(journal, one).seen().standing in {"busy", "ended"}
-    assert Mailbox(journal, one).seen().standing == "ended"
+    assert Mailbox(journal, one).get_state().standing in {"busy", "ended"}
+    assert Mailbox(journal, one).get_state().standing == "ended"
     journal.close()

@@ -483,7 +483,7 @@ async def test_unused_images_are_removed(
     """Images that were fetched for the lake and not needed since are listed first and then
     removed."""
     await finished.copy(one(), str(lake.root))
-    ImageCache.of(lake).built(image)
+    ImageCache.of(lake).record_build(image)
     young = await prune(lake, "--only", "images", "--remove", "--older-than", "1h")
     assert "0 not needed since" in young.stdout
     assert "1 not needed since" in (await prune(lake, "--only", "images")).stdout

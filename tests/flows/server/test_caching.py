@@ -20,14 +20,14 @@ from prefect.states import Completed
 
 from agent.errors import InfrastructureError
 from flows.experiments.keys import result_name
-from flows.server.caching import filed, kept, result_of
+from flows.server.caching import cache_permanently, result_of, store_in_lake
 from flows.storage.lake import Lake
 from tests.servers.object_store import ObjectStore
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 
-@kept("tagged", "tagged", lambda parameters: "key")
+@cache_permanently("tagged", "tagged", lambda parameters: "key")
 async def tagged() -> State[list[str]]:
     """Return the tags of the task run."""
     context = TaskRunContext.get()
@@ -136,7 +136,7 @@ async def test_cells_store_results_on_a_server_without_block_types() -> None:
         lakes = [Lake.existing(store.create_lake()) for _ in range(8)]
         async with get_client() as client:
             await _forget_block_type(client)
-            made = await asyncio.gather(*(filed(tagged, lake) for lake in lakes + lakes))
+            made = await asyncio.gather(*(store_in_lake(tagged, lake) for lake in lakes + lakes))
             blocks = await client.read_block_documents_by_type(
                 RemoteFileSystem.get_block_type_slug()
             )

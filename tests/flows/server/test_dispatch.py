@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from agent.journal import Journal
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from eval.instances import load
 from flows.experiments import cells
 from flows.experiments.cell_queue import OnEnd
@@ -33,7 +33,7 @@ class LateShards:
 
     async def watch(self) -> None:
         self._journal.offer("shard")
-        async with held(self._journal, "shard"):
+        async with hold_lease(self._journal, "shard"):
             while taken := self.queue.take("shard"):
                 self.queue.end(taken.name, "shard", "done", "resolved")
         self.is_at_work = False
@@ -67,11 +67,11 @@ class OneByOne(LateShards):
 
     async def watch(self) -> None:
         self._journal.offer("shard")
-        async with held(self._journal, "shard"):
+        async with hold_lease(self._journal, "shard"):
             if taken := self.queue.take("shard"):
                 result = "resolved" if taken.name in RESOLVED else "unresolved"
                 self.queue.end(taken.name, "shard", "done", result)
-        self.is_at_work = self.queue.left() > 0
+        self.is_at_work = self.queue.count_unended() > 0
 
 
 RESOLVED = set[str]()

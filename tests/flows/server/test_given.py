@@ -9,7 +9,7 @@ import yaml
 from prefect.variables import Variable
 
 from flows.display.errors import UsageError
-from flows.server.given import declared
+from flows.server.given import parse_declaration
 from tests.flows.conftest import trial
 
 pytestmark = pytest.mark.usefixtures("prefect")
@@ -28,7 +28,7 @@ async def variable() -> AsyncIterator[str]:
 async def test_a_variable_holds_an_experiment(content: Any, variable: str) -> None:
     """As a JSON object, or as the text of an experiment file."""
     await Variable.aset(variable, content)
-    assert await declared(variable) == trial()
+    assert await parse_declaration(variable) == trial()
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ async def test_a_wrong_variable_is_named(content: Any, problem: str, variable: s
     """The message names the Variable and the problem, in one line."""
     await Variable.aset(variable, content)
     with pytest.raises(UsageError, match=problem) as refused:
-        await declared(variable)
+        await parse_declaration(variable)
     assert "\n" not in str(refused.value)
 
 
@@ -51,12 +51,12 @@ async def test_a_path_is_read(tmp_path: Path) -> None:
     """A name with a dot or a slash is that of a file."""
     path = tmp_path / "trial.yaml"
     path.write_text(yaml.safe_dump(CONTENT))
-    assert await declared(str(path)) == trial()
+    assert await parse_declaration(str(path)) == trial()
     with pytest.raises(UsageError, match=r"cannot read nowhere.yaml: No such file"):
-        await declared("nowhere.yaml")
+        await parse_declaration("nowhere.yaml")
 
 
 async def test_a_missing_variable_is_wrong_usage() -> None:
     """The message says how to create it."""
     with pytest.raises(UsageError, match="no Variable 'weekly': create it under Variables"):
-        await declared("weekly")
+        await parse_declaration("weekly")

@@ -349,8 +349,8 @@ def test_another_version_and_a_misdirected_ui_are_noted() -> None:
     assert checks.version_notes(prefect.__version__) == []
     pages = {"server": {"ui": {"api_url": "http://127.0.0.1:4200/api"}}}
     at = "http://127.0.0.1:{}/api"
-    assert settings.misdirected_ui(pages, at.format(4711)) == at.format(4200)
-    assert settings.misdirected_ui(pages, at.format(4200)) is None
+    assert settings.find_wrong_ui_port(pages, at.format(4711)) == at.format(4200)
+    assert settings.find_wrong_ui_port(pages, at.format(4200)) is None
 
 
 @pytest.mark.parametrize("database", [None, "postgresql+psycopg://journal.invalid/durabench"])

@@ -8,7 +8,7 @@ import pytest
 
 from agent.errors import Interrupted, LeaseHeld
 from agent.journal import Journal
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from eval import instances
 from flows.cells.verdicts import grade_submission
 from flows.experiments.cells import Place, Submission
@@ -37,7 +37,7 @@ def journal(lake: Lake) -> Journal:
 
 
 async def use(journal: Journal) -> str:
-    async with held(journal, NAME):
+    async with hold_lease(journal, NAME):
         return "used"
 
 

@@ -48,14 +48,14 @@ def test_folders_without_a_process_are_abandoned(temporary: Path) -> None:
     assert running.stdout is not None
     try:
         running.stdout.readline()  # it runs
-        found = cleanup.abandoned()
+        found = cleanup.list_abandoned()
         assert found == list(gone)
         cleanup.remove(found)
         assert set(temporary.iterdir()) == {*alive, *young, other}
-        assert cleanup.abandoned() == []
+        assert cleanup.list_abandoned() == []
     finally:
         running.communicate()
-    assert cleanup.abandoned() == list(alive)
+    assert cleanup.list_abandoned() == list(alive)
 
 
 @pytest.mark.parametrize("elsewhere", ["../precious", "/etc", "src"])
@@ -66,10 +66,10 @@ def test_a_folder_that_prefect_did_not_make_stays(temporary: Path, elsewhere: st
     settings = {"workspace_root": str(temporary / elsewhere)}
     (attempt / "supervisor.json").write_text(json.dumps(settings))
     os.utime(attempt, (0, 0))
-    assert cleanup.abandoned() == [attempt]
+    assert cleanup.list_abandoned() == [attempt]
     (attempt / "supervisor.json").write_text("{")
     os.utime(attempt, (0, 0))
-    assert cleanup.abandoned() == [attempt]
+    assert cleanup.list_abandoned() == [attempt]
     assert root.is_dir()
 
 
@@ -79,4 +79,4 @@ def test_without_a_list_of_processes_nothing_is_abandoned(
     """Other systems have no /proc, so that nothing is known of the processes."""
     of_flow_run(temporary, "aaaaaaaa")
     monkeypatch.setattr(cleanup, "_PROCESSES", temporary / "nowhere")
-    assert cleanup.abandoned() == []
+    assert cleanup.list_abandoned() == []

@@ -10,7 +10,7 @@ from statsmodels.stats.multitest import multipletests
 
 from reports.build import build
 from reports.statistics.families import benjamini_hochberg, holm
-from reports.statistics.paired import PairedTest, paired_table, single_leads
+from reports.statistics.paired import PairedTest, count_pairs, single_leads
 from tests.reports.lake_fixture import LakeBuilder, attempt_row, evaluation_row
 from tests.reports.shown import section
 
@@ -74,7 +74,7 @@ def test_every_pair_has_p_values_over_all_pairs(lake: LakeBuilder) -> None:
     raw = []
     for pair in comparisons:
         sides = list(zip(verdicts[pair.baseline], verdicts[pair.candidate], strict=True))
-        table = paired_table(*zip(*sides, strict=True))
+        table = count_pairs(*zip(*sides, strict=True))
         raw.append(PairedTest(table, single_leads(table)).p_value())
     assert [pair.p_value for pair in comparisons] == pytest.approx(raw)
     assert [pair.false_discovery_p_value for pair in comparisons] == pytest.approx(

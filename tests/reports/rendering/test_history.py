@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from reports.build import build
-from reports.combining import combine, combined_name
+from reports.combining import combine, get_combined_name
 from reports.format import p_value, points
 from reports.questions.history.analysis import read_history
 from reports.questions.history.section import describe_history
@@ -42,7 +42,7 @@ def test_a_run_is_compared_with_the_one_before_it(tmp_path: Path) -> None:
     with TemporaryDirectory() as folder:
         combine(tmp_path, [first, second], Path(folder))
         [pair] = build(
-            Path(folder), combined_name([first, second]), f"a@{first}", f"a@{second}"
+            Path(folder), get_combined_name([first, second]), f"a@{first}", f"a@{second}"
         ).comparisons
     assert pair.interval
     limits = f"{points(pair.interval.low)} to {points(pair.interval.high)}"

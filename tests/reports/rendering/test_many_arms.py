@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from flows.cli import console
-from reports.analysis.best import named_arms
+from reports.analysis.best import get_named_arms
 from reports.build import build
 from reports.questions.arms.section import SHOWN_ARMS
 from reports.questions.cost.section import NONE_KNOWN
@@ -86,17 +86,17 @@ def test_nothing_is_wider_than_a_terminal(report: Report, monkeypatch: pytest.Mo
     printed = StringIO()
     narrow = Console(file=printed, width=TERMINAL, highlight=False)
     monkeypatch.setattr(console, "out", lambda: narrow)
-    [table] = section(report, "arms").written("terminal")
+    [table] = section(report, "arms").get_tables("terminal")
     for shown in console.lay_out(table, TERMINAL):
         narrow.print(shown)
     lines = printed.getvalue().splitlines()
     assert max(map(len, lines)) <= TERMINAL
     names = best_first(report)[:SHOWN_ARMS]
     assert in_order("\n".join(lines), names)
-    assert named_arms(report) <= {line.strip() for line in lines}
+    assert get_named_arms(report) <= {line.strip() for line in lines}
     assert "…" not in printed.getvalue()
     if len(report.arms) > SHOWN_ARMS:
-        others = len(report.arms) - len(named_arms(report) | {*names})
+        others = len(report.arms) - len(get_named_arms(report) | {*names})
         assert lines[-1] == f"and {others} more arms, all in the report"
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from reports.statistics.looks import paired_e_value
+from reports.statistics.looks import compute_e_value
 
 DECIDED = 20
 """Decides at 5 %."""
@@ -24,7 +24,7 @@ def look_after_every_instance(leads: Leads, repeats: int) -> NDArray[np.float64]
     counts = np.stack([(leads == size).cumsum(axis=1) for size in sizes], axis=2)
     for key in np.unique(counts.reshape(-1, len(sizes)), axis=0):
         differences = {size / repeats: int(n) for size, n in zip(sizes, key, strict=True)}
-        known[tuple(map(int, key))] = paired_e_value(differences)
+        known[tuple(map(int, key))] = compute_e_value(differences)
     flat = [known[tuple(map(int, key))] for key in counts.reshape(-1, len(sizes))]
     return np.array(flat).reshape(leads.shape)
 
@@ -48,7 +48,7 @@ def alike(generator: np.random.Generator, repeats: int, copied: float, discordan
 @pytest.mark.parametrize("signs", [0, 1, 7, 40])
 def test_equal_arms_make_evidence_of_mean_one(signs: int) -> None:
     """Over all outcomes of fair coins, the mean is exactly 1."""
-    mean = sum(comb(signs, k) * paired_e_value({1: k, -1: signs - k}) for k in range(signs + 1))
+    mean = sum(comb(signs, k) * compute_e_value({1: k, -1: signs - k}) for k in range(signs + 1))
     assert mean / 2**signs == pytest.approx(1)
 
 
@@ -56,7 +56,7 @@ def test_equal_arms_make_evidence_of_mean_one(signs: int) -> None:
 def test_without_repeats_it_is_the_beta_mixture(ahead: int, behind: int) -> None:
     """Signs have the likelihood of a coin of any chance, averaged, over that of a fair one."""
     coin = factorial(ahead) * factorial(behind) / factorial(ahead + behind + 1)
-    found = paired_e_value({1: ahead, -1: behind, 0: 5})
+    found = compute_e_value({1: ahead, -1: behind, 0: 5})
     assert found == pytest.approx(2 ** (ahead + behind) * coin)
 
 
@@ -79,9 +79,9 @@ def test_equal_arms_are_decided_in_five_percent_of_runs_at_most(design: str) -> 
 
 def test_large_counts_stay_finite() -> None:
     """Thousands of signs in one direction are finite evidence; what is no share is refused."""
-    assert paired_e_value({}) == pytest.approx(1)
-    assert 1e300 < paired_e_value({1: 5000}) < float("inf")
-    assert paired_e_value(Counter({0.2: 3})) > 1
+    assert compute_e_value({}) == pytest.approx(1)
+    assert 1e300 < compute_e_value({1: 5000}) < float("inf")
+    assert compute_e_value(Counter({0.2: 3})) > 1
     for wrong in ({1: -1}, {1.5: 1}, {float("nan"): 1}):
         with pytest.raises(ValueError, match="difference"):
-            paired_e_value(wrong)
+            compute_e_value(wrong)

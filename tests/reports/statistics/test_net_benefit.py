@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.stats import t as student
 
 from reports.statistics.fieller import fieller_interval
-from reports.statistics.netbenefit import acceptability, preferred
+from reports.statistics.netbenefit import acceptability, select_preferred
 
 VALUES = [0.01, 0.5, 2.0, 10.0, 1000.0]
 
@@ -52,7 +52,7 @@ def test_the_preferred_option_has_the_highest_mean() -> None:
     """The preferred option changes where the incremental cost is the value; ties go to the
     cheaper."""
     costs, effects = [3.0, 1.0, 9.0], [0.5, 0.1, 0.6]
-    assert preferred([4.9, 5.0, 5.1, 59.0, 61.0], effects, costs) == [1, 1, 0, 0, 2]
+    assert select_preferred([4.9, 5.0, 5.1, 59.0, 61.0], effects, costs) == [1, 1, 0, 0, 2]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -102,7 +102,7 @@ def test_the_restricted_model_has_the_largest_likelihood(
     table: PairedTable, difference: float
 ) -> None:
     """No other share of differing pairs with the same difference makes the table more likely."""
-    model = single(table)._fitted(difference)
+    model = single(table)._fit(difference)
     concordant = table.both + table.neither
 
     def log_likelihood(first: float) -> float:
@@ -127,7 +127,7 @@ def test_the_errors_keep_their_level_at_every_share(pairs: int, difference: floa
         for first in range(pairs + 1)
         for second in range(pairs + 1 - first)
     ]
-    sides = np.array([test._known(difference) for _, _, test in found]) <= 0.025
+    sides = np.array([test._compute_tails(difference) for _, _, test in found]) <= 0.025
     first, second = np.array([(a, b) for a, b, _ in found]).T
     least = max(0.0, -difference)
     for share in np.linspace(least, (1 - difference) / 2, 42)[:-1]:

@@ -9,7 +9,7 @@ from agent.arms import ARMS
 from agent.arms.command.recipe import CommandOptions, Recipe
 from agent.journal import Attempt, Journal, Limit
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.models.protocol import Model
 from agent.session.log import JournalLog
 from agent.session.session import Session
@@ -70,7 +70,7 @@ class Program:
         may_go_on: Callable[[], None] = lambda: None,
         limit_s: float | None = None,
     ) -> Outcome:
-        async with held(self.journal, "a") as lease:
+        async with hold_lease(self.journal, "a") as lease:
             recorded = self.journal.steps("a")
             log = JournalLog(self.journal, lease, self._blobs, recorded, limits)
             async with Session.start(

@@ -14,7 +14,7 @@ from agent.arms.durable.options import DurableOptions
 from agent.conversation.conversation import prompt_beside
 from agent.journal import Attempt, Journal, RecordedStep
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.session.log import JournalLog
 from agent.session.reuse import Origins, Reuse, Rules
@@ -82,7 +82,7 @@ class Family:
         parent_id = None if rules is None else "parent"
         self.journal.start(Attempt(name, "e", "a", "i", 0, "{}", parent_id))
         reuse = None if rules is None else Reuse("parent", self.steps("parent"), rules)
-        async with held(self.journal, name) as lease:
+        async with hold_lease(self.journal, name) as lease:
             yield JournalLog(self.journal, lease, self._blobs, [], reuse=reuse)
 
     async def solve(

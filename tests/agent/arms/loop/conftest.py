@@ -12,7 +12,7 @@ from agent.arms.loop import arm
 from agent.arms.options import LoopOptions
 from agent.journal import Attempt, Journal, RecordedStep, TreeRef
 from agent.journal.blobs import Blobs
-from agent.journal.holding import held
+from agent.journal.holding import hold_lease
 from agent.session.log import Entry, JournalLog
 from agent.session.reuse import Origins, Reuse, Rules
 from agent.session.session import BASE, Session
@@ -63,7 +63,7 @@ class Mortal(JournalLog):
     async def reused(self, step: Entry) -> RecordedStep | None:
         if self.rows_left == 0:
             self._die()
-        known = await super().reused(step)
+        known = await super().find_reusable(step)
         if known is not None:
             self._row()
         return known
@@ -129,7 +129,7 @@ class Attempts:
         """Yield the main line of the attempt, for any arm."""
         self.model = model
         async with AsyncExitStack() as stack:
-            lease = await stack.enter_async_context(held(self.journal, self.name))
+            lease = await stack.enter_async_context(hold_lease(self.journal, self.name))
             log = Mortal(self.journal, lease, self._blobs, self.recorded, reuse=self._reuse)
             object.__setattr__(log, "rows_left", dies_after)
             self.log = log

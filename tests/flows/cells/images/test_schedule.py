@@ -25,7 +25,7 @@ from eval.image_store import ImageStore
 from eval.instances import load
 from eval.types import Instance
 from flows.benchmark import benchmark
-from flows.cells.images.schedule import scheduled
+from flows.cells.images.schedule import schedule_images
 from flows.cli.app import app
 from flows.display.errors import IncompleteRun
 from flows.experiments.cells import Place
@@ -160,7 +160,7 @@ class TestImageCache:
         kept = self.kept(lake_path, store, 3 * FILLER + MB)
         for instance in repo.instances[:3]:
             assert kept.fetch(instance, str(repo.path)).how == "built"
-        kept.needed(repo.image(TASKS[0]))
+        kept.record_need(repo.image(TASKS[0]))
         assert kept.make_room().removed == ()
         room = kept.make_room(FILLER)
         assert room.is_enough
@@ -188,7 +188,7 @@ class TestImageCache:
         kept = self.kept(lake_path, store, FILLER + MB)
         for instance in repo.instances[:2]:
             kept.fetch(instance, str(repo.path))
-        with store.held(repo.image(TASKS[0])):
+        with store.hold(repo.image(TASKS[0])):
             assert kept.make_room().is_enough
             assert repo.here() == {TASKS[0]}
             assert not kept.make_room(FILLER).is_enough
@@ -242,11 +242,13 @@ class TestImageCache:
         """The expected size is that of the last fetch or of the largest image. Before any fetch, it
         is the whole limit."""
         kept = self.kept(lake_path, store, 10 * FILLER)
-        assert kept.expected_bytes("new") == 10 * FILLER
+        assert kept.get_expected_bytes("new") == 10 * FILLER
         kept.fetch(repo.instances[0], str(repo.path))
         size = image_rows(lake_path)[TASKS[0]]["size_bytes"]
         assert FILLER <= size < FILLER + MB  # the rest may be shared with another build
-        assert kept.expected_bytes("new") == kept.expected_bytes(repo.image(TASKS[0])) == size
+        assert (
+            kept.get_expected_bytes("new") == kept.get_expected_bytes(repo.image(TASKS[0])) == size
+        )
 
 
 @dataclass(frozen=True)
@@ -268,7 +270,7 @@ class TestSchedule:
     ) -> tuple[list[Visit], Any]:
         visits = [Visit(instance) for instance in repo.instances]
         lake = Lake.open(lake_path)
-        return visits, scheduled(visits, str(repo.path), Images(**images), lake, done, stop)
+        return visits, schedule_images(visits, str(repo.path), Images(**images), lake, done, stop)
 
     @pytest.mark.usefixtures("store")
     async def test_images_are_fetched_ahead_of_their_cells(
