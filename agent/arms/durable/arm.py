@@ -20,7 +20,7 @@ from agent.conversation.conversation import Conversation, prompt_beside
 from agent.conversation.exchanges import ConversationLimits, LimitReached, Meter, get_end_status
 from agent.conversation.person import Decision, Dismissed, get_message_facts, until_decided
 from agent.errors import OutOfTime
-from agent.index import Indexed, find_tests, query
+from agent.index import find_tests, query
 from agent.journal import InboxMessage
 from agent.runners import runner_of
 from agent.session.session import Session
@@ -56,16 +56,24 @@ async def _lean(
     state = LeanState(task, profile, repository, tools, meter, probe)
     plan = None
     if options.approval == "plan":
-        plan, decided = await approve_plan(state, session.scope("plan"))
-        if decided.kind == "reject":
-            return Outcome("gave_up", "", decided.why)
+        plan, decision = await approved_plan(state, session.scope("plan"))
+        if decision.kind == "reject":
+            return Outcome("gave_up", "", decision.why)
     await lean.work(state, session, options.working_limit_s, plan)
     if options.approval != "patch" or state.chosen is None:
         return lean_outcome(state, session.steps)
     if isinstance(state.ended, Dismissed):
         raise state.ended
-    decided = await approve_change(state, session.scope("approval"))
-    return as_decided(lean_outcome(state, session.steps), decided)
+
+    async def revise(_: str, scope: Session) -> str:
+        await lean.revise(state, scope)
+        if isinstance(state.ended, Dismissed):
+            raise state.ended
+        return _describe_change(state)
+
+    change, scope = _describe_change(state), session.scope("approval")
+    _, decision = await until_decided(change, revise, str, state.heard, scope)
+    return as_decided(lean_outcome(state, session.steps), decision)
 
 
 async def _full(
@@ -74,24 +82,39 @@ async def _full(
     meter = Meter(session, options.step_limit, options.cost_limit_usd)
     limits = ConversationLimits(profile.context_tokens, meter=meter)
     contract = await write_contract(task, limits, session.scope("contract"))
-    heard: list[InboxMessage] = []
+    messages: list[InboxMessage] = []
     if options.approval == "plan":
-        contract, decided = await approve_contract(
-            contract, task, limits, heard, session.scope("plan")
+
+        async def rewrite(earlier: Contract, scope: Session) -> Contract:
+            return await write_contract(task, limits, scope, earlier, said_by(messages))
+
+        contract, decision = await until_decided(
+            contract, rewrite, _describe_contract, messages, session.scope("plan")
         )
-        if decided.kind == "reject":
-            return Outcome("gave_up", "", decided.why)
+        if decision.kind == "reject":
+            return Outcome("gave_up", "", decision.why)
     repository = await look_around(profile, session.scope("index"))
     tools = _tools(task, profile)
-    probe = await probe_runner(tools, repository.test_files, session.scope("probe"))
-    state = State(task, profile, repository, tools, meter, probe, heard=heard, contract=contract)
+    probe = await probed(tools, repository.test_files, session.scope("probe"))
+    state = State(task, profile, repository, tools, meter, probe, heard=messages, contract=contract)
     status = await full.work(state, session)
     if options.approval != "patch" or not state.patch:
         return full_outcome(state, status, session.steps)
     if isinstance(state.ended, Dismissed):
         raise state.ended
-    status, decided = await approve_patch(state, status, session.scope("approval"))
-    return as_decided(full_outcome(state, status, session.steps), decided)
+
+    async def revise(_: WorkflowStatus, scope: Session) -> WorkflowStatus:
+        status = await full.revise(state, scope)
+        if isinstance(state.ended, Dismissed):
+            raise state.ended
+        return status
+
+    def describe(_: WorkflowStatus) -> str:
+        return state.patch or "No file was changed."
+
+    scope = session.scope("approval")
+    status, decision = await until_decided(status, revise, describe, state.heard, scope)
+    return as_decided(full_outcome(state, status, session.steps), decision)
 
 
 def _tools(task: Task, profile: LeanProfile | FullProfile) -> ToolSettings:
@@ -109,43 +132,10 @@ async def approve_plan(state: LeanState, session: Session) -> tuple[Scouting | N
         return await scout(state, state.judged, scope, earlier)
 
     first = await make(None, session.scope("made-0"))
-    return await until_decided(first, make, _format_plan, state.heard, session)
+    return await until_decided(first, make, _describe_plan, state.heard, session)
 
 
-async def approve_change(state: LeanState, session: Session) -> Decision:
-    """Let a person decide about the best change. Return the decision."""
-
-    async def make(_: str, scope: Session) -> str:
-        await lean.revise(state, scope)
-        if isinstance(state.ended, Dismissed):
-            raise state.ended
-        return _format_change(state)
-
-    _, decided = await until_decided(_format_change(state), make, str, state.heard, session)
-    return decided
-
-
-async def approve_patch(
-    state: State, status: WorkflowStatus, session: Session
-) -> tuple[WorkflowStatus, Decision]:
-    """Let a person decide about the patch of the full preset.
-
-    Return how the work ended in the end, with the decision.
-    """
-
-    async def make(_: object, scope: Session) -> WorkflowStatus:
-        again = await full.revise(state, scope)
-        if isinstance(state.ended, Dismissed):
-            raise state.ended
-        return again
-
-    def format_patch(_: object) -> str:
-        return state.patch or "No file was changed."
-
-    return await until_decided(status, make, format_patch, state.heard, session)
-
-
-def _format_plan(plan: Scouting | None) -> str:
+def _describe_plan(plan: Scouting | None) -> str:
     """Return a plan as text for a person."""
     if plan is None:
         return "No plan was found. If you approve, the work begins without one."
@@ -156,37 +146,21 @@ def _format_plan(plan: Scouting | None) -> str:
     return "\n".join([plan.cause, "", plan.approach, "", *steps, "", "It is done when:", *criteria])
 
 
-async def approve_contract(
-    contract: Contract,
-    task: Task,
-    limits: ConversationLimits,
-    heard: list[InboxMessage],
-    session: Session,
-) -> tuple[Contract, Decision]:
-    """Let a person decide about the contract, the plan of the full preset. Return the last one."""
-
-    async def make(earlier: Contract, scope: Session) -> Contract:
-        return await write_contract(task, limits, scope, earlier, get_message_facts(heard))
-
-    return await until_decided(contract, make, _format_contract, heard, session)
-
-
-def _format_contract(contract: Contract) -> str:
+def _describe_contract(contract: Contract) -> str:
     """Return a contract as text for a person."""
     parts = {
         "It is done when": contract.acceptance_criteria,
         "Unchanged": contract.non_goals,
         "Open questions": contract.open_questions,
     }
-    lines = [line for title, each in parts.items() if each for line in (f"{title}:", *_list(each))]
-    return "\n".join([contract.goal, *lines])
+    lines = [contract.goal]
+    for title, items in parts.items():
+        if items:
+            lines += [f"{title}:", *_list(items)]
+    return "\n".join(lines)
 
 
-def _list(items: list[str]) -> list[str]:
-    return [f"- {each}" for each in items]
-
-
-def _format_change(state: LeanState) -> str:
+def _describe_change(state: LeanState) -> str:
     """Return the best change as text for a person, with the checks that reject it."""
     chosen = state.chosen
     if chosen is None or not chosen.change.patch:
@@ -196,12 +170,16 @@ def _format_change(state: LeanState) -> str:
     return "\n".join([chosen.summary, "", *failed, chosen.change.patch])
 
 
-def as_decided(outcome: Outcome, decided: Decision) -> Outcome:
+def _list(items: list[str]) -> list[str]:
+    return [f"- {item}" for item in items]
+
+
+def as_decided(outcome: Outcome, decision: Decision) -> Outcome:
     """Return the outcome with the patch that a person approved, or without one."""
-    if decided.kind != "reject":
+    if decision.kind != "reject":
         return replace(outcome, status="submitted") if outcome.patch else outcome
     report = None if outcome.report is None else {**outcome.report, "prediction_emitted": False}
-    return replace(outcome, status="gave_up", patch="", detail=decided.why, report=report)
+    return replace(outcome, status="gave_up", patch="", detail=decision.why, report=report)
 
 
 async def write_contract(
@@ -214,14 +192,12 @@ async def write_contract(
     """Return the contract of the task.
 
     Without a valid answer, the contract contains only the task's text. `not_approved` is the last
-    one, if a person wants another one, and `said` what they say.
+    contract, if a person wants another one, and `said` holds their words.
     """
     earlier = {"not_approved": not_approved.model_dump()} if not_approved else {}
     facts, prompt = {"task": task.statement, **earlier, **said}, prompt_beside(__file__, "contract")
-    exchange = await Conversation(
-        session, "contract", prompt, facts, Contract, limits
-    ).until_answer()
-    return exchange.answer or Contract(
+    talk = Conversation(session, "contract", prompt, facts, Contract, limits)
+    return (await talk.until_answer()).answer or Contract(
         kind="unknown",
         goal=task.statement.strip().partition("\n")[0],
         acceptance_criteria=[],
@@ -233,10 +209,8 @@ async def look_around(profile: LeanProfile | FullProfile, session: Session) -> R
     """Return the base commit's test files."""
 
     async def look(workspace: Workspace) -> Repository:
-        return await query(workspace, answer)
+        files = await query(workspace, lambda index: find_tests(index.symbols, index.texts))
+        return Repository(files)
 
-    def answer(indexed: Indexed) -> Repository:
-        return Repository(find_tests(indexed.symbols, indexed.texts))
-
-    request = {"map_tokens": RECORDED_MAP[profile.preset]}  # what recorded steps are found by
+    request = {"map_tokens": RECORDED_MAP[profile.preset]}  # identifies recorded steps
     return await session.act("look around", request, look, Repository, depends_on={})

@@ -14,11 +14,10 @@ from agent.arms.durable.gates import Judgement, add_findings
 from agent.arms.durable.implementation import best_of, gather, read_again
 from agent.arms.durable.outcome import WorkflowStatus, cut_off
 from agent.arms.durable.reproduction import REPRODUCIBLE, reproduce
-from agent.arms.durable.review import adjudicate, apply_ruling, review_step, review_whole
-from agent.arms.durable.roles import conversation, protecting
+from agent.arms.durable.review import adjudicate, applied, review_step, review_whole
+from agent.arms.durable.roles import ask, protecting
 from agent.arms.durable.state import (
     SHOWN_DIFF,
-    Candidate,
     FinalResult,
     Reproduction,
     State,
@@ -27,7 +26,6 @@ from agent.arms.durable.state import (
 )
 from agent.arms.durable.verification import SubmittedChange, change_of, reports_tests, verify
 from agent.checks import apply_patch, debugging
-from agent.conversation.conversation import prompt_beside
 from agent.conversation.exchanges import LimitReached
 from agent.conversation.person import Person
 from agent.errors import OutOfTime
@@ -66,20 +64,30 @@ async def _rescue(state: State, session: Session) -> None:
 
     Nothing is kept if the time is over.
     """
-    made = [each for result in state.steps for each in result.candidates if each.edited]
-    ran = [
-        each for each in made if not each.verification or reports_tests(each.verification.compared)
+    candidates = [
+        candidate
+        for result in state.steps
+        for candidate in result.candidates
+        if candidate.edited
+        and (not candidate.verification or reports_tests(candidate.verification.compared))
     ]
-    if not ran:
+    if not candidates:
         return
-    chosen = min(ran, key=lambda each: len(each.broken))
+    chosen = min(candidates, key=lambda candidate: len(candidate.broken))
     with contextlib.suppress(OutOfTime):
         await session.take(chosen.tree)
         state.rescued = (await change_of(session, chosen.written)).patch
 
 
 async def _reproduce_then_work(state: State, session: Session) -> WorkflowStatus:
-    state.reproduction = await _reproduction(state, session)
+    """Work with a failing test of the task if there is one, else in degraded mode."""
+    limit_s = state.profile.phase_limit_s
+    try:
+        scope = session.scope("reproduction", limit_s=limit_s)
+        state.reproduction = await reproduce(state, scope)
+    except OutOfTime as error:
+        await session.scope("reproduction-undone").take(BASE)
+        state.reproduction = Reproduction(problem=str(error))
     is_required = state.profile.reproduction == "required"
     if is_required and state.contract.kind in REPRODUCIBLE and state.reproduction.anchor is None:
         return "blocked"
@@ -137,29 +145,25 @@ async def _rule(state: State, result: StepResult, session: Session, number: int)
     chosen, last = result.chosen, state.last_step
     if not (state.profile.adjudication and chosen.broken and last and last.chosen.broken):
         return result
-    judged = _judgement(state, chosen)
+    verification = chosen.verification
+    assert verification is not None
+    judged = found(
+        state,
+        Judgement(
+            chosen.tree,
+            SubmittedChange(chosen.diff, chosen.edited),
+            chosen.summary,
+            chosen.confidence,
+            verification.compared,
+        ),
+    )
     ruling = await adjudicate(state, judged, session.scope(f"ruling-{number}"))
-    if ruling is None or chosen.verification is None:
-        return result
-    if apply_ruling(state, ruling, judged, judged.failing).findings:
+    if ruling is None or applied(state, ruling, judged, judged.failing).findings:
         return result
     await session.scope(f"keep-{number}").take(chosen.tree)
-    sound = replace(chosen, verification=replace(chosen.verification, broken=()))
+    sound = replace(chosen, verification=replace(verification, broken=()))
     review = await review_step(state, result.step, sound, session.scope(f"review-{number}"))
     return replace(result, chosen=replace(sound, review=review))
-
-
-def _judgement(state: State, candidate: Candidate) -> Judgement:
-    """Return a rejected candidate in the terms of an adjudication."""
-    assert candidate.verification is not None
-    judged = Judgement(
-        candidate.tree,
-        SubmittedChange(candidate.diff, candidate.edited),
-        candidate.summary,
-        candidate.confidence,
-        candidate.verification.compared,
-    )
-    return add_findings(state, judged)
 
 
 def _record_step(state: State, result: StepResult) -> bool:
@@ -176,10 +180,11 @@ def _record_step(state: State, result: StepResult) -> bool:
     return result.chosen.accepted
 
 
-def _remember(state: State, found: Verification) -> None:
+def _remember(state: State, verification: Verification) -> None:
     """Record failures, so that a recurring error is recognised."""
-    error = (found.error or "\n".join(found.broken)) if found.broken else ""
-    state.errors = debugging.recall_errors(state.errors, error)
+    broken = verification.broken
+    error = (verification.error or "\n".join(broken)) if broken else ""
+    state.errors = debugging.remembered(state.errors, error)
 
 
 def _open_issues(review: Review) -> list[str]:
@@ -188,34 +193,21 @@ def _open_issues(review: Review) -> list[str]:
     return review.issues or review.reasons
 
 
-async def _reproduction(state: State, session: Session) -> Reproduction:
-    """Return the task as a failing test, or the reason why there is none.
-
-    Without such a test, the arm continues in degraded mode.
-    """
-    try:
-        scope = session.scope("reproduction", limit_s=state.profile.phase_limit_s)
-        return await reproduce(state, scope)
-    except OutOfTime as error:
-        await session.scope("reproduction-undone").take(BASE)
-        return Reproduction(problem=str(error))
-
-
 async def verify_whole(state: State, session: Session) -> FinalResult:
     """Run all relevant tests with only the patch applied. Return the result and its review."""
     patch = (await change_of(session, state.written)).patch
     try:
         async with session.branch("fresh", BASE, limit_s=state.profile.phase_limit_s) as fresh:
-            found = await _verify(state, patch, fresh)
+            verification = await _verify_patch(state, patch, fresh)
     except OutOfTime as error:
         # Raises again if the time of the whole attempt is over.
         await session.scope("late").take(session.tree)
-        found = Verification((), (str(error),))
-    review = await review_whole(state, patch, found, session.scope("review"))
-    return FinalResult(patch, found, review)
+        verification = Verification((), (str(error),))
+    review = await review_whole(state, patch, verification, session.scope("review"))
+    return FinalResult(patch, verification, review)
 
 
-async def _verify(state: State, patch: str, fresh: Session) -> Verification:
+async def _verify_patch(state: State, patch: str, fresh: Session) -> Verification:
     """Apply the patch to a fresh copy and run the tests. An empty patch fails."""
     if not patch:
         return Verification((), ("nothing was changed",))
@@ -248,13 +240,12 @@ async def plan(state: State, session: Session) -> PlanTurn | None:
         ),
         "diff": head_and_tail(await session.diff(), SHOWN_DIFF),
     }
-    prompt = prompt_beside(__file__, "planning")
-    if debugging.is_stuck(state.errors):
-        prompt += f"\n{debugging.ROOT_CAUSE}"
+    more = f"\n{debugging.ROOT_CAUSE}" if debugging.is_stuck(state.errors) else ""
     limits = state.limits(_PLANNER_ROUNDS, state.profile.plan_tool_uses)
     person = Person(session, heard=state.heard)
-    talk = conversation("planner", state, session, prompt, facts, PlanTurn, limits, person=person)
-    return (await talk.until_answer()).answer
+    return await ask(
+        "planner", state, session, "planning", facts, PlanTurn, limits, more=more, person=person
+    )
 
 
 def adopt(state: State, turn: PlanTurn) -> None:

@@ -8,12 +8,7 @@ from agent.arms.durable.answers import Confidence, Work
 from agent.arms.durable.reproduction import check_on_base
 from agent.arms.durable.roles import protecting
 from agent.arms.durable.state import Evidence, Runs
-from agent.arms.durable.verification import (
-    SubmittedChange,
-    passes,
-    reports_tests,
-    without,
-)
+from agent.arms.durable.verification import SubmittedChange, passes, reports_tests, without
 from agent.checks import (
     Baseline,
     NamedFiles,
@@ -124,64 +119,66 @@ async def judge(
         incomplete=incomplete,
     )
     if not (change.patch and state.probe.works):
-        return add_findings(state, judged)
-    told = frozenset(state.not_run)
-    named = await _find_named_tests(state, work, change, session)
+        return found(state, judged)
+    known_problems = frozenset(state.not_run)
+    named = NamedFiles()
+    if work is not None:  # its own new tests are not existing ones
+        new = {work.test, *change.new_tests, *change.files}
+        names = [name for name in work.related_tests if name.partition("::")[0] not in new]
+        named = await state.named_tests(names, session.scope("named"))
     covering = await find_covering(
         change.files,
         change.patch,
         session.scope("covering"),
         among=state.repository.test_files,
     )
-    taken = filter(state.tools.runner.runs, covering)
-    related = tuple(dict.fromkeys([*named.files, *taken]))
+    runner, profile = state.tools.runner, state.profile
+    related = tuple(dict.fromkeys([*named.files, *filter(runner.runs, covering)]))
     try:
-        async with session.branch(_FRESH, BASE, limit_s=state.profile.phase_limit_s) as fresh:
-            before = await _baseline(state, related, fresh)
-            problem = await _reproduce(state, change, work, fresh)
-            if insists_on_test and not problem and _lacks_a_test(state, change, work):
+        async with session.branch(_FRESH, BASE, limit_s=profile.phase_limit_s) as fresh:
+            before = Baseline(())
+            if related:
+                before = await baseline(
+                    related,
+                    state.tools,
+                    protecting(None),
+                    fresh,
+                    share=profile.regression_share,
+                    known=state.baselines,
+                )
+            problem = await _reproduced(state, change, work, fresh)
+            if (
+                insists_on_test
+                and not problem
+                and profile.reproduction != "off"
+                and state.reproduction.anchor is None
+                and any(path.endswith(".py") for path in change.files)
+                and work is not None
+                and not work.test
+            ):
                 problem = _WRITE_A_TEST
             runs = await _runs(state, change.patch, before, fresh)
     except OutOfTime as error:
         problem, runs = "", Runs(problem=str(error))
-    unknown = tuple(line for line in named.refused if line not in told)
-    return add_findings(state, replace(judged, runs=runs, reproduction=problem, unknown=unknown))
+    unknown = tuple(line for line in named.refused if line not in known_problems)
+    return found(state, replace(judged, runs=runs, reproduction=problem, unknown=unknown))
 
 
-async def _find_named_tests(
-    state: Evidence, work: Work | None, change: SubmittedChange, session: Session
-) -> NamedFiles:
-    """Return the existing tests that the author names. Its own new tests are none."""
-    if work is None:
-        return NamedFiles()
-    new = {work.test, *change.new_tests, *change.files}
-    names = [name for name in work.related_tests if name.partition("::")[0] not in new]
-    return await state.find_named_tests(names, session.scope("named"))
-
-
-def _lacks_a_test(state: Evidence, change: SubmittedChange, work: Work | None) -> bool:
-    """Return True if code changed and its author names no test."""
-    changes_code = any(path.endswith(".py") for path in change.files)
-    is_wanted = state.profile.reproduction != "off" and state.reproduction.anchor is None
-    return changes_code and is_wanted and work is not None and not work.test
-
-
-async def _reproduce(
+async def _reproduced(
     state: Evidence, change: SubmittedChange, work: Work | None, fresh: Session
 ) -> str:
     """Verify a new or corrected test on the base commit, and adopt it if it holds.
 
-    Only an adopted test stays in the work tree, where the change finds it: a step that removed it
-    would take as long as many a test.
+    Only an adopted test stays in the work tree: a step that removes it takes as long as many tests.
 
-    Return the reason why it is no reproduction, or ''. An attempt at a task that no test can show
-    continues without one, unless its profile requires a test.
+    Return the reason why it is not a reproduction, or ''. An attempt at a task that no test can
+    show continues without one, unless its profile requires a test.
     """
     if work is None or state.profile.reproduction == "off":
         return ""
-    known = state.reproduction.anchor
+    adopted = state.reproduction.anchor
     if not work.test:
-        if known is not None:
+        if adopted is not None:
             return ""
         if not work.no_test_because:
             return "no new test was named; name one, or say in `no_test_because` why none can be"
@@ -189,7 +186,7 @@ async def _reproduce(
         required = state.profile.reproduction == "required"
         return f"a new test is required, not: {work.no_test_because}" if required else ""
     content = change.new_tests.get(work.test)
-    if known is not None and known.path == work.test and content in (None, known.content):
+    if adopted is not None and adopted.path == work.test and content in (None, adopted.content):
         return ""
     if content is None:
         return f"{work.test} is no new test file that an editing tool wrote"
@@ -209,25 +206,11 @@ async def _runs(state: Evidence, patch: str, before: Baseline, fresh: Session) -
     problem = await apply_patch(fresh, patch, protection.allowed)
     if problem:
         return Runs(problem=f"the patch does not apply to the base commit: {problem}")
-    shown = None
+    new_test = None
     if anchor is not None:
-        shown = await run_tests([anchor.path], state.tools, protection, fresh)
+        new_test = await run_tests([anchor.path], state.tools, protection, fresh)
     after = await run_again(before, state.tools, protection, fresh)
-    return Runs(shown, before.run, after, left_out=before.left_out)
-
-
-async def _baseline(state: Evidence, related: tuple[str, ...], fresh: Session) -> Baseline:
-    """Return the runs of existing tests on the base commit, of which one each is enough."""
-    if not related:
-        return Baseline(())
-    return await baseline(
-        related,
-        state.tools,
-        protecting(None),
-        fresh,
-        share=state.profile.regression_share,
-        known=state.baselines,
-    )
+    return Runs(new_test, before.run, after, left_out=before.left_out)
 
 
 def add_findings(state: Evidence, judged: Judgement) -> Judgement:
@@ -271,7 +254,7 @@ def best(judged: Sequence[Judgement]) -> Judgement | None:
 
     A change that keeps the tests from running is no work, whatever else it does.
     """
-    changed = [each for each in judged if each.change.patch and reports_tests(each.runs)]
+    changed = [change for change in judged if change.change.patch and reports_tests(change.runs)]
     return min(reversed(changed), key=rank, default=None)
 
 

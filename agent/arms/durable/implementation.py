@@ -12,7 +12,7 @@ from pydantic import Field
 
 from agent.arms.durable.answers import Gathered, LineReference, NextStep, StepReport
 from agent.arms.durable.review import review_step
-from agent.arms.durable.roles import conversation, network
+from agent.arms.durable.roles import ask, conversation, network
 from agent.arms.durable.state import (
     SHOWN_DIFF,
     Candidate,
@@ -25,11 +25,12 @@ from agent.arms.durable.verification import verify
 from agent.checks import debugging, find_covering
 from agent.conversation.conversation import prompt_beside
 from agent.conversation.exchanges import (
+    End,
     Exchange,
     Helper,
     ToolUse,
-    get_changed_files,
-    get_written_files,
+    changed_files,
+    written_files,
 )
 from agent.errors import OutOfTime
 from agent.index.sources import lines
@@ -51,54 +52,41 @@ async def implement(state: State, step: NextStep, number: int, session: Session)
     uses: list[ToolUse] = []
     diff = ""
     try:
-        exchange = await _talk(state, step, number, session, uses)
+        facts = {
+            **state.as_facts(
+                "task",
+                "contract",
+                "anchor",
+                "regression_tests",
+                "context",
+                "facts",
+                "completed_steps",
+                "last_step",
+                "earlier_errors",
+            ),
+            "network": network(session),
+            "step": step.model_dump(),
+            "candidate": number,
+            "diff": head_and_tail(await session.diff(), SHOWN_DIFF),
+        }
+        prompt = prompt_beside(__file__, "implementation")
+        if debugging.is_stuck(state.errors):
+            prompt += f"\n{debugging.ROOT_CAUSE}"
+        talk = conversation(
+            "implementer",
+            state,
+            session,
+            prompt,
+            facts,
+            StepReport,
+            state.limits(state.profile.step_rounds),
+            [_gather_helper(state)],
+            uses.append,
+        )
+        exchange = await talk.until_answer()
         diff = await session.diff()
     except OutOfTime:
         exchange = Exchange(None, "out_of_time", tuple(uses))
-    return _candidate(number, exchange, session, diff)
-
-
-async def _talk(
-    state: State, step: NextStep, number: int, session: Session, uses: list[ToolUse]
-) -> Exchange[StepReport]:
-    facts = {
-        **state.as_facts(
-            "task",
-            "contract",
-            "anchor",
-            "regression_tests",
-            "context",
-            "facts",
-            "completed_steps",
-            "last_step",
-            "earlier_errors",
-        ),
-        "network": network(session),
-        "step": step.model_dump(),
-        "candidate": number,
-        "diff": head_and_tail(await session.diff(), SHOWN_DIFF),
-    }
-    prompt = prompt_beside(__file__, "implementation")
-    if debugging.is_stuck(state.errors):
-        prompt += f"\n{debugging.ROOT_CAUSE}"
-    limits = state.limits(state.profile.step_rounds)
-    talk = conversation(
-        "implementer",
-        state,
-        session,
-        prompt,
-        facts,
-        StepReport,
-        limits,
-        [gathering(state)],
-        uses.append,
-    )
-    return await talk.until_answer()
-
-
-def _candidate(
-    number: int, exchange: Exchange[StepReport], session: Session, diff: str
-) -> Candidate:
     uses = [*exchange.uses, *program_uses(session.steps, session.name)]
     edited = get_changed_files(uses)
     tests = sum(use.result.tests is not None for use in uses)
@@ -117,18 +105,18 @@ def _candidate(
     )
 
 
+_ENDS: dict[End, tuple[CandidateStatus, str]] = {
+    "out_of_rounds": ("replan", "out of rounds"),
+    "context_full": ("blocked", "the context window was full"),
+    "malformed": ("blocked", "no valid answer"),
+    "out_of_time": ("blocked", "the time was used up"),
+}
+
+
 def _status(exchange: Exchange[StepReport], *, has_evidence: bool) -> tuple[CandidateStatus, str]:
     """Return a candidate's status, with the reason if it differs from its own report."""
-    match exchange.end:
-        case "out_of_rounds":
-            return "replan", "out of rounds"
-        case "context_full":
-            return "blocked", "the context window was full"
-        case "malformed":
-            return "blocked", "no valid answer"
-        case "out_of_time":
-            return "blocked", "the time was used up"
-    assert exchange.answer is not None
+    if exchange.answer is None:
+        return _ENDS[exchange.end]
     if exchange.answer.status == "done" and not has_evidence:
         return "replan", "success was claimed without an edit or a test result"
     return exchange.answer.status, ""
@@ -154,58 +142,57 @@ async def best_of(state: State, step: NextStep, session: Session) -> StepResult:
         ) as branch:
             return await _try_candidate(state, step, number, branch)
 
-    made = [await attempt(0)]
-    wanted = _count_candidates(state, made[0])
-    while len(made) < wanted and (made[0].accepted or not any(each.accepted for each in made)):
-        wave = range(len(made), min(wanted, len(made) + state.profile.parallel))
-        made += await together(attempt(number) for number in wave)
-    chosen = min(made, key=rank)
+    candidates = [await attempt(0)]
+    first = candidates[0]
+    if first.status == "replan":
+        wanted = 1
+    else:
+        wanted = state.profile.candidates[first.confidence if first.accepted else "low"]
+    while len(candidates) < wanted and (
+        first.accepted or not any(candidate.accepted for candidate in candidates)
+    ):
+        wave = range(len(candidates), min(wanted, len(candidates) + state.profile.parallel))
+        candidates += await together(attempt(number) for number in wave)
+    chosen = min(candidates, key=rank)
     if not chosen.broken:
         await session.take(chosen.tree)
-    return StepResult(step, tuple(made), chosen)
+    return StepResult(step, tuple(candidates), chosen)
 
 
 async def _try_candidate(state: State, step: NextStep, number: int, branch: Session) -> Candidate:
     """Make one candidate, and test and review it if it is done.
 
-    If time runs out during tests or review, the candidate counts as blocked.
+    Files that the tests leave behind are not part of it. If time runs out during tests or review,
+    the candidate counts as blocked.
     """
-    made = await implement(state, step, number, branch)
-    if made.status != "done":
-        return made
+    candidate = await implement(state, step, number, branch)
+    if candidate.status != "done":
+        return candidate
     try:
-        return await _review(state, step, made, branch)
+        covering = await find_covering(
+            candidate.edited,
+            candidate.diff,
+            branch.scope("covering"),
+            among=state.repository.test_files,
+        )
+        verification = await verify(
+            state,
+            branch.scope("verification"),
+            named=[*step.tests, *covering],
+            anchor_decides=not state.backlog,
+        )
+        candidate = replace(candidate, verification=verification)
+        review = await review_step(state, step, candidate, branch.scope("review"))
+        candidate = replace(candidate, review=review)
+        if candidate.accepted and state.profile.snapshots:
+            await branch.take(candidate.tree)
+            await branch.snapshot()
+            candidate = replace(candidate, tree=branch.tree)
     except OutOfTime as error:
-        return replace(made, status="blocked", summary=str(error))
-
-
-async def _review(state: State, step: NextStep, made: Candidate, branch: Session) -> Candidate:
-    """Test and review a candidate. Files that the tests leave behind are not part of it."""
-    covering = await find_covering(
-        made.edited, made.diff, branch.scope("covering"), among=state.repository.test_files
-    )
-    found = await verify(
-        state,
-        branch.scope("verification"),
-        named=[*step.tests, *covering],
-        anchor_decides=not state.backlog,
-    )
-    made = replace(made, verification=found)
-    made = replace(made, review=await review_step(state, step, made, branch.scope("review")))
-    if not (made.accepted and state.profile.snapshots):
-        return made
-    await branch.take(made.tree)
-    await branch.snapshot()
-    return replace(made, tree=branch.tree)
-
-
-def _count_candidates(state: State, first: Candidate) -> int:
-    """Return how many candidates to make, given the result of the first."""
-    if first.status == "replan":
-        return 1
-    if not first.accepted:
-        return state.profile.candidates["low"]
-    return state.profile.candidates[first.confidence]
+        return replace(
+            candidate, status="blocked", summary=str(error), verification=None, review=None
+        )
+    return candidate
 
 
 def rank(candidate: Candidate) -> tuple[int, int, int, int, int]:
@@ -259,59 +246,54 @@ async def gather(
     state: State, questions: Sequence[str], session: Session, room_tokens: int = PACKED_TOKENS
 ) -> list[Excerpt]:
     """Return the lines that answer questions about the code, as they are in the work tree."""
-    facts = {
-        **state.as_facts("task", "context"),
-        "questions": list(questions),
-    }
-    prompt, limits = prompt_beside(__file__, "gatherer"), state.limits(_GATHERER_ROUNDS)
-    talk = conversation("gatherer", state, session, prompt, facts, Gathered, limits)
-    answer = (await talk.until_answer()).answer
+    facts = {**state.as_facts("task", "context"), "questions": list(questions)}
+    limits = state.limits(_GATHERER_ROUNDS)
+    answer = await ask("gatherer", state, session, "gatherer", facts, Gathered, limits)
     return await _lines(answer.references, session, room_tokens) if answer else []
 
 
-def gathering(state: State) -> Helper:
+def _gather_helper(state: State) -> Helper:
     """Return the tool with which a role gathers context while it works."""
 
-    async def answer(asked: GatherContext, session: Session) -> ToolResult:
-        found = await gather(state, asked.questions, session, _TOLD_TOKENS)
-        return ToolResult("\n\n".join(map(_number_lines, found)) or "no lines were found")
+    async def work(arguments: GatherContext, session: Session) -> ToolResult:
+        excerpts = await gather(state, arguments.questions, session, _TOLD_TOKENS)
+        texts = []
+        for excerpt in excerpts:
+            place = f"{excerpt.path}, lines {excerpt.start} to {excerpt.end}"
+            lines = enumerate(excerpt.text.split("\n"), excerpt.start)
+            numbered = (f"{number}\t{line}" for number, line in lines)
+            texts.append("\n".join([f"{place}: {excerpt.why}", *numbered]))
+        return ToolResult("\n\n".join(texts) or "no lines were found")
 
-    return Helper("gather_context", GatherContext, answer)
+    return Helper("gather_context", GatherContext, work)
 
 
 async def read_again(state: State, session: Session) -> list[Excerpt]:
     """Read the same ranges of the context again, after files have changed."""
-    places = [
-        LineReference(path=each.path, start=each.start, end=each.end, why=each.why)
-        for each in state.context
+    references = [
+        LineReference(path=excerpt.path, start=excerpt.start, end=excerpt.end, why=excerpt.why)
+        for excerpt in state.context
     ]
-    return await _lines(places, session, PACKED_TOKENS) if places else []
+    return await _lines(references, session, PACKED_TOKENS) if references else []
 
 
 async def _lines(
     references: Sequence[LineReference], session: Session, room_tokens: int
 ) -> list[Excerpt]:
-    return await session.act(
-        "read lines",
-        {"references": [reference.model_dump() for reference in references]},
-        lambda workspace: _pack(workspace, references, room_tokens),
-        list[Excerpt],
-        depends_on=room_tokens,
-    )
-
-
-async def _pack(
-    workspace: Workspace, references: Sequence[LineReference], room_tokens: int
-) -> list[Excerpt]:
     """Read as many of the lines as fit. References that cannot be read are left out."""
-    packed: list[Excerpt] = []
-    room = room_tokens * CHARS_PER_TOKEN
-    for reference in references:
-        excerpt = await _read_excerpt(workspace, reference, room)
-        if excerpt is not None:
-            room -= len(excerpt.text)
-            packed.append(excerpt)
-    return packed
+
+    async def read(workspace: Workspace) -> list[Excerpt]:
+        excerpts: list[Excerpt] = []
+        room = room_tokens * CHARS_PER_TOKEN
+        for reference in references:
+            excerpt = await _read_excerpt(workspace, reference, room)
+            if excerpt is not None:
+                room -= len(excerpt.text)
+                excerpts.append(excerpt)
+        return excerpts
+
+    request = {"references": [reference.model_dump() for reference in references]}
+    return await session.act("read lines", request, read, list[Excerpt], depends_on=room_tokens)
 
 
 async def _read_excerpt(
@@ -333,10 +315,3 @@ async def _read_excerpt(
         return None
     end = reference.start + len(chosen) - 1
     return Excerpt(reference.path, reference.start, end, reference.why, "\n".join(chosen))
-
-
-def _number_lines(excerpt: Excerpt) -> str:
-    """Format an excerpt with its purpose and with line numbers as shown by tools."""
-    shown = enumerate(excerpt.text.split("\n"), excerpt.start)
-    head = f"{excerpt.path}, lines {excerpt.start} to {excerpt.end}: {excerpt.why}"
-    return "\n".join([head, *(f"{number}\t{line}" for number, line in shown)])

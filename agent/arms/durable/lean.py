@@ -9,7 +9,6 @@ best change is submitted in any case.
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from agent.arms.durable.answers import Ruling, Scouting, Work
 from agent.arms.durable.gates import GateFinding, Judgement, best, judge, prepare_judge
@@ -95,19 +94,23 @@ async def _approach(state: LeanState, plan: Scouting | None, session: Session) -
         judging = session.scope(f"judge-{turn}")
         solver.on_edit = partial(prepare_judge, state, judging)
         exchange = await solver.talk.until_answer()
-        judged = await _judge(state, exchange, judging)
-        if judged.accepted:
-            judged = await _review(state, judged, session.scope(f"review-{turn}"))
+        judged = await _judged(state, exchange, judging)
+        if judged.accepted and state.profile.review == "always" and not state.is_reviewed:
+            state.is_reviewed = True
+            review = await review_change(state, judged, session.scope(f"review-{turn}"))
+            if review and review.verdict == "revise" and review.issues:
+                findings = (GateFinding("review", tuple(review.issues)),)
+                judged = replace(judged, findings=findings)
         state.judged.append(judged)
         if judged.accepted or exchange.answer is None or exchange.answer.status == "blocked":
             return
         solver.talk.tell(explain(judged))
 
 
-async def _judge(state: LeanState, exchange: Exchange[Work], session: Session) -> Judgement:
-    """Run the checks of the work so far. Ask for a ruling if a test gate stays closed.
+async def _judged(state: LeanState, exchange: Exchange[Work], session: Session) -> Judgement:
+    """Run the checks of the work so far. Ask for a ruling if the same test gate stays closed.
 
-    The first time that code has no test, one is asked for. After that, the author's reason counts.
+    The first time that code has no test, one is required. After that, the author's reason counts.
     """
     work = exchange.answer
     tests_count = work is not None and not work.test
@@ -120,32 +123,17 @@ async def _judge(state: LeanState, exchange: Exchange[Work], session: Session) -
         session,
         insists_on_test=not state.judged and state.profile.repairs > 0,
     )
-    if not _needs_a_ruling(state, judged):
+    last = state.judged[-1] if state.judged else None
+    closed_again = judged.gates & last.gates & {"new_test", "regression"} if last else None
+    if not (state.profile.adjudication and closed_again):
         return judged
     ruling = await adjudicate(state, judged, session.scope("ruling"))
     if ruling is None:
         return judged
     state.rulings.append(ruling)
-    is_unchanged = bool(state.judged) and state.judged[-1].change.patch == change.patch
+    is_unchanged = last is not None and last.change.patch == change.patch
     insists = work is not None and bool(work.conflicting_tests) and is_unchanged
     return apply_ruling(state, ruling, judged, judged.failing if insists else ())
-
-
-def _needs_a_ruling(state: LeanState, judged: Judgement) -> bool:
-    """Return True if the same test gate rejects twice in a row."""
-    earlier = state.judged[-1].gates if state.judged else frozenset()
-    again = judged.gates & earlier & {"new_test", "regression"}
-    return state.profile.adjudication and bool(again)
-
-
-async def _review(state: LeanState, judged: Judgement, session: Session) -> Judgement:
-    """Return the judgement with the objections of the review, of which an attempt has one."""
-    if state.is_reviewed or state.profile.review == "never":
-        return judged
-    state.is_reviewed = True
-    review = await review_change(state, judged, session)
-    issues = tuple(review.issues) if review and review.verdict == "revise" else ()
-    return replace(judged, findings=(GateFinding("review", issues),)) if issues else judged
 
 
 async def _rescue(state: LeanState, session: Session) -> None:
@@ -155,7 +143,7 @@ async def _rescue(state: LeanState, session: Session) -> None:
     except OutOfTime:
         return
     why = f"cut off before its tests: {state.ended}"
-    if not any(each.change.patch == change.patch for each in state.judged):
+    if change.patch not in [judged.change.patch for judged in state.judged]:
         findings = (GateFinding("unverified", (why,)),)
         state.judged.append(
             Judgement(session.tree, change, "", "low", incomplete=why, findings=findings)
@@ -181,19 +169,39 @@ class Solver:
         self._session = session
         self._uses: list[ToolUse] = []
         self.on_edit: Callable[[], None] = lambda: None
-        """Called after each edit of a file that is no test."""
-        facts, prompt = _solver_facts(state, plan, session), prompt_beside(__file__, "solving")
-        limits, person = state.limits(rounds), Person(session, heard=state.heard)
+        """Called after each edit of a file that is not a test."""
+        plan_facts = None
+        if plan is not None:
+            plan_facts = {
+                "cause": plan.cause,
+                "approach": plan.approach,
+                "acceptance_criteria": plan.contract.acceptance_criteria,
+                "must_stay": plan.contract.non_goals,
+                "test_idea": plan.test_idea,
+                "steps": [f"{step.title}: {step.instructions}" for step in plan.steps],
+            }
+        facts = {
+            "task": state.task.statement,
+            "root": session.workspaces.root,
+            "network": network(session),
+            "command_timeout_s": state.tools.command_timeout_s,
+            "test_timeout_s": state.tools.test_timeout_s,
+            "test_command": state.tools.runner.command,
+            "test_problem": state.probe.reason,
+            "earlier_test": state.new_test,
+            "plan": plan_facts,
+            **state.said,
+        }
         self.talk = conversation(
             "solver",
             state,
             session,
-            prompt,
+            prompt_beside(__file__, "solving"),
             facts,
             Work,
-            limits,
+            state.limits(rounds),
             on_use=self._note,
-            person=person,
+            person=Person(session, heard=state.heard),
         )
 
     def _note(self, use: ToolUse) -> None:
@@ -231,8 +239,7 @@ def explain(judged: Judgement) -> str:
         if finding.evidence:
             parts.append(f"```\n{finding.evidence}\n```")
     parts += [f"Not run: {line}." for line in judged.runs.left_out[:_SHOWN_LINES]]
-    if judged.change.strays:
-        strays = judged.change.strays
+    if strays := judged.change.strays:
         names = ", ".join(strays[:_SHOWN_LINES])
         others = f" and {len(strays) - _SHOWN_LINES} more" if len(strays) > _SHOWN_LINES else ""
         parts.append(
@@ -244,29 +251,3 @@ def explain(judged: Judgement) -> str:
         "test expects exactly the behaviour that the task changes, name it in `conflicting_tests`."
     )
     return "\n".join(parts)
-
-
-def _solver_facts(state: Evidence, plan: Scouting | None, session: Session) -> dict[str, Any]:
-    return {
-        "task": state.task.statement,
-        "root": session.workspaces.root,
-        "network": network(session),
-        "command_timeout_s": state.tools.command_timeout_s,
-        "test_timeout_s": state.tools.test_timeout_s,
-        "test_command": state.tools.runner.command,
-        "test_problem": state.probe.reason,
-        "earlier_test": state.new_test,
-        "plan": _plan_facts(plan) if plan else None,
-        **state.said,
-    }
-
-
-def _plan_facts(plan: Scouting) -> dict[str, Any]:
-    return {
-        "cause": plan.cause,
-        "approach": plan.approach,
-        "acceptance_criteria": plan.contract.acceptance_criteria,
-        "must_stay": plan.contract.non_goals,
-        "test_idea": plan.test_idea,
-        "steps": [f"{step.title}: {step.instructions}" for step in plan.steps],
-    }

@@ -1,4 +1,4 @@
-"""Phase 9: the attempt's outcome, with the evidence for it."""
+"""The attempt's outcome, with the evidence for it."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from agent.arms.durable.gates import Judgement
 from agent.arms.durable.lean import LeanState
-from agent.arms.durable.state import Candidate, Evidence, FinalResult, State, StepResult
-from agent.conversation.exchanges import LimitReached, get_end_status
+from agent.arms.durable.state import Candidate, Evidence, State
+from agent.conversation.exchanges import LimitReached, ended
 from agent.conversation.person import Dismissed
 from agent.errors import OutOfTime
 from agent.models.protocol import ModelReply, Usage
@@ -42,7 +42,9 @@ def full_outcome(state: State, workflow_status: WorkflowStatus, steps: Iterable[
     patch = state.patch
     if workflow_status == "completed" and not state.probe.works:
         workflow_status = "unproven"
-    verdict = _verdict(final, state)
+    verdict = "unverified"
+    if final is not None:
+        verdict = _accepted(state) if final.review.verdict == "accept" else "rejected"
     brief = state.reproduction.brief
     report = {
         "preset": "full",
@@ -53,8 +55,27 @@ def full_outcome(state: State, workflow_status: WorkflowStatus, steps: Iterable[
         "contract": state.contract.model_dump(),
         "brief": brief.model_dump() if brief else None,
         "regression_tests": list(state.reproduction.regression_tests),
-        "steps": [_step(result) for result in state.steps],
-        "finals": [_final(each) for each in state.finals],
+        "steps": [
+            {
+                "title": result.step.title,
+                "instructions": result.step.instructions,
+                "targets": result.step.targets,
+                "chosen": result.chosen.number,
+                "candidates": [_candidate(candidate) for candidate in result.candidates],
+            }
+            for result in state.steps
+        ],
+        "finals": [
+            {
+                "verdict": result.review.verdict,
+                "reasons": result.review.reasons,
+                "issues": result.review.issues,
+                "broken": list(result.verification.broken),
+                "passed": result.verification.passed,
+                "evidence": _runs(result.verification.runs),
+            }
+            for result in state.finals
+        ],
         "backlog": state.backlog,
         "usage_by_role": usage_by_role(steps),
     }
@@ -96,13 +117,13 @@ def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
     return Outcome(status, patch, ", ".join(filter(None, reasons)), report)
 
 
-def _format_acceptance(state: Evidence) -> str:
-    """Return the verdict on a change that nothing speaks against."""
+def _accepted(state: Evidence) -> str:
+    """Return the verdict on a change that passes all checks."""
     return "accepted" if state.probe.works else "unverified"
 
 
 def _unproven(state: Evidence) -> str:
-    """Return the reason why no test speaks for a change, or '' if the test runner works."""
+    """Return the reason why no test supports a change, or '' if the test runner works."""
     if state.probe.works:
         return ""
     return f"unproven: the test runner does not work: {state.probe.reason}"
@@ -165,12 +186,6 @@ def _status(workflow_status: WorkflowStatus, patch: str, state: Evidence) -> Out
     return "submitted" if patch else "gave_up"
 
 
-def _verdict(final: FinalResult | None, state: Evidence) -> str:
-    if final is None:
-        return "unverified"
-    return _format_acceptance(state) if final.review.verdict == "accept" else "rejected"
-
-
 def usage_by_role(steps: Iterable[Step]) -> dict[str, Any]:
     """Return calls, tokens and cost of each role. A cost is null if that of any call is unknown.
 
@@ -183,16 +198,6 @@ def usage_by_role(steps: Iterable[Step]) -> dict[str, Any]:
     return {
         role: {"calls": len(usages), **asdict(sum(usages, Usage()))}
         for role, usages in sorted(calls.items())
-    }
-
-
-def _step(result: StepResult) -> dict[str, Any]:
-    return {
-        "title": result.step.title,
-        "instructions": result.step.instructions,
-        "targets": result.step.targets,
-        "chosen": result.chosen.number,
-        "candidates": [_candidate(candidate) for candidate in result.candidates],
     }
 
 
@@ -209,17 +214,6 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         "evidence": _runs(candidate.verification.runs if candidate.verification else ()),
         "verdict": candidate.review.verdict if candidate.review else None,
         "diff": candidate.diff,
-    }
-
-
-def _final(final: FinalResult) -> dict[str, Any]:
-    return {
-        "verdict": final.review.verdict,
-        "reasons": final.review.reasons,
-        "issues": final.review.issues,
-        "broken": list(final.verification.broken),
-        "passed": final.verification.passed,
-        "evidence": _runs(final.verification.runs),
     }
 
 

@@ -6,16 +6,15 @@ import re
 from dataclasses import dataclass, replace
 
 from agent.arms.durable.answers import AnchorClaim, Brief
-from agent.arms.durable.roles import conversation, protecting
+from agent.arms.durable.roles import ask, protecting
 from agent.arms.durable.state import Anchor, Evidence, Reproduction, State
 from agent.arms.durable.verification import add_test
 from agent.checks import baseline, no_result, run_protected
-from agent.conversation.conversation import prompt_beside
 from agent.errors import Undone
 from agent.journal import TreeRef
 from agent.runner_settings import is_test_support
 from agent.session.session import Session
-from agent.tools import Protection, TestRun, ToolSettings
+from agent.tools import Protection, TestRun
 from agent.tools.protection import explain
 from agent.tools.rendering import render_tests
 from agent.tools.testing import run_paths
@@ -26,6 +25,7 @@ REPRODUCIBLE = frozenset({"bugfix", "feature", "unknown"})
 
 _WRITER_ROUNDS = 16
 _BUILTINS = frozenset(dir(builtins))
+_ACTIONS = (ast.Call, ast.Await, ast.Subscript, ast.BinOp, ast.Attribute)
 _SHOWN = 2000
 # At the start of a line, as an error and not as a part of an assertion. pytest prints `E` there.
 _NOT_BY_ASSERTION = re.compile(
@@ -43,59 +43,63 @@ async def reproduce(state: State, session: Session) -> Reproduction:
 
     Without an anchor test, `problem` is the reason, and the work tree is unchanged.
     """
-    brief = await _brief(state, session.scope("brief"))
+    facts = state.as_facts("task", "contract", "test_files")
+    brief = await ask("brief", state, session.scope("brief"), "reproduction_brief", facts, Brief)
     if brief is None:
         return Reproduction(problem="the model gave no valid brief")
-    named = await state.find_named_tests(brief.regression_tests, session.scope("named"))
-    found = replace(Reproduction(brief), regression_tests=named.files)
+    named = await state.named_tests(brief.regression_tests, session.scope("named"))
+    result = replace(Reproduction(brief), regression_tests=named.files)
+    kind = state.contract.kind
     if not state.probe.works:
-        found = replace(found, problem=f"the test runner does not work: {state.probe.reason}")
+        result = replace(result, problem=f"the test runner does not work: {state.probe.reason}")
     elif state.profile.reproduction == "off":
-        found = replace(found, problem="the profile wants no reproduction")
-    elif state.contract.kind not in REPRODUCIBLE:
-        found = replace(found, problem=f"a {state.contract.kind} task is not begun with a test")
+        result = replace(result, problem="the profile wants no reproduction")
+    elif kind not in REPRODUCIBLE:
+        result = replace(result, problem=f"a {kind} task is not begun with a test")
     else:
-        found = await _anchor(state, found, session)
-    return await _with_baseline(state, found, session.scope("baseline"))
+        result = await _add_anchor(state, brief, result, session)
+    if not result.regression_tests:
+        return result
+    before = await baseline(
+        result.regression_tests,
+        state.tools,
+        protecting(result.anchor),
+        session.scope("baseline"),
+        share=state.profile.regression_share,
+    )
+    state.note_not_run(before.left_out)
+    return replace(
+        result,
+        regression_tests=before.paths,
+        regression_runs=before.runs,
+        baseline=before.run,
+    )
 
 
-async def _brief(state: State, session: Session) -> Brief | None:
-    facts = state.as_facts("task", "contract", "test_files")
-    prompt = prompt_beside(__file__, "reproduction_brief")
-    talk = conversation("brief", state, session, prompt, facts, Brief, state.limits())
-    return (await talk.until_answer()).answer
-
-
-async def _anchor(state: State, found: Reproduction, session: Session) -> Reproduction:
+async def _add_anchor(
+    state: State, brief: Brief, result: Reproduction, session: Session
+) -> Reproduction:
     """Return the reproduction with an anchor test, or with the reason why the last try failed."""
     start, problem = session.tree, ""
     for number in range(1, state.profile.anchor_tries + 1):
         writing = session.scope(f"anchor-{number}")
-        claim = await _claim(state, found, problem, writing)
+        facts = {
+            **state.as_facts("task", "contract", "test_files"),
+            "brief": brief.model_dump(),
+            "earlier_problem": problem,
+        }
+        prompt, limits = "reproduction_anchor", state.limits(_WRITER_ROUNDS)
+        claim = await ask("anchor", state, writing, prompt, facts, AnchorClaim, limits)
         if claim is None or not claim.reproduced:
             problem = claim.reason if claim else "the writer gave no valid answer"
         else:
             anchor, problem = await _check(state, claim, start, writing)
             if anchor is not None:
-                more = await state.find_named_tests(claim.regression_tests, writing.scope("named"))
-                tests = tuple(dict.fromkeys([*found.regression_tests, *more.files]))
-                return replace(found, anchor=anchor, regression_tests=tests)
+                more = await state.named_tests(claim.regression_tests, writing.scope("named"))
+                tests = tuple(dict.fromkeys([*result.regression_tests, *more.files]))
+                return replace(result, anchor=anchor, regression_tests=tests)
         await writing.take(start)
-    return replace(found, problem=problem)
-
-
-async def _claim(
-    state: State, found: Reproduction, problem: str, session: Session
-) -> AnchorClaim | None:
-    assert found.brief is not None
-    facts = {
-        **state.as_facts("task", "contract", "test_files"),
-        "brief": found.brief.model_dump(),
-        "earlier_problem": problem,
-    }
-    prompt, limits = prompt_beside(__file__, "reproduction_anchor"), state.limits(_WRITER_ROUNDS)
-    talk = conversation("anchor", state, session, prompt, facts, AnchorClaim, limits)
-    return (await talk.until_answer()).answer
+    return replace(result, problem=problem)
 
 
 async def _check(
@@ -103,24 +107,28 @@ async def _check(
 ) -> tuple[Anchor | None, str]:
     """Return the anchor test if the claim holds, or the reason why it does not.
 
-    The test runs alone on the tree `start`, without any other files of its writer. Afterwards, the
+    The test runs alone on the tree `start`, without other files of its writer. Afterwards, the
     work tree is `start` with the anchor test.
     """
-    content = await session.act(
-        "read anchor", {"path": claim.path}, lambda w: _new_file(w, claim.path), str, depends_on={}
-    )
+    path = claim.path
+
+    async def read(workspace: Workspace) -> str:
+        added = {change.path for change in await workspace.changes() if change.status == "added"}
+        return (await workspace.read(path)).decode("utf-8", "replace") if path in added else ""
+
+    content = await session.act("read anchor", {"path": path}, read, str, depends_on={})
     if not content:
-        return None, f"{claim.path} is no new file"
+        return None, f"{path} is no new file"
     await session.take(start)
-    return await check_on_base(state, claim.path, content, session)
+    return await checked_on_base(state, path, content, session)
 
 
 async def check_on_base(
     state: Evidence, path: str, content: str, session: Session
 ) -> tuple[Anchor | None, str]:
-    """Run a new test twice on a work tree without the change, the second time beside another edit.
+    """Run a new test twice on a work tree without the change, the second time with another edit.
 
-    A test that fails by chance, or that any edit would make pass, is no reproduction. Return the
+    A test that fails by chance, or that any edit would make pass, is not a reproduction. Return the
     anchor test, with which the work tree is left, or None and the reason.
     """
     if is_test_support(path):
@@ -156,11 +164,25 @@ async def _try_test(state: Evidence, path: str, content: str, session: Session) 
     """
     encoded = content.encode()
     protection = Protection({path: encoded})
-    command = state.tools.runner.shell_command([path])
+    tools = state.tools
+    command = tools.runner.shell_command([path])
 
     async def work(workspace: Workspace) -> _Tried:
         await workspace.write(path, encoded)
-        first, problem = await _run_twice(workspace, state.tools, path, protection)
+        first, second = await run_paths(workspace, tools, [path]), None
+        problem = not_reproduced(first)
+        if not problem:
+            second = await run_paths(workspace, tools, [path], beside_an_edit=True)
+        # Protected files are compared once, after both runs. If the first run may have changed the
+        # input of the second one, that is repeated.
+        if put_back := await protection.enforce(workspace):
+            first = replace(first, output=f"{first.output}\n{explain(put_back)}")
+            if second is not None:
+                second = await run_protected(
+                    workspace, tools, [path], protection, beside_an_edit=True
+                )
+        if second is not None and (second.failed != first.failed or not_reproduced(second)):
+            problem = _BY_CHANCE
         changes = [(change.path, change.status) for change in await workspace.changes()]
         return _Tried(first, problem, changes == [(path, "added")])
 
@@ -170,38 +192,11 @@ async def _try_test(state: Evidence, path: str, content: str, session: Session) 
             {"path": path, "command": command},
             work,
             _Tried,
-            depends_on=[state.tools, protection],
+            depends_on=[tools, protection],
         )
     except Undone as error:
         none = no_result(command, str(error))
         return _Tried(none, not_reproduced(none), is_alone=False)
-
-
-async def _run_twice(
-    workspace: Workspace, tools: ToolSettings, path: str, protection: Protection
-) -> tuple[TestRun, str]:
-    """Return the first run of a new test, and the reason why it is no reproduction, or ''.
-
-    Protected files are compared once, after both runs. If the first run may have changed what the
-    second one saw, the second one is repeated.
-    """
-    first, again = await run_paths(workspace, tools, [path]), None
-    problem = not_reproduced(first)
-    if not problem:
-        again = await run_paths(workspace, tools, [path], beside_an_edit=True)
-    if put_back := await protection.enforce(workspace):
-        first = replace(first, output=f"{first.output}\n{explain(put_back)}")
-        if again is not None:
-            again = await run_protected(workspace, tools, [path], protection, beside_an_edit=True)
-    if again is not None and (again.failed != first.failed or not_reproduced(again)):
-        problem = _BY_CHANCE
-    return first, problem
-
-
-async def _new_file(workspace: Workspace, path: str) -> str:
-    """Return the file's content if it is not in the base commit, else ''."""
-    added = {change.path for change in await workspace.changes() if change.status == "added"}
-    return (await workspace.read(path)).decode("utf-8", "replace") if path in added else ""
 
 
 def not_reproduced(done: TestRun) -> str:
@@ -235,25 +230,23 @@ def asserts_something(source: str) -> bool:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # nested too deeply
         return False
-    return any(_is_assertion(node) for node in ast.walk(tree))
-
-
-def _is_assertion(node: ast.AST) -> bool:
-    match node:
-        case ast.Assert(test=test):
-            return _depends_on_something(test)
-        case ast.Call(func=ast.Attribute(attr=name), args=args) if name.startswith("assert"):
-            return any(_depends_on_something(argument) for argument in args)
-        case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
-            return any(_is_raises(item.context_expr) for item in items) and any(
-                isinstance(inner, ast.Call | ast.Await | ast.Subscript | ast.BinOp | ast.Attribute)
-                for each in body
-                for inner in ast.walk(each)
-            )
-        case ast.Call(args=[_, _, *_]):
-            return _is_raises(node)
-        case _:
-            return False
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assert(test=test):
+                is_assertion = _depends_on_something(test)
+            case ast.Call(func=ast.Attribute(attr=name), args=args) if name.startswith("assert"):
+                is_assertion = any(map(_depends_on_something, args))
+            case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
+                is_assertion = any(_is_raises(item.context_expr) for item in items) and any(
+                    isinstance(inner, _ACTIONS) for part in body for inner in ast.walk(part)
+                )
+            case ast.Call(args=[_, _, *_]):
+                is_assertion = _is_raises(node)
+            case _:
+                is_assertion = False
+        if is_assertion:
+            return True
+    return False
 
 
 def _is_raises(node: ast.AST) -> bool:
@@ -268,27 +261,3 @@ def _depends_on_something(expression: ast.expr) -> bool:
     """Return True if a name other than a builtin occurs in the expression."""
     names = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
     return not names <= _BUILTINS
-
-
-async def _with_baseline(state: State, found: Reproduction, session: Session) -> Reproduction:
-    """Return the reproduction with a run of the regression tests before any change.
-
-    The work tree is restored afterwards.
-    """
-    if not found.regression_tests:
-        return found
-    protection = protecting(found.anchor)
-    working = await baseline(
-        found.regression_tests,
-        state.tools,
-        protection,
-        session,
-        share=state.profile.regression_share,
-    )
-    state.note_not_run(working.left_out)
-    return replace(
-        found,
-        regression_tests=working.paths,
-        regression_runs=working.runs,
-        baseline=working.run,
-    )

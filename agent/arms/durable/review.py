@@ -7,7 +7,7 @@ from typing import Any
 from agent.arms.durable.answers import NextStep, Review, Ruling, Scouting
 from agent.arms.durable.gates import Judgement, add_findings
 from agent.arms.durable.options import Role
-from agent.arms.durable.roles import conversation
+from agent.arms.durable.roles import ask
 from agent.arms.durable.state import (
     SHOWN_DIFF,
     SHOWN_TEST_FILES,
@@ -16,7 +16,6 @@ from agent.arms.durable.state import (
     State,
     Verification,
 )
-from agent.conversation.conversation import Conversation, prompt_beside
 from agent.session.session import Session
 from agent.tools import TestRun
 from agent.tools.rendering import head_and_tail, render_tests
@@ -34,18 +33,40 @@ async def review_step(
         "step": step.model_dump(),
         "diff": head_and_tail(candidate.diff, SHOWN_DIFF),
     }
-    return await _review(
-        "step_reviewer", "review_step", facts, candidate.verification, state, session
-    )
+    verification = candidate.verification
+    return await _review("step_reviewer", "review_step", facts, verification, state, session)
 
 
-async def review_whole(state: State, patch: str, found: Verification, session: Session) -> Review:
+async def review_whole(
+    state: State, patch: str, verification: Verification, session: Session
+) -> Review:
     """Return the review of the whole change."""
     facts = {
         **state.as_facts("task", "contract", "acceptance_criteria", "completed_steps"),
         "diff": head_and_tail(patch, SHOWN_DIFF),
     }
-    return await _review("final_reviewer", "review_final", facts, found, state, session)
+    return await _review("final_reviewer", "review_final", facts, verification, state, session)
+
+
+async def _review(
+    role: Role,
+    prompt: str,
+    facts: dict[str, Any],
+    verification: Verification,
+    state: State,
+    session: Session,
+) -> Review:
+    """Return the review of a change.
+
+    Broken tests mean `revise` without a model call. So does a missing answer.
+    """
+    broken = list(verification.broken)
+    if broken:
+        return Review(reasons=["the tests were run"], issues=broken, verdict="revise")
+    facts = {**facts, "verification": [_shown(run) for run in verification.runs]}
+    return await ask(role, state, session, prompt, facts, Review) or Review(
+        reasons=["the reviewer gave no valid answer"], issues=[], verdict="revise"
+    )
 
 
 async def review_change(state: Evidence, judged: Judgement, session: Session) -> Review | None:
@@ -56,35 +77,7 @@ async def review_change(state: Evidence, judged: Judgement, session: Session) ->
         "new_test": state.new_test,
         "tests": [_format_run(run) for run in (judged.runs.anchor, judged.runs.after) if run],
     }
-    prompt = prompt_beside(__file__, "review_final")
-    return (
-        await Conversation(
-            session, "final_reviewer", prompt, facts, Review, state.limits()
-        ).until_answer()
-    ).answer
-
-
-async def _review(
-    role: Role,
-    prompt: str,
-    facts: dict[str, Any],
-    found: Verification,
-    state: State,
-    session: Session,
-) -> Review:
-    """Return the review of a change.
-
-    Broken tests mean `revise` without a model call. A missing answer means `revise`, too.
-    """
-    if found.broken:
-        return Review(reasons=["the tests were run"], issues=list(found.broken), verdict="revise")
-    shown = {**facts, "verification": [_format_run(run) for run in found.runs]}
-    exchange = await Conversation(
-        session, role, prompt_beside(__file__, prompt), shown, Review, state.limits()
-    ).until_answer()
-    return exchange.answer or Review(
-        reasons=["the reviewer gave no valid answer"], issues=[], verdict="revise"
-    )
+    return await ask("final_reviewer", state, session, "review_final", facts, Review)
 
 
 def _format_run(run: TestRun) -> dict[str, Any]:
@@ -110,11 +103,7 @@ async def adjudicate(state: Evidence, judged: Judgement, session: Session) -> Ru
         ],
         "failing_existing_tests": list(judged.failing),
     }
-    prompt = prompt_beside(__file__, "adjudication")
-    exchange = await Conversation(
-        session, "adjudicator", prompt, facts, Ruling, state.limits()
-    ).until_answer()
-    return exchange.answer
+    return await ask("adjudicator", state, session, "adjudication", facts, Ruling)
 
 
 def apply_ruling(
@@ -147,24 +136,23 @@ async def scout(
 
     `not_approved` is the last plan, if a person wants another one.
     """
+    earlier = None
+    if judged:
+        last = judged[-1]
+        earlier = {
+            "summary": last.summary,
+            "unfinished": last.incomplete,
+            "failed_checks": [line for finding in last.findings for line in finding.lines[:10]],
+            "output": "\n".join(finding.evidence for finding in last.findings),
+            "diff": head_and_tail(last.change.patch, SHOWN_DIFF),
+        }
     facts = {
         "task": state.task.statement,
         "root": session.workspaces.root,
         "test_files": state.repository.test_files[:SHOWN_TEST_FILES],
-        "earlier": _earlier(judged[-1]) if judged else None,
+        "earlier": earlier,
         **({"not_approved": not_approved.model_dump()} if not_approved else {}),
         **state.said,
     }
-    prompt, limits = prompt_beside(__file__, "scouting"), state.limits(_SCOUT_ROUNDS)
-    talk = conversation("scout", state, session, prompt, facts, Scouting, limits)
-    return (await talk.until_answer()).answer
-
-
-def _earlier(judged: Judgement) -> dict[str, Any]:
-    return {
-        "summary": judged.summary,
-        "unfinished": judged.incomplete,
-        "failed_checks": [line for finding in judged.findings for line in finding.lines[:10]],
-        "output": "\n".join(finding.evidence for finding in judged.findings),
-        "diff": head_and_tail(judged.change.patch, SHOWN_DIFF),
-    }
+    limits = state.limits(_SCOUT_ROUNDS)
+    return await ask("scout", state, session, "scouting", facts, Scouting, limits)

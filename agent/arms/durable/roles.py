@@ -1,4 +1,4 @@
-"""Tools by role, and the conversations of roles that have tools."""
+"""Tools and conversations by role."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ from agent.cells.notebook import Notebook
 from agent.cells.offering import PROMPT
 from agent.cells.offering import helpers as cell_helpers
 from agent.cells.running import Kernel
-from agent.conversation.conversation import Conversation
+from agent.conversation.conversation import Conversation, prompt_beside
 from agent.conversation.exchanges import Answer, ConversationLimits, Helper, ToolUse
 from agent.conversation.person import Person
 from agent.ptc.limits import Programs
@@ -57,15 +57,18 @@ def conversation(
     on_use: Callable[[ToolUse], None] = lambda use: None,
     person: Person | None = None,
 ) -> Conversation[A]:
-    """Open the conversation of a role with its tools, and what the profile adds to them.
+    """Open the conversation of a role with its tools, and those that the profile adds.
 
-    Who changes the code gets a notebook. Programs are for all roles and over all tools. The other
-    parameters are those of `converse`.
+    Roles that change the code get a notebook. Programs are for all roles and over all tools. The
+    other parameters are the same as in `Conversation`.
     """
-    tools = toolbox(role, state)
+    # A solver can correct its own test.
+    anchor = None if role == "solver" else state.reproduction.anchor
+    protection = protecting(anchor, new_tests=role in ("anchor", "solver"))
+    tools = Toolbox(TOOLS[role], settings=state.tools, protection=protection)
     if state.profile.cells and role in _CHANGING:
         prompt = f"{prompt}\n{PROMPT}"
-        notebook = Notebook(Kernel(state.tools, _protection(role, state)))
+        notebook = Notebook(Kernel(state.tools, protection))
         helpers = [*helpers, *cell_helpers(notebook)]
     if state.profile.ptc:
         programs = ProgramTool(tools, helpers, Programs())
@@ -76,15 +79,29 @@ def conversation(
     )
 
 
-def toolbox(role: Role, state: Evidence) -> Toolbox:
-    """Return the tools of a role, with the tests protected."""
-    return Toolbox(TOOLS[role], settings=state.tools, protection=_protection(role, state))
+async def ask(
+    role: Role,
+    state: Evidence,
+    session: Session,
+    prompt: str,
+    facts: Mapping[str, Any],
+    answer: type[A],
+    limits: ConversationLimits | None = None,
+    *,
+    more: str = "",
+    person: Person | None = None,
+) -> A | None:
+    """Let a role answer once, with its tools if it has any. Return None without a valid answer.
 
-
-def _protection(role: Role, state: Evidence) -> Protection:
-    """Return the protection of tests from a role. A solver may correct its own test."""
-    anchor = None if role == "solver" else state.reproduction.anchor
-    return protecting(anchor, new_tests=role in ("anchor", "solver"))
+    `prompt` is the name of a prompt, to which `more` is appended.
+    """
+    text = f"{prompt_beside(__file__, prompt)}{more}"
+    limits = limits or state.limits()
+    if TOOLS[role]:
+        talk = conversation(role, state, session, text, facts, answer, limits, person=person)
+    else:
+        talk = Conversation(session, role, text, facts, answer, limits)
+    return (await talk.until_answer()).answer
 
 
 def network(session: Session) -> str:

@@ -4,13 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agent.arms.durable.answers import (
-    Brief,
-    Confidence,
-    Contract,
-    NextStep,
-    Review,
-)
+from agent.arms.durable.answers import Brief, Confidence, Contract, NextStep, Review
 from agent.arms.durable.options import CommonProfile, FullProfile
 from agent.checks import BaseRun, NamedFiles, find_named
 from agent.conversation.exchanges import ConversationLimits, LimitReached, Meter
@@ -206,11 +200,10 @@ class Evidence:
 
     async def find_named_tests(self, names: Iterable[str], session: Session) -> NamedFiles:
         """Return the files of the repository that a model named. `not_run` gets the others."""
-        found = await find_named(
-            list(names), self.repository.test_files, self.tools.runner, session
-        )
-        self.note_not_run(found.refused)
-        return found
+        files = self.repository.test_files
+        named = await find_named(list(names), files, self.tools.runner, session)
+        self.note_not_run(named.refused)
+        return named
 
     def note_not_run(self, lines: Iterable[str]) -> None:
         """Remember tests that are not run, each once."""
@@ -254,13 +247,13 @@ class State(Evidence):
     @property
     def tests_of_steps(self) -> list[str]:
         """Tests that the steps named, without duplicates."""
-        return list(dict.fromkeys(path for each in self.steps for path in each.step.tests))
+        return list(dict.fromkeys(path for result in self.steps for path in result.step.tests))
 
     @property
     def written(self) -> frozenset[str]:
         """Files that steps passed to an editing tool, so that they exist on purpose."""
-        kept = [result.chosen for result in self.steps if not result.chosen.broken]
-        return frozenset(path for chosen in kept for path in chosen.written)
+        chosen = [result.chosen for result in self.steps if not result.chosen.broken]
+        return frozenset(path for candidate in chosen for path in candidate.written)
 
     def as_facts(self, *keys: str) -> dict[str, Any]:
         """Return the input of a role, by the names that its prompt uses."""
@@ -280,13 +273,13 @@ class State(Evidence):
             "last_step": _last(self.last_step),
             "earlier_errors": self.errors,
         }
-        shown = {key: facts[key] for key in keys}
-        if self.repository.map:  # where it was when its attempt was recorded
-            at = max(keys.index(key) for key in ("task", "contract") if key in keys) + 1
-            entries = list(shown.items())
-            shown = dict([*entries[:at], ("repository_map", self.repository.map), *entries[at:]])
+        facts["repository_map"] = self.repository.map
+        names = list(keys)
+        if self.repository.map:  # at its place when the attempt was recorded
+            position = max(names.index(key) for key in ("task", "contract") if key in names)
+            names.insert(position + 1, "repository_map")
         not_run = {"tests_not_run": self.not_run} if self.not_run else {}
-        return {**shown, **not_run, **self.said}
+        return {**{name: facts[name] for name in names}, **not_run, **self.said}
 
 
 def _last(result: StepResult | None) -> dict[str, Any] | None:

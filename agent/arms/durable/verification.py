@@ -1,10 +1,8 @@
-"""The change to submit, and test runs compared with those of the base commit.
-
-What was made on purpose is submitted, without new tests and leftovers.
-"""
+"""The change to submit, without new tests and leftovers, and its tests compared with before."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
@@ -25,13 +23,13 @@ async def probe_runner(tools: ToolSettings, test_files: Sequence[str], session: 
     before = session.tree
     request = {"command": tools.runner.command, "test_files": list(test_files)}
     try:
-        found = await session.act(
+        result = await session.act(
             "probe", request, lambda w: probe(w, tools, test_files), Probe, depends_on=tools
         )
     except Undone as error:
-        found = Probe(False, str(error))
+        result = Probe(False, str(error))
     await session.take(before)
-    return found
+    return result
 
 
 async def verify(
@@ -64,8 +62,8 @@ async def verify(
         runs.append(after)
         compared = replace(compared, after=after)
         broken += regressions(reproduction.baseline, without(after, state.excepted))
-    found = await state.find_named_tests(named, session)
-    if others := sorted({*found.files} - {*reproduction.regression_tests}):
+    files = (await state.named_tests(named, session)).files
+    if others := sorted({*files} - {*reproduction.regression_tests}):
         await tests(others)
     return Verification(tuple(runs), tuple(broken), compared)
 
@@ -81,12 +79,12 @@ def passes(anchor: Anchor, done: TestRun) -> bool:
 
 def without(run: TestRun, excepted: Sequence[str]) -> TestRun:
     """Return the run as if the excepted tests had passed."""
-    gone = [test for test in (*run.failed, *run.errors) if test in excepted]
-    only = gone and len(gone) == len([*run.failed, *run.errors])
+    failing = [*run.failed, *run.errors]
+    ignored = [test for test in failing if test in excepted]
     return replace(
         run,
-        exit_code=0 if only else run.exit_code,
-        passed=[*run.passed, *gone],
+        exit_code=0 if ignored and ignored == failing else run.exit_code,
+        passed=[*run.passed, *ignored],
         failed=[test for test in run.failed if test not in excepted],
         errors=[test for test in run.errors if test not in excepted],
     )
@@ -94,15 +92,14 @@ def without(run: TestRun, excepted: Sequence[str]) -> TestRun:
 
 def reports_tests(runs: Runs) -> bool:
     """Return True unless the change keeps tests from running that ran without it."""
-    if runs.anchor is not None and not _reports(runs.anchor):
+
+    def reports(run: TestRun) -> bool:
+        names_tests = bool(run.passed or run.failed or run.errors)
+        return not run.problem and (names_tests or not run.observed)
+
+    if runs.anchor is not None and not reports(runs.anchor):
         return False
-    return runs.after is None or _reports(runs.after) or not (runs.before and _reports(runs.before))
-
-
-def _reports(run: TestRun) -> bool:
-    """Return True if a run names tests, or is one of a runner that names none."""
-    named = run.passed or run.failed or run.errors
-    return not run.problem and (bool(named) or not run.observed)
+    return runs.after is None or reports(runs.after) or not (runs.before and reports(runs.before))
 
 
 _COMPILED = ".pyc"
@@ -131,54 +128,52 @@ async def change_of(
     that asks for tests, new tests are submitted where nothing else changed.
     """
     before = session.tree
-    asked = {"written": sorted(written), "tests_count": tests_count}
-    change = await session.act(
-        "change", asked, lambda w: _change(w, written, tests_count), SubmittedChange, depends_on={}
-    )
+
+    async def read(workspace: Workspace) -> SubmittedChange:
+        changes = await workspace.changes()
+        added = [change.path for change in changes if change.status == "added"]
+        new = [path for path in added if path in written]
+        owns = BY_CONVENTION.owns
+        if not all(map(owns, new)):  # the repository can state its tests
+            stated = await query(workspace, lambda index: index.symbols.test_files)
+            tests = [path for path in new if stated.owns(path) or owns(path)]
+        else:
+            tests = new
+        strays = await _find_strays(workspace, changes, written)
+        left_out = {*tests, *strays}
+        files = [change.path for change in changes if change.path not in left_out]
+        if tests_count and not files:
+            files, tests, left_out = tests, [], {*strays}
+        contents = {path: (await workspace.read(path)).decode("utf-8", "replace") for path in tests}
+        patch = await workspace.diff(without=sorted(left_out))
+        named = tuple(path for path in strays if not path.endswith(_COMPILED))
+        return SubmittedChange(patch, tuple(files), contents, named)
+
+    request = {"written": sorted(written), "tests_count": tests_count}
+    change = await session.act("change", request, read, SubmittedChange, depends_on={})
     await session.take(before)
     return change
 
 
-async def _change(
-    workspace: Workspace, written: Collection[str], tests_count: bool
-) -> SubmittedChange:
-    changes = await workspace.changes()
-    added = [change.path for change in changes if change.status == "added"]
-    owns = await _owner(workspace, [path for path in added if path in written])
-    tests = [path for path in added if owns(path) and path in written]
-    strays = await _strays(workspace, changes, written)
-    left_out = {*tests, *strays}
-    files = [change.path for change in changes if change.path not in left_out]
-    if tests_count and not files:
-        files, tests, left_out = tests, [], {*strays}
-    contents = {path: (await workspace.read(path)).decode("utf-8", "replace") for path in tests}
-    patch = await workspace.diff(without=sorted(left_out))
-    named = [path for path in strays if not path.endswith(_COMPILED)]
-    return SubmittedChange(patch, tuple(files), contents, tuple(named))
-
-
-async def _owner(workspace: Workspace, paths: Sequence[str]) -> Callable[[str], bool]:
-    """Return what tells files of tests from others, as the repository states it."""
-    if all(map(BY_CONVENTION.owns, paths)):
-        return BY_CONVENTION.owns
-    stated = await query(workspace, lambda each: each.symbols.test_files)
-    return lambda path: stated.owns(path) or BY_CONVENTION.owns(path)
-
-
-async def _strays(
+async def _find_strays(
     workspace: Workspace, changes: Sequence[Change], written: Collection[str]
 ) -> list[str]:
+    """Return new files that were not written on purpose, renamed, or imported by the change."""
     unwritten = [c.path for c in changes if c.status == "added" and c.path not in written]
     if not unwritten:
         return []
     deleted = [change.path for change in changes if change.status == "deleted"]
-    gone = (await workspace.originals(deleted)).values()
+    originals = (await workspace.originals(deleted)).values()
     patch = await workspace.diff()
-    return [
-        path
-        for path in unwritten
-        if not _is_imported(path, patch) and not await _holds_one_of(workspace, path, gone)
-    ]
+    strays = []
+    for path in unwritten:
+        if _is_imported(path, patch):
+            continue
+        with suppress(OSError):  # an unreadable file equals none
+            if originals and await workspace.read(path) in originals:
+                continue
+        strays.append(path)
+    return strays
 
 
 def _is_imported(path: str, patch: str) -> bool:
@@ -188,16 +183,6 @@ def _is_imported(path: str, patch: str) -> bool:
         return False
     name = re.escape(pure.parent.name if pure.stem == "__init__" else pure.stem)
     return re.search(rf"^\+\s*(import|from)\b[^#\n]*\b{name}\b", patch, re.MULTILINE) is not None
-
-
-async def _holds_one_of(workspace: Workspace, path: str, contents: Collection[bytes]) -> bool:
-    """Return True if a file's content is one of `contents`. An unreadable file matches none."""
-    if not contents:
-        return False
-    try:
-        return await workspace.read(path) in contents
-    except OSError:
-        return False
 
 
 async def add_test(session: Session, path: str, content: str) -> None:
