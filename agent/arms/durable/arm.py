@@ -56,7 +56,7 @@ async def _lean(
     state = LeanState(task, profile, repository, tools, meter, probe)
     plan = None
     if options.approval == "plan":
-        plan, decision = await approved_plan(state, session.scope("plan"))
+        plan, decision = await approve_plan(state, session.scope("plan"))
         if decision.kind == "reject":
             return Outcome("gave_up", "", decision.why)
     await lean.work(state, session, options.working_limit_s, plan)
@@ -86,7 +86,7 @@ async def _full(
     if options.approval == "plan":
 
         async def rewrite(earlier: Contract, scope: Session) -> Contract:
-            return await write_contract(task, limits, scope, earlier, said_by(messages))
+            return await write_contract(task, limits, scope, earlier, get_message_facts(messages))
 
         contract, decision = await until_decided(
             contract, rewrite, _describe_contract, messages, session.scope("plan")
@@ -95,7 +95,7 @@ async def _full(
             return Outcome("gave_up", "", decision.why)
     repository = await look_around(profile, session.scope("index"))
     tools = _tools(task, profile)
-    probe = await probed(tools, repository.test_files, session.scope("probe"))
+    probe = await probe_runner(tools, repository.test_files, session.scope("probe"))
     state = State(task, profile, repository, tools, meter, probe, heard=messages, contract=contract)
     status = await full.work(state, session)
     if options.approval != "patch" or not state.patch:

@@ -14,7 +14,7 @@ from agent.arms.durable.gates import Judgement, add_findings
 from agent.arms.durable.implementation import best_of, gather, read_again
 from agent.arms.durable.outcome import WorkflowStatus, cut_off
 from agent.arms.durable.reproduction import REPRODUCIBLE, reproduce
-from agent.arms.durable.review import adjudicate, applied, review_step, review_whole
+from agent.arms.durable.review import adjudicate, apply_ruling, review_step, review_whole
 from agent.arms.durable.roles import ask, protecting
 from agent.arms.durable.state import (
     SHOWN_DIFF,
@@ -147,7 +147,7 @@ async def _rule(state: State, result: StepResult, session: Session, number: int)
         return result
     verification = chosen.verification
     assert verification is not None
-    judged = found(
+    judged = add_findings(
         state,
         Judgement(
             chosen.tree,
@@ -158,7 +158,7 @@ async def _rule(state: State, result: StepResult, session: Session, number: int)
         ),
     )
     ruling = await adjudicate(state, judged, session.scope(f"ruling-{number}"))
-    if ruling is None or applied(state, ruling, judged, judged.failing).findings:
+    if ruling is None or apply_ruling(state, ruling, judged, judged.failing).findings:
         return result
     await session.scope(f"keep-{number}").take(chosen.tree)
     sound = replace(chosen, verification=replace(verification, broken=()))
@@ -184,7 +184,7 @@ def _remember(state: State, verification: Verification) -> None:
     """Record failures, so that a recurring error is recognised."""
     broken = verification.broken
     error = (verification.error or "\n".join(broken)) if broken else ""
-    state.errors = debugging.remembered(state.errors, error)
+    state.errors = debugging.recall_errors(state.errors, error)
 
 
 def _open_issues(review: Review) -> list[str]:

@@ -119,13 +119,13 @@ async def judge(
         incomplete=incomplete,
     )
     if not (change.patch and state.probe.works):
-        return found(state, judged)
+        return add_findings(state, judged)
     known_problems = frozenset(state.not_run)
     named = NamedFiles()
     if work is not None:  # its own new tests are not existing ones
         new = {work.test, *change.new_tests, *change.files}
         names = [name for name in work.related_tests if name.partition("::")[0] not in new]
-        named = await state.named_tests(names, session.scope("named"))
+        named = await state.find_named_tests(names, session.scope("named"))
     covering = await find_covering(
         change.files,
         change.patch,
@@ -161,7 +161,7 @@ async def judge(
     except OutOfTime as error:
         problem, runs = "", Runs(problem=str(error))
     unknown = tuple(line for line in named.refused if line not in known_problems)
-    return found(state, replace(judged, runs=runs, reproduction=problem, unknown=unknown))
+    return add_findings(state, replace(judged, runs=runs, reproduction=problem, unknown=unknown))
 
 
 async def _reproduced(

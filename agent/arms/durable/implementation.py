@@ -29,8 +29,8 @@ from agent.conversation.exchanges import (
     Exchange,
     Helper,
     ToolUse,
-    changed_files,
-    written_files,
+    get_changed_files,
+    get_written_files,
 )
 from agent.errors import OutOfTime
 from agent.index.sources import lines

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from agent.arms.durable.gates import Judgement
 from agent.arms.durable.lean import LeanState
 from agent.arms.durable.state import Candidate, Evidence, State
-from agent.conversation.exchanges import LimitReached, ended
+from agent.conversation.exchanges import LimitReached, get_end_status
 from agent.conversation.person import Dismissed
 from agent.errors import OutOfTime
 from agent.models.protocol import ModelReply, Usage
@@ -44,7 +44,7 @@ def full_outcome(state: State, workflow_status: WorkflowStatus, steps: Iterable[
         workflow_status = "unproven"
     verdict = "unverified"
     if final is not None:
-        verdict = _accepted(state) if final.review.verdict == "accept" else "rejected"
+        verdict = _format_acceptance(state) if final.review.verdict == "accept" else "rejected"
     brief = state.reproduction.brief
     report = {
         "preset": "full",
@@ -117,7 +117,7 @@ def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
     return Outcome(status, patch, ", ".join(filter(None, reasons)), report)
 
 
-def _accepted(state: Evidence) -> str:
+def _format_acceptance(state: Evidence) -> str:
     """Return the verdict on a change that passes all checks."""
     return "accepted" if state.probe.works else "unverified"
 

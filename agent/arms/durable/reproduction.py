@@ -47,7 +47,7 @@ async def reproduce(state: State, session: Session) -> Reproduction:
     brief = await ask("brief", state, session.scope("brief"), "reproduction_brief", facts, Brief)
     if brief is None:
         return Reproduction(problem="the model gave no valid brief")
-    named = await state.named_tests(brief.regression_tests, session.scope("named"))
+    named = await state.find_named_tests(brief.regression_tests, session.scope("named"))
     result = replace(Reproduction(brief), regression_tests=named.files)
     kind = state.contract.kind
     if not state.probe.works:
@@ -95,7 +95,7 @@ async def _add_anchor(
         else:
             anchor, problem = await _check(state, claim, start, writing)
             if anchor is not None:
-                more = await state.named_tests(claim.regression_tests, writing.scope("named"))
+                more = await state.find_named_tests(claim.regression_tests, writing.scope("named"))
                 tests = tuple(dict.fromkeys([*result.regression_tests, *more.files]))
                 return replace(result, anchor=anchor, regression_tests=tests)
         await writing.take(start)
@@ -120,7 +120,7 @@ async def _check(
     if not content:
         return None, f"{path} is no new file"
     await session.take(start)
-    return await checked_on_base(state, path, content, session)
+    return await check_on_base(state, path, content, session)
 
 
 async def check_on_base(

@@ -63,7 +63,7 @@ async def _review(
     broken = list(verification.broken)
     if broken:
         return Review(reasons=["the tests were run"], issues=broken, verdict="revise")
-    facts = {**facts, "verification": [_shown(run) for run in verification.runs]}
+    facts = {**facts, "verification": [_format_run(run) for run in verification.runs]}
     return await ask(role, state, session, prompt, facts, Review) or Review(
         reasons=["the reviewer gave no valid answer"], issues=[], verdict="revise"
     )

@@ -62,7 +62,7 @@ async def verify(
         runs.append(after)
         compared = replace(compared, after=after)
         broken += regressions(reproduction.baseline, without(after, state.excepted))
-    files = (await state.named_tests(named, session)).files
+    files = (await state.find_named_tests(named, session)).files
     if others := sorted({*files} - {*reproduction.regression_tests}):
         await tests(others)
     return Verification(tuple(runs), tuple(broken), compared)

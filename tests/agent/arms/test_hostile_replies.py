@@ -19,7 +19,6 @@ from agent.session.steps import Step
 from agent.types import Outcome
 from tests.agent.arms.conftest import SUBMISSION, TASK, Solver, make_repository
 from tests.agent.workspaces_on_host import HostWorkspaces
-from tests.servers import openai_server as api
 
 COMMAND = "the command"
 """Stands for the name of the tool that takes one."""
@@ -182,28 +181,6 @@ async def test_mini_says_what_mini_swe_agent_says(solve: Solver, command: Any, t
     assert told in shown
     if isinstance(command, str):  # without a container, `subprocess` does other things with a list
         assert told in LocalEnvironment().execute({"command": command})["exception_info"]
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(("arm", "reply"), cases("mini", "loop"))
-async def test_a_provider_can_read_every_conversation(
-    solve: Solver, arm: ArmKind, reply: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Over HTTP, what follows an odd reply is text, and no call has the id of another one."""
-    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
-    tool = "bash" if arm == "mini" else "run_command"
-    message = {"role": "assistant", "content": None, **_named(REPLIES[reply], tool)}
-    then = {**message, "tool_calls": [call('{"command": "true"}', tool)], "content": None}
-    script = api.by_turn([api.completion(message), api.completion(then)])
-    with api.OpenAIServer(script) as server:
-        spec = {"name": "openai/anything", "api_base": server.url, "max_retries": 0}
-        await solve(spec, arm=arm, options=OPTIONS[arm])
-        sent = server.requests[-1]["messages"]
-    json.dumps(sent, ensure_ascii=False).encode()
-    ids = [each["id"] for message in sent for each in message.get("tool_calls") or ()]
-    results = [message["tool_call_id"] for message in sent if message["role"] == "tool"]
-    assert len(set(ids)) == len(ids)
-    assert set(results) <= set(ids)
 
 
 @pytest.mark.parametrize("command", [["bash", "-lc", "ls"], "echo \ud800"])

@@ -106,24 +106,6 @@ async def test_tools_of_the_provider_are_refused(tmp_path: Path) -> None:
     assert report(outcome)["server_tools"] == {"web_search_20250305": 1}
 
 
-@pytest.mark.full
-async def test_a_conversation_that_is_too_long_is_the_programs_own_affair(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The provider's refusal reaches the program with its code, and is recorded."""
-    from tests.servers import openai_server as api
-
-    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
-    with OpenAIServer(api.in_order([api.context_window()])) as server:
-        spec = {"name": "openai/gpt-4o", "api_base": server.url}
-        program = Program(tmp_path, tiny("chat"), spec)
-        outcome = await program.run()
-    assert outcome.status == "gave_up"
-    assert "maximum context length" in outcome.detail
-    assert "context_length_exceeded" in outcome.detail
-    assert [step.kind for step in program.journal.steps("a") if step.scope] == ["action", "limit"]
-
-
 async def test_the_own_files_of_a_program_are_no_part_of_its_patch(tmp_path: Path) -> None:
     script = f"{ASK} -d '{HELLO}'; mkdir .tiny; echo x >.tiny/log; echo hello >greeting.txt"
     recipe = shell(script).model_copy(update={"own_files": [".tiny"]})

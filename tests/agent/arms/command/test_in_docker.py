@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from docker import DockerClient
 
 from agent.arms.command import installed
 from agent.arms.command.recipe import Install, Recipe
-from agent.errors import InfrastructureError, Interrupted, WorkspaceError
+from agent.errors import InfrastructureError, WorkspaceError
 from agent.models.protocol import Model
 from agent.types import Task
 from agent.workspaces import DockerWorkspace, Mount
@@ -162,27 +161,6 @@ async def test_an_image_without_the_program_is_infrastructure(
         await program(tmp_path, recipe, {"provider": "scripted", "replies": ["x"]}, image).run()
 
 
-@pytest.mark.full
-async def test_a_stop_between_the_program_and_its_patch_loses_nothing(
-    tmp_path: Path, agent_folder: Path, image: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next run opens another container for the patch, without the program."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
-    with OpenAIServer(Anthropic(commands)) as server:
-        made = program(tmp_path, recipe_of(agent_folder), model_at(server), image)
-
-        def may_go_on() -> None:
-            if any(not step.scope for step in made.steps):
-                raise Interrupted("stop")
-
-        with pytest.raises(Interrupted):
-            await made.run(may_go_on=may_go_on)
-        outcome = await made.run()
-        assert len(server.requests) == 4
-    assert "+hello\n" in outcome.patch
-    assert report(outcome)["restarts"] == 0
-
-
 @pytest.fixture(scope="module")
 def agent_image(docker_client: DockerClient) -> Iterator[str]:
     """Yield an image with the tiny agent in /opt/agent and in /source."""
@@ -241,20 +219,6 @@ async def test_an_image_becomes_a_volume_once(
 
 
 @pytest.mark.full
-async def test_a_new_image_of_the_same_name_is_another_program(
-    agent_image: str, image: str, docker_client: DockerClient, volumes: list[str]
-) -> None:
-    """A volume of the old image would be another release than the declared one."""
-    tag = f"durabench-test/moving-{secrets.token_hex(4)}:latest"
-    for source in (agent_image, image):
-        docker_client.images.get(source).tag(tag)
-        name = await installed.volume(Install(image=tag))
-        volumes += [name, f"{name}-complete"]
-    docker_client.images.remove(tag)
-    assert len(set(volumes)) == 4
-
-
-@pytest.mark.full
 async def test_a_failed_installation_leaves_nothing(
     agent_image: str, docker_client: DockerClient
 ) -> None:
@@ -266,9 +230,3 @@ async def test_a_failed_installation_leaves_nothing(
         assert not failed.value.retryable
     name = f"durabench-agent-{installed._digest(docker_client, install)}"
     assert docker_client.volumes.list(filters={"name": name}) == []
-
-
-@pytest.mark.full
-async def test_an_image_that_is_not_here_says_how_to_get_it() -> None:
-    with pytest.raises(WorkspaceError, match="docker pull durabench-test/missing"):
-        await installed.volume(Install(image="durabench-test/missing"))

@@ -98,37 +98,6 @@ async def test_a_finished_run_is_replayed_without_the_program(tmp_path: Path) ->
 
 
 @pytest.mark.full
-async def test_a_program_that_prints_the_time_buys_everything_again(tmp_path: Path) -> None:
-    """Its first request already differs, and the report says so."""
-    with OpenAIServer(Failing(Chat(dies_at(2)))) as server:
-        spec = {"name": "openai/gpt-4o", "api_base": server.url, "max_retries": 0}
-        program = Program(tmp_path, tiny("chat", "clock"), spec)
-        with pytest.raises(ModelError):
-            await program.run()
-        outcome = await program.run()
-        assert len(server.requests) == 3 + 4
-    told = report(outcome)
-    assert (told["restarts"], told["answered_from_record"]) == (1, 0)
-    assert len(told["unused_calls"]) == 2
-
-
-@pytest.mark.full
-async def test_a_program_that_hangs_up_and_repeats_its_request_pays_once(tmp_path: Path) -> None:
-    """An answer whose client hung up answers the repetition."""
-    strict = Chat(commands)
-
-    def slow(body: dict[str, Any]) -> api.Reply:
-        return api.slow(1, strict(body))
-
-    with OpenAIServer(slow) as server:
-        spec = {"name": "openai/gpt-4o", "api_base": server.url}
-        outcome = await Program(tmp_path, tiny("chat", "twice"), spec).run()
-        assert len(server.requests) == 4
-    assert outcome.status == "submitted", outcome.detail
-    assert report(outcome)["cut_streams"] == 1
-
-
-@pytest.mark.full
 async def test_a_program_that_hangs_up_in_an_answer_and_repeats_its_request_pays_once(
     tmp_path: Path,
 ) -> None:
@@ -208,16 +177,3 @@ async def test_a_program_that_is_lost_again_and_again_is_infrastructure(tmp_path
     assert len(program.workspaces.opened) == opened + 1
     with pytest.raises(WorkspaceError):
         await program.run()
-
-
-@pytest.mark.full
-async def test_runs_that_a_budget_ends_are_no_lost_runs(tmp_path: Path) -> None:
-    """However often a budget stops the program, a larger one continues."""
-    with OpenAIServer(Anthropic(commands)) as server:
-        program = Program(tmp_path, tiny("messages", volatile=["metadata"]), model(server))
-        for _ in range(6):
-            with pytest.raises(BudgetExhausted):
-                await program.run(Limit("attempt", "a", None, 2))
-        assert len(server.requests) == 2
-        outcome = await program.run()
-    assert (outcome.status, report(outcome)["restarts"]) == ("submitted", 6)

@@ -12,7 +12,6 @@ from tests.agent.arms.durable.conftest import (
     FIX,
     HONEST,
     SPOIL,
-    STEP,
     RoleModel,
     Said,
     Solver,
@@ -92,57 +91,6 @@ async def test_a_regression_forces_a_revision(solve: Solver) -> None:
 
 
 @pytest.mark.full
-async def test_issues_of_a_review_fold_back_into_the_backlog(solve: Solver) -> None:
-    """The planner gets the reviewer's issues at the top of the backlog."""
-    reviews = iter([review("revise", "handle strings")] * 4)
-
-    def reviewer(number: int, request: object) -> Said:
-        return next(reviews, review())
-
-    solved = await solve(step_reviewer=reviewer)
-    planned = [facts_of(asked) for asked in solved.model.asked if asked.role == "planner"]
-    assert planned[1]["backlog"] == ["handle strings"]
-    assert planned[1]["last_step"]["status"] == "revise"
-
-
-@pytest.mark.full
-async def test_partial_work_of_a_step_that_asks_for_replanning_is_kept(solve: Solver) -> None:
-    """The next step starts from the partial work of a step that asked for replanning."""
-    half = ("write", {"path": "helper.py", "content": "HALF = 1\n"})
-
-    def implementer(number: int, request: object) -> Said:
-        again = facts_of(request)["last_step"] is not None  # type: ignore[arg-type]
-        if number == 0:
-            return [FIX] if again else [half]
-        return report() if again else report("replan")
-
-    solved = await solve(implementer=implementer)
-    assert [step["candidates"][0]["status"] for step in solved.report["steps"]] == [
-        "replan",
-        "done",
-    ]
-    assert "+HALF = 1" in solved.outcome.patch
-    assert "+    return a + b" in solved.outcome.patch
-
-
-@pytest.mark.full
-async def test_a_gatherer_answers_with_real_lines(solve: Solver) -> None:
-    """A gatherer names lines, and the planner's next turn gets their current text."""
-    turns = iter(
-        [
-            answer(context_needed=["what does add do?"], backlog=["fix add"], done=False),
-            answer(next_step=STEP, backlog=[], done=False),
-        ]
-    )
-    done = answer(backlog=[], done=True)
-    solved = await solve(planner=lambda number, request: next(turns, done))
-    second = [facts_of(asked) for asked in solved.model.asked if asked.role == "planner"][1]
-    assert [(lines["path"], lines["text"]) for lines in second["context"]] == [
-        ("calc.py", "def add(a, b):\n    return a - b")
-    ]
-
-
-@pytest.mark.full
 async def test_a_rejected_final_review_continues_the_work(solve: Solver) -> None:
     """Issues of a rejected final review become the new backlog while final reviews are left."""
     finals = iter([review("revise", "write a docstring"), review()])
@@ -184,21 +132,6 @@ async def test_candidates_at_the_same_time_do_not_see_each_other(solve: Solver) 
 
 
 @pytest.mark.full
-async def test_work_that_is_cut_off_is_kept(solve: Solver) -> None:
-    """A step that runs out of time is blocked, and the files that it has written are kept."""
-    half = ("write", {"path": "helper.py", "content": "HALF = 1\n"})
-    uses: Said = [half, ("run_command", {"command": "sleep 1000"})]
-    solved = await solve(
-        implementer=[uses],
-        brief=["none"],
-        profile={"phase_limit_s": 10, "plan_turns": 1, "candidates": {"low": 1}},
-    )
-    [candidate] = solved.report["steps"][0]["candidates"]
-    assert (candidate["status"], candidate["summary"]) == ("blocked", "the time was used up")
-    assert "+HALF = 1" in solved.outcome.patch
-
-
-@pytest.mark.full
 async def test_an_attempt_that_runs_out_of_time_reports_its_progress(solve: Solver) -> None:
     """The report has its four statements, and no patch is submitted."""
     uses: Said = [FIX, ("run_command", {"command": "sleep 1000"})]
@@ -207,29 +140,6 @@ async def test_an_attempt_that_runs_out_of_time_reports_its_progress(solve: Solv
     stated = ("workflow_status", "agent_verdict", "reproduced", "prediction_emitted")
     values = [solved.report[name] for name in stated]
     assert values == ["out_of_time", "unverified", False, False]
-
-
-@pytest.mark.full
-async def test_only_the_patch_is_in_the_fresh_copy(solve: Solver) -> None:
-    """Code that needs a file left by a command passes its step but fails the final check."""
-    uses: Said = [
-        FIX,
-        ("run_command", {"command": "echo 1 > plus.txt"}),
-        ("edit", {"path": "calc.py", "old": "def add", "new": "open('plus.txt')\n\n\ndef add"}),
-    ]
-    solved = await solve(implementer=[uses, report()], profile={"final_rounds": 1})
-    assert solved.report["steps"][0]["candidates"][0]["verdict"] == "accept"
-    assert f"the anchor test {ANCHOR} fails" in solved.report["finals"][0]["broken"]
-
-
-@pytest.mark.full
-async def test_a_file_that_a_command_renamed_is_not_stray(solve: Solver) -> None:
-    """A file that a command renamed keeps its content in the patch under its new name."""
-    move: Said = [FIX, ("run_command", {"command": "mv old.py new.py; echo > scratch.txt"})]
-    solved = await solve(implementer=[move, report()], files={"old.py": "OLD = 1\n"})
-    assert "+++ b/new.py" in solved.outcome.patch
-    assert "--- a/old.py" in solved.outcome.patch
-    assert "scratch.txt" not in solved.outcome.patch
 
 
 @pytest.mark.full

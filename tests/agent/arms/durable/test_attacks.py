@@ -13,7 +13,6 @@ from tests.agent.arms.durable.conftest import (
     Solver,
     Use,
     answer,
-    report,
 )
 
 pytestmark = [pytest.mark.slow]
@@ -138,13 +137,3 @@ async def test_a_flaky_test_is_no_reproduction(solve: Solver) -> None:
     script: dict[str, Any] = {"solver": [[bad], [SPOIL], WORK], **OTHERS}
     solved = await solve(preset="lean", profile=ONE_TRY, **script)
     assert "reproduction" in solved.report["closed_gates"]
-
-
-@pytest.mark.full
-async def test_turns_without_progress_end_the_attempt(solve: Solver) -> None:
-    """Two turns without progress end the attempt, and the best rejected change is submitted."""
-    solved = await solve(implementer=[[SPOIL], report()], profile={"adjudication": False})
-    assert solved.model.roles().count("planner") == 2
-    assert solved.report["workflow_status"] == "out_of_turns"
-    assert "return a * b" in solved.outcome.patch
-    assert solved.report["agent_verdict"] == "rejected"

@@ -69,25 +69,6 @@ async def test_beyond_four_fifths_of_the_window_only_an_answer_is_accepted() -> 
     assert (exchange.end, exchange.answer is None) == ("answered", False)
 
 
-async def test_a_model_that_does_not_answer_then_is_not_asked_again() -> None:
-    """A reply that calls a tool instead ends the conversation, and the tool is not used."""
-    model = sized([LOOK], [8_100])
-    exchange = await talk(model)
-    assert (len(model.asked), len(exchange.uses), exchange.end) == (2, 1, "context_full")
-
-
-async def test_a_first_request_that_is_too_long_is_not_sent() -> None:
-    """A first request that is estimated to exceed the window is not sent."""
-    model = sized([review()], [0])
-    workspaces = HostWorkspaces(with_files(FILES))
-    async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
-        facts = {"task": "x" * 4 * WINDOW}
-        exchange = await Conversation(
-            session, "step_reviewer", "Judge.", facts, Review, ConversationLimits(WINDOW)
-        ).until_answer()
-    assert (model.asked, exchange.end) == ([], "context_full")
-
-
 LONG = "".join(f"line {number} of a long file\n" for number in range(330))
 READ_LONG: Said = [("read", {"path": "long.txt"})]
 
@@ -207,14 +188,6 @@ async def test_tools_are_bounded_over_all_replies() -> None:
     assert "No tool uses are left" in model.asked[2].messages[-1]["content"]
 
 
-def test_reasons_precede_the_verdict() -> None:
-    """The schema of a review has reasons before the verdict, and at least one is required."""
-    fields = list(Review.model_json_schema()["properties"])
-    assert fields == ["reasons", "issues", "remarks", "verdict"]
-    with pytest.raises(ValueError, match="reasons"):
-        Review(reasons=[], verdict="accept")
-
-
 def spoken(text: str) -> ModelReply:
     return ModelReply({"role": "assistant", "content": text}, Usage(), "declared", "roles")
 
@@ -226,9 +199,3 @@ def test_a_block_may_hold_fences(end: str) -> None:
     block = json.dumps({"tool": "write", "arguments": arguments})
     [call] = TextTools().read(spoken(f"I write it:\n```json\n{block}{end}"), set()).calls
     assert (call.name, call.arguments) == ("write", arguments)
-
-
-def test_two_blocks_are_one_too_many() -> None:
-    """A reply with two blocks is ambiguous and is refused."""
-    block = '```json\n{"tool": "read", "arguments": {}}\n```\n'
-    assert "2 ```json blocks" in TextTools().read(spoken(block * 2), set()).problem

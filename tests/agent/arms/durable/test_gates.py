@@ -1,7 +1,5 @@
 """Every gate, with a model that lies."""
 
-from typing import Any
-
 import pytest
 
 from tests.agent.arms.durable.conftest import (
@@ -12,7 +10,6 @@ from tests.agent.arms.durable.conftest import (
     Solver,
     Use,
     answer,
-    facts_of,
     report,
 )
 
@@ -68,19 +65,6 @@ async def test_a_reproduction_that_is_required_and_missing_blocks(solve: Solver)
     assert solved.report["workflow_status"] == "blocked"
     assert solved.outcome.status == "gave_up"
     assert "planner" not in solved.model.roles()
-
-
-@pytest.mark.full
-async def test_a_second_try_gets_the_problem_of_the_first(solve: Solver) -> None:
-    """The second attempt gets the problem of the first, and counts if its test is valid."""
-
-    def writer(number: int, request: Any) -> Said:
-        first = not facts_of(request)["earlier_problem"]
-        text = "def test(): assert True\n" if first else ANCHOR_TEXT
-        return anchor(text)[min(number, 1)]
-
-    solved = await solve(anchor=writer)
-    assert solved.report["reproduced"] is True
 
 
 _PASS_ALL = (
@@ -147,61 +131,6 @@ async def test_code_that_destroys_the_repository_fails_its_tests(solve: Solver) 
     assert solved.report["agent_verdict"] != "accepted"
 
 
-SILENT = {
-    "ends the process": "import os, sys\nif 'pytest' in sys.modules:\n    os._exit(0)\n\n\n{}",
-    "ends the run": "import sys\nif 'pytest' in sys.modules:\n    sys.exit(0)\n\n\n{}",
-    "skips": "{}    __import__('pytest').skip('not today')\n",
-}
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("trick", SILENT.values(), ids=SILENT)
-async def test_a_run_that_names_no_passed_test_opens_no_gate(solve: Solver, trick: str) -> None:
-    """Code under test that ends a run with exit code 0 passes neither the reproduction test nor the
-    regression tests."""
-    code = trick.format("def double(a):\n") + "    return 2 * a\n\n\nadd = double\n"
-    uses: Said = [("write", {"path": "calc.py", "content": code})]
-    profile = {"plan_turns": 1, "candidates": {"low": 1}}
-    solved = await solve(implementer=[uses, report()], profile=profile, with_pytest=True)
-    [candidate] = solved.report["steps"][0]["candidates"]
-    assert candidate["broken"]
-    assert "step_reviewer" not in solved.model.roles()
-    assert solved.outcome.patch == ""
-
-
-@pytest.mark.full
-async def test_code_that_changes_tests_during_a_run(solve: Solver) -> None:
-    """Changes that code makes to tests during the arm's own runs are detected and reverted."""
-    vandal = (
-        "import pathlib\n\nfor name in ('tests/test_calc.py', 'tests/conftest.py'):\n"
-        "    pathlib.Path(name).write_text('def test_double(): pass\\n')\n\n\n"
-        "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    return 3 * a\n"
-    )
-    uses: Said = [("write", {"path": "calc.py", "content": vandal})]
-    profile = {"plan_turns": 1, "candidates": {"low": 1}}
-    solved = await solve(implementer=[uses, report()], profile=profile, with_pytest=True)
-    [candidate] = solved.report["steps"][0]["candidates"]
-    assert candidate["broken"] == [
-        "the regression tests prove nothing: "
-        "test files changed while the tests ran: tests/test_calc.py",
-        "tests/test_calc.py::test_double fails and did not before",
-    ]
-
-
-@pytest.mark.full
-async def test_files_changed_by_test_runs_are_not_in_the_patch(solve: Solver) -> None:
-    """A tracked file that the tests modify is in neither the diff of a step nor the patch."""
-    counts = (
-        "from calc import double\n\n\ndef test_double():\n"
-        "    open('runs.txt', 'a').write('x')\n    assert double(2) == 4\n"
-    )
-    solved = await solve(files={"tests/test_calc.py": counts, "runs.txt": ""})
-    assert solved.report["agent_verdict"] == "accepted"
-    assert "runs.txt" not in solved.outcome.patch
-    [step] = solved.report["steps"]
-    assert "runs.txt" not in step["candidates"][0]["diff"]
-
-
 @pytest.mark.full
 async def test_files_that_a_new_test_leaves_are_removed(solve: Solver) -> None:
     """After the runs of a reproduction, the work tree has the new test and nothing else."""
@@ -210,16 +139,6 @@ async def test_files_that_a_new_test_leaves_are_removed(solve: Solver) -> None:
     assert solved.report["reproduced"] is True
     assert solved.report["agent_verdict"] == "accepted"
     assert "b/left.txt" not in solved.report["steps"][0]["candidates"][0]["diff"]
-
-
-@pytest.mark.full
-async def test_a_new_test_that_changes_itself_runs_again_as_it_was_written(solve: Solver) -> None:
-    """The second run of a reproduction is one of the same test, although the first changed it."""
-    passing = 'open(__file__, "w").write("def test_double(): pass\\n")'
-    changing = ANCHOR_TEXT.replace("    assert", f"    {passing}\n    assert")
-    solved = await solve(anchor=anchor(changing))
-    assert solved.report["reproduced"] is True
-    assert solved.report["agent_verdict"] == "accepted"
 
 
 async def test_a_refactoring_does_not_start_with_a_test(solve: Solver) -> None:

@@ -28,7 +28,6 @@ PINNED = {
         "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == -1\n"
     )
 }
-COMMENT: Use = ("edit", {"path": "calc.py", "old": "return 2 * a", "new": "return 2 * a  # twice"})
 
 
 def work(**fields: Any) -> Said:
@@ -149,42 +148,6 @@ async def test_an_existing_test_that_the_task_contradicts_is_excepted(lean: Solv
     assert solved.report["workflow_status"] == "completed"
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("conflicting", "again"),
-    [([], []), (["tests/test_pinned.py::test_add"], [COMMENT])],
-    ids=["unnamed", "changed"],
-)
-async def test_a_ruling_excepts_no_test_that_the_solver_does_not_insist_on(
-    lean: Solver, conflicting: list[str], again: list[Use]
-) -> None:
-    """A wrong ruling alone opens no gate for a change that breaks an existing test."""
-    pinned = "tests/test_pinned.py"
-    done = work(related_tests=[pinned], conflicting_tests=conflicting)
-    solved = await lean(
-        *([WRITE], [FIX], done, *([again] if again else []), done),
-        adjudicator=[ruling("existing_test", f"{pinned}::test_add")],
-        files=PINNED,
-        profile={"repairs": 1, "approaches": 0},
-    )
-    assert closed(solved) == [["regression"], ["regression"]]
-    assert solved.model.roles().count("adjudicator") == 1
-    assert solved.report["excepted_tests"] == []
-    assert "return a + b" in solved.outcome.patch
-
-
-@pytest.mark.full
-async def test_work_is_submitted_when_no_gate_opens(lean: Solver) -> None:
-    """If a gate stays closed, the best change is submitted and the report names the gate."""
-    solved = await lean(
-        [WRONG], [FIX], work(), adjudicator=[ruling("code")], scout=[PLAN], profile={"repairs": 1}
-    )
-    assert solved.outcome.status == "submitted"
-    assert "return a + b" in solved.outcome.patch
-    assert solved.report["workflow_status"] == "gates_closed"
-    assert solved.report["closed_gates"] == ["new_test"]
-
-
 async def test_another_approach_begins_afresh_with_a_plan(solve: Solver) -> None:
     """A scout sees the failed checks, and the next solver gets its plan and a clean work tree."""
 
@@ -219,14 +182,6 @@ async def test_a_task_may_be_done_without_a_test(lean: Solver) -> None:
     assert closed(solved) == [["reproduction"], []]
     assert "write one that fails without the change" in solved.model.told("solver")
     assert solved.report["not_reproduced_because"] == "it needs a printer"
-
-
-@pytest.mark.full
-async def test_a_test_is_written_when_it_is_asked_for(lean: Solver) -> None:
-    """An author that would rather do without one has to see it fail and pass."""
-    solved = await lean([FIX], work(test="", no_test_because="it is obvious"), [WRITE], work())
-    assert solved.report["reproduced"]
-    assert closed(solved) == [["reproduction"], []]
 
 
 @pytest.mark.full
@@ -267,18 +222,6 @@ async def test_a_module_made_by_a_command_stays_if_the_change_imports_it(lean: S
 
 
 @pytest.mark.full
-async def test_a_related_test_that_cannot_run_does_not_hide_the_others(lean: Solver) -> None:
-    """A related test file that cannot be imported does not hide the results of the others."""
-    broken = {"tests/test_nowhere.py": "import calc\nimport nowhere\n"}
-    spoil: Use = ("edit", {"path": "calc.py", "old": "2 * a", "new": "3 * a"})
-    mend: Use = ("edit", {"path": "calc.py", "old": "3 * a", "new": "2 * a"})
-    named = work(related_tests=["tests/test_nowhere.py", "tests/test_calc.py"])
-    solved = await lean([WRITE], [FIX, spoil], named, [mend], named, files=broken, with_pytest=True)
-    assert closed(solved) == [["regression"], []]
-    assert solved.report["changes"][-1]["evidence"][-1]["passed"] == 1
-
-
-@pytest.mark.full
 async def test_a_review_is_asked_only_once(lean: Solver) -> None:
     """Issues of a review are repaired without a second review."""
     rejecting = [review("revise", "subclasses")]
@@ -288,12 +231,3 @@ async def test_a_review_is_asked_only_once(lean: Solver) -> None:
     assert solved.model.roles().count("final_reviewer") == 1
     assert closed(solved) == [["review"], []]
     assert solved.report["workflow_status"] == "completed"
-
-
-@pytest.mark.full
-async def test_remaining_parts_are_done_in_the_same_conversation(lean: Solver) -> None:
-    """A change whose checks pass is incomplete while the solver reports remaining parts."""
-    first = work(remaining=["the other half"])
-    solved = await lean([WRITE], [FIX], first, work())
-    assert "the other half" in solved.model.told("solver")
-    assert [change["unfinished"] != "" for change in solved.report["changes"]] == [True, False]

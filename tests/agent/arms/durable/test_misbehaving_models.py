@@ -185,16 +185,6 @@ async def test_a_conversation_survives(case: str, dialect: str) -> None:
     assert words in told
 
 
-@pytest.mark.full
-@every_dialect
-@pytest.mark.parametrize("said", [Said(), Said("No."), Said(calls=(CUT_EDIT,), is_cut=True)])
-async def test_a_model_that_never_answers_is_given_up(dialect: str, said: Said) -> None:
-    """The conversation ends after three replies, none of which leads to a refused request."""
-    strict = speaking(dialect, lambda asked: said)
-    exchange, _ = await talk(strict, dialect)
-    assert (strict.refused, exchange.end, len(strict.asked)) == ([], "malformed", 3)
-
-
 @every_dialect
 async def test_an_answer_is_forced_where_the_provider_allows_that(dialect: str) -> None:
     """The last round forces the answer, but a thinking model can only be asked for it."""

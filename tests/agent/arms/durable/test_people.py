@@ -20,7 +20,7 @@ from tests.agent.arms.durable.conftest import (
     report,
 )
 from tests.agent.arms.durable.test_lean import PLAN, work
-from tests.agent.arms.loop.conftest import Attempts, Died
+from tests.agent.arms.loop.conftest import Attempts
 
 pytestmark = [pytest.mark.usefixtures("idle_at_once"), pytest.mark.slow]
 
@@ -60,28 +60,6 @@ def about(attempts: Attempts) -> str:
 
 def facts(attempts: Attempts, role: str) -> Any:
     return next(each for each in attempts.model.asked if each.role == role).facts
-
-
-@pytest.mark.full
-async def test_a_steered_attempt_is_replayed_after_a_death(attempts: Attempts) -> None:
-    """The solver reads a message before its next call, also in the run after the death."""
-
-    def solver(number: int, request: Any) -> Said:
-        if number == 1:
-            send(attempts, "and write notes")
-        return [[WRITE], [FIX], [DOCUMENT], work()][number]
-
-    with pytest.raises(Died):
-        await solve(attempts, dies_after=12, solver=solver)
-    outcome = await solve(attempts, solver=solver)
-    assert outcome is not None
-    assert "NOTES.md" in outcome.patch
-    assert "work/approach-0/solve/inbox/0 event" in attempts.places
-    told = str(attempts.model.asked[-1].messages)
-    assert told.count("A person who watches the work says:\\n\\nand write notes") == 1
-    places = attempts.places
-    assert await solve(attempts, solver=solver) == outcome
-    assert (attempts.places, attempts.model.asked) == (places, [])
 
 
 async def test_a_patch_that_is_wanted_otherwise_is_changed(attempts: Attempts) -> None:
@@ -155,21 +133,3 @@ async def test_a_plan_is_made_until_it_is_approved(
     outcome = await solve(attempts, preset=preset, approval="plan", **roles)
     assert outcome is not None
     assert "return a + b" in outcome.patch
-
-
-@pytest.mark.full
-async def test_the_end_by_a_person_keeps_the_best_change(attempts: Attempts) -> None:
-    """No further call is made, and the report says that the work was cut off by a person."""
-
-    def solver(number: int, request: Any) -> Said:
-        if number == 1:
-            send(attempts, "", "end")
-        return [[WRITE], [FIX], work()][number]
-
-    outcome = await solve(attempts, solver=solver)
-    assert outcome is not None
-    assert outcome.report is not None
-    assert outcome.report["workflow_status"] == "dismissed"
-    assert outcome.detail.startswith("ended by ann, dismissed")
-    assert "return a + b" in outcome.patch
-    assert len(attempts.model.asked) == 2

@@ -2,8 +2,7 @@
 
 import pytest
 
-from agent.models.protocol import ModelRequest
-from tests.agent.arms.durable.conftest import ANCHOR, ANCHOR_TEXT, Said, Solver, answer, report
+from tests.agent.arms.durable.conftest import ANCHOR, ANCHOR_TEXT, Said, Solver, answer
 
 pytestmark = [pytest.mark.slow]
 
@@ -22,14 +21,6 @@ def ptc(code: str) -> Said:
     return [("run_ptc", {"code": code})]
 
 
-def offered(request: ModelRequest) -> bool:
-    """Return True if a request offers programs, and its prompt explains them."""
-    names = [tool["function"]["name"] for tool in request.tools]
-    told = "async def" in str(request.messages[0]["content"])
-    assert ("run_ptc" in names) == told
-    return told
-
-
 async def test_what_a_program_writes_is_part_of_the_change(solve: Solver) -> None:
     """A test and a file of a program are there on purpose. A file that its command left is not."""
     work = answer(
@@ -46,19 +37,3 @@ async def test_what_a_program_writes_is_part_of_the_change(solve: Solver) -> Non
     assert ("+    return a + b" in patch, "notes.md" in patch) == (True, True)
     assert (ANCHOR in patch, "left.txt" in patch) == (False, False)
     assert solved.report["changes"][0]["strays"] == ["left.txt"]
-
-
-@pytest.mark.full
-async def test_roles_with_tools_may_run_programs(solve: Solver) -> None:
-    """An edit and a test run inside a program are evidence. Roles without tools get no programs."""
-    asking = "(await gather_context(questions=['where?']))[:7]"
-    solved = await solve(profile={"ptc": True}, implementer=[ptc(FIXING + asking), report()])
-    [step] = solved.report["steps"]
-    candidate = step["candidates"][0]
-    assert (candidate["status"], candidate["edited"]) == ("done", ["calc.py"])
-    assert candidate["tests_run"] == 1
-    assert "value: calc.py" in solved.model.told("implementer")
-    found = {request.role: offered(request) for request in solved.model.asked}
-    with_tools = ("brief", "anchor", "planner", "implementer", "gatherer")
-    assert {role for role, is_offered in found.items() if is_offered} == set(with_tools)
-    assert {"contract", "step_reviewer", "final_reviewer"} < found.keys()

@@ -1,8 +1,6 @@
 """The existing tests of a change: which are found, which are refused, and what they may cost."""
 
-import re
 import time
-from typing import Any
 
 import pytest
 
@@ -87,22 +85,3 @@ async def test_a_named_test_is_run_or_refused_aloud(solve: Solver) -> None:
     assert f"{none} is not a file of the repository" in solved.model.told("solver")
     assert last["closed_gates"] == []
     assert odd in last["evidence"][-1]["command"]
-
-
-@pytest.mark.full
-async def test_tests_of_the_configuration_are_found(solve: Solver) -> None:
-    """Tests that pytest's `python_files` names close a gate although the model names none."""
-    files: dict[str, Any] = {
-        "tests/unittest_calc.py": DOUBLE,
-        "tests/test_calc.py": "def test_nothing(): ...\n",
-        "setup.cfg": "[tool:pytest]\npython_files = *test_*.py\n",
-    }
-    files["pyproject.toml"] = '[project]\nname = "calc"\n'
-    solved = await solve(
-        preset="lean",
-        files=files,
-        solver=[[WRITE], [FIX, SPOIL_DOUBLE], work(), [MEND_DOUBLE], work()],
-    )
-    first, last = solved.report["changes"]
-    assert re.search("unittest_calc.*fails and did not before", str(first["failed_checks"]))
-    assert last["closed_gates"] == []

@@ -1,7 +1,6 @@
 """A loop arm on a small repository, with a model that follows a script for each role."""
 
 import copy
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -166,19 +165,6 @@ class Attempts:
         """Return the results of tools in a request to the model."""
         messages = self.model.asked[number].messages
         return [m["content"] for m in messages if m["role"] == "tool"]
-
-
-def results(steps: Iterable[RecordedStep]) -> list[tuple[bytes, bytes | None]]:
-    """Return the requests and results of all tools, in any order.
-
-    A program numbers its calls as it makes them, and that depends on what ends first. So does the
-    tree at which a subagent begins, which is left out.
-    """
-    return sorted(
-        (re.sub(rb'"since":"[^"]*"', b"", step.request), step.result)
-        for step in steps
-        if step.kind == "action"
-    )
 
 
 def bought(steps: Iterable[RecordedStep]) -> set[tuple[str, int]]:

@@ -1,13 +1,11 @@
 """Several calls of one reply: their order, and what happens to the others if one ends it all."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from agent.errors import Interrupted
-from agent.models.protocol import ModelReply, ModelRequest
-from tests.agent.arms.durable.conftest import FIX, RoleModel, Said
+from tests.agent.arms.durable.conftest import FIX, Said
 from tests.agent.arms.loop.conftest import DONE, Attempts
 
 FAULTS = "tests.agent.arms.loop.faults:FAULTS"
@@ -22,27 +20,6 @@ LOOK: Said = [("read", {"path": "calc.py"})]
 
 def spawn(*kinds: str) -> Said:
     return [("spawn", {"agent": kind, "task": "do it"}) for kind in kinds]
-
-
-class Together(RoleModel):
-    """A model that answers readers only when as many of them ask as there are."""
-
-    all_ask: asyncio.Barrier
-
-    async def complete(self, request: ModelRequest) -> ModelReply:
-        if request.role == "reader" and request.number == 0:
-            await asyncio.wait_for(self.all_ask.wait(), 60)
-        return await super().complete(request)
-
-
-@pytest.mark.full
-async def test_subagents_of_one_reply_work_at_the_same_time(attempts: Attempts) -> None:
-    """Each waits for the others, so they could not work one after another."""
-    scripts: dict[str, Any] = {"loop": [spawn(*["reader"] * 3), DONE], "reader": [LOOK, DONE]}
-    model = Together(scripts)
-    model.all_ask = asyncio.Barrier(3)
-    outcome = await attempts.run(scripts, TOOLS, model=model, subagents={"kinds": KINDS})
-    assert (outcome.status, len(attempts.told())) == ("submitted", 3)
 
 
 async def test_calls_in_flight_count_for_the_limit_of_calls(attempts: Attempts) -> None:

@@ -2,10 +2,6 @@
 
 import asyncio
 import json
-import os
-import signal
-import statistics
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -17,8 +13,7 @@ from agent.journal import InboxMessage
 from agent.session.steps import from_record
 from agent.types import Outcome
 from tests.agent.arms.durable.conftest import Said
-from tests.agent.arms.loop.conftest import Attempts, Died, Mortal
-from tests.durability import processes
+from tests.agent.arms.loop.conftest import Attempts, Died
 
 TURNS = 10
 
@@ -112,62 +107,3 @@ async def test_a_chat_goes_on_after_a_death_at_any_row(
     assert (found.status, found.patch) == (whole[0].status, whole[0].patch)
     assert history(killed) == whole[1]
     assert [message.n for message in killed.journal.inbox("a").read()] == [*range(1, TURNS + 1)]
-
-
-def be_killed(folder: str, workspace: str, rows: int) -> None:
-    """Talk until so many rows of the journal are written, and be killed by a signal."""
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Mortal, "_die", lambda _log: os.kill(os.getpid(), signal.SIGKILL))
-        attempts = Attempts(Path(folder))
-        attempts.workspaces._name = workspace  # the conversation names its folder
-        asyncio.run(talk(attempts, rows))
-
-
-@pytest.mark.slow
-@pytest.mark.full
-@pytest.mark.parametrize("rows", range(0, ROWS, 7))
-def test_a_chat_goes_on_after_sigkill_at_any_row(
-    tmp_path: Path, whole: tuple[Outcome, list[Any]], rows: int
-) -> None:
-    """The next process finds the lease of a dead one and its work tree, and buys nothing twice."""
-    attempts = Attempts(tmp_path)
-    exit_code = processes.run(be_killed, str(tmp_path), attempts.workspaces._name, rows)
-    assert exit_code == -signal.SIGKILL
-    before = answered(attempts)
-    found = asyncio.run(talk(attempts))
-    assert len(attempts.model.asked) == 2 * TURNS - before
-    assert (found.status, found.patch) == (whole[0].status, whole[0].patch)
-    assert history(attempts) == whole[1]
-    assert [message.n for message in attempts.journal.inbox("a").read()] == [*range(1, TURNS + 1)]
-
-
-@pytest.mark.full
-async def test_a_message_is_seen_at_once(
-    attempts: Attempts, set_timings: Callable[..., None]
-) -> None:
-    """The median time from sending a message to the next call is below 300 ms."""
-    set_timings()
-    asked_at: list[float] = []
-
-    def replies(number: int, request: Any) -> Said:
-        asked_at.append(time.perf_counter())
-        return f"answer {number}"
-
-    sent_at: list[float] = []
-
-    async def send() -> None:
-        inbox = attempts.journal.inbox("a")
-        for number in range(10):
-            while (wait := await asyncio.to_thread(inbox.wait)) is None or wait.is_answered:
-                await asyncio.sleep(0.05)
-            await asyncio.sleep(0.07 * number)  # at another time of the interval
-            sent_at.append(time.perf_counter())
-            kind = "say" if number < 9 else "end"
-            inbox.send(InboxMessage(str(number), kind, "next", "ann"))  # type: ignore[arg-type]
-
-    sender = asyncio.create_task(send())
-    await attempts.run({"loop": replies}, ["files"], interactive=True)
-    await sender
-    delays = [asked - sent for sent, asked in zip(sent_at, asked_at[1:], strict=False)]
-    assert statistics.median(delays) < 0.3

@@ -1,19 +1,11 @@
 """A notebook of an agent on the loop whose process or container dies."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from docker import DockerClient
 
-from agent.errors import InfrastructureError
-from agent.models.protocol import ModelRequest
-from agent.workspaces import DockerWorkspace, Mount
 from tests.agent.arms.durable.conftest import Said
 from tests.agent.arms.loop.conftest import DONE, Attempts, Died
-from tests.agent.containers import image_of
 
 pytestmark = pytest.mark.slow
 
@@ -93,71 +85,3 @@ async def test_a_resume_runs_only_the_cells_that_are_needed(tmp_path: Path, rows
     outcome = await attempts.run({"loop": CELLS}, capabilities)
     assert "+    return a + b" in outcome.patch
     assert_as_wanted(attempts)
-
-
-MAKE = """
-git init -q . && git config user.name t && git config user.email t@example.invalid
-printf 'def add(a, b):\\n    return a - b\\n' >calc.py
-git add . && git commit -qm base
-"""
-
-
-class Containers:
-    """Opens containers of an image, and can kill the last one."""
-
-    network = False
-    environment = "docker"
-    root = "/testbed"
-
-    def __init__(self, image: str, client: DockerClient) -> None:
-        self._image = image
-        self._client = client
-        self._last = ""
-
-    def mounting(self, mounts: Sequence[Mount]) -> "Containers":
-        return self
-
-    @asynccontextmanager
-    async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[DockerWorkspace]:
-        workspace = await DockerWorkspace.open(image=self._image, base_commit="HEAD")
-        self._last = workspace.container_id
-        try:
-            yield workspace
-        finally:
-            await workspace.close()
-
-    def kill(self) -> None:
-        """Kill the last container, as a lack of memory would."""
-        self._client.containers.get(self._last).kill()
-
-
-@pytest.mark.docker
-async def test_a_container_may_die_between_two_cells(
-    attempts: Attempts, docker_client: DockerClient
-) -> None:
-    """The next run has a new container, and runs the cells again whose variables it needs."""
-    with image_of(MAKE, docker_client) as image:
-        attempts.workspaces = containers = Containers(image, docker_client)  # type: ignore[assignment]
-        killed: list[int] = []
-
-        def script(number: int, request: ModelRequest) -> Any:
-            if number == 3 and not killed:
-                containers.kill()
-                killed.append(number)
-            return said[number]
-
-        said = [
-            [("cell_run", {"code": "import calc\nxs = [calc.add(5, 3)]"})],
-            [("cell_run", {"code": "unused = 1"})],
-            [("cell_run", {"code": "import os\nxs.append(os.getcwd())"})],
-            [("cell_run", {"code": "xs"})],
-            DONE,
-        ]
-        with pytest.raises(InfrastructureError):
-            await attempts.run({"loop": script}, ["cells"])
-        await attempts.run({"loop": script}, ["cells"])
-    assert attempts.told()[-1].splitlines() == [
-        "cell 1, cell 3 ran again first, because their variables were lost",
-        "cell 4: wrote no variable",
-        "[2, '/testbed']",
-    ]

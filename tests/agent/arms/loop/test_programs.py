@@ -111,26 +111,6 @@ await asyncio.gather(fails(), goes_on())
     assert (outcome.status, outcome.patch) == ("submitted", "")
 
 
-@pytest.mark.full
-async def test_what_waits_for_a_failure_goes_on_if_it_is_caught(attempts: Attempts) -> None:
-    """It does so whether the program waits for the call that failed, or for others first."""
-    code = """
-import asyncio
-async def tries(first):
-    failing = read(path="no.py")
-    if first:
-        await first
-    try:
-        await failing
-    except ValueError:
-        return (await run_command("echo on"))["output"]
-await asyncio.gather(tries(None), tries(run_command("sleep 0.1; echo off")))
-"""
-    told = await result(attempts, code)
-    assert told.splitlines()[0] == 'value: ["on\\n", "on\\n"]'
-    assert told.endswith("3 calls done, 2 failed (read x 2)")
-
-
 async def test_a_known_end_passes_through_a_program(attempts: Attempts) -> None:
     """A tool that ends the attempt ends it from inside a program, in every run, without a call."""
     code = "try:\n    await broken()\nexcept Exception:\n    pass"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.arms.durable.conftest import FIX, SPOIL, Said, answer
+from tests.agent.arms.durable.conftest import FIX, SPOIL, Said
 from tests.agent.arms.loop.conftest import DONE, Attempts
 
 KINDS = {
@@ -110,25 +110,3 @@ sorted(await asyncio.gather(*[asks() for _ in range(6)]))
     assert sum(request.role == "scout" for request in attempts.model.asked) == 4
     told = "".join(attempts.told())
     assert told.count("refused" if is_program else "all 4 subagents have been used") == 2
-
-
-@pytest.mark.full
-async def test_programs_spawn_subagents_that_run_programs(attempts: Attempts) -> None:
-    """Programs and subagents nest. Values come back as data."""
-    code = """
-import asyncio
-found = await asyncio.gather(*[spawn(agent="nested", task=str(n)) for n in range(3)])
-[each["summary"] for each in found]
-"""
-    kinds = {**KINDS, "nested": {"capabilities": ["look", "ptc"]}}
-    inner: Said = [("run_ptc", {"code": "(await read(path='calc.py')).count('def ')"})]
-
-    def nested(number: int, request: Any) -> Said:
-        if number == 0:
-            return inner
-        return answer(summary=request.messages[-1]["content"].split("\n")[0], status="done")
-
-    scripts: dict[str, Any] = {"loop": [[("run_ptc", {"code": code})], DONE], "nested": nested}
-    await attempts.run(scripts, ["ptc", "subagents"], subagents={"kinds": kinds})
-    [told] = attempts.told()
-    assert told.splitlines()[0] == 'value: ["value: 2", "value: 2", "value: 2"]'

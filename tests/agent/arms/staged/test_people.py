@@ -11,8 +11,8 @@ from agent.errors import Waiting
 from agent.journal import InboxMessage
 from agent.types import Outcome
 from tests.agent.arms.durable.conftest import FIX, RoleModel, Said, Script, facts_of
-from tests.agent.arms.loop.conftest import DONE, Attempts, Died
-from tests.agent.arms.staged.test_staged import BREAK, HONEST, TASK, planned, report
+from tests.agent.arms.loop.conftest import DONE, Attempts
+from tests.agent.arms.staged.test_staged import HONEST, TASK, planned, report
 
 pytestmark = [pytest.mark.usefixtures("idle_at_once"), pytest.mark.slow]
 
@@ -99,66 +99,3 @@ async def test_a_patch_that_is_wanted_otherwise_is_repaired(attempts: Attempts) 
     assert (outcome.status, attempts.model.asked) == ("submitted", [])
     assert "NOTES.md" in outcome.patch
     assert [each["chosen"] for each in report(outcome)["verifications"]] == [False, True]
-
-
-@pytest.mark.full
-async def test_a_change_begins_at_the_one_that_was_shown(attempts: Attempts) -> None:
-    """That is the best one, and not the one that the last repair left."""
-    ruin: Said = [
-        ("write", {"path": "tests/test_bad.py", "content": "def test_a():\n    assert 0\n"})
-    ]
-
-    def repair(number: int, request: Any) -> Said:
-        return ([DOCUMENT, DONE] if "approval" in request.scope else [ruin, DONE])[number]
-
-    roles: dict[str, Script] = {"build": [[FIX, *BREAK], DONE], "repair": repair}
-    assert await solve(attempts, "patch", **roles) is None
-    assert "test_double fails and did not before" in about(attempts)
-    assert "test_bad" not in about(attempts)
-    send(attempts, "revise", "write notes, too")
-    assert await solve(attempts, "patch", **roles) is None
-    assert "NOTES.md" in about(attempts)
-    assert "test_bad" not in about(attempts)
-
-
-@pytest.mark.full
-async def test_without_calls_left_the_change_before_is_shown_again(attempts: Attempts) -> None:
-    """The person may still approve it, and reads why there is no other one."""
-    limits = {"calls": 5}
-    assert await solve(attempts, "patch", limits=limits) is None
-    send(attempts, "revise", "write notes, too")
-    assert await solve(attempts, "patch", limits=limits) is None
-    assert about(attempts).startswith("It could not be changed further: ")
-    assert "return a + b" in about(attempts)
-    send(attempts, "approve")
-    outcome = await solve(attempts, "patch", limits=limits)
-    assert outcome is not None
-    assert (outcome.status, "return a + b" in outcome.patch) == ("submitted", True)
-
-
-@pytest.mark.full
-async def test_the_end_by_a_person_submits_nothing_that_was_not_approved(
-    attempts: Attempts,
-) -> None:
-    """The patch is not submitted, and no further call is made."""
-    assert await solve(attempts, "patch") is None
-    send(attempts, "end", "enough")
-    outcome = await solve(attempts, "patch")
-    assert outcome is not None
-    assert (outcome.status, outcome.patch) == ("gave_up", "")
-    assert attempts.model.asked == []
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("rows", range(1, 5))
-async def test_a_death_after_the_decision_buys_nothing_twice(attempts: Attempts, rows: int) -> None:
-    """The revision continues from its last step."""
-    repair: Script = [DOCUMENT, DONE]
-    assert await solve(attempts, "patch") is None
-    send(attempts, "revise", "write notes, too")
-    with pytest.raises(Died):
-        await solve(attempts, "patch", dies_after=rows, repair=repair)
-    before = sum(s.kind == "model" and s.result is not None for s in attempts.journal.steps("a"))
-    assert await solve(attempts, "patch", repair=repair) is None
-    assert len(attempts.model.asked) == 7 - before
-    assert "NOTES.md" in about(attempts)

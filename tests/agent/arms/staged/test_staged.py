@@ -143,23 +143,6 @@ async def test_the_same_failure_again_is_worked_on_by_root_cause(attempts: Attem
     assert "test_double fails" in outcome.detail
 
 
-@pytest.mark.full
-async def test_a_repair_that_makes_it_worse_is_not_submitted(attempts: Attempts) -> None:
-    """The change with the fewest failures is submitted."""
-    ruin: Said = [("write", {"path": ANCHOR, "content": "def test_a():\n    assert 0\n"})]
-    outcome = await solve(attempts, build=[[FIX, *BREAK], DONE], repair=[ruin, DONE])
-    assert "test_anchor" not in outcome.patch
-    assert [each["chosen"] for each in report(outcome)["verifications"]] == [True] + [False] * 4
-
-
-@pytest.mark.full
-async def test_nothing_changed_is_no_success(attempts: Attempts) -> None:
-    """An attempt without a change gives up, after it was asked to repair that."""
-    outcome = await solve(attempts, build=[LOOK, DONE], repair=[DONE])
-    assert (outcome.status, outcome.patch) == ("gave_up", "")
-    assert report(outcome)["agent_verdict"] == "unverified"
-
-
 async def test_a_used_up_limit_submits_the_best_change(attempts: Attempts) -> None:
     """The work so far is kept when the calls are used up."""
     options = StagedOptions.model_validate({"limits": {"calls": 5}})
