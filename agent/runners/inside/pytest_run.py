@@ -89,7 +89,7 @@ class Observer:
     def check(self):
         if self.hooks is None:  # pytest ended before it read its configuration
             return
-        changed = self.fingerprint.changed() or self.hooks.changed()
+        changed = self.fingerprint.find_change() or self.hooks.find_change()
         if changed:
             self.record("tampered", changed)
         for finder in sys.meta_path:  # up to the one of pytest, which loads the tests
@@ -196,7 +196,7 @@ class Observer:
 
 def text_of(report):
     """Return the text of a failed report."""
-    return shortened(str(report.longrepr or ""))
+    return shorten(str(report.longrepr or ""))
 
 
 def code_of(item):

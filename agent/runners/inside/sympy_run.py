@@ -56,7 +56,7 @@ def observe(record, fingerprint, root):
         return originals["entering_test"](self, function)
 
     def import_error(self, filename, exc_info):
-        text = shortened(join(traced(*exc_info)))
+        text = shorten(join(traced(*exc_info)))
         record("result", relative(str(filename), root), "collect", "error", text)
         return originals["import_error"](self, filename, exc_info)
 
@@ -64,11 +64,11 @@ def observe(record, fingerprint, root):
         def method(self, *details):
             text, kind = "", outcome
             if details and isinstance(details[0], tuple):
-                text = shortened(join(traced(*details[0])))
+                text = shorten(join(traced(*details[0])))
                 if details[0][0].__name__ == "Failed":  # DID NOT RAISE
                     kind = "failed"
             record("result", current[1], "call", kind, text)
-            changed = fingerprint.changed()
+            changed = fingerprint.find_change()
             if changed:
                 record("tampered", changed)
             record("stopped", current[1])
@@ -101,7 +101,7 @@ def main():
     target, arguments = GIVEN["target"], GIVEN["arguments"]
     record("begin", "sympy")
     code = run_script(target, arguments)
-    changed = fingerprint.changed()
+    changed = fingerprint.find_change()
     if changed:
         record("tampered", changed)
     finish(record, code)

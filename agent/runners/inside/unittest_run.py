@@ -39,7 +39,7 @@ def observe(record, fingerprint):
         def method(self, test, *details):
             text = ""
             if details and isinstance(details[0], tuple):
-                text = shortened(report(traced(*details[0])))
+                text = shorten(report(traced(*details[0])))
             if is_own(test):
                 record("result", test.id(), "call", outcome, text)
             return original(self, test, *details)
@@ -61,7 +61,7 @@ def observe(record, fingerprint):
 
     def stopTest(self, test):
         if is_own(test):
-            changed = fingerprint.changed()
+            changed = fingerprint.find_change()
             if changed:
                 record("tampered", changed)
             record("stopped", test.id())
@@ -71,7 +71,7 @@ def observe(record, fingerprint):
     def addSubTest(self, test, subtest, err):
         if err is not None and is_own(test):
             outcome = "failed" if issubclass(err[0], test.failureException) else "error"
-            record("result", test.id(), "call", outcome, shortened(report(traced(*err))))
+            record("result", test.id(), "call", outcome, shorten(report(traced(*err))))
         return original_subtest(self, test, subtest, err)
 
     base.startTest, base.stopTest, base.addSubTest = startTest, stopTest, addSubTest
@@ -96,7 +96,7 @@ def main():
     fingerprint.add_names(builtins, BUILTINS)
     record("begin", "unittest")
     code = run_program(GIVEN["target"], GIVEN["arguments"])
-    changed = fingerprint.changed()
+    changed = fingerprint.find_change()
     if changed:
         record("tampered", changed)
     finish(record, code)
