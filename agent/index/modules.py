@@ -40,7 +40,7 @@ _STANDS_FOR_FOLDER = {"__init__", "index", "mod", "lib", "main"}
 
 
 def family_of(path: str) -> Family:
-    """Return which languages a file shares its imports with."""
+    """Return the family of languages with which a file shares its imports."""
     return _FAMILIES[name_of_language(path)]
 
 
@@ -53,7 +53,13 @@ class Modules:
         self._files = set(self._paths)
         self._python = {path for path in self._files if path.endswith((".py", ".pyi"))}
         self._folders = {folder for path in self._files for folder in _outwards(_folder(path))}
-        self._packages = _read_names(texts)
+        self._packages: dict[str, str] = {}
+        """Folders of packages by the names that their manifests state."""
+        for path in sorted(texts):
+            folder, _, file = path.rpartition("/")
+            manifest = _MANIFESTS.get(file)
+            if manifest and (name := manifest.search(texts[path][:_MANIFEST_CHARS])):
+                self._packages.setdefault(name[1], folder or ".")
         self._roots: dict[str, str] = {}
         self._imported: dict[tuple[str, str, Family], str | None] = {}
 
@@ -76,23 +82,33 @@ class Modules:
 
     @cached_property
     def _peers(self) -> dict[tuple[str, str], list[str]]:
-        found: dict[tuple[str, str], list[str]] = {}
+        peers: dict[tuple[str, str], list[str]] = {}
         for path in self._paths:
             if family_of(path) in ("go", "java"):
-                found.setdefault((family_of(path), self._package(path)), []).append(path)
-        return found
+                peers.setdefault((family_of(path), self._package(path)), []).append(path)
+        return peers
 
     def _package(self, path: str) -> str:
         return self.name(path) if family_of(path) == "java" else _folder(path)
 
     def find_imported(self, module: str, importer: str) -> str | None:
-        """Return the module that a file imports under a name, or None if it is not here."""
-        key = (module, _folder(importer), family_of(importer))
-        if key[2] == "rust":
-            return self._of_rust(module, importer)
+        """Return the module that a file imports under a name, None if it is not in here."""
+        folder, family = _folder(importer), family_of(importer)
+        if family == "rust":
+            return self._find_rust(module, importer)
+        key = (module, folder, family)
         if key not in self._imported:
-            find = {"python": self._of_python, "script": self._of_script, "go": self._of_go}
-            self._imported[key] = find.get(key[2], self._of_java)(module, key[1])
+            if family == "python":
+                path = self._find_python(module, folder)
+            elif family == "script":
+                path = self._find_script(module, folder)
+            elif family == "java":
+                path = next(iter(self._peers.get(("java", module), ())), None)
+            else:
+                name, rest = self._split_package(module)
+                package = None if name is None else ("go", _normal(f"{name}/{rest}"))
+                path = self._peers[package][0] if package in self._peers else None
+            self._imported[key] = path
         return self._imported[key]
 
     def submodule(self, module: str, name: str) -> str | None:
@@ -106,7 +122,7 @@ class Modules:
 
     # JavaScript and TypeScript, Go, Rust, Java
 
-    def _of_script(self, module: str, folder: str) -> str | None:
+    def _find_script(self, module: str, folder: str) -> str | None:
         if module.startswith("."):
             return self._script(_normal(f"{folder}/{module}"))
         if module.startswith(("@/", "~/")):
@@ -121,16 +137,8 @@ class Modules:
     def _script(self, stem: str) -> str | None:
         bare = stem.removesuffix(".js").removesuffix(".mjs").removesuffix(".jsx")
         inside = f"{stem}/index" if stem != "." else "index"
-        tried = [stem, *(f"{each}{end}" for each in (stem, bare, inside) for end in _SCRIPTS)]
-        return next((path for path in tried if path in self._files), None)
-
-    def _of_go(self, module: str, folder: str) -> str | None:
-        name, rest = self._split_package(module)
-        found = None if name is None else self._peers.get(("go", _normal(f"{name}/{rest}")))
-        return found[0] if found else None
-
-    def _of_java(self, module: str, folder: str) -> str | None:
-        return next(iter(self._peers.get(("java", module), ())), None)
+        stems = (stem, bare, inside)
+        return self._first([stem, *(f"{start}{end}" for start in stems for end in _SCRIPTS)])
 
     def _split_package(self, module: str) -> tuple[str | None, str]:
         """Return the folder of the longest name of a package that begins a name, and the rest."""
@@ -140,7 +148,7 @@ class Modules:
                 return folder, "/".join(parts[size:])
         return None, ""
 
-    def _of_rust(self, module: str, importer: str) -> str | None:
+    def _find_rust(self, module: str, importer: str) -> str | None:
         """Return the module at the start of a path; the names after it are its members."""
         if module == "self":
             return importer
@@ -148,8 +156,8 @@ class Modules:
             folder = _folder(importer)
             name = PurePosixPath(importer).stem
             outer = folder if name not in _STANDS_FOR_FOLDER else _folder(folder)
-            stems = [f"{outer}/mod.rs", f"{outer}/lib.rs", f"{outer}/main.rs", f"{outer}.rs"]
-            return next((each for each in map(_normal, stems) if each in self._files), importer)
+            paths = [f"{outer}/mod.rs", f"{outer}/lib.rs", f"{outer}/main.rs", f"{outer}.rs"]
+            return self._first(paths) or importer
         if module == "crate":
             return next(filter(None, map(self._crate, _outwards(_folder(importer)))), None)
         crate = self._packages.get(module) or self._packages.get(module.replace("_", "-"))
@@ -157,14 +165,15 @@ class Modules:
         return named or self._inside_rust(importer, module)
 
     def _crate(self, folder: str) -> str | None:
-        tried = (_normal(f"{folder}/{name}.rs") for name in ("lib", "main"))
-        return next((path for path in tried if path in self._files), None)
+        return self._first([f"{folder}/lib.rs", f"{folder}/main.rs"])
 
     def _inside_rust(self, module: str, name: str) -> str | None:
         path = PurePosixPath(module)
         inside = _folder(module) if path.stem in _STANDS_FOR_FOLDER else str(path.with_suffix(""))
-        tried = (_normal(f"{inside}/{name}{end}") for end in (".rs", "/mod.rs"))
-        return next((path for path in tried if path in self._files), None)
+        return self._first([f"{inside}/{name}.rs", f"{inside}/{name}/mod.rs"])
+
+    def _first(self, paths: Iterable[str]) -> str | None:
+        return next((path for path in map(_normal, paths) if path in self._files), None)
 
     # Python
 
@@ -176,21 +185,24 @@ class Modules:
         names = parts[start:]
         return ".".join(names[:-1] if names[-1] == "__init__" and len(names) > 1 else names)
 
-    def _of_python(self, module: str, folder: str) -> str | None:
+    def _find_python(self, module: str, folder: str) -> str | None:
         name = module.lstrip(".")
         level = len(module) - len(name)
         parts = name.split(".") if name else []
         if level:
             for _ in range(level - 1):
                 folder = _folder(folder)
-            found = self._folder_package(folder)
+            inside = "" if folder == "." else f"{folder}/"
+            packages = (f"{inside}__init__.py", f"{inside}__init__.pyi")
+            package = inside or "./" if folder in self._folders else None
+            path = next((path for path in packages if path in self._python), package)
         else:
-            found, parts = self._top(parts[0], folder), parts[1:]
+            path, parts = self._find_top(parts[0], folder), parts[1:]
         for part in parts:
-            if found is None:
+            if path is None:
                 return None
-            found = self.submodule(found, part)
-        return found
+            path = self.submodule(path, part)
+        return path
 
     def _in(self, folder: str, name: str) -> str | None:
         stem = name if folder in (".", "") else f"{folder}/{name}"
@@ -199,25 +211,18 @@ class Modules:
                 return path
         return f"{stem}/" if stem in self._folders else None
 
-    def _folder_package(self, folder: str) -> str | None:
-        inside = "" if folder == "." else f"{folder}/"
-        for path in (f"{inside}__init__.py", f"{inside}__init__.pyi"):
-            if path in self._python:
-                return path
-        return inside or "./" if folder in self._folders else None
-
-    def _top(self, name: str, folder: str) -> str | None:
+    def _find_top(self, name: str, folder: str) -> str | None:
         near = [*_outwards(self._root(folder)), *_USUAL_ROOTS]
         roots = near if name in sys.stdlib_module_names else [*near, *self._package_roots]
-        found = [path for root in roots if (path := self._in(root, name)) is not None]
+        paths = [path for root in roots if (path := self._in(root, name)) is not None]
         # A folder without an `__init__.py` counts if no root has a real module.
-        return next((path for path in found if not path.endswith("/")), next(iter(found), None))
+        return next((path for path in paths if not path.endswith("/")), next(iter(paths), None))
 
     def _root(self, folder: str) -> str:
         """Return the folder on Python's path from which files of a folder are imported."""
         if folder not in self._roots:
             self._roots[folder] = next(
-                each for each in _outwards(folder) if each == "." or not self._is_package(each)
+                outer for outer in _outwards(folder) if outer == "." or not self._is_package(outer)
             )
         return self._roots[folder]
 
@@ -232,18 +237,8 @@ class Modules:
         return [str(root) for root in sorted(roots, key=lambda root: (len(root.parts), root))]
 
 
-def _read_names(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the folders of packages by the names that their manifests state."""
-    found: dict[str, str] = {}
-    for path in sorted(texts):
-        folder, _, file = path.rpartition("/")
-        if file in _MANIFESTS and (name := _MANIFESTS[file].search(texts[path][:_MANIFEST_CHARS])):
-            found.setdefault(name[1], folder or ".")
-    return found
-
-
 def _below_source(parts: tuple[str, ...], roots: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what follows the last folder with a usual name of one of sources."""
+    """Return the parts after the last folder with a usual name for sources."""
     for root in roots:
         if root in parts:
             return parts[len(parts) - parts[::-1].index(root) :]

@@ -16,7 +16,7 @@ import re
 import tarfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from agent.errors import WorkspaceError
@@ -100,11 +100,19 @@ async def read_sources(
         WorkspaceError: git lists no files (a retry does not help), or the shell is gone.
     """
     files = _parse_listing(await _run(workspace, _LIST, keep_bytes=_LISTING_BYTES))
-    wanted = _within_limits(files, max_file_bytes, max_total_bytes)
+    room, paths = max_total_bytes, set()
+    for file in sorted(files, key=lambda file: (not file.path.endswith(".py"), file.size)):
+        if file.size <= min(max_file_bytes, room):
+            room -= file.size
+            paths.add(file.path)
+    wanted = [file for file in files if file.path in paths]
     contents: dict[str, str | None] = {}
     for reading in known:
-        missing = [file for file in wanted if file.path not in contents]
-        contents |= _reuse(missing, reading)
+        contents = {
+            file.path: reading.texts.get(file.path)  # None for a binary one
+            for file in wanted
+            if file.stamp and reading.stamps.get(file.path) == file.stamp
+        } | contents
     contents |= await _fetch(workspace, [file for file in wanted if file.path not in contents])
     read = [file for file in wanted if file.path in contents]
     texts = {file.path: text for file in read if (text := contents[file.path]) is not None}
@@ -118,25 +126,6 @@ def lines(text: str) -> list[str]:
     """
     found = _LINE_END.split(text) if "\r" in text else text.split("\n")  # much faster
     return found if found[-1] else found[:-1]
-
-
-def _reuse(files: Sequence[_Listed], known: Sources) -> dict[str, str | None]:
-    """Return the known content of the unchanged files, or None for a binary one."""
-    return {
-        file.path: known.texts.get(file.path)
-        for file in files
-        if file.stamp and known.stamps.get(file.path) == file.stamp
-    }
-
-
-def _within_limits(files: Sequence[_Listed], max_bytes: int, max_total_bytes: int) -> list[_Listed]:
-    """Return the files that are read: none is too large, nor are they all together."""
-    room, taken = max_total_bytes, set()
-    for file in sorted(files, key=lambda file: (not file.path.endswith(".py"), file.size)):
-        if file.size <= min(max_bytes, room):
-            room -= file.size
-            taken.add(file.path)
-    return [file for file in files if file.path in taken]
 
 
 def _parse_listing(listing: bytes) -> list[_Listed]:
@@ -170,22 +159,19 @@ async def _fetch(workspace: Workspace, files: Sequence[_Listed]) -> dict[str, st
     command = _FETCH.format(paths=base64.b64encode(names).decode())
     room = sum(file.size + len(file.path.encode()) + _ARCHIVE_OVERHEAD_BYTES for file in files)
     archive = await _run(workspace, command, keep_bytes=2 * room + _ARCHIVE_END_BYTES)
-    return await asyncio.to_thread(_unpack, archive)
 
+    def unpack() -> dict[str, str | None]:
+        texts: dict[str, str | None] = {}
+        with tarfile.open(fileobj=io.BytesIO(archive), encoding="utf-8") as members:
+            for member in members:
+                if (file := members.extractfile(member)) is not None:
+                    content = file.read()
+                    is_binary = b"\0" in content[:_BINARY_LOOK_BYTES]
+                    text = None if is_binary else content.decode(errors="replace")
+                    texts[member.name.removeprefix("./")] = text
+        return texts
 
-def _unpack(archive: bytes) -> dict[str, str | None]:
-    with tarfile.open(fileobj=io.BytesIO(archive), encoding="utf-8") as members:
-        return {
-            member.name.removeprefix("./"): _text(content.read())
-            for member in members
-            if (content := members.extractfile(member)) is not None
-        }
-
-
-def _text(content: bytes) -> str | None:
-    if b"\0" in content[:_BINARY_LOOK_BYTES]:
-        return None
-    return content.decode(errors="replace")
+    return await asyncio.to_thread(unpack)
 
 
 async def _run(workspace: Workspace, command: str, *, keep_bytes: int) -> bytes:
@@ -233,12 +219,13 @@ async def query(workspace: Workspace, question: Callable[[Indexed], T]) -> T:
     Raises:
         WorkspaceError: the files cannot be listed, or the shell is gone.
     """
-    return await asyncio.to_thread(_answer, await read_index(workspace), question)
+    indexed = await read_index(workspace)
 
+    def answer() -> T:
+        with _one_question:
+            return question(indexed)
 
-def _answer(indexed: Indexed, question: Callable[[Indexed], T]) -> T:
-    with _one_question:
-        return question(indexed)
+    return await asyncio.to_thread(answer)
 
 
 async def read_index(workspace: Workspace) -> Indexed:
@@ -249,16 +236,15 @@ async def read_index(workspace: Workspace) -> Indexed:
     """
     known = [indexed.sources for indexed in _recent]
     sources = await read_sources(workspace, known=known)
-    return await asyncio.to_thread(_index, sources)
 
+    def index() -> Indexed:
+        global _recent
+        with _one_at_a_time:
+            # Unchanged texts are the same objects, so this compares only references.
+            same = next((each for each in _recent if each.texts == sources.texts), None)
+            symbols = same.symbols if same else SymbolIndex(sources.texts)
+            latest = Indexed(sources, symbols)
+            _recent = [latest, *(each for each in _recent if each is not same)][:_MOST]
+        return latest
 
-def _index(sources: Sources) -> Indexed:
-    global _recent
-    with _one_at_a_time:
-        # Unchanged texts are the same objects, so this compares only references.
-        same = next((each for each in _recent if each.texts == sources.texts), None)
-        latest = (
-            replace(same, sources=sources) if same else Indexed(sources, SymbolIndex(sources.texts))
-        )
-        _recent = [latest, *(each for each in _recent if each is not same)][:_MOST]
-    return latest
+    return await asyncio.to_thread(index)

@@ -1,7 +1,6 @@
 """The syntax of one file: its definitions and imports.
 
 No other file is read, so the result depends only on the text and is cached by it.
-`agent.index.symbols` combines the files.
 """
 
 import re
@@ -13,7 +12,8 @@ from typing import Literal, NamedTuple
 
 from tree_sitter import Node
 
-from agent.index.languages import Chain, Match, Tree, find_matches, load_language, parse, read_chain
+from agent.index.chains import Chain, parse_chain
+from agent.index.languages import Match, Tree, find_matches, load_language, parse
 
 Kind = Literal["module", "class", "function", "method", "variable"]
 
@@ -96,7 +96,7 @@ class Syntax:
     def around(self, byte: int, *, is_bound: bool = False) -> str:
         """Return the qualified name of the innermost definition around a byte.
 
-        What a header names, such as a default, is outside, but what it binds is inside.
+        A name that a header uses, such as a default, is outside. A name that it binds is inside.
         """
         at = bisect_right(self.spans, byte, key=lambda span: span.first) - 1
         while (
@@ -127,11 +127,12 @@ def join(scope: str, name: str) -> str:
     return f"{scope}.{name}" if scope else name
 
 
-class _Found(NamedTuple):
+class _Tag(NamedTuple):
+    """A match of a definition."""
+
     node: Node
     name: str
-    at: Node
-    """The node of the name."""
+    name_node: Node
     kind: Kind
     owner: str
     is_container: bool
@@ -151,120 +152,124 @@ class _Outline:
         doc = self._docstring(self._tree.root) if self._is_python else ""
         definitions = [DefinitionSyntax("", "module", 1, 1, last, "", doc)]
         spans, stack = [_MODULE], [_MODULE]
-        found = self._find()
-        for each in found:
-            while stack[-1].last < each.node.end_byte - 1:
+        tags = self._find_tags()
+        for tag in tags:
+            first, end = tag.node.start_byte, tag.node.end_byte - 1
+            while stack[-1].last < end:
                 stack.pop()
-            body = _body(each.node)
-            if (span := _span(each, body, stack[-1])) is None:
-                continue
-            if span.kind != "variable":
+            outer, kind, body = stack[-1], tag.kind, _body(tag.node)
+            if kind == "variable" and outer.kind not in ("module", "class"):
+                continue  # it is local
+            if kind == "function" and outer.kind == "class":
+                kind = "method"
+            qualified = join(outer.qualified, join(tag.owner, tag.name))
+            if kind != "variable":
+                span = _Span(first, body.start_byte if body else first, end, qualified, kind)
                 stack.append(span)
                 spans.append(span)
-            if not each.is_container:
-                definitions.append(self._define(each, span, body))
-        imports = (each for match in self._matches for each in _imports(self._tree, match))
+            if not tag.is_container:
+                definitions.append(self._define(tag, qualified, kind, body))
+        imports = (each for match in self._matches for each in _read_imports(self._tree, match))
         return Syntax(
-            definitions=tuple(sorted(definitions, key=lambda each: each.line)),
+            definitions=tuple(sorted(definitions, key=lambda definition: definition.line)),
             imports=tuple(dict.fromkeys(imports)),
-            bases=self._bases(spans),
+            bases=self._find_bases(spans),
             spans=spans,
-            named=frozenset(each.at.start_byte for each in found),
+            named=frozenset(tag.name_node.start_byte for tag in tags),
         )
 
-    def _find(self) -> list[_Found]:
-        """Return the definitions, outer ones first, each name once with its largest node."""
-        by_name: dict[int, _Found] = {}
+    def _find_tags(self) -> list[_Tag]:
+        """Return the definitions, outer ones first, each name once with its largest node.
+
+        Of two matches of a name, a function counts before a method or a variable.
+        """
+        by_name: dict[int, _Tag] = {}
         for match in self._matches:
+            capture = next((c for c in match if c.startswith(("definition.", "container"))), "")
+            kind = _KINDS.get(capture.partition(".")[2], "class")
+            if not capture or (kind == "module" and _body(match[capture][0]) is None):
+                continue  # Rust's `mod x;` names another file
+            owner = _WORD.search(self._tree.text(match["owner"][0])) if "owner" in match else None
             for name in match.get("name", ()):
-                new = self._read_tag(match, name)
-                if new is not None:
-                    known = by_name.get(name.start_byte)
-                    by_name[name.start_byte] = _merge(known, new) if known else new
-        return sorted(
-            by_name.values(), key=lambda each: (each.node.start_byte, -each.node.end_byte)
-        )
+                text = self._tree.text(name).strip("\"'")
+                tag = _Tag(
+                    match[capture][0],
+                    text,
+                    name,
+                    "method" if owner else kind,
+                    owner[0] if owner else "",
+                    capture == "container",
+                )
+                if (other := by_name.get(name.start_byte)) is not None:
+                    kinds = (tag.kind, other.kind)
+                    tag = max(other, tag, key=lambda tag: tag.node.end_byte - tag.node.start_byte)
+                    tag = tag._replace(kind=min(kinds, key=_FIRST.index))
+                    if owner_name := (owner[0] if owner else other.owner):
+                        tag = tag._replace(kind="method", owner=owner_name)
+                by_name[name.start_byte] = tag
+        return sorted(by_name.values(), key=lambda tag: (tag.node.start_byte, -tag.node.end_byte))
 
-    def _read_tag(self, match: Match, name: Node) -> _Found | None:
-        tag = next((each for each in match if each.startswith(("definition.", "container"))), "")
-        kind = _KINDS.get(tag.partition(".")[2], "class")
-        if not tag or (kind == "module" and _body(match[tag][0]) is None):
-            return None  # Rust's `mod x;` names another file
-        owner = _WORD.search(self._tree.text(match["owner"][0])) if "owner" in match else None
-        text, is_container = self._tree.text(name).strip("\"'"), tag == "container"
-        return _Found(match[tag][0], text, name, kind, owner[0] if owner else "", is_container)
-
-    def _bases(self, spans: Sequence[_Span]) -> Mapping[str, Sequence[Chain]]:
+    def _find_bases(self, spans: Sequence[_Span]) -> Mapping[str, Sequence[Chain]]:
         bases: dict[str, list[Chain]] = {}
         partial = Syntax((), (), spans=spans)
         for match in self._matches:
             if "base" in match and "owner" in match:
-                at, name = match["owner"][0].start_byte, self._tree.text(match["owner"][0])
-                around = partial.around(at, is_bound=True)
+                start, name = match["owner"][0].start_byte, self._tree.text(match["owner"][0])
+                around = partial.around(start, is_bound=True)
                 owner = around if around.rpartition(".")[2] == name else join(around, name)
-                for node in match["base"]:
-                    chain = read_chain(self._tree, node)
-                    bases.setdefault(owner, []).append(chain)
+                chains = [parse_chain(self._tree.text(node)) for node in match["base"]]
+                bases.setdefault(owner, []).extend(chains)
         return bases
 
-    def _define(self, found: _Found, span: _Span, body: Node | None) -> DefinitionSyntax:
-        node, line = found.node, found.at.start_point.row + 1
+    def _define(self, tag: _Tag, qualified: str, kind: Kind, body: Node | None) -> DefinitionSyntax:
+        node, line = tag.node, tag.name_node.start_point.row + 1
         start, end = node.start_point.row + 1, node.end_point.row + 1
-        if span.kind == "variable":
+        if kind == "variable":
             signature = self._lines[start - 1].strip()
         else:
-            signature = " ".join([*_marks(self._tree, node), self._header(node, body)])
+            signature = self._signature(node, body)
         doc = self._docstring(body) if self._is_python else self._comment_above(start - 1)
         return DefinitionSyntax(
-            span.qualified, span.kind, start, line, end, signature[:_SIGNATURE_CHARS], doc
+            qualified, kind, start, line, end, signature[:_SIGNATURE_CHARS], doc
         )
 
-    def _header(self, node: Node, body: Node | None) -> str:
-        """Return the text before the body, or the first line without one, in one line."""
-        content, first = self._tree.content, node.start_byte
-        if node.type == "decorated_definition" and (
-            inner := node.child_by_field_name("definition")
-        ):
+    def _signature(self, node: Node, body: Node | None) -> str:
+        """Return the decorators without arguments, and the text before the body, in one line.
+
+        Without a body, it is the first line.
+        """
+        content, first, parts = self._tree.content, node.start_byte, []
+        if node.type == "decorated_definition":
+            *decorators, inner = node.named_children
             first = inner.start_byte
+            texts = [self._tree.text(decorator) for decorator in decorators]
+            parts = [text for text in texts if re.fullmatch(r"@\s*[\w.]+", text)]
         last = body.start_byte if body else content.find(b"\n", first, node.end_byte)
         text = content[first : last if last >= 0 else node.end_byte].decode(errors="replace")
         line = " ".join(_COMMENT.sub("", text).split())
         line = _LOOSE.sub(r"\1", line).replace(",)", ")")
-        return line.removesuffix(":") if self._is_python else _OPENING.sub("", line)
+        line = line.removesuffix(":") if self._is_python else _OPENING.sub("", line)
+        return " ".join([*parts, line])
 
     def _docstring(self, body: Node | None) -> str:
-        first = body.named_child(0) if body and body.named_child_count else None
-        if first is None or first.type != "expression_statement" or not first.named_child_count:
+        first = body.named_children[:1] if body else []
+        string = first[0].named_children[:1] if first else []
+        if not string or (first[0].type, string[0].type) != ("expression_statement", "string"):
             return ""
-        string = first.named_child(0)
-        if string is None or string.type != "string":
-            return ""
-        text = self._tree.text(string).lstrip("rRbBuUfF").strip("\"'").strip()
+        text = self._tree.text(string[0]).lstrip("rRbBuUfF").strip("\"'").strip()
         return text.partition("\n")[0].strip()[:_DOC_CHARS]
 
     def _comment_above(self, row: int) -> str:
         """Return the first line of the comment that ends above a line."""
         doc = ""
         for line in reversed(self._lines[max(0, row - _DOC_LINES) : row]):
-            found = _COMMENT_LINE.match(line.strip())
-            if found is None:
+            mark = _COMMENT_LINE.match(line.strip())
+            if mark is None:
                 break
-            if found[0] not in ("#[", "@"):
-                text = line.strip()[found.end() :].removesuffix("*/").strip()
+            if mark[0] not in ("#[", "@"):
+                text = line.strip()[mark.end() :].removesuffix("*/").strip()
                 doc = text or doc
         return doc[:_DOC_CHARS]
-
-
-def _span(found: _Found, body: Node | None, outer: _Span) -> _Span | None:
-    """Return where a definition is, or None for a variable that is local."""
-    kind: Kind = found.kind
-    if kind == "variable" and outer.kind not in ("module", "class"):
-        return None
-    if kind == "function" and outer.kind == "class":
-        kind = "method"
-    name = f"{found.owner}.{found.name}" if found.owner else found.name
-    first, last = found.node.start_byte, found.node.end_byte - 1
-    return _Span(first, body.start_byte if body else first, last, join(outer.qualified, name), kind)
 
 
 def _body(node: Node) -> Node | None:
@@ -274,25 +279,7 @@ def _body(node: Node) -> Node | None:
     return inner.child_by_field_name("body") or value.child_by_field_name("body")
 
 
-def _merge(known: _Found, new: _Found) -> _Found:
-    """Return two matches of the same name as one: a function before a method or a variable."""
-    kind = min(known.kind, new.kind, key=_FIRST.index)
-    if known.owner or new.owner:
-        kind = "method"
-    larger = max(known, new, key=lambda each: each.node.end_byte - each.node.start_byte)
-    return larger._replace(kind=kind, owner=known.owner or new.owner)
-
-
-def _marks(tree: Tree, node: Node) -> Iterator[str]:
-    """Yield the decorators that have no arguments."""
-    if node.type == "decorated_definition":
-        for each in node.named_children:
-            text = tree.text(each)
-            if each.type == "decorator" and re.fullmatch(r"@\s*[\w.]+", text):
-                yield text
-
-
-def _imports(tree: Tree, match: Match) -> Iterator[Import]:
+def _read_imports(tree: Tree, match: Match) -> Iterator[Import]:
     if "path" in match:
         yield from _read_use(re.sub(r"\s+", " ", tree.text(match["path"][0])), ())
     elif "child" in match:
@@ -308,8 +295,7 @@ def _imports(tree: Tree, match: Match) -> Iterator[Import]:
         elif "default" in match:
             yield Import(module, "default", alias)
         elif "imported" in match:
-            for node in match["imported"]:
-                name = tree.text(node)
+            for name in map(tree.text, match["imported"]):
                 yield Import(module, name, alias or name)
         else:
             yield Import(module, None, alias)
@@ -318,11 +304,11 @@ def _imports(tree: Tree, match: Match) -> Iterator[Import]:
 def _read_use(path: str, outer: tuple[str, ...]) -> Iterator[Import]:
     """Yield the names of Rust's `a::{b, c as d, e::*}`."""
     head, brace, rest = path.partition("{")
-    parts = (*outer, *(each.strip() for each in head.split("::") if each.strip()))
+    parts = (*outer, *(part.strip() for part in head.split("::") if part.strip()))
     if brace:
         if len(parts) < 20:
-            for each in _split(rest.rpartition("}")[0]):
-                yield from _read_use(each, parts)
+            for member in _split(rest.rpartition("}")[0]):
+                yield from _read_use(member, parts)
         return
     last, _, alias = parts[-1].partition(" as ") if parts else ("", "", "")
     before = parts[:-1]
@@ -333,7 +319,7 @@ def _read_use(path: str, outer: tuple[str, ...]) -> Iterator[Import]:
 
 
 def _split(listed: str) -> Iterator[str]:
-    """Yield the parts between commas that are in no braces."""
+    """Yield the parts between commas outside of braces."""
     depth = start = 0
     for at, char in enumerate(listed):
         depth += (char == "{") - (char == "}")

@@ -1,7 +1,7 @@
 """Find existing test files that likely cover given files.
 
-What counts: words that the two paths share, rare ones more; imports, directly or by another module;
-and names of the changed code in the text of a test, as BM25 counts them.
+The score has three parts: words that the two paths share, rare ones more; imports, directly or by
+another module; and BM25 of the names of the changed code in the text of a test.
 """
 
 import math
@@ -13,8 +13,8 @@ from pathlib import PurePosixPath
 from agent.index.symbols import SymbolIndex
 
 _NAME, _PATH, _FOREIGN = 2.0, 2.0, 0.5
-"""Weights of the words of a file's name, of those of its path, and of those of a test's name that
-the path has not, each from 0 to 1 of the path's words."""
+"""Weights of the words of a file's name, of its path, and of the words of a test's name that the
+path lacks, each from 0 to 1 of the path's words."""
 
 _WHOLE_NAME = 2.0
 _IMPORTED, _IMPORTED_INDIRECTLY, _IMPORTED_BY_CONFTEST = 3.0, 1.0, 0.5
@@ -23,7 +23,7 @@ _OWN_NAMES, _CHANGED_NAMES = 2.0, 3.0
 _SATURATION, _LENGTH = 1.2, 0.2
 
 _NEAR_NAME = 0.5
-"""Share of a name's words from which a test is said to be named after a file."""
+"""Share of a name's words from which a test counts as named after a file."""
 
 _TEST_MARKS = re.compile(r"^(unit)?test_|_(unit)?(test|spec)$|\.(test|spec|cy)$")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -80,62 +80,59 @@ def covering(
     names of the changed code with their weights. With `among`, other tests are left out.
     """
     wanted = sorted(set(sources))
-    tests = [each for each in find_tests(index, texts) if among is None or each in among]
+    tests = [test for test in find_tests(index, texts) if among is None or test in among]
     paths = _Paths(tests)
-    indirect = _importers(index, wanted)
+    imports = {  # of code, except for packages
+        path: index.imports(path)
+        for path in index.paths
+        if not index.test_files.collects(path) and not path.endswith(("__init__.py", "conftest.py"))
+    }
     points = dict.fromkeys(tests, 0.0)
-    found: set[str] = set()
+    likely: set[str] = set()
     for source in wanted:
+        importers = {path for path, files in imports.items() if source in files}
         for test in tests:
             fit, is_named = paths.fit(source, test)
             points[test] += fit
-            imported = _score_import(index, texts, test, source, indirect[source])
-            points[test] += imported
-            if is_named or imported:
-                found.add(test)
-    own = {name: 1 for source in wanted for name in _own_names(index, source)}
+            score = _score_import(index, texts, test, source, importers)
+            points[test] += score
+            if is_named or score:
+                likely.add(test)
+    own_names = {found.name for source in wanted for found in index.list_definitions(source)}
+    own = dict.fromkeys(sorted(own_names), 1)
     for weight, names in ((_CHANGED_NAMES, changed or {}), (_OWN_NAMES, own)):
-        for test, mentioned in _mentions(texts, tests, names).items():
-            points[test] += weight * mentioned
-            if names is changed and mentioned:
-                found.add(test)
-    folders = [_folders(source) for source in wanted]
+        for test, score in _score_mentions(texts, tests, names).items():
+            points[test] += weight * score
+            if names is changed and score:
+                likely.add(test)
+    folders = [set(PurePosixPath(source).parts[:-1]) for source in wanted]
 
     def order(test: str) -> tuple[float, int, str]:
-        nearest = max((len(_folders(test) & each) for each in folders), default=0)
+        around = PurePosixPath(test).parts[:-1]
+        nearest = max((len(names.intersection(around)) for names in folders), default=0)
         return -round(points[test], 6), -nearest, test
 
-    return sorted(found, key=order)
-
-
-def _folders(path: str) -> set[str]:
-    """Return the names of the folders around a file."""
-    return set(PurePosixPath(path).parts[:-1])
-
-
-def _importers(index: SymbolIndex, sources: Iterable[str]) -> dict[str, set[str]]:
-    """Return the files, except tests and packages, that import each source."""
-    collects = index.test_files.collects
-    imports = {
-        path: set(index.imports(path))
-        for path in index.paths
-        if not collects(path) and not path.endswith(("__init__.py", "conftest.py"))
-    }
-    return {
-        source: {path for path, found in imports.items() if source in found} for source in sources
-    }
+    return sorted(likely, key=order)
 
 
 def _score_import(
-    index: SymbolIndex, texts: Mapping[str, str], test: str, source: str, indirect: set[str]
+    index: SymbolIndex, texts: Mapping[str, str], test: str, source: str, importers: set[str]
 ) -> float:
-    """Return the points of the way by which a test imports a source, 0 if it does not."""
-    imported = set(index.imports(test))
-    if source in imported or _names_module(texts[test], test, source):
+    """Return the points of the way by which a test imports a source, 0 if it does not.
+
+    A test in another language than Python imports a source if it has the module's name in quotes.
+    """
+    files = index.imports(test)
+    stem = re.escape(PurePosixPath(source).stem)
+    if source in files or (
+        not test.endswith(".py")
+        and re.search(rf"""['"`][\w@./-]*/{stem}(\.\w+)?['"`]""", texts[test])
+    ):
         return _IMPORTED
-    if any(source in index.imports(conftest) for conftest in _conftests(test)):
+    conftests = (str(folder / "conftest.py") for folder in PurePosixPath(test).parents)
+    if any(source in index.imports(conftest) for conftest in conftests):
         return _IMPORTED_BY_CONFTEST
-    return _IMPORTED_INDIRECTLY if imported & indirect else 0.0
+    return 0.0 if importers.isdisjoint(files) else _IMPORTED_INDIRECTLY
 
 
 class _Paths:
@@ -147,12 +144,19 @@ class _Paths:
         self._having = Counter(word for words in self._tests.values() for word in words)
 
     def fit(self, source: str, test: str) -> tuple[float, bool]:
-        """Return the points of a test's path, and whether it is named after the source."""
-        words, name = _words(source), _words(_own_name(source))
+        """Return the points of a test's path, and True if it is named after the source.
+
+        `test_reader.py` and `test_reader_errors.py` are named after `reader.py`.
+        """
+        pure = PurePosixPath(source)
+        if pure.stem in ("__init__", "index", "mod"):  # it stands for its package
+            pure = pure.parent
+        words, name = _words(source), _words(pure.name)
         shared = self._share(name & self._names[test], name)
         fit = _NAME * shared + _PATH * self._share(words & self._tests[test], words)
         fit -= _FOREIGN * self._share(self._names[test] - words, self._names[test])
-        is_whole = _is_named_after(test, source)
+        subject, stem = _TEST_MARKS.sub("", PurePosixPath(test).stem), pure.stem.lstrip("_")
+        is_whole = bool(stem) and (subject == stem or subject.startswith(f"{stem}_"))
         return fit + _WHOLE_NAME * is_whole, is_whole or shared >= _NEAR_NAME
 
     def _share(self, some: set[str], every: set[str]) -> float:
@@ -177,43 +181,10 @@ def _words(path: str) -> set[str]:
     } - _UNSPECIFIC
 
 
-def _own_name(source: str) -> str:
-    """Return the name of a file, or that of its package for a file that stands for it."""
-    pure = PurePosixPath(source)
-    return pure.parent.name if pure.stem in ("__init__", "index", "mod") else pure.name
-
-
-def _is_named_after(test: str, source: str) -> bool:
-    """Return True if a test is named after a source file.
-
-    `test_reader.py` and `test_reader_errors.py` are named after `reader.py`.
-    """
-    about = _TEST_MARKS.sub("", PurePosixPath(test).stem)
-    stem = PurePosixPath(_own_name(source)).stem.lstrip("_")
-    return bool(stem) and (about == stem or about.startswith(f"{stem}_"))
-
-
-def _conftests(test: str) -> list[str]:
-    return [str(folder / "conftest.py") for folder in PurePosixPath(test).parents]
-
-
-def _names_module(text: str, test: str, source: str) -> bool:
-    """Return True if a test that is not Python has the source's module name in quotes."""
-    if test.endswith(".py"):
-        return False
-    stem = re.escape(PurePosixPath(source).stem)
-    return re.search(rf"""['"`][\w@./-]*/{stem}(\.\w+)?['"`]""", text) is not None
-
-
-def _own_names(index: SymbolIndex, source: str) -> list[str]:
-    """Return the names of the definitions of a file."""
-    return sorted({found.name for found in index.list_definitions(source)})
-
-
-def _mentions(
+def _score_mentions(
     texts: Mapping[str, str], tests: Collection[str], names: Mapping[str, int]
 ) -> dict[str, float]:
-    """Return how much each test mentions of names with weights, as BM25's share of all of them."""
+    """Return BM25 of weighted names for each test, as a share of the sum of all weights."""
     size = sum(len(texts[test]) for test in tests)
     most = min(_MOST_NAMES, max(_FEWEST_NAMES, _SEARCHED_CHARS // max(1, size)))
     long = [name for name in names if len(name) >= _SHORTEST]
@@ -230,4 +201,4 @@ def _mentions(
         for test, count in counts.items():
             damping = _SATURATION * (1 - _LENGTH + _LENGTH * len(texts[test]) / average)
             points[test] += weight * count * (_SATURATION + 1) / (count + damping)
-    return {test: found / total if total else 0.0 for test, found in points.items()}
+    return {test: score / total if total else 0.0 for test, score in points.items()}

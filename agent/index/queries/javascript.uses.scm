@@ -1,1 +1,3 @@
-; ecmascript.uses.scm has all of them
+(formal_parameters [
+  (identifier) @local
+  (assignment_pattern left: (identifier) @local)])

@@ -4,6 +4,14 @@
   (scoped_identifier name: (identifier) @name)
   (field_expression field: (field_identifier) @name)])) @reference.call
 (macro_invocation macro: (scoped_identifier name: (identifier) @name)) @reference.call
-[(field_expression) (scoped_identifier) (scoped_type_identifier)] @use
-[(identifier) (type_identifier)] @use
+[(identifier) (type_identifier) (field_identifier)] @use
+(field_initializer field: (field_identifier) @skip)
 [(use_declaration) (mod_item !body)] @skip
+
+(parameter pattern: [(identifier) @local (mut_pattern (identifier) @local)])
+(closure_parameters (identifier) @local)
+(let_declaration pattern: (identifier) @local)
+(for_expression pattern: [(identifier) @local (_ (identifier) @local)])
+(tuple_pattern (identifier) @local)
+(tuple_struct_pattern type: (_) (identifier) @local)
+(match_pattern (identifier) @local)

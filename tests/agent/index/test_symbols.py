@@ -231,14 +231,12 @@ def test_a_function_that_is_passed_on_is_no_call(library: SymbolIndex) -> None:
 
 
 def test_callers_of_methods(library: SymbolIndex) -> None:
-    """Callers are certain through self, annotations and constructors, or else only possible."""
-    assert certain(library, "Reader.read") == [
-        ("cli.py", "reader.read", "main"),
-        ("test_reader.py", "Reader().read", "test_read"),
-    ]
-    # `Base.run` calls `self.read`, which may be a Reader's, and the type of `unknown` is unknown.
+    """Callers are certain through self and constructors, or else only possible."""
+    assert certain(library, "Reader.read") == [("test_reader.py", "Reader().read", "test_read")]
+    # `Base.run` calls `self.read`, which can be a Reader's. The values of variables are unknown.
     assert possible(library, "Reader.read") == [
         ("base.py", "self.read"),
+        ("cli.py", "reader.read"),
         ("cli.py", "unknown.read"),
     ]
     assert ("base.py", "self.read", "Base.run") in certain(library, "Base.read")
@@ -250,14 +248,7 @@ def test_callers_of_methods(library: SymbolIndex) -> None:
         ("Base.prepare", [("base.py", "self.prepare", "Base.run")]),
         ("Reader.check", [("reader.py", "self.check", "Reader.read")]),
         ("Reader._one", [("reader.py", "self._one", "Reader.read")]),
-        ("Csv.decode", [("reader.py", "self.format.decode", "Reader._one")]),
-        ("Cache.put", [("reader.py", "self.cache.put", "Reader.read")]),
-        ("Cache.get", [("cli.py", "cache.get", "main")]),
         ("Reader.open", [("reader.py", "Reader.open", "load.inner")]),
-        (
-            "Base.run",
-            [("cli.py", "opened.run", "main"), ("reader.py", "Reader.open().run", "load.inner")],
-        ),
         ("load.inner", [("reader.py", "inner", "load")]),
         ("Base.__init__", [("reader.py", "super().__init__", "Reader.__init__")]),
         (
@@ -278,7 +269,7 @@ def test_callers_of_methods(library: SymbolIndex) -> None:
 def test_certain_callers(
     library: SymbolIndex, symbol: str, expected: list[tuple[str, str, str]]
 ) -> None:
-    """Calls through typed attributes, super, return values and star imports are certain."""
+    """Calls through self, super, classes, modules and star imports are certain."""
     assert certain(library, symbol) == expected
 
 
@@ -303,10 +294,8 @@ def test_methods_of_other_types_are_no_possible_calls(library: SymbolIndex) -> N
         "a.py": "class A:\n    def join(self): ...\n    def get(self): ...\n",
         "b.py": (
             "import os, requests\n"
-            "def f(text: str, rest: list[str], *args):\n"
-            "    ','.join([])\n    os.path.join('a')\n    requests.get('x')\n"
-            "    text.join([])\n    {}.get(1)\n    rest.get(2)\n    args.get(3)\n"
-            "    session = requests.Session()\n    session.get('y')\n"
+            "def f():\n"
+            "    ','.join([])\n    os.path.join('a')\n    requests.get('x')\n    {}.get(1)\n"
         ),
     }
     index = SymbolIndex(texts)
@@ -328,7 +317,7 @@ def test_callees_in_the_order_of_the_code(library: SymbolIndex) -> None:
     assert found == [
         ("self.name", ["store.reader.Reader.name"], True),
         ("self.check", ["store.reader.Reader.check"], True),
-        ("self.cache.put", ["store.cache.Cache.put"], True),
+        ("self.cache.put", ["store.cache.Cache.put"], False),
         ("self._one", ["store.reader.Reader._one"], True),
     ]
 
@@ -391,12 +380,6 @@ def test_names_from_the_helpers_of_tests_are_followed_no_further() -> None:
             "C.m",
             [],
             id="cyclic bases",
-        ),
-        pytest.param(
-            {"a.py": "class N:\n def go(self): ...\ndef f():\n x = x.y()\n x = x\n x.go()\n"},
-            "N.go",
-            ["x.go?"],
-            id="cyclic assignments",
         ),
         pytest.param(
             {"a/b.py": "def f(): ...\n", "a/c/d.py": "from ..b import f\nfrom ... import z\nf()\n"},
@@ -464,33 +447,6 @@ def test_names_from_the_helpers_of_tests_are_followed_no_further() -> None:
             "f",
             ["f"],
             id="overloads are one function",
-        ),
-        pytest.param(
-            {"a.py": "class A:\n def m(self) -> 'A': ...\n def n(self): return self.m().m().n()\n"},
-            "A.n",
-            ["self.m().m().n"],
-            id="fluent methods",
-        ),
-        pytest.param(
-            {"a.py": "from typing import Self\nclass A:\n def m(self) -> Self: ...\n"
-                     " def n(self): ...\ndef f(a: A): a.m().n()\n"},
-            "A.n",
-            ["a.m().n"],
-            id="Self",
-        ),
-        pytest.param(
-            {"a.py": "class A:\n @property\n def p(self) -> type[q]: ...\n"
-                     "class B:\n def m(self): ...\nq = A().p\nq.p.m()\n"},
-            "B.m",
-            ["q.p.m?"],
-            id="a property of itself",
-        ),
-        pytest.param(
-            {"a.py": "class A:\n def m(self): ...\nx0 = A()\n"
-                     + "".join(f"x{n + 1} = x{n}\n" for n in range(5000)) + "x5000.m()\nx9.m()\n"},
-            "A.m",
-            ["x9.m", "x5000.m?"],
-            id="assignments without end",
         ),
         pytest.param(
             {f"m{n}.py": "".join(f"from m{k} import *\n" for k in range(30)) + "f()\n"
