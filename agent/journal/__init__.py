@@ -12,9 +12,8 @@ queues      queues of work, taken in the name of a lease
 watching    progress of attempts, for viewers that follow them
 retention   sizes of attempts, and pruning
 holding     holds a lease while there is work on its attempt
-tables      the schema as used by queries
 migrations  the schema as created in databases
-database    transactions that are retried while the database is unreachable
+database    statements and transactions, retried while the database is unreachable
 """
 
 from agent.journal.inbox import Inbox, InboxMessage, MessageKind, Wait, Wanted

@@ -4,37 +4,24 @@ A lake claims each experiment of a journal. A copy of a database has the same id
 made after the copy proves which journal it is.
 """
 
-from dataclasses import asdict
 from datetime import UTC, datetime
+from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, update
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy import Connection
 
 from agent.errors import JournalError
-from agent.journal import leases, ledger
-from agent.journal.database import clock
-from agent.journal.tables import attempts, claims, signs
+from agent.journal import leases
+from agent.journal.database import execute
 from agent.journal.types import Attempt, Claim, Lease
 
 SIGN_S = 90 * 24 * 3600.0
 """Retention time of a sign: longer than any run."""
 
-_CLAIM = {
-    dialect: insert_into(claims).on_conflict_do_nothing()
-    for dialect, insert_into in (("sqlite", sqlite_insert), ("postgresql", postgresql_insert))
-}
-
-# Two workers may declare the same attempt at the same moment.
-_DECLARE = {
-    dialect: statement.on_conflict_do_nothing().returning(attempts.c.attempt_id)
-    for dialect, statement in (
-        ("sqlite", sqlite_insert(attempts)),
-        ("postgresql", postgresql_insert(attempts)),
-    )
-}
-
-FIELDS = tuple(column for column in attempts.c if column.name not in ("outcome", "pruned_at"))
+FIELDS = (
+    "attempts.attempt_id, experiment, arm, instance_id, repeat, spec, parent_id, fork_scope, "
+    "fork_seq, reuse"
+)
+"""The columns of an `Attempt`, in the order of its fields."""
 
 
 def declare(connection: Connection, attempt: Attempt) -> bool:
@@ -43,65 +30,113 @@ def declare(connection: Connection, attempt: Attempt) -> bool:
     Raises:
         JournalError: another attempt has the same id.
     """
-    declared = _DECLARE[connection.dialect.name]
-    if connection.execute(declared, asdict(attempt)).first() is None:
-        known = find(connection, attempt.attempt_id)
-        assert known is not None, "it is what stood in the way"
-        _compare(known, attempt)
+    # Two workers may declare the same attempt at the same moment.
+    row = execute(
+        connection,
+        """
+        INSERT INTO attempts (
+            attempt_id, experiment, arm, instance_id, repeat, spec, parent_id, fork_scope,
+            fork_seq, reuse
+        ) VALUES (
+            :attempt_id, :experiment, :arm, :instance_id, :repeat, :spec, :parent_id, :fork_scope,
+            :fork_seq, :reuse
+        )
+        ON CONFLICT DO NOTHING
+        RETURNING attempt_id
+        """,
+        **vars(attempt),
+    ).fetchone()
+    if row is None:
+        earlier = find(connection, attempt.attempt_id)
+        # A fork may be restarted by its id alone, without its parent.
+        for field in ("experiment", "arm", "instance_id", "repeat", "spec"):
+            before, now = getattr(earlier, field), getattr(attempt, field)
+            if before != now:
+                raise JournalError(
+                    f"attempt {attempt.attempt_id} is in the journal with another {field}: "
+                    f"{before}, not {now}",
+                    retryable=False,
+                )
         return False
     leases.offer(connection, attempt.attempt_id)
-    ledger.open_totals(connection, ledger.names(attempt))
+    execute(
+        connection,
+        """
+        INSERT INTO totals (kind, name, nusd, calls)
+        VALUES
+            ('attempt', :attempt_id, 0, 0), ('arm', :arm, 0, 0), ('experiment', :experiment, 0, 0)
+        ON CONFLICT DO NOTHING
+        """,
+        attempt_id=attempt.attempt_id,
+        arm=f"{attempt.experiment}/{attempt.arm}",
+        experiment=attempt.experiment,
+    )
     return True
 
 
 def find(connection: Connection, attempt_id: str) -> Attempt | None:
     """Return the attempt with that id, or None."""
-    row = connection.execute(select(*FIELDS).where(attempts.c.attempt_id == attempt_id)).first()
-    return None if row is None else Attempt(**row._mapping)
+    attempts = _select(connection, "attempt_id = :attempt_id", attempt_id=attempt_id)
+    return attempts[0] if attempts else None
 
 
 def find_by_prefix(connection: Connection, prefix: str) -> list[Attempt]:
     """Return the attempts whose id starts with a prefix, by id."""
     # LIKE has wildcards and, on SQLite, ignores case.
-    starts = func.substr(attempts.c.attempt_id, 1, len(prefix)) == prefix
-    rows = connection.execute(select(*FIELDS).where(starts)).all()
-    return sorted((Attempt(**row._mapping) for row in rows), key=lambda one: one.attempt_id)
+    return _select(
+        connection, "SUBSTR(attempt_id, 1, :length) = :prefix", prefix=prefix, length=len(prefix)
+    )
 
 
 def find_at_instance(connection: Connection, experiment: str, instance_id: str) -> list[Attempt]:
     """Return the attempts of an experiment at an instance whose steps were not pruned, by id."""
-    chosen = (
-        (attempts.c.experiment == experiment)
-        & (attempts.c.instance_id == instance_id)
-        & attempts.c.pruned_at.is_(None)
+    return _select(
+        connection,
+        "experiment = :experiment AND instance_id = :instance_id AND pruned_at IS NULL",
+        experiment=experiment,
+        instance_id=instance_id,
     )
-    rows = connection.execute(select(*FIELDS).where(chosen).order_by(attempts.c.attempt_id)).all()
-    return [Attempt(**row._mapping) for row in rows]
+
+
+def _select(connection: Connection, condition: str, **values: Any) -> list[Attempt]:
+    rows = execute(connection, f"SELECT {FIELDS} FROM attempts WHERE {condition}", **values)
+    # PostgreSQL would sort text by the rules of a language.
+    return sorted((Attempt(*row) for row in rows), key=lambda attempt: attempt.attempt_id)
 
 
 def outcome(connection: Connection, attempt_id: str) -> str | None:
     """Return the outcome of the attempt, or None while it has not ended."""
-    found = connection.execute(
-        select(attempts.c.outcome).where(attempts.c.attempt_id == attempt_id)
-    )
-    return found.scalar()
+    row = execute(
+        connection,
+        "SELECT outcome FROM attempts WHERE attempt_id = :attempt_id",
+        attempt_id=attempt_id,
+    ).fetchone()
+    return None if row is None else row.outcome
 
 
 def get_pruning_time(connection: Connection, attempt_id: str) -> datetime | None:
     """Return when the attempt's steps were removed, UTC, or None if they were not."""
-    found = connection.execute(
-        select(attempts.c.pruned_at).where(attempts.c.attempt_id == attempt_id)
-    ).scalar()
-    return None if found is None else datetime.fromtimestamp(found, UTC)
+    row = execute(
+        connection,
+        "SELECT pruned_at FROM attempts WHERE attempt_id = :attempt_id AND pruned_at IS NOT NULL",
+        attempt_id=attempt_id,
+    ).fetchone()
+    return None if row is None else datetime.fromtimestamp(row.pruned_at, UTC)
 
 
-def end(connection: Connection, lease: Lease, outcome: str) -> None:
+def end(connection: Connection, lease: Lease, outcome: str | None) -> None:
     """Record the outcome of the attempt, as JSON text defined by the caller.
 
     Raises:
         FencedError: another worker has acquired the attempt.
     """
-    _set_outcome(connection, lease, outcome)
+    leases.check(connection, lease)
+    execute(
+        connection,
+        "UPDATE attempts SET outcome = :outcome WHERE attempt_id = :attempt_id",
+        outcome=outcome,
+        attempt_id=lease.attempt_id,
+    )
 
 
 def reopen(connection: Connection, lease: Lease) -> None:
@@ -115,62 +150,50 @@ def reopen(connection: Connection, lease: Lease) -> None:
         raise JournalError(
             f"attempt {lease.attempt_id} cannot resume: its steps were pruned", retryable=False
         )
-    _set_outcome(connection, lease, None)
-
-
-def _set_outcome(connection: Connection, lease: Lease, outcome: str | None) -> None:
-    leases.check(connection, lease)
-    connection.execute(
-        update(attempts).where(attempts.c.attempt_id == lease.attempt_id).values(outcome=outcome)
-    )
+    end(connection, lease, None)
 
 
 def claim(connection: Connection, experiment: str, wanted: Claim) -> Claim:
     """Claim an experiment for a lake, unless one has it. Return the claim that holds."""
-    values = {"experiment": experiment, "lake_id": wanted.lake_id, "lake": wanted.lake}
-    connection.execute(_CLAIM[connection.dialect.name], values)
-    found = connection.execute(
-        select(claims.c.lake_id, claims.c.lake).where(claims.c.experiment == experiment)
-    ).one()
-    return Claim(found.lake_id, found.lake)
+    execute(
+        connection,
+        """
+        INSERT INTO claims (experiment, lake_id, lake) VALUES (:experiment, :lake_id, :lake)
+        ON CONFLICT DO NOTHING
+        """,
+        experiment=experiment,
+        **vars(wanted),
+    )
+    row = execute(
+        connection,
+        "SELECT lake_id, lake FROM claims WHERE experiment = :experiment",
+        experiment=experiment,
+    ).fetchone()
+    return Claim(*row)
 
 
 def hand_over(connection: Connection, to: Claim) -> int:
     """Assign all experiments of the journal to one lake. Return how many belonged to another."""
-    others = claims.c.lake_id != to.lake_id
-    return connection.execute(
-        claims.update().where(others).values(lake_id=to.lake_id, lake=to.lake)
+    count: int = execute(
+        connection,
+        "UPDATE claims SET lake_id = :lake_id, lake = :lake WHERE lake_id <> :lake_id",
+        **vars(to),
     ).rowcount
-
-
-def drop_claim(connection: Connection, experiment: str) -> None:
-    """Remove the claim on an experiment that has no attempts left."""
-    left = select(attempts.c.attempt_id).where(attempts.c.experiment == experiment)
-    connection.execute(delete(claims).where(claims.c.experiment == experiment, ~left.exists()))
+    return count
 
 
 def leave_sign(connection: Connection, sign: str) -> None:
     """Record a sign, and remove the oldest ones."""
-    connection.execute(delete(signs).where(signs.c.made_at < clock() - SIGN_S))
-    connection.execute(delete(signs).where(signs.c.sign == sign))
-    connection.execute(signs.insert().values(sign=sign, made_at=clock()))
+    execute(
+        connection,
+        "DELETE FROM signs WHERE made_at < clock() - :kept_s OR sign = :sign",
+        kept_s=SIGN_S,
+        sign=sign,
+    )
+    execute(connection, "INSERT INTO signs (sign, made_at) VALUES (:sign, clock())", sign=sign)
 
 
 def has_sign(connection: Connection, sign: str) -> bool:
     """Return True if a sign was recorded."""
-    return connection.execute(select(signs.c.sign).where(signs.c.sign == sign)).first() is not None
-
-
-def _compare(known: Attempt, given: Attempt) -> None:
-    """Check that both declarations agree.
-
-    A fork may be restarted by its id alone, without its parent.
-    """
-    for field in ("experiment", "arm", "instance_id", "repeat", "spec"):
-        there, here = getattr(known, field), getattr(given, field)
-        if there != here:
-            raise JournalError(
-                f"attempt {known.attempt_id} is in the journal with another {field}: "
-                f"{there}, not {here}",
-                retryable=False,
-            )
+    row = execute(connection, "SELECT sign FROM signs WHERE sign = :sign", sign=sign).fetchone()
+    return row is not None

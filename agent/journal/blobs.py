@@ -46,7 +46,15 @@ class Blobs:
             if not isinstance(path, Path):
                 put_object(path, data)  # writing again costs less than checking for it
             elif not path.is_file():
-                _write(path, data)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                replace_file(path, data, durable=True)
+                # A power loss must not remove the name of the file or of a new folder.
+                for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
+                    descriptor = os.open(folder, os.O_RDONLY)
+                    try:
+                        os.fsync(descriptor)
+                    finally:
+                        os.close(descriptor)
         except refusals() as error:
             raise JournalError(f"cannot keep {len(data)} bytes: {reason(error)}") from error
         return digest
@@ -80,22 +88,6 @@ class Blobs:
         return self.root / digest[:2] / digest
 
 
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, data, durable=True)
-    # A power loss must not remove the file's name or that of a new folder.
-    for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
-        _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 class Bodies:
     """Packs and unpacks payloads. Large payloads go to `blobs`, if given."""
 
@@ -106,7 +98,7 @@ class Bodies:
         """Return the stored form. A blob is on the disk before this returns."""
         if len(body) <= COMPRESS_ABOVE:
             return bytes([PLAIN]) + body
-        # The fastest level: a step of 20 kB may take a millisecond in all.
+        # The fastest level: a step of 20 kB has a millisecond in all.
         packed = bytes([COMPRESSED]) + zlib.compress(body, 1)
         if self._blobs is None or len(body) <= BLOB_ABOVE:
             return packed
@@ -118,10 +110,10 @@ class Bodies:
         Raises:
             JournalError: the payload is in blobs that are unavailable or damaged.
         """
-        how, content = packed[0], packed[1:]
-        if how == PLAIN:
+        encoding, content = packed[0], packed[1:]
+        if encoding == PLAIN:
             return content
-        if how == COMPRESSED:
+        if encoding == COMPRESSED:
             return zlib.decompress(content)
         if self._blobs is None:
             raise JournalError(

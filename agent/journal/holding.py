@@ -31,38 +31,30 @@ async def hold_lease(
         LeaseHeld: an active worker has the lease, or another task of this process.
         FencedError: the lease was lost during the block; the block was cancelled.
     """
-    here = (os.getpid(), journal.id, attempt_id)
-    if here in _HERE:
+    key = (os.getpid(), journal.id, attempt_id)
+    if key in _HERE:
         raise LeaseHeld(f"{attempt_id} is held by this process", attempt_id)
-    _HERE.add(here)
+    _HERE.add(key)
     try:
-        async with _renew_lease(journal, attempt_id, ttl_s) as lease:
+        ttl_s = timings().lease_s if ttl_s is None else ttl_s
+        lease = await asyncio.to_thread(_acquire, journal, attempt_id, ttl_s)
+        holder = asyncio.current_task()
+        assert holder is not None
+        heart = asyncio.create_task(_beat(journal, lease, ttl_s, holder))
+        try:
             yield lease
+        except asyncio.CancelledError:
+            if heart.done() and not heart.cancelled() and (lost := heart.exception()):
+                holder.uncancel()
+                raise lost from None
+            raise
+        finally:
+            heart.cancel()
+            # An unreachable journal has already been reported. The lease expires by itself.
+            with suppress(JournalError):
+                await asyncio.to_thread(journal.release, lease)
     finally:
-        _HERE.discard(here)
-
-
-@asynccontextmanager
-async def _renew_lease(
-    journal: Journal, attempt_id: str, ttl_s: float | None
-) -> AsyncIterator[Lease]:
-    ttl_s = timings().lease_s if ttl_s is None else ttl_s
-    lease = await asyncio.to_thread(_acquire, journal, attempt_id, ttl_s)
-    holder = asyncio.current_task()
-    assert holder is not None
-    heart = asyncio.create_task(_beat(journal, lease, ttl_s, holder))
-    try:
-        yield lease
-    except asyncio.CancelledError:
-        if heart.done() and not heart.cancelled() and (lost := heart.exception()):
-            holder.uncancel()
-            raise lost from None
-        raise
-    finally:
-        heart.cancel()
-        # An unreachable journal has already been reported. The lease expires by itself.
-        with suppress(JournalError):
-            await asyncio.to_thread(journal.release, lease)
+        _HERE.discard(key)
 
 
 def is_held_here(journal: Journal, name: str) -> bool:

@@ -5,16 +5,16 @@ same id and text is the first one. An attempt states what it waits for, so that 
 a request is refused.
 """
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, or_, select
+from sqlalchemy import Connection
 
 from agent.errors import MessageRefused
 from agent.journal import leases
-from agent.journal.database import Database, clock, reads, writes
-from agent.journal.tables import PreparedStatement, attempts, inbox, waits
+from agent.journal.database import Database, execute, reads, writes
 from agent.journal.types import Lease
 
 MessageKind = Literal["say", "end", "approve", "revise", "reject"]
@@ -33,34 +33,7 @@ DECISIONS: tuple[MessageKind, ...] = ("approve", "revise", "reject")
 MOST_BYTES = 100_000
 """Maximum length of a message. A model would have to read all of it with every later call."""
 
-# Built once: to build a statement takes longer than to carry it out.
-_OWN = inbox.c.attempt_id == bindparam("of")
-_LATER = and_(_OWN, inbox.c.n > bindparam("after"))
-_LOCK = PreparedStatement(
-    select(attempts.c.outcome, attempts.c.pruned_at)
-    .where(attempts.c.attempt_id == bindparam("of"))
-    .with_for_update()
-)
-_LAST_N = select(func.max(inbox.c.n)).where(_OWN).scalar_subquery()
-_SAME_AND_LAST = PreparedStatement(
-    select(inbox).where(_OWN, or_(inbox.c.message_id == bindparam("message"), inbox.c.n == _LAST_N))
-)
-_READ = PreparedStatement(select(inbox).where(_LATER).order_by(inbox.c.n))
-_ADD = PreparedStatement(
-    insert(inbox)
-    .values(
-        n=func.coalesce(_LAST_N, 0) + 1,
-        sent_at=clock(),
-    )
-    .returning(inbox),
-    ("attempt_id", "message_id", "kind", "text", "sender"),
-)
-_IS_ANSWERED = select(select(inbox.c.n).where(_LATER).exists())
-_WAIT = select(waits).where(waits.c.attempt_id == bindparam("of"))
-_FORGET_WAIT = delete(waits).where(waits.c.attempt_id == bindparam("of"))
-_BEGIN_WAIT = insert(waits).values(since=clock())
-
-_WITH_TEXT = ("say", "revise")
+_LAST = "(SELECT MAX(last.n) FROM inbox AS last WHERE last.attempt_id = :attempt_id)"
 _MOST_NAME = 200
 
 
@@ -110,13 +83,18 @@ class Inbox:
                 long, its id belongs to another one, or it is a decision without a request.
         """
         check_message(message)
-        return self.database.write(lambda connection: _send(connection, self.attempt_id, message))
+        return self.database.write(_send, self.attempt_id, message)
 
     @reads
     def read(self, connection: Connection, after: int = 0) -> list[InboxMessage]:
         """Return the messages after a position, in order."""
-        rows = _READ.run(connection, {"of": self.attempt_id, "after": after})
-        return [_message(row) for row in rows]
+        rows = execute(
+            connection,
+            "SELECT * FROM inbox WHERE attempt_id = :attempt_id AND n > :after ORDER BY n",
+            attempt_id=self.attempt_id,
+            after=after,
+        )
+        return [_to_message(row) for row in rows]
 
     @reads
     def wait(self, connection: Connection) -> Wait | None:
@@ -133,13 +111,22 @@ class Inbox:
             FencedError: another worker has acquired the attempt.
         """
         leases.check(connection, lease)
-        known = connection.execute(_WAIT, {"of": lease.attempt_id}).first()
-        row = (lease.attempt_id, wanted, about, after)
-        if known is not None and tuple(known[: len(row)]) == row:
-            return
-        connection.execute(_FORGET_WAIT, {"of": lease.attempt_id})
-        values = dict(zip(waits.columns.keys(), row, strict=False))
-        connection.execute(_BEGIN_WAIT, values)
+        execute(
+            connection,
+            """
+            INSERT INTO waits (attempt_id, wanted, about, after, since)
+            VALUES (:attempt_id, :wanted, :about, :after, clock())
+            ON CONFLICT (attempt_id) DO UPDATE SET
+                wanted = excluded.wanted, about = excluded.about, after = excluded.after,
+                since = excluded.since
+            WHERE waits.wanted <> excluded.wanted OR waits.about <> excluded.about
+                OR waits.after <> excluded.after
+            """,
+            attempt_id=lease.attempt_id,
+            wanted=wanted,
+            about=about,
+            after=after,
+        )
 
 
 def check_message(message: InboxMessage) -> None:
@@ -148,7 +135,7 @@ def check_message(message: InboxMessage) -> None:
     Raises:
         MessageRefused: it is empty or too long, or its id or sender is.
     """
-    if message.kind in _WITH_TEXT and not message.text.strip():
+    if message.kind in ("say", "revise") and not message.text.strip():
         raise MessageRefused(f"the message is empty: {message.kind} needs a text")
     size = len(message.text.encode("utf-8", "surrogatepass"))
     if size > MOST_BYTES:
@@ -165,82 +152,92 @@ def check_message(message: InboxMessage) -> None:
 
 def waiting(connection: Connection, names: list[str]) -> dict[str, Wait]:
     """Return what attempts wait for, or have last waited for, by id."""
-    chosen = select(waits).where(waits.c.attempt_id.in_(names))
+    rows = execute(
+        connection,
+        """
+        SELECT attempt_id, wanted, about, after, since, EXISTS (
+            SELECT 1 FROM inbox
+            WHERE inbox.attempt_id = waits.attempt_id AND inbox.n > waits.after
+        ) AS is_answered
+        FROM waits WHERE attempt_id IN (SELECT value FROM json_each(:names))
+        """,
+        names=json.dumps(names),
+    )
     return {
-        row.attempt_id: _wait(row, _is_answered(connection, row))
-        for row in connection.execute(chosen).all()
+        row.attempt_id: Wait(
+            row.attempt_id,
+            cast("Wanted", row.wanted),
+            row.about,
+            row.after,
+            datetime.fromtimestamp(row.since, UTC),
+            bool(row.is_answered),
+        )
+        for row in rows
     }
 
 
 def forget(connection: Connection, attempt_id: str) -> None:
     """Remove the messages of an attempt."""
-    for table in (inbox, waits):
-        connection.execute(delete(table).where(table.c.attempt_id == attempt_id))
+    for table in ("inbox", "waits"):
+        statement = f"DELETE FROM {table} WHERE attempt_id = :attempt_id"
+        execute(connection, statement, attempt_id=attempt_id)
 
 
 def _send(connection: Connection, attempt_id: str, message: InboxMessage) -> InboxMessage:
-    # The lock keeps the order of positions that of commits, and an end from coming between.
-    attempt = _LOCK.run(connection, {"of": attempt_id}).fetchone()
+    # The lock keeps the order of positions the order of commits, and an end from coming between.
+    attempt = execute(
+        connection,
+        "SELECT outcome, pruned_at FROM attempts WHERE attempt_id = :attempt_id FOR UPDATE",
+        attempt_id=attempt_id,
+    ).fetchone()
     if attempt is None:
         raise MessageRefused(f"the journal has no attempt {attempt_id}")
-    earlier = _same_and_last(connection, attempt_id, message.id)
-    for known in earlier:
-        if known.id != message.id:
+    # A message that ends the attempt is the last one. Reading all would take longer with each.
+    rows = execute(
+        connection,
+        f"""
+        SELECT * FROM inbox
+        WHERE attempt_id = :attempt_id AND (message_id = :message_id OR n = {_LAST})
+        """,
+        attempt_id=attempt_id,
+        message_id=message.id,
+    ).fetchall()
+    for row in rows:
+        if row.message_id != message.id:
             continue
-        if (known.kind, known.text) != (message.kind, message.text):
+        if (row.kind, row.text) != (message.kind, message.text):
             raise MessageRefused(
                 f"message {message.id} was sent before with another text: choose another id"
             )
-        return known
+        return _to_message(row)
     if attempt.pruned_at is not None:
         raise MessageRefused(f"attempt {attempt_id} has ended, and its steps were pruned")
     if attempt.outcome is not None:
         raise MessageRefused(f"attempt {attempt_id} has ended: fork it to continue from there")
-    if any(known.kind == "end" for known in earlier):
+    if any(row.kind == "end" for row in rows):
         raise MessageRefused(f"attempt {attempt_id} was asked to end, and takes no more messages")
     if message.kind in DECISIONS:
-        _check_asked(connection, attempt_id)
-    return _add(connection, attempt_id, message)
+        wait = waiting(connection, [attempt_id]).get(attempt_id)
+        if wait is None or wait.wanted != "approval":
+            raise MessageRefused(f"attempt {attempt_id} asks for no approval")
+        if wait.is_answered:
+            raise MessageRefused(f"attempt {attempt_id} is not waiting for an answer")
+    row = execute(
+        connection,
+        f"""
+        INSERT INTO inbox (attempt_id, n, message_id, kind, text, sender, sent_at)
+        SELECT :attempt_id, COALESCE({_LAST}, 0) + 1, :message_id, :kind, :text, :sender, clock()
+        RETURNING *
+        """,
+        attempt_id=attempt_id,
+        message_id=message.id,
+        kind=message.kind,
+        text=message.text,
+        sender=message.sender,
+    ).fetchone()
+    return _to_message(row)
 
 
-def _check_asked(connection: Connection, attempt_id: str) -> None:
-    asked = waiting(connection, [attempt_id]).get(attempt_id)
-    if asked is None or asked.wanted != "approval":
-        raise MessageRefused(f"attempt {attempt_id} asks for no approval")
-    if asked.is_answered:
-        raise MessageRefused(f"attempt {attempt_id} has its answer, and asks for no other one yet")
-
-
-def _add(connection: Connection, attempt_id: str, message: InboxMessage) -> InboxMessage:
-    row = {
-        "attempt_id": attempt_id,
-        "message_id": message.id,
-        "kind": message.kind,
-        "text": message.text,
-        "sender": message.sender,
-    }
-    return _message(_ADD.run(connection, {**row, "of": attempt_id}).fetchone())
-
-
-def _same_and_last(connection: Connection, attempt_id: str, message_id: str) -> list[InboxMessage]:
-    """Return the message with that id and the last one, if there are any.
-
-    A message that ends the attempt is the last one. Reading all would take longer with each.
-    """
-    rows = _SAME_AND_LAST.run(connection, {"of": attempt_id, "message": message_id})
-    return [_message(row) for row in rows]
-
-
-def _message(row: Row[Any]) -> InboxMessage:
+def _to_message(row: Any) -> InboxMessage:
     kind, sent_at = cast("MessageKind", row.kind), datetime.fromtimestamp(row.sent_at, UTC)
     return InboxMessage(row.message_id, kind, row.text, row.sender, row.n, sent_at)
-
-
-def _wait(row: Row[Any], is_answered: bool) -> Wait:
-    since, wanted = datetime.fromtimestamp(row.since, UTC), cast("Wanted", row.wanted)
-    return Wait(row.attempt_id, wanted, row.about, row.after, since, is_answered)
-
-
-def _is_answered(connection: Connection, wait: Row[Any]) -> bool:
-    asked = {"of": wait.attempt_id, "after": wait.after}
-    return bool(connection.execute(_IS_ANSWERED, asked).scalar_one())

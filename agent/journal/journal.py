@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import URL, Connection
+from sqlalchemy import Connection
 
 from agent.errors import JournalError, OtherJournal
 from agent.journal import attempts, leases, ledger, records, watching
@@ -33,30 +33,28 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-def _as_method(
-    work: Callable[Concatenate[Connection, P], T],
-) -> Callable[Concatenate["Journal", Connection, P], T]:
-    """Return work on a connection as a method of the journal."""
-
-    @functools.wraps(work)
-    def method(self: "Journal", connection: Connection, /, *rest: P.args, **named: P.kwargs) -> T:
-        return work(connection, *rest, **named)
-
-    return method
-
-
 def _read(
     work: Callable[Concatenate[Connection, P], T],
 ) -> Callable[Concatenate["Journal", P], T]:
     """Return the method of the journal that is this work in a read-only transaction."""
-    return reads(_as_method(work))
+
+    @functools.wraps(work)
+    def run(self: "Journal", /, *args: P.args, **values: P.kwargs) -> T:
+        return self.database.read(work, *args, **values)
+
+    return run
 
 
 def _write(
     work: Callable[Concatenate[Connection, P], T],
 ) -> Callable[Concatenate["Journal", P], T]:
     """Return the method of the journal that is this work in a transaction that writes."""
-    return writes(_as_method(work))
+
+    @functools.wraps(work)
+    def run(self: "Journal", /, *args: P.args, **values: P.kwargs) -> T:
+        return self.database.write(work, *args, **values)
+
+    return run
 
 
 class Journal:
@@ -77,7 +75,6 @@ class Journal:
         self._bodies = Bodies(blobs)
         self.watching = watching.Watching(database, self._bodies)
         """Following attempts while they work."""
-        self._counted_in: dict[str, ledger.Names] = {}
 
     @classmethod
     def open(
@@ -104,21 +101,22 @@ class Journal:
             raise OtherJournal(None)
         if blobs is None and address.database and address.get_backend_name() == "sqlite":
             blobs = Blobs(Path(address.database).absolute().parent / "blobs")
-        database = _connect(address, patience_s)
+        database = Database(address, min(patience_s, timings().journal_contact_s))
 
         def prepare(connection: Connection) -> str:
-            if expected_id is not None and (found := journal_id(connection)) != expected_id:
-                raise OtherJournal(found)
+            if expected_id is not None and (other_id := journal_id(connection)) != expected_id:
+                raise OtherJournal(other_id)
             migrate(connection)
             own_id = journal_id(connection)
             assert own_id is not None, "it was just migrated"
             return own_id
 
         try:
-            own_id = database.write(prepare, min(patience_s, timings().journal_contact_s))
+            own_id = database.write(prepare)
         except BaseException:
             database.close()
             raise
+        database.patience_s = patience_s
         return cls(database, blobs, own_id)
 
     @staticmethod
@@ -133,7 +131,7 @@ class Journal:
         address = parse_address(url)
         if not may_exist(address):
             return None
-        database = _connect(address, timings().journal_contact_s)
+        database = Database(address, timings().journal_contact_s)
         try:
             return database.read(journal_id)
         finally:
@@ -195,7 +193,7 @@ class Journal:
         forked = replace(child, parent_id=parent_id, fork_scope=scope, fork_seq=seq)
         if attempts.declare(connection, forked):
             records.copy_before(connection, parent_id, child.attempt_id, scope, seq)
-        return records.count_copied(connection, child.attempt_id)
+        return records.count_copies(connection, child.attempt_id)
 
     @writes
     def acquire(self, connection: Connection, attempt_id: str, worker: str, ttl_s: float) -> Lease:
@@ -244,6 +242,7 @@ class Journal:
             JournalError: the step is already recorded, or was begun with another request.
         """
         row = {
+            **dict.fromkeys(records.RESULT),
             "scope": scope,
             "seq": seq,
             "kind": kind,
@@ -256,11 +255,10 @@ class Journal:
         def work(connection: Connection) -> None:
             ordinals, now = leases.begin_steps(connection, lease, len(ended) + 1)
             records.append(connection, lease, ended, ordinals, now)
-            mine = {**row, "ordinal": ordinals[-1], "started_at": now}
-            begun = records.begin(connection, lease, mine)
-            if begun and reservation is not None:
-                counted_in = self._names(connection, lease)
-                ledger.reserve(connection, lease, scope, seq, reservation, counted_in)
+            intent = {**row, "ordinal": ordinals[-1], "started_at": now}
+            is_new = records.write(connection, lease, intent)
+            if is_new and reservation is not None:
+                ledger.reserve(connection, lease, scope, seq, reservation)
 
         self.database.write(work)
 
@@ -285,6 +283,8 @@ class Journal:
                 has a cost without a reservation.
         """
         row = {
+            "scope": scope,
+            "seq": seq,
             "result": self._bodies.pack(result),
             "cost_usd": cost_usd,
             "duration_s": duration_s,
@@ -293,10 +293,9 @@ class Journal:
 
         def work(connection: Connection) -> None:
             leases.check(connection, lease)
-            counted_in = self._names(connection, lease)
-            nusd = ledger.settle(connection, lease, scope, seq, cost_usd, counted_in)
-            finished = records.finish(connection, lease, scope, seq, {**row, "settled_nusd": nusd})
-            if finished and nusd is None and cost_usd:
+            nusd = ledger.settle(connection, lease, scope, seq, cost_usd)
+            is_new = records.finish(connection, lease, {**row, "settled_nusd": nusd})
+            if is_new and nusd is None and cost_usd:
                 raise JournalError(
                     f"a step of {lease.attempt_id} cost ${cost_usd} and reserved nothing",
                     retryable=False,
@@ -327,8 +326,7 @@ class Journal:
         """Reserve the cost of a call whose first request was lost. Errors are those of `intend`."""
         leases.check(connection, lease)
         ledger.lose(connection, lease, scope, seq)
-        counted_in = self._names(connection, lease)
-        ledger.reserve(connection, lease, scope, seq, reservation, counted_in)
+        ledger.reserve(connection, lease, scope, seq, reservation)
 
     @writes
     def cancel(self, connection: Connection, lease: Lease, scope: str, seq: int) -> None:
@@ -338,11 +336,11 @@ class Journal:
             FencedError: another worker has acquired the attempt.
         """
         leases.check(connection, lease)
-        ledger.withdraw(connection, lease, scope, seq, self._names(connection, lease))
-        records.take_back(connection, lease, scope, seq)
+        ledger.withdraw(connection, lease, scope, seq)
+        records.remove_intent(connection, lease, scope, seq)
 
     def _row(self, step: EndedStep) -> dict[str, Any]:
-        """Return the columns of a step. Those of an adopted one have its `parent_id`."""
+        """Return the columns of a step that is over. An adopted one has its `parent_id`."""
         result = None if step.result is None else self._bodies.pack(step.result)
         row = {"scope": step.scope, "seq": step.seq, "result": result, **_columns(step.inputs)}
         if isinstance(step, AdoptedStep):
@@ -358,25 +356,6 @@ class Journal:
             "tree": None if step.tree is None else str(step.tree),
             "bench": step.bench,
         }
-
-    def _names(self, connection: Connection, lease: Lease) -> ledger.Names:
-        """Return the totals that a held attempt counts in. They never change."""
-        names = self._counted_in.get(lease.attempt_id)
-        if names is None:
-            attempt = attempts.find(connection, lease.attempt_id)
-            assert attempt is not None, "a lease is held on an attempt"
-            names = self._counted_in[lease.attempt_id] = ledger.names(attempt)
-        return names
-
-
-def _connect(address: URL, patience_s: float) -> Database:
-    try:
-        return Database(address, patience_s)
-    except ImportError as error:
-        message = f"{address.get_backend_name()} needs a package: {error}"
-        raise JournalError(message, retryable=False) from error
-    except OSError as error:
-        raise JournalError(f"the journal cannot be created: {error}") from error
 
 
 def _columns(inputs: Inputs) -> dict[str, str | None]:

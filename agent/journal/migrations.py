@@ -1,6 +1,8 @@
 """Create the journal's tables, or upgrade them from any earlier version.
 
-A released migration is never edited. A change of `tables` is a new migration.
+A released migration is never edited. A change of the schema is a new migration. Times are in
+seconds since 1970, and amounts of money in billionths of a dollar. In `leases` and `queue`, a name
+of work can take the place of an attempt.
 """
 
 import uuid
@@ -196,11 +198,15 @@ def migrate(connection: Connection, migrations: Sequence[Sequence[str]] = MIGRAT
     Raises:
         JournalError: the database was written by a newer release.
     """
-    _lock(connection)
-    version = _version(connection)
+    if connection.dialect.name == "postgresql":  # on SQLite, a transaction that writes is alone
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
+    if not inspect(connection).has_table(_VERSION):
+        connection.execute(text("CREATE TABLE journal_version (version INTEGER NOT NULL)"))
+        connection.execute(text("INSERT INTO journal_version VALUES (0)"))
+    version: int = connection.execute(text("SELECT version FROM journal_version")).scalar_one()
     if version > len(migrations):
         raise JournalError(
-            f"the journal has schema {version} and this release knows {len(migrations)}: "
+            f"the journal has schema {version} and this release has {len(migrations)}: "
             "use the release that wrote it, or a newer one",
             retryable=False,
         )
@@ -224,23 +230,5 @@ def journal_id(connection: Connection) -> str | None:
     columns = {column["name"] for column in inspect(connection).get_columns(_VERSION)}
     if "journal_id" not in columns:
         return None
-    found: str | None = connection.execute(text(f"SELECT journal_id FROM {_VERSION}")).scalar()  # noqa: S608
-    return found
-
-
-def _lock(connection: Connection) -> None:
-    # On SQLite a write transaction is exclusive anyway.
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
-
-
-def _version(connection: Connection) -> int:
-    """Return the version in the database.
-
-    For an empty database, create the version table and return 0.
-    """
-    if not inspect(connection).has_table(_VERSION):
-        connection.execute(text("CREATE TABLE journal_version (version INTEGER NOT NULL)"))
-        connection.execute(text("INSERT INTO journal_version VALUES (0)"))
-    version: int = connection.execute(text("SELECT version FROM journal_version")).scalar_one()
-    return version
+    own_id: str | None = connection.execute(text(f"SELECT journal_id FROM {_VERSION}")).scalar()
+    return own_id

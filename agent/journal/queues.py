@@ -6,75 +6,19 @@ Work of a dead worker is free again when its lease has expired.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, select, update
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy import Connection
 
-from agent.journal.database import Database, clock, reads, writes
-from agent.journal.tables import leases, queue
+from agent.journal.database import Database, execute, execute_each, reads, writes
 
 KEPT_S = 7 * 24 * 3600.0
 """Retention time of a queue: longer than any run."""
 
 LATE_S = 60.0
-"""`ended` finds an end that was committed at most this long after its time."""
+"""`list_ended` finds an end that was committed at most this long after its time."""
 
-_ADD = {
-    dialect: insert_into(queue).values(holder="", added_at=clock()).on_conflict_do_nothing()
-    for dialect, insert_into in (("sqlite", sqlite_insert), ("postgresql", postgresql_insert))
-}
-
-_OPEN = queue.c.run == bindparam("of_run"), queue.c.ended_as.is_(None)
-_IS_HELD = (
-    select(leases.c.epoch)
-    .where(leases.c.attempt_id == queue.c.holder, leases.c.expires_at > clock())
-    .exists()
-)
-_NEXT = (
-    select(queue.c.name, queue.c.losses, queue.c.holder)
-    .where(
-        *_OPEN,
-        ~_IS_HELD,
-        queue.c.holder != bindparam("by"),  # its lease may have lapsed while it was suspended
-        queue.c.position >= bindparam("start"),
-    )
-    .order_by(queue.c.position)
-    .limit(1)
-    .with_for_update(skip_locked=True)
-)
-_NEXT_FRESH = _NEXT.where(queue.c.holder == "", queue.c.losses == 0)
-_PLACES = select(queue.c.name, queue.c.position).where(*_OPEN).order_by(queue.c.position)
-_COUNT = select(func.count()).select_from(queue).where(*_OPEN)
-_IS_KEPT = (
-    select(leases.c.epoch)
-    .where(leases.c.attempt_id == queue.c.holder, leases.c.expires_at > clock() + bindparam("soon"))
-    .exists()
-)
-_CLAIMABLE = select(func.count()).select_from(queue).where(*_OPEN, ~_IS_KEPT)
-_HOLDERS = (
-    select(leases.c.attempt_id, leases.c.worker)
-    .join(queue, queue.c.holder == leases.c.attempt_id)
-    .where(*_OPEN, leases.c.expires_at > clock())
-    .distinct()
-)
-_ENDED = select(queue.c.name, queue.c.ended_as, queue.c.result, queue.c.ended_at).where(
-    queue.c.run == bindparam("of_run"), queue.c.ended_at > bindparam("since")
-)
-_ROW = queue.c.run == bindparam("of_run"), queue.c.name == bindparam("of_name")
-_TAKE = update(queue).where(*_ROW).values(holder=bindparam("by"), losses=bindparam("with_losses"))
-_HELD = *_OPEN, queue.c.holder == bindparam("by")
-_GIVE_BACK = update(queue).where(*_HELD, queue.c.name == bindparam("of_name")).values(holder="")
-_GIVE_BACK_ALL = update(queue).where(*_HELD).values(holder="")
-_AS_ENDED = {
-    "ended_as": bindparam("as_end"),
-    "result": bindparam("with_result"),
-    "ended_at": clock(),
-}
-_END = update(queue).where(*_HELD, queue.c.name == bindparam("of_name")).values(_AS_ENDED)
-_FREE = select(queue.c.name).where(*_OPEN, queue.c.holder == "").with_for_update(skip_locked=True)
-_WITHDRAW = update(queue).where(*_ROW, queue.c.holder == "").values(_AS_ENDED)
-_END_FOR_GOOD = update(queue).where(*_OPEN, queue.c.name == bindparam("of_name")).values(_AS_ENDED)
+_IS_OPEN = "run = :run AND ended_as IS NULL"
 
 
 @dataclass(frozen=True)
@@ -110,25 +54,43 @@ class Queue:
     @writes
     def add(self, connection: Connection, names: Sequence[str]) -> None:
         """Add work in this order, except what the queue has. Remove queues that are too old."""
-        connection.execute(delete(queue).where(queue.c.added_at < clock() - KEPT_S))
-        rows = [{"run": self.run, "name": name, "position": at} for at, name in enumerate(names)]
-        if rows:
-            connection.execute(_ADD[connection.dialect.name], rows)
+        execute(connection, "DELETE FROM queue WHERE added_at < clock() - :kept_s", kept_s=KEPT_S)
+        execute_each(
+            connection,
+            """
+            INSERT INTO queue (run, name, position, holder, added_at)
+            VALUES (:run, :name, :position, '', clock())
+            ON CONFLICT DO NOTHING
+            """,
+            [{"run": self.run, "name": name, "position": at} for at, name in enumerate(names)],
+        )
 
     @reads
     def open(self, connection: Connection) -> dict[str, int]:
         """Return the positions of the work that has not ended, by name and in order."""
-        return {row.name: row.position for row in connection.execute(_PLACES, self._key())}
+        rows = self._execute(
+            connection, f"SELECT name, position FROM queue WHERE {_IS_OPEN} ORDER BY position"
+        )
+        return {row.name: row.position for row in rows}
 
     @reads
     def count_unended(self, connection: Connection) -> int:
         """Return the number of pieces of work that have not ended."""
-        return connection.execute(_COUNT, self._key()).scalar_one()
+        return int(
+            self._execute(connection, f"SELECT COUNT(*) FROM queue WHERE {_IS_OPEN}").fetchone()[0]
+        )
 
     @reads
     def claimable(self, connection: Connection, soon_s: float) -> int:
         """Return the number of pieces that no worker holds for longer than `soon_s`."""
-        return connection.execute(_CLAIMABLE, self._key(soon=soon_s)).scalar_one()
+        statement = f"""
+            SELECT COUNT(*) FROM queue
+            WHERE {_IS_OPEN} AND NOT EXISTS (
+                SELECT 1 FROM leases
+                WHERE attempt_id = queue.holder AND expires_at > clock() + :soon_s
+            )
+        """
+        return int(self._execute(connection, statement, soon_s=float(soon_s)).fetchone()[0])
 
     @writes
     def take(
@@ -138,25 +100,49 @@ class Queue:
 
         With `fresh`, leave work whose holder died to others. Return None if there is none to take.
         """
-        following = _NEXT_FRESH if fresh else _NEXT
+        # The lease of `holder` itself may have lapsed while it was suspended.
+        statement = f"""
+            SELECT name, losses, holder FROM queue
+            WHERE {_IS_OPEN} AND holder <> :holder AND position >= :start
+                {"AND holder = '' AND losses = 0" if fresh else ""}
+                AND NOT EXISTS (
+                    SELECT 1 FROM leases
+                    WHERE attempt_id = queue.holder AND expires_at > clock()
+                )
+            ORDER BY position LIMIT 1
+            FOR UPDATE SKIP LOCKED
+        """
         for first in {start: None, 0: None}:
-            found = connection.execute(following, self._key(start=first, by=holder)).first()
-            if found is not None:
-                taken = Taken(found.name, found.losses + (found.holder != ""))
-                key = self._key(of_name=taken.name, by=holder, with_losses=taken.losses)
-                connection.execute(_TAKE, key)
-                return taken
+            row = self._execute(connection, statement, start=first, holder=holder).fetchone()
+            if row is not None:
+                work = Taken(row.name, row.losses + (row.holder != ""))
+                self._execute(
+                    connection,
+                    """
+                    UPDATE queue SET holder = :holder, losses = :losses
+                    WHERE run = :run AND name = :name
+                    """,
+                    holder=holder,
+                    **vars(work),
+                )
+                return work
         return None
 
     @writes
     def give_back(self, connection: Connection, name: str, holder: str) -> None:
         """Free held work that has not ended."""
-        connection.execute(_GIVE_BACK, self._key(of_name=name, by=holder))
+        self._execute(
+            connection,
+            f"UPDATE queue SET holder = '' WHERE {_IS_OPEN} AND holder = :holder AND name = :name",
+            name=name,
+            holder=holder,
+        )
 
     @writes
     def give_back_all(self, connection: Connection, holder: str) -> None:
         """Free all work of a holder that has not ended."""
-        connection.execute(_GIVE_BACK_ALL, self._key(by=holder))
+        statement = f"UPDATE queue SET holder = '' WHERE {_IS_OPEN} AND holder = :holder"
+        self._execute(connection, statement, holder=holder)
 
     @writes
     def end(
@@ -173,11 +159,12 @@ class Queue:
 
         A worker that lost its lease on a slow machine may still have done the work.
         """
-        values = self._key(of_name=name, as_end=ended_as, with_result=result)
-        if is_final:
-            connection.execute(_END_FOR_GOOD, values)
-        else:
-            connection.execute(_END, {**values, "by": holder})
+        statement = f"""
+            UPDATE queue SET ended_as = :ended_as, result = :result, ended_at = clock()
+            WHERE {_IS_OPEN} AND name = :name {"" if is_final else "AND holder = :holder"}
+        """
+        values = {"name": name, "holder": holder, "ended_as": ended_as, "result": result}
+        self._execute(connection, statement, **values)
 
     @writes
     def withdraw(
@@ -187,23 +174,46 @@ class Queue:
 
         Work that was given back counts as not taken.
         """
-        free = set(connection.execute(_FREE, self._key()).scalars())
+        statement = f"""
+            SELECT name FROM queue WHERE {_IS_OPEN} AND holder = '' FOR UPDATE SKIP LOCKED
+        """
+        free = {row.name for row in self._execute(connection, statement)}
         names = [name for group in groups if free.issuperset(group) for name in group]
-        end = {"as_end": ended_as, "with_result": ""}
-        if names:
-            connection.execute(_WITHDRAW, [self._key(of_name=name, **end) for name in names])
+        execute_each(
+            connection,
+            """
+            UPDATE queue SET ended_as = :ended_as, result = '', ended_at = clock()
+            WHERE run = :run AND name = :name AND holder = ''
+            """,
+            [{"run": self.run, "name": name, "ended_as": ended_as} for name in names],
+        )
         return names
 
     @reads
     def holders(self, connection: Connection) -> dict[str, str]:
         """Return the worker of each lease that holds work, by the name of the lease."""
-        return {row.attempt_id: row.worker for row in connection.execute(_HOLDERS, self._key())}
+        rows = self._execute(
+            connection,
+            f"""
+            SELECT DISTINCT leases.attempt_id, leases.worker
+            FROM leases JOIN queue ON queue.holder = leases.attempt_id
+            WHERE {_IS_OPEN} AND leases.expires_at > clock()
+            """,
+        )
+        return {row.attempt_id: row.worker for row in rows}
 
     @reads
     def list_ended(self, connection: Connection, since: float = 0.0) -> list[Ended]:
         """Return the work that ended later than `LATE_S` before `since`, in seconds since 1970."""
-        key = self._key(since=max(0.0, since - LATE_S))
-        return [Ended(*row) for row in connection.execute(_ENDED, key)]
+        rows = self._execute(
+            connection,
+            """
+            SELECT name, ended_as, result, ended_at FROM queue
+            WHERE run = :run AND ended_at > :since
+            """,
+            since=max(0.0, since - LATE_S),
+        )
+        return [Ended(*row) for row in rows]
 
-    def _key(self, **values: str | float) -> dict[str, str | float]:
-        return {"of_run": self.run, **values}
+    def _execute(self, connection: Connection, statement: str, **values: Any) -> Any:
+        return execute(connection, statement, run=self.run, **values)

@@ -1,16 +1,15 @@
 """Sizes of attempts in the journal, and pruning."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 
-from sqlalchemy import Connection, LargeBinary, case, delete, func, literal, select, text, update
+from sqlalchemy import Connection
 
 from agent.errors import JournalError
 from agent.journal import inbox, ledger
-from agent.journal.attempts import FIELDS, drop_claim, find
+from agent.journal.attempts import FIELDS, find
 from agent.journal.blobs import BLOB
-from agent.journal.database import Database, clock, reads, writes
+from agent.journal.database import Database, execute, reads, writes
 from agent.journal.leases import acquire, release
-from agent.journal.tables import attempts, leases, steps, tenures
 from agent.journal.types import Attempt, Holding, References, TreeRef
 
 WORKER = "retention"
@@ -33,34 +32,34 @@ class Retention:
     @reads
     def holdings(self, connection: Connection) -> list[Holding]:
         """Return the data that is kept of each attempt, by its id."""
-        size = func.length(steps.c.request) + func.coalesce(func.length(steps.c.result), 0)
-        last = func.max(steps.c.started_at + func.coalesce(steps.c.duration_s, 0.0))
-        found = connection.execute(
-            select(
-                *FIELDS,
-                attempts.c.pruned_at,
-                attempts.c.outcome.is_not(None).label("has_ended"),
-                (leases.c.expires_at > clock()).label("is_held"),
-                func.count(steps.c.result).label("steps"),
-                func.coalesce(func.sum(size), 0).label("size_bytes"),
-                (clock() - last).label("idle_s"),
-            )
-            .join(leases, leases.c.attempt_id == attempts.c.attempt_id)
-            .outerjoin(steps, steps.c.attempt_id == attempts.c.attempt_id)
-            .group_by(attempts.c.attempt_id, leases.c.attempt_id)
-            .order_by(attempts.c.attempt_id)
+        rows = execute(
+            connection,
+            f"""
+            SELECT {FIELDS},
+                outcome IS NOT NULL AS has_ended,
+                pruned_at IS NOT NULL AS is_pruned,
+                expires_at > clock() AS is_held,
+                COUNT(result) AS steps,
+                COALESCE(SUM(LENGTH(request) + COALESCE(LENGTH(result), 0)), 0) AS size_bytes,
+                clock() - MAX(started_at + COALESCE(duration_s, 0)) AS idle_s
+            FROM attempts
+                JOIN leases ON leases.attempt_id = attempts.attempt_id
+                LEFT JOIN steps ON steps.attempt_id = attempts.attempt_id
+            GROUP BY attempts.attempt_id, leases.attempt_id
+            ORDER BY attempts.attempt_id
+            """,
         )
         return [
             Holding(
-                attempt=Attempt(*row[: len(FIELDS)]),
+                attempt=Attempt(*row[:-6]),
                 has_ended=bool(row.has_ended),
-                is_pruned=row.pruned_at is not None,
+                is_pruned=bool(row.is_pruned),
                 is_held=bool(row.is_held),
                 steps=row.steps,
                 size_bytes=int(row.size_bytes),
                 idle_s=row.idle_s,
             )
-            for row in found
+            for row in rows
         ]
 
     @writes
@@ -72,14 +71,17 @@ class Retention:
             JournalError: the attempt has not ended or does not exist.
         """
         release(connection, acquire(connection, attempt_id, WORKER, 0.0))
-        marked = connection.execute(
-            update(attempts)
-            .where(attempts.c.attempt_id == attempt_id, attempts.c.outcome.is_not(None))
-            .values(pruned_at=clock())
+        cursor = execute(
+            connection,
+            """
+            UPDATE attempts SET pruned_at = clock()
+            WHERE attempt_id = :attempt_id AND outcome IS NOT NULL
+            """,
+            attempt_id=attempt_id,
         )
-        if marked.rowcount == 0:
+        if cursor.rowcount == 0:
             raise JournalError(f"attempt {attempt_id} has not ended", retryable=False)
-        connection.execute(delete(steps).where(steps.c.attempt_id == attempt_id))
+        _delete(connection, "steps", attempt_id)
         inbox.forget(connection, attempt_id)
 
     @writes
@@ -98,20 +100,38 @@ class Retention:
         if attempt is None:
             return
         ledger.forget(connection, attempt)
-        connection.execute(delete(steps).where(steps.c.attempt_id == attempt_id))
-        connection.execute(delete(tenures).where(tenures.c.attempt_id == attempt_id))
         inbox.forget(connection, attempt_id)
-        connection.execute(delete(attempts).where(attempts.c.attempt_id == attempt_id))
-        drop_claim(connection, attempt.experiment)
+        for table in ("steps", "tenures", "attempts"):
+            _delete(connection, table, attempt_id)
+        execute(
+            connection,
+            """
+            DELETE FROM claims WHERE experiment = :experiment
+                AND NOT EXISTS (SELECT 1 FROM attempts WHERE experiment = :experiment)
+            """,
+            experiment=attempt.experiment,
+        )
 
     @reads
     def references(self, connection: Connection, without: Collection[str] = ()) -> References:
         """Return all references to content-addressed storage, except those of some attempts."""
         # Counted first, so that an attempt acquired in the meantime is noticed before any removal.
-        turns = _turns(connection)
-        names = {
-            name for attempt_id, name in _list_references(connection) if attempt_id not in without
-        }
+        turns = _count_turns(connection)
+        names = set()
+        for column in ("request", "result"):
+            rows = execute(
+                connection,
+                f"""
+                SELECT attempt_id, SUBSTR({column}, 2) AS digest FROM steps
+                WHERE SUBSTR({column}, 1, 1) = :blob
+                """,
+                blob=bytes([BLOB]),
+            )
+            names |= {
+                bytes(row.digest).decode("ascii") for row in rows if row.attempt_id not in without
+            }
+        rows = execute(connection, "SELECT attempt_id, tree FROM steps WHERE tree IS NOT NULL")
+        names |= {TreeRef.parse(row.tree).delta for row in rows if row.attempt_id not in without}
         return References(frozenset(names), turns)
 
     @writes
@@ -119,11 +139,11 @@ class Retention:
         """Run `work`, of seconds at most, while no attempt can be acquired.
 
         Return False without running it if an attempt was acquired since `turns` was counted. `work`
-        may run more than once, and running it again must leave the same result as running it once.
+        can run more than once, and running it again must leave the same result as running it once.
         """
         if connection.dialect.name == "postgresql":  # on SQLite a writer is alone anyway
-            connection.execute(text("LOCK TABLE leases IN SHARE ROW EXCLUSIVE MODE"))
-        if _turns(connection) != turns:
+            execute(connection, "LOCK TABLE leases IN SHARE ROW EXCLUSIVE MODE")
+        if _count_turns(connection) != turns:
             return False
         work()
         return True
@@ -137,26 +157,21 @@ class Retention:
         return self.database.compact()
 
 
-def _list_references(connection: Connection) -> Iterator[tuple[str, str]]:
-    """Yield attempts and the names that their steps refer to."""
-    for column in (steps.c.request, steps.c.result):
-        how = func.substr(column, 1, 1, type_=LargeBinary)
-        digest = func.substr(column, 2, type_=LargeBinary).label("digest")
-        lies_there = how == literal(bytes([BLOB]), LargeBinary)
-        for row in connection.execute(select(steps.c.attempt_id, digest).where(lies_there)):
-            yield row.attempt_id, bytes(row.digest).decode("ascii")
-    trees = select(steps.c.attempt_id, steps.c.tree).where(steps.c.tree.is_not(None))
-    for row in connection.execute(trees):
-        yield row.attempt_id, TreeRef.parse(row.tree).delta
+def _delete(connection: Connection, table: str, attempt_id: str) -> None:
+    statement = f"DELETE FROM {table} WHERE attempt_id = :attempt_id"
+    execute(connection, statement, attempt_id=attempt_id)
 
 
-def _turns(connection: Connection) -> int | None:
+def _count_turns(connection: Connection) -> int | None:
     """Return how often attempts were acquired in all, or None during possible writes."""
-    writing = case((leases.c.expires_at > clock() - UNRETURNED_S, 1), else_=0)
-    row = connection.execute(
-        select(
-            func.coalesce(func.sum(leases.c.epoch), 0).label("turns"),
-            func.coalesce(func.sum(writing), 0).label("writing"),
-        )
-    ).one()
+    row = execute(
+        connection,
+        """
+        SELECT
+            COALESCE(SUM(epoch), 0) AS turns,
+            COUNT(CASE WHEN expires_at > clock() - :unreturned_s THEN 1 END) AS writing
+        FROM leases
+        """,
+        unreturned_s=UNRETURNED_S,
+    ).fetchone()
     return None if row.writing else int(row.turns)

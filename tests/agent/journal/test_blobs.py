@@ -1,7 +1,6 @@
 """Content-addressed storage is atomic and verifies what it reads."""
 
 import hashlib
-import threading
 from pathlib import Path
 
 import pytest
@@ -33,18 +32,6 @@ def test_the_same_bytes_are_kept_once(blobs: Blobs) -> None:
     assert blobs.put(b"once") == digest
     (file,) = _files(blobs)
     assert file.stat().st_ino == before.st_ino
-
-
-def test_threads_may_store_the_same_bytes_at_once(blobs: Blobs) -> None:
-    """Concurrent writes of the same bytes leave one complete file and no temporary ones."""
-    data = b"z" * 1_000_000
-    threads = [threading.Thread(target=blobs.put, args=(data,)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    (file,) = _files(blobs)
-    assert file.read_bytes() == data
 
 
 def test_a_missing_blob_is_an_error(blobs: Blobs) -> None:

@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from agent.errors import FencedError, JournalError, LeaseHeld
+from agent.errors import FencedError, LeaseHeld
 from agent.journal import Attempt, Journal, Lease
 from tests.agent.journal.workers import WRITES, intend, intend_and_hang, record
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = pytest.mark.slow
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -45,12 +45,6 @@ def test_a_worker_may_replace_its_own_lease(journal: Journal, lease: Lease) -> N
         intend(journal, lease, 0)
 
 
-def test_an_unknown_attempt_cannot_be_held(journal: Journal) -> None:
-    """Only an attempt that was started can be leased."""
-    with pytest.raises(JournalError, match="no attempt missing"):
-        journal.acquire("missing", "first", 300)
-
-
 @pytest.mark.parametrize("write", WRITES)
 def test_a_fenced_worker_can_do_nothing(journal: Journal, started: Attempt, write: str) -> None:
     """Under a lease that another worker has replaced, every write fails and leaves no trace."""
@@ -75,17 +69,6 @@ def test_release_never_frees_the_lease_of_another_worker(journal: Journal, lease
     journal.release(lease)
     with pytest.raises(LeaseHeld):
         journal.acquire("a1", "third", 300)
-
-
-def test_renewing_keeps_an_attempt_alive(journal: Journal, started: Attempt) -> None:
-    """A lease lasts from one renewal to the next and expires without renewal."""
-    lease = journal.acquire("a1", "first", 1.0)
-    for _ in range(4):
-        time.sleep(0.4)
-        journal.renew(lease, 1.0)
-    assert journal.active() == {"a1"}
-    time.sleep(1.1)
-    assert journal.active() == set()
 
 
 def test_one_of_many_gets_an_expired_lease(journal: Journal, started: Attempt) -> None:
@@ -130,28 +113,6 @@ def test_a_killed_worker_is_billed_and_its_call_repeated(
     assert (account.credited_usd, account.calls_credited) == (0.05, 1)
     (step,) = journal.steps("a1")
     assert (step.request, step.result, step.digest) == (b"again", b"done", "e" * 64)
-
-
-def test_a_paused_worker_is_fenced_when_it_resumes(
-    url: str, journal: Journal, started: Attempt
-) -> None:
-    """A worker that was paused during a call cannot write once another worker holds the lease."""
-    here, there = SPAWN.Pipe()
-    worker = SPAWN.Process(target=intend_and_hang, args=(url, "a1", 2.0, 0.30, there))
-    worker.start()
-    assert here.recv() == "sent"
-    assert worker.pid is not None
-    os.kill(worker.pid, signal.SIGSTOP)
-    lease = take_over(journal, "a1")
-    intend(journal, lease, 0, usd=0.30)
-    record(journal, lease, 0, cost=0.10)
-    os.kill(worker.pid, signal.SIGCONT)
-    here.send("go on")
-    assert here.recv() == ["FencedError"] * len(WRITES)
-    worker.join()
-    account = journal.account("a1")
-    assert (account.billed_usd, account.calls_billed, account.calls_credited) == (0.40, 2, 1)
-    assert journal.outcome("a1") is None
 
 
 def test_the_journal_knows_which_worker_held_an_attempt_when(

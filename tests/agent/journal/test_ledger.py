@@ -1,8 +1,6 @@
 """The ledger counts every call once and never lets a limit be exceeded."""
 
-import multiprocessing
 import threading
-from types import SimpleNamespace
 from typing import Literal
 
 import pytest
@@ -17,12 +15,8 @@ from tests.agent.journal.workers import (
     intend,
     record,
     spend,
-    spend_in_process,
 )
 
-pytestmark = pytest.mark.sampled(4)
-
-SPAWN = multiprocessing.get_context("spawn")
 THE_LIMITS = (
     Limit("attempt", "a1", None, None),
     Limit("arm", "exp/mini", None, None),
@@ -45,11 +39,6 @@ def test_other_attempts_count_where_they_belong(journal: Journal, lease: Lease) 
     intend(journal, lease, 0, usd=0.25)
     intend(journal, other, 0, usd=0.50)
     assert [journal.spent(limit) for limit in THE_LIMITS] == [(0.25, 1), (0.25, 1), (0.75, 2)]
-
-
-def test_nothing_is_spent_before_an_experiment_starts(journal: Journal) -> None:
-    """Nothing counts against a limit on an experiment that has not started."""
-    assert journal.spent(Limit("experiment", "later", 1.0, None)) == (0.0, 0)
 
 
 def test_an_unknown_cost_counts_at_the_reservation(journal: Journal, lease: Lease) -> None:
@@ -233,7 +222,7 @@ def test_a_request_that_is_sent_again_is_reserved_again(journal: Journal, lease:
 
 def test_sixteen_threads_share_half_a_dollar(journal: Journal) -> None:
     """The worst case of all calls in flight never exceeds the limit, and the accounts add up."""
-    meter = Meter(threading.Lock(), SimpleNamespace(value=0.0), SimpleNamespace(value=0.0))
+    meter = Meter()
     paid: list[float] = []
     threads = [
         threading.Thread(
@@ -246,36 +235,13 @@ def test_sixteen_threads_share_half_a_dollar(journal: Journal) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(paid) == 16
-    _check_spending(journal, meter, sum(paid))
-
-
-@pytest.mark.slow
-def test_processes_share_half_a_dollar(url: str, journal: Journal) -> None:
-    """Workers in separate processes cannot exceed the limit either."""
-    meter = Meter(SPAWN.Lock(), SPAWN.Value("d", 0.0), SPAWN.Value("d", 0.0))
-    pipes, workers = [], []
-    for number in range(4):
-        here, there = SPAWN.Pipe()
-        arguments = (url, f"w{number}", 0.50, 40, meter, there)
-        workers.append(SPAWN.Process(target=spend_in_process, args=arguments))
-        pipes.append(here)
-        workers[-1].start()
-    paid = sum(pipe.recv() for pipe in pipes)
-    for worker in workers:
-        worker.join()
-    _check_spending(journal, meter, paid)
-
-
-def _check_spending(journal: Journal, meter: Meter, paid: float) -> None:
     usd, calls = journal.spent(budget()[0])
-    assert usd == pytest.approx(paid)
+    assert (len(paid), usd) == (16, pytest.approx(sum(paid)))
     assert 0.30 < usd <= 0.50
     assert meter.peak <= 0.50 + 1e-9
     accounts = [journal.account(one.attempt_id) for one in journal.find("")]
-    assert sum(account.billed_usd for account in accounts) == pytest.approx(usd)
+    assert sum(account.billed_usd or 0.0 for account in accounts) == pytest.approx(usd)
     assert sum(account.calls_billed for account in accounts) == calls
-    assert {one.experiment for one in journal.find("")} == {EXPERIMENT}
 
 
 def test_an_unknown_ceiling_is_an_unknown_bill_until_the_cost_is_known(

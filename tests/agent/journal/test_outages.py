@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, make_url
+from sqlalchemy import Connection, make_url
 from sqlalchemy.exc import OperationalError
 
 from agent.errors import JournalError
-from agent.journal import Journal, Lease, database, ledger
+from agent.journal import Journal, Lease, database
 from tests.agent.journal.workers import attempt, budget, intend, record, write_until_full
 from tests.servers.postgres import PostgresServer, free_port
-
-pytestmark = pytest.mark.sampled(5)
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -32,17 +30,20 @@ def test_a_commit_whose_answer_is_lost_counts_once(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Repeating a write whose commit was not confirmed leaves the journal as one write does."""
-    real, lost = database.transaction, 0
+    retry, commits = database.Database._retry, 0
 
-    def unheard(engine: Engine, work: Callable[[Any], Any]) -> Any:
-        nonlocal lost
-        result = real(engine, work)
-        lost += 1
-        if lost % 2:
-            raise OperationalError("COMMIT", {}, AnswerLost())
-        return result
+    def lose_answers(self: database.Database, run: Callable[[], Any]) -> Any:
+        def commit() -> Any:
+            nonlocal commits
+            result = run()
+            commits += 1
+            if commits % 2:
+                raise OperationalError("COMMIT", {}, AnswerLost())
+            return result
 
-    monkeypatch.setattr(database, "transaction", unheard)
+        return retry(self, commit)
+
+    monkeypatch.setattr(database.Database, "_retry", lose_answers)
     journal.start(attempt("a1"))
     lease = journal.acquire("a1", "first", 300)
     journal.renew(lease, 300)
@@ -67,7 +68,7 @@ def test_a_commit_whose_answer_is_lost_counts_once(
     assert journal.active() == set()
 
 
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
+@pytest.mark.parametrize("mode", ["fast", pytest.param("immediate", marks=pytest.mark.full)])
 def test_postgresql_restarts_in_the_middle_of_a_series(postgres: PostgresServer, mode: str) -> None:
     """Writers wait while the server is down. Every step is recorded once and billed once."""
     journal = Journal.open(postgres.create_database())
@@ -107,17 +108,17 @@ def test_postgresql_restarts_in_the_middle_of_a_series(postgres: PostgresServer,
     journal.close()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_worker_that_hangs_in_a_transaction_blocks_no_other(postgres: PostgresServer) -> None:
     """PostgreSQL ends the transaction of a stopped worker, so that other workers can continue."""
     journal = Journal.open(postgres.create_database())
     for name in ("a1", "a2"):
         journal.start(attempt(name))
-    stuck, free = (journal.acquire(name, name, 300) for name in ("a1", "a2"))
+    free = journal.acquire("a2", "a2", 300)
     inside, hung = threading.Event(), []
 
     def hang(connection: Any) -> None:
-        ledger._count(connection, journal._names(connection, stuck), 0, 1)
+        database.execute(connection, "UPDATE totals SET calls = calls + 1")
         if not inside.is_set():
             inside.set()
             time.sleep(14)

@@ -9,8 +9,6 @@ from agent.journal import Attempt, FreeStep, Holding, Journal, Lease, Limit, Tre
 from agent.journal.blobs import BLOB_ABOVE, Blobs
 from tests.agent.journal.workers import attempt, budget, intend, record
 
-pytestmark = pytest.mark.sampled(2)
-
 TREE = TreeRef("t1", "d1")
 WHOLE = Limit("experiment", "exp", None, None)
 

@@ -1,14 +1,9 @@
 """Work that several workers take from one queue, on SQLite and PostgreSQL."""
 
-import multiprocessing
-from multiprocessing.connection import Connection
-
 import pytest
 
 from agent.journal import Ended, Journal, Lease, Queue, Taken, queues
-from agent.journal.holding import worker
 
-SPAWN = multiprocessing.get_context("spawn")
 NAMES = [f"w{number}" for number in range(6)]
 
 
@@ -157,34 +152,3 @@ def test_old_queues_are_removed(
     journal.queue("next").add(["x"])
     assert queue.open() == {}
     assert journal.queue("next").open() == {"x": 0}
-
-
-def take_all(url: str, name: str, start: int, pipe: Connection) -> None:
-    """Take and end work until none is left. Send the names."""
-    journal = Journal.open(url)
-    journal.offer(name)
-    journal.acquire(name, worker(), 300)
-    queue, mine = journal.queue("run"), []
-    pipe.send("ready")
-    pipe.recv()
-    while taken := queue.take(name, start):
-        mine.append(taken.name)
-        queue.end(taken.name, name, "done", name)
-    pipe.send(mine)
-
-
-def test_processes_share_the_work(url: str, journal: Journal) -> None:
-    """Each piece is taken once, and none is left."""
-    many = [f"w{number}" for number in range(90)]
-    journal.queue("run").add(many)
-    ends = []
-    for number in range(3):
-        here, there = SPAWN.Pipe()
-        SPAWN.Process(target=take_all, args=(url, f"p{number}", 30 * number, there)).start()
-        ends.append(here)
-    for end in ends:
-        assert end.recv() == "ready"
-    for end in ends:
-        end.send("go")
-    shares = [end.recv() for end in ends]
-    assert sorted(name for share in shares for name in share) == sorted(many)

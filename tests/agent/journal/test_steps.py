@@ -14,8 +14,6 @@ from agent.journal import Attempt, FreeStep, Journal, Lease, TreeRef
 from agent.journal.blobs import Blobs
 from tests.agent.journal.workers import attempt, intend, record
 
-pytestmark = pytest.mark.sampled(2)
-
 
 def test_steps_come_back_by_scope_and_seq(journal: Journal, lease: Lease) -> None:
     """Steps are sorted by scope and number, in whatever order branches wrote them."""
@@ -60,21 +58,6 @@ def test_the_text_of_a_work_tree_is_that_of_the_first_release(
     journal.close()
     with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as connection:
         assert connection.execute("select tree from steps").fetchall() == [(text,)]
-
-
-def test_an_intent_is_seen_without_a_result(journal: Journal, lease: Lease) -> None:
-    """A step that was only begun has no result, no cost and no duration."""
-    intend(journal, lease, 0, usd=0.1)
-    (step,) = journal.steps("a1")
-    assert (step.result, step.cost_usd, step.duration_s) == (None, None, None)
-
-
-def test_ordinals_follow_the_order_of_beginning(journal: Journal, lease: Lease) -> None:
-    """Ordinals give the order in which steps of different scopes were begun."""
-    for scope in ("b", "a", "c"):
-        intend(journal, lease, 0, scope=scope)
-    steps = sorted(journal.steps("a1"), key=lambda step: step.ordinal)
-    assert [step.scope for step in steps] == ["b", "a", "c"]
 
 
 @pytest.mark.parametrize("size", [0, 1, 1024, 1025, 256 * 1024 + 1, 1024 * 1024])
@@ -147,15 +130,6 @@ def test_a_cancelled_call_leaves_nothing(journal: Journal, lease: Lease) -> None
     assert journal.account("a1").billed_usd == 0.2
 
 
-def test_cancelling_does_not_touch_results(journal: Journal, lease: Lease) -> None:
-    """A recorded step cannot be cancelled."""
-    intend(journal, lease, 0, usd=0.1)
-    record(journal, lease, 0, cost=0.1)
-    journal.cancel(lease, "", 0)
-    assert journal.steps("a1")[0].result == b"done"
-    assert journal.account("a1").calls_billed == 1
-
-
 def test_attempts_are_declared_once(journal: Journal, started: Attempt) -> None:
     """Starting the same attempt again has no effect. Starting another under its id is refused."""
     journal.start(started)
@@ -222,13 +196,6 @@ def test_a_fork_continues_on_its_own(journal: Journal) -> None:
     intend(journal, mine, 2, usd=0.10)
     assert journal.fork("child", attempt("grandchild"), "", 2) == 3
     assert journal.account("grandchild").credited_usd == 0.15
-
-
-@pytest.mark.usefixtures("parent")
-def test_a_fork_may_be_repeated(journal: Journal) -> None:
-    """Forking again copies nothing twice and returns the same number of steps."""
-    assert [journal.fork("a1", attempt("child"), "", 1) for _ in range(2)] == [2, 2]
-    journal.start(attempt("child"))
 
 
 @pytest.mark.usefixtures("parent")

@@ -5,10 +5,11 @@ Functions that run in other processes are defined here, so that a new interprete
 
 import random
 import resource
+import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
-from agent.errors import BudgetExhausted, InfrastructureError, JournalError
+from agent.errors import BudgetExhausted, JournalError
 from agent.journal import Attempt, FreeStep, Journal, Lease, Limit, Reservation, TreeRef
 
 EXPERIMENT = "exp"
@@ -58,21 +59,19 @@ def record(
 
 
 class Meter:
-    """The amount that a model server could have charged so far, shared by processes or threads."""
+    """The amount that a model server could have charged so far, shared by threads."""
 
-    def __init__(self, lock: Any, at_stake: Any, peak: Any) -> None:
-        self._lock, self._at_stake, self._peak = lock, at_stake, peak
-
-    @property
-    def peak(self) -> float:
+    def __init__(self) -> None:
+        self.peak = 0.0
         """The highest amount at stake at any moment, USD."""
-        return float(self._peak.value)
+        self._at_stake = 0.0
+        self._lock = threading.Lock()
 
     def add(self, usd: float) -> None:
         """Add the worst case of a sent call, or the difference to its cost once it returns."""
         with self._lock:
-            self._at_stake.value += usd
-            self._peak.value = max(self._peak.value, self._at_stake.value)
+            self._at_stake += usd
+            self.peak = max(self.peak, self._at_stake)
 
 
 def spend(journal: Journal, name: str, limit_usd: float, tries: int, meter: Meter) -> float:
@@ -94,22 +93,12 @@ def spend(journal: Journal, name: str, limit_usd: float, tries: int, meter: Mete
     return paid
 
 
-def spend_in_process(
-    url: str, name: str, limit_usd: float, tries: int, meter: Meter, pipe: Connection
-) -> None:
-    """Run `spend` on a newly opened journal and send the sum."""
-    journal = Journal.open(url)
-    pipe.send(spend(journal, name, limit_usd, tries, meter))
-
-
 def intend_and_hang(url: str, attempt_id: str, ttl_s: float, usd: float, pipe: Connection) -> None:
-    """Begin a call and wait for the test. Then try every write and send the errors."""
+    """Begin a call and wait to be killed."""
     journal = Journal.open(url)
-    lease = journal.acquire(attempt_id, "lost", ttl_s)
-    intend(journal, lease, 0, usd=usd)
+    intend(journal, journal.acquire(attempt_id, "lost", ttl_s), 0, usd=usd)
     pipe.send("sent")
     pipe.recv()
-    pipe.send([_fails(journal, lease, name) for name in WRITES])
 
 
 WRITES = {
@@ -125,25 +114,6 @@ WRITES = {
     "reopen": lambda journal, lease: journal.reopen(lease),
 }
 """Every operation that is reserved for the holder of a lease."""
-
-
-def _fails(journal: Journal, lease: Lease, name: str) -> str:
-    try:
-        WRITES[name](journal, lease)
-    except InfrastructureError as error:
-        return type(error).__name__
-    return "done"
-
-
-def open_at_once(url: str, pipe: Connection) -> None:
-    """Open the journal on a signal. Send "open" or the error."""
-    pipe.recv()
-    try:
-        journal = Journal.open(url)
-        journal.start(attempt("the same"))
-        pipe.send("open")
-    except JournalError as error:
-        pipe.send(str(error))
 
 
 def write_until_full(url: str, attempt_id: str, room: int, pipe: Connection) -> None:
