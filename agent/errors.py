@@ -32,6 +32,7 @@ A problem that the model can repair goes back to the model as text. A known end 
 """
 
 from difflib import unified_diff
+from typing import Any
 
 
 def one_line(error: BaseException) -> str:
@@ -40,7 +41,10 @@ def one_line(error: BaseException) -> str:
 
 
 class AgentError(Exception):
-    """Base of all errors that this package raises on purpose."""
+    """Base of all errors that this package raises on purpose. All of them can be pickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.args, vars(self)))
 
 
 class InvalidSpec(AgentError):
@@ -89,15 +93,11 @@ class DivergenceError(AgentError):
         )
         super().__init__(
             "\n".join(
-                [f"attempt {attempt_id} asks for something new at step {place(scope, seq)}:", *diff]
+                [f"attempt {attempt_id} makes a new request at step {place(scope, seq)}:", *diff]
             )
         )
         self.attempt_id, self.scope, self.seq = attempt_id, scope, seq
         self.recorded, self.requested = recorded, requested
-
-    def __reduce__(self) -> tuple[object, ...]:
-        fields = (self.attempt_id, self.scope, self.seq, self.recorded, self.requested)
-        return (type(self), fields)
 
 
 class ToolFailed(AgentError):
@@ -141,7 +141,7 @@ class LeaseHeld(AgentError):
 
 
 class InfrastructureError(AgentError):
-    """The attempt could not be carried out. Nothing is known about the patch.
+    """The attempt could not be completed. The quality of the patch is unknown.
 
     `retryable` is True if a retry within minutes can help. A missing image stays missing and a
     rejected key stays rejected, but a dropped connection may recover.
@@ -159,7 +159,7 @@ class Retryable(InfrastructureError):
     """A tool failed for a reason that may pass, such as an unreachable service.
 
     The tool is tried again after `after_s` seconds. If that does not help, the attempt could not be
-    carried out.
+    completed.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class ModelError(InfrastructureError):
 
 
 class RequestRefused(ModelError):
-    """The provider rejects the content of one request. The message holds its own words.
+    """The provider rejects the content of one request. The message quotes the provider.
 
     The author of the request decides what to do: an arm of ours has a bug, another program may
     send a different request.
@@ -237,9 +237,6 @@ class OtherJournal(JournalError):
         super().__init__(f"another journal: {found}", retryable=False)
         self.found = found
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.found,))
-
 
 class FencedError(JournalError):
     """The lease was acquired by another worker. Its old holder may neither record nor buy.
@@ -252,6 +249,12 @@ class FencedError(JournalError):
     def __init__(self, message: str, *, retryable: bool | None = None, name: str = "") -> None:
         super().__init__(message, retryable=retryable)
         self.name = name
+
+
+def _rebuild(kind: type[AgentError], args: tuple[object, ...], state: dict[str, Any]) -> AgentError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(state)
+    return error
 
 
 def place(scope: str, seq: int) -> str:

@@ -97,15 +97,15 @@ def timings() -> Timings:
     Raises:
         InvalidSpec: a variable is not a valid number of seconds, or there is no such timing.
     """
-    known = map(variable, Timings.model_fields)
-    if unknown := {name for name in os.environ if re.match(f"{PREFIX}.*_S$", name)} - {*known}:
+    variables = {variable(name) for name in Timings.model_fields}
+    if unknown := {name for name in os.environ if re.match(f"{PREFIX}.*_S$", name)} - variables:
         raise InvalidSpec(f"{', '.join(sorted(unknown))}: no such timing (any more): unset it")
     try:
         return Timings()
     except ValidationError as error:
         problems = (
-            f"{variable(str(each['loc'][0]))}={each['input']}: {each['msg']}"
-            for each in error.errors()
+            f"{variable(str(problem['loc'][0]))}={problem['input']}: {problem['msg']}"
+            for problem in error.errors()
         )
         raise InvalidSpec("; ".join(problems)) from None
 

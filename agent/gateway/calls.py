@@ -99,7 +99,7 @@ class Calls:
             return ActionResult(None)
 
         note = Contact("action", digest(canonical(whole)), request, nothing)
-        await self._scope.step_at(self._new(), note)
+        await self._scope.step_at(note, self._new())
 
     async def call(self, foreign: Foreign, role: str, asked_model: str) -> ModelReply:
         """Make a model call as a step. Return the recorded answer if there is one.
@@ -136,7 +136,7 @@ class Calls:
             foreign=foreign,
         )
         summary = {"role": role, "asked_model": asked_model, **self._new_in(foreign)}
-        reply = await self._scope.step_at(seq, call_model(model, request, whole, summary))
+        reply = await self._scope.step_at(call_model(model, request, whole, summary), seq)
         assert isinstance(reply, ModelReply)
         self.answered += 1
         return reply

@@ -66,15 +66,12 @@ class StepLog:
 
     recorded: Sequence[RecordedStep]
     """The steps of earlier runs of the attempt."""
+    reuse: Reuse | None = None
+    """The steps of the attempt that this one was forked from, if they may answer."""
 
     def __init__(self) -> None:
         self.recorded = ()
         self._trees: dict[str, Checkpoint] = {}
-
-    @property
-    def reuses(self) -> bool:
-        """True if steps of another attempt may answer, so that copied ones are those that did."""
-        return False
 
     async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
         """Save a work tree. Return a reference to it for `load_tree` and `append`."""
@@ -135,10 +132,6 @@ class StepLog:
         """Return the same step of another attempt, or None. It may be recorded later."""
         return None
 
-    def parent_request(self, scope: str, seq: int) -> bytes | None:
-        """Return the request of the step of a reused attempt at a position, if there is one."""
-        return None
-
     async def messages(self, after: int) -> Sequence[InboxMessage]:
         """Return the messages of the inbox after a position, in order."""
         return ()
@@ -167,16 +160,11 @@ class JournalLog(StepLog):
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
     """Waits, or raises Interrupted as soon as the run is asked to stop."""
     reuse: Reuse | None = None
-    """The steps of the attempt that this one was forked from, if they may answer."""
     _ended: list[EndedStep] = field(default_factory=list, init=False)
     """Steps that are not in the journal yet, in the order of their ends."""
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     """Held by each write: no other one may overtake the steps that it depends on."""
     _later: asyncio.Task[None] | None = field(default=None, init=False)
-
-    @property
-    def reuses(self) -> bool:
-        return self.reuse is not None
 
     async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
         # Stored before a step refers to it.
@@ -192,44 +180,33 @@ class JournalLog(StepLog):
                 "a budget in USD cannot be kept for a model of unknown price: declare its "
                 "input_cost_per_token and output_cost_per_token, or limit calls instead"
             )
-        until = time.monotonic() + BUDGET_PATIENCE_S
-        while True:
-            try:
-                async with self._writing:
-                    ended = tuple(self._ended)
-                    await asyncio.to_thread(
-                        self.journal.intend,
-                        self.lease,
-                        call.scope,
-                        call.seq,
-                        call.kind,
-                        call.digest,
-                        call.request,
-                        Reservation(ceiling_usd, self.limits),
-                        call.inputs,
-                        after=ended,
-                    )
-                    del self._ended[: len(ended)]
-                return
-            except BudgetReserved:
-                await self._wait_for_others(until)
+        reservation = Reservation(ceiling_usd, self.limits)
+
+        async def write() -> None:
+            step = (call.scope, call.seq, call.kind, call.digest, call.request)
+            async with self._writing:
+                ended = tuple(self._ended)
+                await asyncio.to_thread(
+                    self.journal.intend, self.lease, *step, reservation, call.inputs, after=ended
+                )
+                del self._ended[: len(ended)]
+
+        await self._wait_for_budget(write)
 
     async def resend(self, call: Entry, ceiling_usd: float | None) -> None:
-        reservation = Reservation(ceiling_usd, self.limits)
+        values = (self.lease, call.scope, call.seq, Reservation(ceiling_usd, self.limits))
+        await self._wait_for_budget(lambda: asyncio.to_thread(self.journal.resend, *values))
+
+    async def _wait_for_budget(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Write a reservation when calls in flight have left enough of the budget for it."""
         until = time.monotonic() + BUDGET_PATIENCE_S
         while True:
             try:
-                return await asyncio.to_thread(
-                    self.journal.resend, self.lease, call.scope, call.seq, reservation
-                )
+                return await write()
             except BudgetReserved:
-                await self._wait_for_others(until)
-
-    async def _wait_for_others(self, until: float) -> None:
-        """Wait a little while calls in flight have reserved what is needed, or raise that error."""
-        if time.monotonic() >= until:
-            raise
-        await self.sleep(BUDGET_POLL_S)
+                if time.monotonic() >= until:
+                    raise
+                await self.sleep(BUDGET_POLL_S)
 
     async def record(
         self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
@@ -285,15 +262,12 @@ class JournalLog(StepLog):
     async def find_reusable(self, step: Entry) -> RecordedStep | None:
         if self.reuse is None:
             return None
-        known = self.reuse.answer(step.scope, step.seq, step.kind, step.digest, step.inputs)
-        if known is None:
+        record = self.reuse.answer(step.scope, step.seq, step.kind, step.digest, step.inputs)
+        if record is None:
             return None
         edited = self.reuse.get_edit(step.scope, step.seq)
         self._add(AdoptedStep(self.reuse.parent_id, step.scope, step.seq, step.inputs, edited))
-        return known if edited is None else replace(known, result=edited)
-
-    def parent_request(self, scope: str, seq: int) -> bytes | None:
-        return None if self.reuse is None else self.reuse.request(scope, seq)
+        return record if edited is None else replace(record, result=edited)
 
     async def messages(self, after: int) -> Sequence[InboxMessage]:
         inbox = self.journal.inbox(self.lease.attempt_id)

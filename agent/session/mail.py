@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from agent.errors import Waiting
-from agent.journal import InboxMessage, MessageKind, RecordedStep, Wanted
+from agent.journal import InboxMessage, MessageKind, Wanted
 from agent.session.log import StepLog
 from agent.session.steps import ActionResult, Step, from_record
 from agent.timings import timings
@@ -27,17 +27,26 @@ class Mail:
         self._log = log
         self._may_go_on = may_go_on
         self._turn = asyncio.Lock()
-        """Held by the one that waits: a message is read by one of them."""
-        self._position = _position(log.recorded)
+        """Held during a wait: each message is read by one of them."""
+        # What a fork copied from its parent was read from the inbox of the parent.
+        readings = (
+            from_record(step).result
+            for step in log.recorded
+            if step.kind == "event"
+            and _READING in step.request
+            and step.result is not None
+            and not step.copied
+        )
+        batches = (result.content for result in readings if isinstance(result, ActionResult))
+        self._position = max((message["n"] for batch in batches for message in batch), default=0)
 
     async def unread(self, kinds: Sequence[MessageKind] = ()) -> list[InboxMessage]:
         """Return what can be read at once: all next messages of kind `say`, or one other message.
 
         With `kinds`, messages from the first one of another kind on stay unread.
         """
-        found = await self._log.messages(self._position)
         batch: list[InboxMessage] = []
-        for message in found:
+        for message in await self._log.messages(self._position):
             is_other = message.kind != "say"
             if (is_other and batch) or (kinds and message.kind not in kinds):
                 break
@@ -55,7 +64,7 @@ class Mail:
 
     def parent_request(self, scope: str, seq: int) -> bytes | None:
         """Return the request of a reading of the attempt that this one reuses, or None."""
-        return self._log.parent_request(scope, seq)
+        return None if self._log.reuse is None else self._log.reuse.request(scope, seq)
 
     async def read(self, batch: list[InboxMessage]) -> list[InboxMessage]:
         """Mark messages as read, and return them."""
@@ -80,18 +89,3 @@ class Mail:
                     raise Waiting.for_a(wanted)
                 await asyncio.sleep(timings().inbox_poll_s)
             return await self.read(batch)
-
-
-def _position(recorded: Iterable[RecordedStep]) -> int:
-    """Return the position up to which earlier runs have read.
-
-    What a fork copied from its parent was read from the inbox of the parent.
-    """
-    own = (from_record(step) for step in recorded if _is_own(step))
-    batches = [step.result.content for step in own if isinstance(step.result, ActionResult)]
-    return max((message["n"] for batch in batches for message in batch), default=0)
-
-
-def _is_own(step: RecordedStep) -> bool:
-    is_inbox = step.kind == "event" and _READING in step.request
-    return is_inbox and step.result is not None and not step.copied

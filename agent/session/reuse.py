@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, Self
 
 from agent.errors import place
-from agent.journal import Inputs, RecordedStep, TreeRef
+from agent.journal import Inputs, RecordedStep
 
 REUSED_KINDS = ("model", "command", "action", "event")
 """Kinds of steps that can answer. Time limits depend on the run; most readings state no inputs."""
@@ -67,13 +67,13 @@ class Rules:
         """
         if not self.never:
             return False
-        asked = json.loads(request.decode("utf-8", "surrogatepass"))
-        arguments = asked.get("arguments")
+        content = json.loads(request.decode("utf-8", "surrogatepass"))
+        arguments = content.get("arguments")
         if isinstance(arguments, str):
             command = arguments
         else:
-            named = arguments if isinstance(arguments, dict) else asked
-            command = str(named.get("command") or named.get("code") or "")
+            fields = arguments if isinstance(arguments, dict) else content
+            command = str(fields.get("command") or fields.get("code") or "")
         return any(re.search(pattern, command) for pattern in self.never)
 
 
@@ -89,43 +89,31 @@ class Reuse:
         self, scope: str, seq: int, kind: str, digest: str, inputs: Inputs
     ) -> RecordedStep | None:
         """Return the step that answers, with the result that it then has, or None."""
-        known = self._steps.get((scope, seq))
-        if known is None or known.result is None or known.kind not in REUSED_KINDS:
+        step = self._steps.get((scope, seq))
+        if step is None or step.result is None or step.kind not in REUSED_KINDS:
             return None
-        same = (known.kind, known.digest) == (kind, digest) and _agree(known, inputs)
-        if not same or _is_cut_off(known.result) or self._rules.forbids(known.request):
+        if (step.kind, step.digest) != (kind, digest) or step.result.startswith(b'{"cut_off"'):
             return None
-        return known
+        before, now = step.inputs.began_at, inputs.began_at
+        if before is None or now is None:
+            return None
+        if step.inputs.digest is None or step.inputs.digest != inputs.digest:
+            return None
+        # A delta can be stored under several names, so it does not count.
+        same_tree = (before.tree, before.image) == (now.tree, now.image)
+        if not (kind in ("model", "event") or same_tree) or self._rules.forbids(step.request):
+            return None
+        return step
 
     def request(self, scope: str, seq: int) -> bytes | None:
         """Return the request of the parent's step at a position, or None if it has none there."""
-        known = self._steps.get((scope, seq))
-        return None if known is None else known.request
+        step = self._steps.get((scope, seq))
+        return None if step is None else step.request
 
     def get_edit(self, scope: str, seq: int) -> bytes | None:
         """Return the result that replaces the one of a step, or None."""
         text = self._rules.edits.get(place(scope, seq))
         return None if text is None else text.encode("utf-8", "surrogatepass")
-
-
-def _agree(known: RecordedStep, inputs: Inputs) -> bool:
-    """Return True if a step of the same request also had the same inputs."""
-    before, now = known.inputs.began_at, inputs.began_at
-    if before is None or now is None or known.inputs.digest is None:
-        return False
-    if known.inputs.digest != inputs.digest:
-        return False
-    sees_no_tree = known.kind in ("model", "event")
-    return sees_no_tree or _place(before) == _place(now)
-
-
-def _place(tree: TreeRef) -> tuple[str, str]:
-    """Return the identity of a tree. A delta may be stored under several names."""
-    return tree.tree, tree.image
-
-
-def _is_cut_off(result: bytes) -> bool:
-    return result.startswith(b'{"cut_off"')
 
 
 def fingerprint(value: Any) -> str:

@@ -36,7 +36,7 @@ from agent.session.steps import (
     digest,
     work_in_workspace,
 )
-from agent.session.workbench import BASE, Workbench, Workspaces
+from agent.session.workbench import BASE, Workbench, Workbenches, Workspaces
 from agent.workspaces import CommandResult, Mount, Workspace
 
 T = TypeVar("T")
@@ -48,8 +48,8 @@ class Session(StepScope):
     Use `start`, or `scope` and `branch` of another session.
     """
 
-    _next_seq = 0
     _conversation: Sequence[Message] = ()
+    """The messages of the last call. The record of the next call has only what is new."""
     _calls_answered = 0
 
     @classmethod
@@ -75,10 +75,18 @@ class Session(StepScope):
         when a person ends a turn.
         """
         log = log or StepLog()
-        known = {(step.scope, step.seq): step for step in log.recorded}
-        mail, origins = Mail(log, may_go_on), origins or Origins()
         attempt = AttemptState(
-            attempt_id, models, workspaces, log, on_step, may_go_on, mail, known, origins, turn_end
+            attempt_id,
+            models,
+            workspaces,
+            log,
+            on_step,
+            may_go_on,
+            Mail(log, may_go_on),
+            {(step.scope, step.seq): step for step in log.recorded},
+            Workbenches(workspaces, log),
+            origins or Origins(),
+            turn_end,
         )
         deadlines = attempt.deadlines("", "the attempt", limit_s)
         return cls(attempt, "", attempt.benches.main, deadlines)
@@ -134,7 +142,7 @@ class Session(StepScope):
             yield child
 
     def prepare(self, name: str) -> None:
-        """Begin to open the workspace of a branch that is going to start at the base commit."""
+        """Open the workspace of a future branch from the base commit in the background."""
         self.attempt.benches.open(self._inside(name))
 
     def _inside(self, name: str) -> str:
@@ -150,14 +158,14 @@ class Session(StepScope):
     @property
     def recorded(self) -> list[RecordedStep]:
         """The steps of this scope that earlier runs recorded or began, by number."""
-        own = (step for step in self.attempt.recorded.values() if step.scope == self.name)
-        return sorted(own, key=lambda step: step.seq)
+        steps = (step for step in self.attempt.recorded.values() if step.scope == self.name)
+        return sorted(steps, key=lambda step: step.seq)
 
     @property
     def next_recorded(self) -> RecordedStep | None:
         """The record that answers the next step of this scope; None if it will be live."""
-        known = self.attempt.recorded.get((self.name, self._next_seq))
-        return known if known is not None and known.result is not None else None
+        record = self.attempt.recorded.get((self.name, self._next_seq))
+        return record if record is not None and record.result is not None else None
 
     @property
     def tree(self) -> TreeRef:
@@ -179,21 +187,21 @@ class Session(StepScope):
             DivergenceError: the step recorded at this position has a different request.
             OutOfTime: the time of this line of work ended before the answer arrived.
         """
-        model = self.model(request.role)
-        numbered = replace(request, number=self._calls_answered, scope=self.name)
-        asked = {"messages": request.messages, "tools": request.tools, "role": request.role}
-        whole = digest(canonical(asked))
-        kept = {"role": request.role, "messages": self._new(request.messages)}
-        inputs = self.attempt.origins.of_call(request.role)
-        reply = await self.step_at(self._number(), call_model(model, numbered, whole, kept, inputs))
+        model, messages = self.model(request.role), request.messages
+        before, self._conversation = self._conversation, list(messages)
+        is_longer = messages[: len(before)] == before
+        whole = {"messages": messages, "tools": request.tools, "role": request.role}
+        contact = call_model(
+            model,
+            replace(request, number=self._calls_answered, scope=self.name),
+            digest(canonical(whole)),
+            {"role": request.role, "messages": messages[len(before) :] if is_longer else messages},
+            self.attempt.origins.of_call(request.role),
+        )
+        reply = await self.step_at(contact)
         assert isinstance(reply, ModelReply)
         self._calls_answered += 1
         return reply
-
-    def _new(self, messages: list[Message]) -> list[Message]:
-        """Return the messages that are new to the conversation, or all if it was changed."""
-        before, self._conversation = list(self._conversation), list(messages)
-        return messages[len(before) :] if messages[: len(before)] == before else messages
 
     async def run(self, command: str, *, timeout_s: float) -> CommandResult:
         """Run a command in the workspace as a step.
@@ -213,9 +221,7 @@ class Session(StepScope):
             return result
 
         inputs = self.attempt.origins.of_work({})
-        result = await self.step_at(
-            self._number(), work_in_workspace("command", request, execute, inputs)
-        )
+        result = await self.step_at(work_in_workspace("command", request, execute, inputs))
         assert isinstance(result, CommandResult)
         return result
 
@@ -248,18 +254,20 @@ class Session(StepScope):
             workspace = await self._bench.ready()
             try:
                 async with asyncio.timeout(left_s if left_s < float("inf") else None):
-                    done = await work(workspace)
+                    value = await work(workspace)
             except TimeoutError:
                 await self._bench.close()  # the work may have been interrupted at any point
                 raise
-            return ActionResult(adapter.dump_python(done, mode="json"))
+            return ActionResult(adapter.dump_python(value, mode="json"))
 
-        asked = {"action": name, **request}
-        inputs = self.attempt.origins.of_work(depends_on)
-        asked_for = work_in_workspace(
-            "action", asked, execute, inputs, ends_with_turn=ends_with_turn
+        contact = work_in_workspace(
+            "action",
+            {"action": name, **request},
+            execute,
+            self.attempt.origins.of_work(depends_on),
+            ends_with_turn=ends_with_turn,
         )
-        result = await self.step_at(self._number(), asked_for)
+        result = await self.step_at(contact)
         assert isinstance(result, ActionResult)
         return cast("T", adapter.validate_python(result.content))
 
@@ -276,8 +284,8 @@ class Session(StepScope):
         """Return a reading that touches no workspace, as a step that takes no time.
 
         Use it for what differs from run to run, such as the order in which concurrent work ends.
-        One of what people say takes no time of any limit, and answers forks. `result_type` and
-        `depends_on` are those of `act`: with the latter, a fork has the reading of its parent.
+        A reading of what people say takes no time of any limit, and answers forks. `result_type`
+        and `depends_on` are as in `act`: with the latter, a fork has the reading of its parent.
 
         Raises:
             DivergenceError: the step recorded at this position has a different request.
@@ -286,27 +294,22 @@ class Session(StepScope):
         adapter = adapter_of(cast("Any", result_type))
 
         async def execute(left_s: float) -> Result:
+            began = time.monotonic()
             async with asyncio.timeout(None if of_people or left_s == float("inf") else left_s):
-                done = await (self._off_the_clock(read()) if of_people else read())
-                return ActionResult(adapter.dump_python(done, mode="json"))
+                try:
+                    value = await read()
+                finally:
+                    if of_people:
+                        for deadline in self._deadlines:
+                            deadline.spend(began - time.monotonic())
+                return ActionResult(adapter.dump_python(value, mode="json"))
 
-        asked = {"event": name, **request}
+        record = {"event": name, **request}
         inputs = PEOPLE if of_people else self.attempt.origins.of_work(depends_on)
-        result = await self.step_at(
-            self._number(),
-            Contact("event", digest(canonical(asked)), asked, execute, inputs=inputs),
-        )
+        contact = Contact("event", digest(canonical(record)), record, execute, inputs)
+        result = await self.step_at(contact)
         assert isinstance(result, ActionResult)
         return cast("T", adapter.validate_python(result.content))
-
-    async def _off_the_clock(self, waiting: Awaitable[T]) -> T:
-        """Return the result of a wait whose time counts for no limit of this line of work."""
-        began = time.monotonic()
-        try:
-            return await waiting
-        finally:
-            for deadline in self._deadlines:
-                deadline.spend(began - time.monotonic())
 
     async def current_tree(self) -> TreeRef:
         """Return the work tree after every step that was asked for before, as an event."""
@@ -315,11 +318,9 @@ class Session(StepScope):
             self._bench.catch_up()
             return ActionResult(str(self.tree))
 
-        asked, inputs = {"event": "tree"}, self.attempt.origins.of_work(None)
-        known = digest(canonical(asked))
-        result = await self.step_at(
-            self._number(), Contact("event", known, asked, look, inputs=inputs, in_turn=True)
-        )
+        record, inputs = {"event": "tree"}, self.attempt.origins.of_work(None)
+        contact = Contact("event", digest(canonical(record)), record, look, inputs, in_turn=True)
+        result = await self.step_at(contact)
         assert isinstance(result, ActionResult)
         return TreeRef.parse(result.content)
 
@@ -346,9 +347,9 @@ class Session(StepScope):
             self._bench.take(tree)
             return ActionResult(None)
 
-        asked = {"action": "take", "tree": str(tree)}
+        request = {"action": "take", "tree": str(tree)}
         inputs = self.attempt.origins.of_work({})
-        await self.step_at(self._number(), work_in_workspace("action", asked, take, inputs))
+        await self.step_at(work_in_workspace("action", request, take, inputs))
 
     async def snapshot(self) -> None:
         """Save the whole workspace as an image, as a step.
@@ -357,11 +358,6 @@ class Session(StepScope):
         workspace, which cannot be saved as an image.
         """
         await self.act("snapshot", {}, lambda workspace: self._bench.snapshot(), type(None))
-
-    def _number(self) -> int:
-        """Return the number of the next step."""
-        seq, self._next_seq = self._next_seq, self._next_seq + 1
-        return seq
 
 
 __all__ = ["BASE", "Session"]

@@ -1,4 +1,4 @@
-"""The making of one step: answered from the record, or run under its limits and recorded."""
+"""Make one step: answer it from the record, or run it under its limits and record it."""
 
 import asyncio
 import functools
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from agent.errors import (
     AgentError,
@@ -40,9 +40,11 @@ from agent.session.log import Entry, StepLog
 from agent.session.mail import Mail
 from agent.session.reuse import Origins
 from agent.session.steps import (
+    LOWER_OUTPUT_LIMITS,
     ActionResult,
     Contact,
     CutOff,
+    ModelCall,
     Result,
     Step,
     canonical,
@@ -50,8 +52,6 @@ from agent.session.steps import (
     from_record,
 )
 from agent.session.workbench import Workbench, Workbenches, Workspaces
-
-T = TypeVar("T")
 
 _CUT_OFF: Mapping[str, type[AgentError]] = {
     "time": OutOfTime,
@@ -62,6 +62,8 @@ _CUT_OFF: Mapping[str, type[AgentError]] = {
     "turn": TurnEnded,
 }
 
+_NO_DEADLINE = Deadline("", float("inf"))
+
 
 @dataclass(frozen=True)
 class Spent:
@@ -70,8 +72,11 @@ class Spent:
     calls: int = 0
     usd: float = 0.0
 
-    def __add__(self, other: "Spent") -> "Spent":
-        return Spent(self.calls + other.calls, self.usd + other.usd)
+    def add(self, result: Result) -> "Spent":
+        """Return the sum with the result of one more step."""
+        if not isinstance(result, ModelReply):
+            return self
+        return Spent(self.calls + 1, self.usd + (result.usage.cost_usd or 0.0))
 
 
 @dataclass
@@ -86,43 +91,29 @@ class AttemptState:
     may_go_on: Callable[[], None]
     mail: Mail
     recorded: dict[tuple[str, int], RecordedStep]
+    benches: Workbenches
     origins: Origins = field(default_factory=Origins)
     turn_end: asyncio.Event | None = None
     """Set when a person ends the turn."""
     has_prices: bool = False
     """True if the price of a call was asked for, so that the models have loaded their lists."""
+    spent: Spent = Spent()
+    """The model calls of earlier runs, replayed or not, and those of this run."""
     steps: list[Step] = field(default_factory=list)
     scopes: set[str] = field(default_factory=set)
 
-    @functools.cached_property
-    def benches(self) -> Workbenches:
-        """The workspaces of all scopes."""
-        return Workbenches(self.workspaces, self.log)
-
-    @property
-    def spent(self) -> Spent:
-        """The model calls of earlier runs, replayed or not, and those of this run."""
-        new = (_spent(step.result) for step in self.steps if self._is_new(step))
-        return sum(new, self._spent_before)
-
-    def _is_new(self, step: Step) -> bool:
-        """Return True if no earlier run recorded the step. It may be reused from a parent."""
-        known = self.recorded.get((step.scope, step.seq))
-        return known is None or known.result is None
-
-    @functools.cached_property
-    def _spent_before(self) -> Spent:
-        known = self.recorded.values()
-        calls = (each for each in known if each.kind == "model" and each.result is not None)
-        return sum((_spent(from_record(each).result) for each in calls), Spent())
+    def __post_init__(self) -> None:
+        for step in self.recorded.values():
+            if step.kind == "model" and step.result is not None:
+                self.spent = self.spent.add(from_record(step).result)
 
     def events(self, name: str) -> list[Any]:
         """Return the readings of that name in earlier runs, replayed or not, and in this one."""
-        known = (from_record(each) for each in self.recorded.values() if each.kind == "event")
+        earlier = (from_record(step) for step in self.recorded.values() if step.kind == "event")
         new = (step for step in self.steps if step.kind == "event" and not step.replayed)
         return [
             step.result.content
-            for step in (*known, *new)
+            for step in (*earlier, *new)
             if step.request.get("event") == name and isinstance(step.result, ActionResult)
         ]
 
@@ -139,14 +130,10 @@ class AttemptState:
         return [Deadline(what, limit_s, spent_s)]
 
 
-def _spent(result: Result) -> Spent:
-    if not isinstance(result, ModelReply):
-        return Spent()
-    return Spent(1, result.usage.cost_usd or 0.0)
-
-
 class StepScope:
-    """One scope of an attempt: where its steps work, what limits them, and the making of each."""
+    """One scope of an attempt: its workspace, its limits, and its steps."""
+
+    _next_seq = 0
 
     def __init__(
         self,
@@ -168,8 +155,10 @@ class StepScope:
         """The kind of place in which commands run."""
         self._bench, self._deadlines, self._gates = bench, deadlines, gates
 
-    async def step_at(self, seq: int, request: Contact) -> Result:
-        """Return the recorded result of the step of a number, or run and record it.
+    async def step_at(self, request: Contact, seq: int | None = None) -> Result:
+        """Return the recorded result of a step, or run and record it. `seq` is its number.
+
+        By default, it is the next step of the scope.
 
         Raises:
             CalledOff: a gate of the scope was closed.
@@ -179,77 +168,73 @@ class StepScope:
             TurnEnded: a person ended the turn during the step, now or when it was recorded.
             Undone: the step left no repository, now or when it was recorded.
         """
-        known, step = self.attempt.recorded.get((self.name, seq)), None
-        if known is not None and known.result is not None:
-            step = self._replay(known, request)
+        if seq is None:
+            seq, self._next_seq = self._next_seq, self._next_seq + 1
+        record = self.attempt.recorded.get((self.name, seq))
+        if record is not None and record.result is not None:
+            step = self._replay(record, request)
         else:
-            await self._pass_gates()
+            for gate in self._gates:
+                await gate.wait()
             # Steps in one workspace run, and see their changes recorded, one after another.
             alone = request.in_workspace or request.in_turn
             async with self._bench.turn if alone else nullcontext():
-                await self._pass_gates()  # the step before it may have failed
-                self._may_go_on()
-                entry = self._entry(seq, request)
-                step = await self._reuse(entry)
-                if step is None:
-                    entry, request = await self._begin(entry, request)
-                    step = await self._run(entry, request)
+                for gate in self._gates:
+                    await gate.wait()  # the step before it may have failed
+                step = await self._make(seq, request)
+            self.attempt.spent = self.attempt.spent.add(step.result)
         self.attempt.steps.append(step)
         self.attempt.on_step(step)
         if isinstance(step.result, CutOff):
             raise _CUT_OFF[step.result.why](step.result.cut_off)
         return step.result
 
-    def _replay(self, known: RecordedStep, request: Contact) -> Step:
-        # Steps copied to a fork are matched by position, since the fork's prompts may differ.
-        is_same = known.copied or known.digest == request.digest
-        if not is_same or known.kind not in (request.kind, "limit"):
+    def _replay(self, record: RecordedStep, request: Contact) -> Step:
+        # Steps copied to a fork are matched by position, since the fork's prompts can differ.
+        is_same = record.copied or record.digest == request.digest
+        if not is_same or record.kind not in (request.kind, "limit"):
             raise DivergenceError(
                 self.attempt.attempt_id,
-                known.scope,
-                known.seq,
-                known.request.decode("utf-8", "replace"),
-                canonical(request.kept).decode("utf-8", "replace"),
+                record.scope,
+                record.seq,
+                record.request.decode("utf-8", "replace"),
+                canonical(request.record).decode("utf-8", "replace"),
             )
-        if known.tree is not None:
-            self._bench.replay(known.tree, known.ordinal)
-        return from_record(known)
+        if record.tree is not None:
+            self._bench.replay(record.tree, record.ordinal)
+        return from_record(record)
 
-    async def _reuse(self, entry: Entry) -> Step | None:
-        """Return the step with the result of another attempt, or None if none has its inputs."""
-        known = await self.attempt.log.find_reusable(entry)
-        if known is None:
-            return None
-        for deadline in self._deadlines:
-            deadline.spend(known.duration_s or 0.0)
-        if known.tree is not None:
-            self._bench.adopt(known.tree)
-        return from_record(known)
-
-    def _entry(self, seq: int, request: Contact) -> Entry:
+    async def _make(self, seq: int, request: Contact) -> Step:
+        """Return a step that is not recorded: reused from another attempt, or run and recorded."""
+        self._check_stop()
         if request.in_workspace:
             self._bench.catch_up()
-        return Entry(
+        entry = Entry(
             self.name,
             seq,
             request.kind,
             request.digest,
-            canonical(request.kept),
+            canonical(request.record),
             self._bench.name if request.in_workspace else None,
             Inputs(self._bench.tree, request.inputs),
         )
+        record = await self.attempt.log.find_reusable(entry)
+        if record is not None:
+            for deadline in self._deadlines:
+                deadline.spend(record.duration_s or 0.0)
+            if record.tree is not None:
+                self._bench.adopt(record.tree)
+            return from_record(record)
+        if self._deadline.left_s <= 0:
+            entry = replace(entry, kind="limit")
+        if entry.kind == "model":
+            entry, request = await self._intend(entry, request)
+        else:
+            await self.attempt.log.settle(entry.kind)
+        return await self._run(entry, request)
 
-    async def _pass_gates(self) -> None:
-        """Wait until a live step may begin.
-
-        Raises:
-            CalledOff: a gate of the scope was closed.
-        """
-        for gate in self._gates:
-            await gate.wait()
-
-    def _may_go_on(self) -> None:
-        """Check that a live step may begin.
+    def _check_stop(self) -> None:
+        """Check that a live step can begin.
 
         Raises:
             Interrupted: the attempt has to stop.
@@ -260,30 +245,31 @@ class StepScope:
             gate.check()
 
     @property
-    def _deadline(self) -> Deadline | None:
-        """The deadline that ends first; None without a limit."""
-        return min(self._deadlines, key=lambda each: each.left_s, default=None)
+    def _deadline(self) -> Deadline:
+        """The deadline that ends first."""
+        return min(self._deadlines, key=lambda deadline: deadline.left_s, default=_NO_DEADLINE)
 
-    async def _begin(self, entry: Entry, request: Contact) -> tuple[Entry, Contact]:
-        """Record that a call is about to be made, or what other work may depend on.
+    async def _intend(self, entry: Entry, request: Contact) -> tuple[Entry, Contact]:
+        """Record that a model call is about to be made, with the highest output that is allowed.
 
-        Return what to record, of kind `limit` if the time is over, and the request to make. It is
-        the dearest of the given and the cheaper ones that is allowed.
+        Return what to record, of kind `limit` if the time is over, and the request to make.
 
         Raises:
             BudgetExhausted: the call could cost more than is left.
             CalledOff, Interrupted: it has to stop since the intent was being written.
         """
-        log, limited = self.attempt.log, replace(entry, kind="limit")
-        if self._is_over():
-            entry = limited
-        if entry.kind != "model":
-            await log.settle(entry.kind)
-            return entry, request
-        await self.attempt.benches.probe()
-        lowest_usd, refused = float("inf"), BudgetExhausted("")
-        for each in request.dearest_first():
-            ceiling_usd = await self._ceiling_usd(each)
+        attempt, log, call = self.attempt, self.attempt.log, request.call
+        assert call is not None, "it is a model call"
+        if not (log.recorded or log.reuse):  # no step shows that there was a workspace
+            await attempt.benches.main.probe()
+        model, lowest_usd, refusal = call.model, float("inf"), BudgetExhausted("")
+        for max_tokens in (call.request.max_tokens, *LOWER_OUTPUT_LIMITS):
+            sent = replace(call.request, max_tokens=max_tokens)
+            if attempt.has_prices:
+                ceiling_usd = model.ceiling_usd(sent)
+            else:
+                ceiling_usd = await asyncio.to_thread(model.ceiling_usd, sent)  # may load prices
+                attempt.has_prices = True
             if lowest_usd < float("inf") and (ceiling_usd is None or ceiling_usd >= lowest_usd):
                 continue
             try:
@@ -292,61 +278,63 @@ class StepScope:
             except BudgetReserved:
                 raise
             except BudgetExhausted as error:
-                refused, lowest_usd = error, ceiling_usd or 0.0
+                refusal, lowest_usd = error, ceiling_usd or 0.0
         else:
-            raise refused
+            raise refusal
         try:
-            self._may_go_on()
+            self._check_stop()
         except (CalledOff, Interrupted):
             await log.cancel(entry)
             raise
-        if self._is_over():  # after a wait for the budget
+        if self._deadline.left_s <= 0:  # after a wait for the budget
             await log.cancel(entry)
-            return limited, each
-        return entry, each.with_resend(lambda: log.resend(entry, each.ceiling_usd()))
-
-    def _is_over(self) -> bool:
-        return any(deadline.left_s <= 0 for deadline in self._deadlines)
-
-    async def _ceiling_usd(self, request: Contact) -> float | None:
-        """Return the highest possible cost of a call, or None if it is unknown."""
-        if self.attempt.has_prices:
-            return request.ceiling_usd()
-        ceiling_usd = await asyncio.to_thread(request.ceiling_usd)  # may load the price list
-        self.attempt.has_prices = True
-        return ceiling_usd
+            return replace(entry, kind="limit"), request
+        reserve = functools.partial(log.resend, entry, ceiling_usd)
+        call = ModelCall(model, replace(sent, before_resend=reserve))
+        return entry, replace(request, run=call.answer, call=call)
 
     async def _run(self, entry: Entry, request: Contact) -> Step:
         """Run a request and record its result."""
-        log, over = self.attempt.log, entry.kind == "limit"
+        log, is_over = self.attempt.log, entry.kind == "limit"
         started_at, clock = datetime.now(UTC), time.perf_counter()
-        entry, result = await self._result(entry, request)
+        entry, result = await self._execute(entry, request)
         duration = 0.0 if request.kind == "event" else time.perf_counter() - clock
         if entry.kind == "model":
             cost_usd = result.usage.cost_usd if isinstance(result, ModelReply) else None
             await log.record(entry, encode(result), cost_usd=cost_usd, duration_s=duration)
         else:
+            may_change_files = request.in_workspace
+            if isinstance(result, CutOff):
+                may_change_files = request.kind == "command" and result.why == "time"
             tree = None
-            if not over and _may_change_files(request, result):
+            if may_change_files and not is_over:
                 try:
                     tree = await self._bench.save_change()
                 except Destroyed as error:
                     result = await self._undo(error)
             await log.append(entry, encode(result), duration_s=duration, tree=tree)
-        asked, kind = (request.kept, entry.digest), entry.kind
-        return Step(self.name, entry.seq, kind, *asked, result, started_at, duration)
+        step = (self.name, entry.seq, entry.kind, request.record, entry.digest)
+        return Step(*step, result, started_at, duration)
 
-    async def _result(self, entry: Entry, request: Contact) -> tuple[Entry, Result]:
+    async def _execute(self, entry: Entry, request: Contact) -> tuple[Entry, Result]:
         """Return the result of a request, and what to record: a `limit` without a paid answer."""
-        log, limited, deadline = self.attempt.log, replace(entry, kind="limit"), self._deadline
+        log, deadline, turn_end = self.attempt.log, self._deadline, self.attempt.turn_end
         if entry.kind == "limit":
-            assert deadline is not None, "its time is over"
             return entry, CutOff(deadline.what)
+        run = functools.partial(request.run, deadline.left_s)
         try:
-            left_s = float("inf") if deadline is None else deadline.left_s
-            return entry, await self._execute(request, left_s)
+            if entry.kind == "model":
+                return entry, await call_within(run, turn_end)
+            # A closed gate ends everything but a model call, which is paid.
+            try:
+                work = work_within(run, turn_end if request.ends_with_turn else None)
+                return entry, await run_behind(self._gates, work)
+            except (asyncio.CancelledError, CalledOff, ToolFailed, TurnEnded):
+                if request.in_workspace:
+                    await self._bench.close()  # the work may have been interrupted at any point
+                raise
         except TimeoutError:
-            if deadline is None or deadline.left_s > 0:
+            if deadline.left_s > 0:
                 raise
             return entry, CutOff(deadline.what)
         except NotSent:
@@ -355,35 +343,23 @@ class StepScope:
         except ModelError as error:
             if error.is_free:
                 await log.cancel(entry)
-            if not (request.is_foreign and isinstance(error, RequestRefused)):
+            is_foreign = request.call is not None and request.call.request.foreign is not None
+            if not (is_foreign and isinstance(error, RequestRefused)):
                 raise
-            return limited, CutOff(str(error), "refused")
+            return replace(entry, kind="limit"), CutOff(str(error), "refused")
         except OutOfTime as error:  # from a recorded model, which timed out
             return entry, CutOff(str(error))
         except ContextWindowExceeded as error:
             # The call is not billed. It is still recorded, because it decides the arm's next
             # action.
             await log.cancel(entry)
-            return limited, CutOff(str(error), "too_long")
+            return replace(entry, kind="limit"), CutOff(str(error), "too_long")
         except ToolFailed as error:
             return entry, CutOff(str(error), "failed")
         except TurnEnded as error:
             return entry, CutOff(str(error), "turn")
         except Destroyed as error:
             return entry, await self._undo(error)
-
-    async def _execute(self, request: Contact, left_s: float) -> Result:
-        """Execute a request. A closed gate ends everything but a model call, which is paid."""
-        run = functools.partial(request.run, left_s)
-        if request.kind == "model":
-            return await call_within(run, self.attempt.turn_end)
-        turn_end = self.attempt.turn_end if request.ends_with_turn else None
-        try:
-            return await run_behind(self._gates, work_within(run, turn_end))
-        except (asyncio.CancelledError, CalledOff, ToolFailed, TurnEnded):
-            if request.in_workspace:
-                await self._bench.close()  # the work may have been interrupted at any point
-            raise
 
     async def _undo(self, error: Destroyed) -> CutOff:
         """Close a workspace that holds no repository.
@@ -392,9 +368,3 @@ class StepScope:
         """
         await self._bench.close()
         return CutOff(f"{error}. Everything was put back to what it was before.", "destroyed")
-
-
-def _may_change_files(request: Contact, result: Result) -> bool:
-    if isinstance(result, CutOff):
-        return request.kind == "command" and result.why == "time"
-    return request.in_workspace

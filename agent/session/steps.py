@@ -4,8 +4,8 @@ import asyncio
 import functools
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
 
@@ -33,7 +33,7 @@ class ActionResult:
 
 @functools.cache
 def adapter_of(kind: Any) -> TypeAdapter[Any]:
-    """Return the converter of a result's type. To make one takes a millisecond."""
+    """Return the converter of a result's type. Making one takes a millisecond."""
     return TypeAdapter(kind)
 
 
@@ -70,7 +70,7 @@ class Step:
     """True if an earlier run recorded the result."""
 
 
-_LOWER_OUTPUT_LIMITS = (8_192, 4_096, 2_048)
+LOWER_OUTPUT_LIMITS = (8_192, 4_096, 2_048)
 """Output limits of a call that is not allowed to cost more, in tokens.
 
 With them, a budget is used up to a few cents. Below the last, most replies would be cut off.
@@ -139,7 +139,17 @@ def from_record(recorded: RecordedStep) -> Step:
     )
 
 
-Resend = Callable[[], Awaitable[None]]
+@dataclass(frozen=True)
+class ModelCall:
+    """A request to a model, before it is sent."""
+
+    model: Model
+    request: ModelRequest
+
+    async def answer(self, left_s: float) -> Result:
+        """Return the model's reply."""
+        async with asyncio.timeout(left_s if left_s < float("inf") else None):
+            return await self.model.complete(self.request)
 
 
 @dataclass(frozen=True)
@@ -149,34 +159,20 @@ class Contact:
     kind: StepKind
     digest: str
     """SHA-256 of the whole request as canonical JSON."""
-    kept: dict[str, Any]
+    record: dict[str, Any]
     """The part of the request that is recorded."""
     run: Callable[[float], Awaitable[Result]]
     """Executes the request. Takes the remaining seconds."""
-    resending: Callable[[Resend], "Contact"] | None = None
-    """Returns the same model call with a reservation before it sends its request again."""
-    ceiling_usd: Callable[[], float | None] = lambda: 0.0
     inputs: str | None = None
     """Digest of what else decides the result; None if that is unknown."""
-    cheaper: Callable[[], Sequence["Contact"]] = lambda: ()
-    """Returns the same request with lower limits on its cost, the highest first."""
+    call: ModelCall | None = None
+    """The request to a model, which `run` sends; None for any other contact."""
     in_workspace: bool = False
     """True if it may change the workspace, so that it has to be alone there."""
     in_turn: bool = False
     """True if it only looks at the workspace, between the steps asked for before and after it."""
     ends_with_turn: bool = False
     """True if it is cut off when a person ends the turn, and the arm handles that."""
-    is_foreign: bool = False
-    """True if another program made the request, and decides what to do if it is refused."""
-
-    def with_resend(self, reserve: Resend) -> "Contact":
-        """Return the same contact. A model call awaits `reserve` before it sends again."""
-        return self if self.resending is None else self.resending(reserve)
-
-    def dearest_first(self) -> Iterator["Contact"]:
-        """Yield this request, and then the cheaper ones, which most calls do not need."""
-        yield self
-        yield from self.cheaper()
 
 
 def work_in_workspace(
@@ -193,7 +189,7 @@ def work_in_workspace(
         digest(canonical(request)),
         request,
         run,
-        inputs=inputs,
+        inputs,
         in_workspace=True,
         ends_with_turn=ends_with_turn,
     )
@@ -202,32 +198,13 @@ def work_in_workspace(
 def call_model(
     model: Model,
     request: ModelRequest,
-    whole: str,
-    kept: dict[str, Any],
+    request_digest: str,
+    record: dict[str, Any],
     inputs: str | None = None,
 ) -> Contact:
-    """Return a model call, whose whole request has that digest.
+    """Return a model call with the digest of its whole request.
 
-    The limit on its output is no part of the record.
+    The record does not contain the limit on its output.
     """
-
-    def call_with_limit(max_tokens: int | None, before_resend: Resend | None = None) -> Contact:
-        sent = replace(request, max_tokens=max_tokens, before_resend=before_resend)
-
-        async def answer(left_s: float) -> Result:
-            async with asyncio.timeout(left_s if left_s < float("inf") else None):
-                return await model.complete(sent)
-
-        return Contact(
-            "model",
-            whole,
-            kept,
-            answer,
-            lambda resend: call_with_limit(max_tokens, resend),
-            lambda: model.ceiling_usd(sent),
-            inputs,
-            lambda: [call_with_limit(tokens) for tokens in _LOWER_OUTPUT_LIMITS],
-            is_foreign=request.foreign is not None,
-        )
-
-    return call_with_limit(request.max_tokens)
+    call = ModelCall(model, request)
+    return Contact("model", request_digest, record, call.answer, inputs, call)

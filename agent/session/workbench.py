@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
-from agent.journal import RecordedStep, TreeRef
+from agent.journal import TreeRef
 from agent.session.log import StepLog
 from agent.workspaces import Environment, Mount, Workspace
 from agent.workspaces.ownership import complete
@@ -71,7 +71,15 @@ class Workbench:
         self.turn = asyncio.Lock()
         """Held by the step that works here. Steps get it in the order in which they ask."""
         self._ordinal = 0
-        self._known = _latest(log, name)
+        # The last recorded step that changed this workspace. Steps of earlier releases and the
+        # copied prefix of a fork count only once they are replayed, because the control flow of a
+        # fork can be another one. Steps that a fork reused count.
+        changes = (
+            step
+            for step in log.recorded
+            if step.bench == name and step.tree is not None and (log.reuse or not step.copied)
+        )
+        self._last_change = max(changes, key=lambda step: step.ordinal, default=None)
         self._workspaces = workspaces
         self._log = log
         self._workspace: Workspace | None = None
@@ -99,10 +107,9 @@ class Workbench:
 
     def catch_up(self) -> None:
         """Set the work tree to the last recorded one, whose step may not be replayed yet."""
-        if self._known is not None:
-            known, self._known = self._known, None
-            assert known.tree is not None, "it was chosen for its tree"
-            self.replay(known.tree, known.ordinal)
+        step, self._last_change = self._last_change, None
+        if step is not None and step.tree is not None:
+            self.replay(step.tree, step.ordinal)
 
     def open(self) -> None:
         """Begin to open the workspace before its first use."""
@@ -181,8 +188,8 @@ class Workbench:
             tree_id = await self._workspace.tree()
             if tree_id != self._tree_id:
                 self._tree_id = tree_id
-                kept = await self._log.save_tree(await self._workspace.checkpoint())
-                self.tree = self._held = replace(kept, image=self._image)
+                tree = await self._log.save_tree(await self._workspace.checkpoint())
+                self.tree = self._held = replace(tree, image=self._image)
         before, self._recorded = self._recorded, self.tree
         return self.tree if self.tree != before else None
 
@@ -198,7 +205,7 @@ class Workbench:
 
 @dataclass
 class Workbenches:
-    """The workspaces of an attempt. Those of branches open and close beside its steps.
+    """The workspaces of an attempt. Workspaces of branches open and close alongside its steps.
 
     Opening and closing take as long as many a command, and nothing has to wait for either.
     """
@@ -206,23 +213,11 @@ class Workbenches:
     workspaces: Workspaces
     log: StepLog
     main: Workbench = field(init=False)
-    """That of the main line, which is probed before the first model call."""
     _opened: dict[str, Workbench] = field(default_factory=dict)
     _closing: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.main = Workbench("", self.workspaces, self.log)
-
-    async def probe(self) -> None:
-        """Open the workspace of the main line, so that nothing is bought without one.
-
-        Do nothing if a recorded or reused step shows that there was one.
-
-        Raises:
-            WorkspaceError: the workspace is not available. If it is `Unfit`, it never will be.
-        """
-        if not (self.log.recorded or self.log.reuses):
-            await self.main.probe()
 
     def open(self, name: str) -> None:
         """Begin to open the workspace of a branch at the base commit.
@@ -230,7 +225,7 @@ class Workbenches:
         Do nothing if its steps may be answered without a workspace.
         """
         is_recorded = any(step.bench == name for step in self.log.recorded)
-        if name not in self._opened and not is_recorded and not self.log.reuses:
+        if name not in self._opened and not is_recorded and self.log.reuse is None:
             self._opened[name] = Workbench(name, self.workspaces, self.log)
             self._opened[name].open()
 
@@ -258,17 +253,3 @@ class Workbenches:
             await asyncio.gather(*self._closing)
 
         await complete(wait())
-
-
-def _latest(log: StepLog, name: str) -> RecordedStep | None:
-    """Return the last recorded step that changed a workspace, or None.
-
-    Steps of earlier releases and the copied prefix of a fork count only once they are replayed,
-    because the control flow of a fork may be another one. Steps that a fork reused count.
-    """
-    own = (
-        step
-        for step in log.recorded
-        if step.bench == name and step.tree is not None and (log.reuses or not step.copied)
-    )
-    return max(own, key=lambda step: step.ordinal, default=None)

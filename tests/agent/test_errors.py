@@ -21,7 +21,7 @@ DIVERGENCE = DivergenceError("a1", "plan/1", 3, '{\n"cmd": "ls"\n}', '{\n"cmd": 
 def test_a_divergence_shows_both_requests() -> None:
     """The message names the step and shows a unified diff from the recorded to the new request."""
     lines = str(DIVERGENCE).splitlines()
-    assert lines[0] == "attempt a1 asks for something new at step plan/1/3:"
+    assert lines[0] == "attempt a1 makes a new request at step plan/1/3:"
     assert lines[1:3] == ["--- recorded", "+++ requested"]
     assert '-"cmd": "ls"' in lines
     assert '+"cmd": "pwd"' in lines

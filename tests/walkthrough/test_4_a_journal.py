@@ -78,7 +78,7 @@ async def test_another_request_at_a_recorded_step_is_a_divergence(attempt: OneAt
         await session.call(QUESTION)
     model = PaidModel()
     async with attempt.session(model) as session:
-        with pytest.raises(DivergenceError, match="asks for something new at step 0"):
+        with pytest.raises(DivergenceError, match="makes a new request at step 0"):
             await session.call(ModelRequest([{"role": "user", "content": "Something else?"}]))
     assert model.calls == 0
 

@@ -60,21 +60,6 @@ async def test_a_command_is_written_with_the_intent_of_the_next_call(runs: Runs)
 
 
 @pytest.mark.usefixtures("held")
-async def test_a_reading_is_written_with_the_intent_of_the_next_call(runs: Runs) -> None:
-    """It is made again if the process dies before."""
-
-    async def read() -> str:
-        return "read"
-
-    model = Watching(runs)
-    async with runs.session(model) as session:
-        await session.event("look", {}, read, str)
-        assert kinds(runs) == []
-        await session.call(ASK)
-    assert model.seen == [["event", "model"]]
-
-
-@pytest.mark.usefixtures("held")
 async def test_an_action_outside_of_the_workspace_is_written_at_once(runs: Runs) -> None:
     """Nothing undoes its effects before it would be repeated."""
 
@@ -83,7 +68,7 @@ async def test_an_action_outside_of_the_workspace_is_written_at_once(runs: Runs)
 
     async with runs.session() as session:
         scope = session.scope("outside")
-        await scope.step_at(0, Contact("action", digest(b"{}"), {}, act))
+        await scope.step_at(Contact("action", digest(b"{}"), {}, act), 0)
         assert kinds(runs) == ["action"]
 
 
