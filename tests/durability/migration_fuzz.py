@@ -8,14 +8,12 @@ Workers are processes that compete for one attempt in one journal: SQLite, or Po
 as the same attempt does without kills, and no call may be bought twice but those in flight.
 """
 
-import argparse
 import asyncio
 import json
 import multiprocessing
 import os
 import random
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -305,24 +303,3 @@ def hand_over_without_kills(case: Case) -> None:
     process = multiprocessing.get_context("forkserver").Process(target=work, args=(case,))
     process.start()
     process.join()
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--iterations", type=int, default=20)
-    parser.add_argument("--max-n", type=int, default=5, help="subagents, or branches of a program")
-    parser.add_argument("--kind", choices=KINDS, default="ptc-mixed")
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    tally = fuzz(given.kind, given.workers, given.iterations, given.max_n, given.seed)
-    print(f"{given.kind}, seed {given.seed}: {given.iterations} attempts, {tally.kills} kills")
-    print(f"hand-overs: {tally.handovers}")
-    print(f"calls in flight at kills: {tally.in_flight}")
-    print(f"calls bought twice: {tally.twice}, of which not in flight: {tally.wrongly_twice or 0}")
-    print(f"results unlike those of the undisturbed run: {tally.differing or 0}")
-    return 1 if tally.wrongly_twice or tally.differing else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,15 +1,15 @@
 """An attempt that is killed at any point resumes there and pays for nothing twice.
 
 The process is killed with SIGKILL right before and right after every journal write and every
-command in the workspace, and during every call, once for each such point. Then it is run again. The
-points of each setting are divided among several tests; one of these tests is in the sample.
+command in the workspace, and during every call, once for each such point. Then it is run again.
+`make test` tries the chosen points on the host with SQLite.
 """
 
 import asyncio
 import re
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,24 @@ from tests.durability import crashing
 from tests.durability.conftest import CountingServer, NewJournal
 from tests.durability.crashing import Setting
 from tests.durability.processes import run_attempt
-from tests.samples import Share, shares
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 _FOLDER = re.compile(r"durabench-\d+-[0-9a-f]{8}-")
 
 CALLS = len(crashing.COMMANDS)
 
-Undisturbed = tuple[dict[str, Any], list[str]]
+CHOSEN = (
+    "after start 0",
+    "after intend 1",
+    "during call 1",
+    "before record 1",
+    "after record 1",
+    "after run 2",
+    "after append 0",
+    "before end 0",
+)
+"""A point of each kind."""
 
 
 def result(lake: Path, environment: str) -> dict[str, Any]:
@@ -59,13 +68,7 @@ def asked(step: RecordedStep) -> str:
     return _FOLDER.sub("", step.request.decode()).replace(tempfile.gettempdir(), "")
 
 
-@pytest.fixture(scope="module")
-def known() -> dict[object, Undisturbed]:
-    """Return the results of attempts that nothing disturbed, by setting, as tests add them."""
-    return {}
-
-
-def undisturbed(setting: Setting, environment: str) -> Undisturbed:
+def undisturbed(setting: Setting, environment: str) -> tuple[dict[str, Any], list[str]]:
     """Return the result of an attempt that nothing disturbs, and the points that it passes."""
     assert run_attempt(setting, environment, None) == 0
     expected = result(setting.lake, environment)
@@ -73,47 +76,34 @@ def undisturbed(setting: Setting, environment: str) -> Undisturbed:
     return expected, crashing.points_passed(setting.lake)
 
 
-def settings() -> Iterator[Any]:
-    """Yield the shares of the points for every environment and database.
-
-    A point takes longer in a container and on PostgreSQL, so their shares are smaller.
-    """
-    for environment, database, count in (
-        ("host", "sqlite", 20),
-        ("docker", "sqlite", 30),
-        ("host", "postgresql", 30),
-    ):
-        for share in shares(count):
-            marks = [*share.marks, *([pytest.mark.docker] if environment == "docker" else [])]
-            name = f"{environment}-{database}-{share}"
-            yield pytest.param(environment, database, share, id=name, marks=marks)
-
-
 @pytest.mark.parametrize(
-    ("environment", "new_journal", "share"), list(settings()), indirect=["new_journal"]
+    ("environment", "new_journal", "chosen"),
+    [
+        pytest.param("host", "sqlite", CHOSEN, id="chosen"),
+        pytest.param("host", "sqlite", (), id="host-sqlite", marks=pytest.mark.full),
+        pytest.param("host", "postgresql", (), id="host-postgresql", marks=pytest.mark.full),
+        pytest.param(
+            "docker", "sqlite", (), id="docker-sqlite", marks=[pytest.mark.docker, pytest.mark.full]
+        ),
+    ],
+    indirect=["new_journal"],
 )
 def test_a_killed_attempt_resumes_where_it_was(
     environment: str,
     new_journal: NewJournal,
-    share: Share,
-    known: dict[object, Undisturbed],
+    chosen: Sequence[str],
     counting: CountingServer,
     tmp_path: Path,
-    request: pytest.FixtureRequest,
 ) -> None:
     """A killed attempt resumes to the same patch, tree and steps as an undisturbed one.
 
     At most the call in flight is repeated, and then the bill contains it twice.
     """
-    place = environment, request.node.callspec.params["new_journal"]
-    if place not in known:
-        setting = Setting(tmp_path / "undisturbed", counting.url, new_journal())
-        known[place] = undisturbed(setting, environment)
-    expected, passed = known[place]
-    points = share.of(passed)
-    assert points
+    setting = Setting(tmp_path / "undisturbed", counting.url, new_journal())
+    expected, points = undisturbed(setting, environment)
+    assert set(chosen) <= set(points)
     attempt_id = attempt_key(crashing.cell(environment))[:32]
-    for point in points:
+    for point in chosen or points:
         counting.counts.clear()
         setting = Setting(tmp_path / point.replace(" ", "-"), counting.url, new_journal())
         assert run_attempt(setting, environment, point) == -signal.SIGKILL, point

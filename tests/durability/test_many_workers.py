@@ -21,7 +21,7 @@ from tests.durability.conftest import JsonServer, NewJournal
 from tests.durability.crashing import Setting
 from tests.durability.processes import FORKS
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(2), pytest.mark.turn(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 WORKERS, CELLS_EACH = 16, 2
 KILLED_WHILE_PAYING = {1, 3}

@@ -28,8 +28,6 @@ from tests.durability.conftest import CountingServer
 from tests.servers import openai_server as api
 from tests.waiting import until
 
-pytestmark = pytest.mark.sampled(5)
-
 LATENCY_S = 0.2
 LATE_S = 0.5
 """Time after the stop in which a busy machine may still send a request that passed its check."""
@@ -39,7 +37,7 @@ PROMPT_S = 1.5
 
 TURNS = [*["ls"] * 6, "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat README.md"]
 
-MOMENTS = [1, 2, 5]
+MOMENTS = [1, 5]
 """Number of requests during or soon after which the stop comes."""
 
 
@@ -97,7 +95,7 @@ def durable(lake: Lake, counting: CountingServer, monkeypatch: pytest.MonkeyPatc
     return Counted(cell, lake, counting.began, 0)
 
 
-@pytest.fixture(params=["tools", "text"])
+@pytest.fixture(params=["tools", pytest.param("text", marks=pytest.mark.full)])
 def mini(request: pytest.FixtureRequest, lake: Lake) -> Iterator[Counted]:
     """Yield a cell of the mini arm, which works in a separate thread, in each format of actions."""
     native = request.param == "tools"
@@ -130,7 +128,7 @@ async def test_mini_begins_no_call_after_the_stop(mini: Counted, calls: int) -> 
     assert len(mini.began) == mini.account.calls_billed == mini.calls
 
 
-@pytest.mark.parametrize("calls", [2, 9])
+@pytest.mark.parametrize("calls", [pytest.param(2, marks=pytest.mark.full), 9])
 async def test_durable_begins_no_call_after_the_stop(
     durable: Counted, counting: CountingServer, calls: int
 ) -> None:

@@ -60,7 +60,6 @@ def test_a_pipeline_is_checked_when_it_is_declared() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("prefect")
 async def test_steps_build_on_each_other(forge: Forge, lake_path: str) -> None:
     """A step sees the changes of what it depends on, and the branch has a commit for each step."""

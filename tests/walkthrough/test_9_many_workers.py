@@ -11,7 +11,7 @@ from flows.storage import report_files
 from flows.storage.lake import Lake
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.full]
 
 DECLARED = """
 name: apart

@@ -10,8 +10,6 @@ from agent.session.session import BASE
 from agent.workspaces import HostWorkspace
 from tests.agent.session.runs import Runs, text
 
-pytestmark = pytest.mark.sampled(4)
-
 
 async def test_a_branch_takes_the_workspace_that_was_opened_for_it(runs: Runs) -> None:
     """It is opened once, and works as any other."""
@@ -55,17 +53,6 @@ async def test_all_workspaces_are_closed_with_the_attempt(
         await attempt()
     assert len(roots) >= 3
     assert not any(root.exists() for root in roots)
-
-
-async def test_a_replay_opens_nothing_ahead(runs: Runs) -> None:
-    """Recorded steps need no workspace."""
-    for _ in range(2):
-        runs.workspaces.opened.clear()
-        async with runs.session() as session:
-            session.prepare("fresh")
-            async with session.branch("fresh", BASE) as fresh:
-                assert await fresh.act("read", {}, text, str) == "base\n"
-    assert runs.workspaces.opened == []
 
 
 async def test_a_failure_to_open_is_raised_where_the_workspace_is_needed(runs: Runs) -> None:

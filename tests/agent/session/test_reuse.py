@@ -21,8 +21,6 @@ from agent.session.session import Session
 from tests.agent.session.runs import ASK, prepare, scripted, text
 from tests.agent.workspaces_on_host import HostWorkspaces
 
-pytestmark = pytest.mark.sampled(4)
-
 ORIGINS = Origins({"": "model-1"}, place="image-1")
 
 

@@ -77,17 +77,6 @@ async def test_a_tool_is_cut_off_for_good(runs: Runs) -> None:
         assert await again.act("read", {}, never, str) == "base\n"
 
 
-@pytest.mark.slow
-async def test_other_work_is_finished(runs: Runs) -> None:
-    """Only tools of a conversation end with the turn: no other work could handle it."""
-    turn_end = asyncio.Event()
-    turn_end.set()
-    async with runs.session(turn_end=turn_end) as session:
-        assert await session.act("read", {}, text, str) == "base\n"
-        with pytest.raises(TurnEnded):
-            await session.act("tool", {}, text, str, ends_with_turn=True)
-
-
 async def test_a_model_call_is_cut_off_and_booked_as_lost(runs: Runs) -> None:
     """It counts like the call of a dead process, and the next run may ask something else."""
     turn_end, model = asyncio.Event(), SlowModel()

@@ -60,7 +60,7 @@ async def bill(
 
 
 @pytest.mark.parametrize("asks", ["arm", "program"])
-@pytest.mark.parametrize("status", [302, 400, 401, 402, 403, 404, 413, 422, 429, 500, 503, 529])
+@pytest.mark.parametrize("status", [302, 400, 429, 503])
 async def test_a_refusal_costs_nothing(tmp_path: Path, status: int, asks: str) -> None:
     """It gives its reservation back, also after the last retry, so refusals fill no budget."""
     with api.OpenAIServer(lambda body: api.error(status, "no")) as server:
@@ -101,7 +101,7 @@ async def test_each_request_that_may_be_paid_is_billed(
     assert account.billed_usd == pytest.approx(sent * reserved)
 
 
-@pytest.mark.parametrize("status", [400, 402, 429, 500, 503])
+@pytest.mark.parametrize("status", [400, 503])
 async def test_an_error_after_the_first_words_is_billed(tmp_path: Path, status: int) -> None:
     """The words before it were generated, whatever status the provider then gives."""
     delta = {"index": 0, "delta": {"role": "assistant", "content": "Hel"}, "finish_reason": None}

@@ -18,7 +18,6 @@ from tests.durability.faults.program import (
     reported,
     results,
 )
-from tests.samples import one_in
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.postgres import PostgresServer
 from tests.timing import as_variables
@@ -26,8 +25,7 @@ from tests.timing import as_variables
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.sampled(4),
-    pytest.mark.turn(6),
+    pytest.mark.full,
 ]
 
 CALLS = len(HOST_INSTANCES) * len(TURNS)
@@ -55,7 +53,7 @@ def benchmark(
     return Program(folder, declared, variables)
 
 
-@pytest.mark.parametrize("mode", one_in(2, {"fast": ["fast"], "immediate": ["immediate"]}))
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_an_outage_longer_than_a_lease_is_waited_for(
     mode: str,
     postgres: PostgresServer,

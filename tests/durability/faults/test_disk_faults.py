@@ -25,8 +25,7 @@ from tests.timing import as_variables
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.sampled(3),
-    pytest.mark.turn(5),
+    pytest.mark.full,
 ]
 
 CALLS = len(HOST_INSTANCES) * len(TURNS)

@@ -22,7 +22,6 @@ from tests.durability.faults.program import (
     reported,
     results,
 )
-from tests.samples import one_in
 from tests.servers.docker_daemon import DockerDaemon
 from tests.servers.openai_server import OpenAIServer
 
@@ -30,8 +29,7 @@ pytestmark = [
     pytest.mark.docker,
     pytest.mark.slow,
     pytest.mark.timeout(500),
-    pytest.mark.sampled(16),
-    pytest.mark.turn(2),
+    pytest.mark.full,
 ]
 
 
@@ -102,9 +100,7 @@ def as_if_undisturbed(
     assert half_written(program.store) == []
 
 
-@pytest.mark.parametrize(
-    "end", one_in(2, {"stop": [DockerDaemon.stop], "kill": [DockerDaemon.kill]})
-)
+@pytest.mark.parametrize("end", [DockerDaemon.stop, DockerDaemon.kill])
 def test_a_daemon_that_stays_down_is_reported_and_the_next_run_resumes(
     end: Callable[[DockerDaemon], None],
     daemon: DockerDaemon,

@@ -16,7 +16,6 @@ import pytest
 from agent.arms.command.recipe import Recipe
 from agent.gateway.calls import _without
 from eval import instances
-from tests import samples
 from tests.agent.arms.command.from_npm import recipe_from_npm
 from tests.agent.arms.command.talking import SERVERS, says
 from tests.durability.faults.program import (
@@ -93,7 +92,7 @@ def counted(recipe: Recipe, dialect: str) -> Counted:
     kind, _ = SERVERS[dialect]
     strict = kind(partial(says, commands=COMMANDS), reasons=dialect == "responses")
     # The calls of a run are at least one for each command and one more.
-    during = random.Random(f"{samples.NUMBER}/{recipe.name}").randint(1, len(COMMANDS))
+    during = random.Random(recipe.name).randint(1, len(COMMANDS))
     return Counted(strict, recipe, during)
 
 
