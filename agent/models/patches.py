@@ -165,7 +165,7 @@ def renumber(file: FilePatch) -> FilePatch:
     return replace(file, hunks=tuple(hunks))
 
 
-def undoing(file: FilePatch) -> FilePatch:
+def invert(file: FilePatch) -> FilePatch:
     """Return the patch that reverts a change, including a binary one.
 
     Renamed files are not supported: `Workspace.diff` writes a renaming as a deletion and an

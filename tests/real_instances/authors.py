@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from agent.models.patches import parse
 from agent.models.protocol import ModelRequest
-from agent.models.simulated.reference import undoing_command
+from agent.models.simulated.reference import revert_command
 from eval.types import Instance
 from tests.agent.arms.durable.conftest import RoleModel, Said, Script, answer, plan, report, review
 
@@ -125,7 +125,7 @@ def author(instance: Instance, *, right_at: int) -> RoleModel:
         *_ending(new),
     ]
     for before, after in pairwise(tries):
-        undo = ("run_command", {"command": undoing_command(before)})
+        undo = ("run_command", {"command": revert_command(before)})
         lean += [[undo], [("apply_patch", {"patch": after})], *_ending(new)]
     targets = [file.name for file in parse(instance.patch)]
     step = {"title": "do it", "instructions": "as the task says", "targets": targets}

@@ -1,13 +1,13 @@
-"""The door of programs: what a program asks of a model, as typed requests with an allow-list.
+"""Validates the model requests of programs: typed requests with an allow-list.
 
-parts.py      what the dialects share: texts, images, files, limits, size
+parts.py      shared parts of the dialects: texts, images, files, limits, size
 chat.py       OpenAI's chat completions
 messages.py   Anthropic's messages
 responses.py  OpenAI's responses
-door.py       `parse`, the only way in
+door.py       `parse`, which all requests pass
 
-A field that no model here names is dropped and counted. One whose loss would change the meaning of
-the answer is refused. Nothing else of a request reaches a provider, or LiteLLM.
+Undeclared fields are dropped and counted. A request is refused if the loss of a field would change
+the meaning of the answer. Nothing else of a request reaches a provider, or LiteLLM.
 """
 
 from agent.models.requests.chat import ChatRequest

@@ -6,12 +6,12 @@ from pydantic import BeforeValidator, Field
 
 from agent.models.requests.parts import (
     Attachment,
-    CacheMark,
     ContentUrl,
     Fraction,
     Json,
     Level,
     Limit,
+    MarkedPart,
     Part,
     Penalty,
     Picture,
@@ -26,10 +26,9 @@ from agent.models.requests.parts import (
 )
 
 
-class ChatText(Part):
+class ChatText(MarkedPart):
     type: Literal["text"]
     text: str
-    cache_control: CacheMark | None = None
 
 
 class ImageUrl(Picture):
@@ -40,12 +39,11 @@ class ImageUrl(Picture):
     format: Word | None = None
 
 
-class ChatImage(Part):
+class ChatImage(MarkedPart):
     type: Literal["image_url"]
     image_url: Annotated[
         ImageUrl, BeforeValidator(lambda value: {"url": value} if isinstance(value, str) else value)
     ]
-    cache_control: CacheMark | None = None
 
 
 class FileContent(Attachment):
@@ -56,10 +54,9 @@ class FileContent(Attachment):
     format: Word | None = None
 
 
-class ChatFile(Part):
+class ChatFile(MarkedPart):
     type: Literal["file"]
     file: FileContent
-    cache_control: CacheMark | None = None
 
 
 class ChatRefusal(Part):
@@ -96,14 +93,13 @@ class Custom(Part):
     input: str = ""
 
 
-class ToolCall(Part):
+class ToolCall(MarkedPart):
     id: Word | None = None
     type: Literal["function", "custom"] | None = None
     function: ChatFunction | None = None
     custom: Custom | None = None
     provider_specific_fields: Signatures | None = None
     extra_content: Google | None = None
-    cache_control: CacheMark | None = None
 
 
 class ReasoningDetail(Part):
@@ -119,14 +115,13 @@ class ReasoningDetail(Part):
     signature: str | None = None
 
 
-class Instruction(Part):
+class Instruction(MarkedPart):
     role: Literal["system", "developer", "user"]
     content: Content
     name: Word | None = None
-    cache_control: CacheMark | None = None
 
 
-class ChatAnswer(Part):
+class ChatAnswer(MarkedPart):
     role: Literal["assistant"]
     content: Content = None
     name: Word | None = None
@@ -140,15 +135,13 @@ class ChatAnswer(Part):
         list[Annotated[ThinkingBlock | RedactedThinking, Field(discriminator="type")]] | None
     ) = None
     provider_specific_fields: Signatures | None = None
-    cache_control: CacheMark | None = None
 
 
-class ChatToolResult(Part):
+class ChatToolResult(MarkedPart):
     role: Literal["tool"]
     content: Content
     tool_call_id: Word
     name: Word | None = None
-    cache_control: CacheMark | None = None
 
 
 Message = Annotated[Instruction | ChatAnswer | ChatToolResult, Field(discriminator="role")]
@@ -161,10 +154,9 @@ class DeclaredFunction(Part):
     strict: bool | None = None
 
 
-class ChatFunctionTool(Part):
+class ChatFunctionTool(MarkedPart):
     type: Literal["function"]
     function: DeclaredFunction
-    cache_control: CacheMark | None = None
 
 
 class CustomDeclared(Part):

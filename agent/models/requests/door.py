@@ -1,4 +1,4 @@
-"""The only way in: the body and headers of a request become a typed request, or one line."""
+"""Parses the body and headers of a program's request into a typed request, or refuses it."""
 
 import json
 import re
@@ -27,13 +27,13 @@ _OWN_TOOLS: dict[Dialect, str] = {
     "messages": f"^custom$|{OWN_TOOLS}",
     "responses": r"^(function|custom|namespace|local_shell|apply_patch)$",
 }
-"""Types of tools that the program runs. All others are the provider's."""
+"""Types of tools that the program runs. The provider runs all others."""
 
 _OTHER_TOOLS = {"web_search_options": "web_search", "mcp_servers": "mcp", "plugins": "plugins"}
 """Fields that declare tools of the provider outside the list of tools."""
 
 _INCLUDED = ("reasoning.encrypted_content",)
-"""Parts of a response that a request may ask for: what it has to repeat later."""
+"""Parts of a response that a request can include, because it must repeat them later."""
 
 _BETAS = re.compile(
     r"(claude-code|interleaved-thinking|adaptive-thinking|redact-thinking|effort|structured-outputs"
@@ -44,11 +44,11 @@ _BETAS = re.compile(
 """Features of Anthropic that change how a model reads or writes, and run nothing."""
 
 _DEEPEST = 100
-"""Levels of a request. Those of the deepest schemas of tools are a tenth of that."""
+"""Levels of a request, ten times as many as in the deepest schemas of tools."""
 
 
 class ProviderTools(RequestRefused):
-    """A request wants tools that the provider would run. No missing network stops those."""
+    """A request wants tools that the provider would run, even without a network."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(f"{', '.join(names)}: tools of the provider are not available here")
@@ -57,15 +57,15 @@ class ProviderTools(RequestRefused):
 
 @dataclass(frozen=True)
 class ParsedRequest:
-    """A request of a program, inside the door."""
+    """A validated request of a program."""
 
     request: Request
     body: Body
-    """Its fields as JSON, all of them named in a model of the dialect."""
+    """Its fields as JSON, all of them declared in a model of the dialect."""
     headers: dict[str, str]
-    """Headers that change the answer. None of them is more than a name of a known feature."""
+    """Headers that change the answer, which only name known features."""
     dropped: tuple[str, ...]
-    """Names of the fields that were left out, without the numbers of their places."""
+    """Names of the fields that were left out, without list indices."""
     size: Size
 
     @property
@@ -77,36 +77,38 @@ class ParsedRequest:
 def parse(
     dialect: Dialect, body: Body, headers: Mapping[str, str], *, may_fetch: bool = False
 ) -> ParsedRequest:
-    """Return a request of which only the fields are left that its model names.
+    """Return a request with the fields that are declared for its dialect.
 
     `may_fetch` allows URLs whose content the provider would fetch.
 
     Raises:
         ProviderTools: it wants tools that the provider would run.
-        RequestRefused: it does not follow its dialect, or wants what is not available here. The
-            message is one line.
+        RequestRefused: it does not follow its dialect, or uses unavailable features. The message is
+            one line.
     """
     if tools := _provider_tools(dialect, body):
         raise ProviderTools(tools)
     check_depth(body)
     try:
-        return _parse_dialect(dialect, body, headers, may_fetch=may_fetch)
-    except UnicodeEncodeError:
-        return _parse_dialect(dialect, _encodable(body), headers, may_fetch=may_fetch)
-
-
-def _parse_dialect(
-    dialect: Dialect, body: Body, headers: Mapping[str, str], *, may_fetch: bool
-) -> ParsedRequest:
-    request = _validate(_KINDS[dialect], body, may_fetch=may_fetch)
+        request = _validate(_KINDS[dialect], body, may_fetch=may_fetch)
+        size = measure(request)
+    except UnicodeEncodeError:  # lone surrogates, which no request can carry
+        body = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
+        request = _validate(_KINDS[dialect], body, may_fetch=may_fetch)
+        size = measure(request)
     sent = request.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
-    sent = _correct(dialect, sent)
+    if "include" in sent:
+        sent["include"] = [part for part in sent["include"] if part in _INCLUDED]
+        if not sent["include"]:
+            del sent["include"]
+    names = [name.strip() for name in headers.get("anthropic-beta", "").split(",")]
+    betas = ",".join(name for name in names if _BETAS.fullmatch(name))
     return ParsedRequest(
         request,
         sent,
-        _select_headers(headers),
+        {"anthropic-beta": betas} if betas else {},
         tuple(sorted(set(_list_dropped(body, sent)))),
-        measure(request),
+        size,
     )
 
 
@@ -116,7 +118,7 @@ def parse_chat(body: Body) -> ChatRequest:
     Raises:
         RequestRefused: it has no such form.
     """
-    # The door of the program's dialect has decided about URLs.
+    # The validation of the program's dialect has decided about URLs.
     request = _validate(ChatRequest, body, may_fetch=True)
     assert isinstance(request, ChatRequest)
     return request
@@ -127,106 +129,68 @@ def _validate(kind: type[Request], body: Body, *, may_fetch: bool) -> Request:
         return kind.model_validate(body, context={FETCHES: may_fetch})
     except ValidationError as error:
         json.dumps(body, ensure_ascii=False).encode()  # raises for a lone surrogate
-        raise RequestRefused(_one_line(error, body)) from None
-
-
-def _one_line(error: ValidationError, body: Body) -> str:
-    """Return the problem that is deepest in a request, with its place."""
-    problem = max(error.errors(include_url=False), key=lambda each: len(each["loc"]))
-    message = problem["msg"].removeprefix("Value error, ")
-    if problem["type"] == "union_tag_invalid":
-        message = f"{problem['ctx']['tag']!r} is not available here"
-    place = ".".join(_place(problem["loc"], body))
-    return " ".join(f"{place}: {message}".split())[:300]
+        problem = max(error.errors(include_url=False), key=lambda problem: len(problem["loc"]))
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "union_tag_invalid":
+            message = f"{problem['ctx']['tag']!r} is not available here"
+        place = ".".join(_place(problem["loc"], body))
+        raise RequestRefused(" ".join(f"{place}: {message}".split())[:300]) from None
 
 
 def _place(location: tuple[Any, ...], body: Any) -> Iterator[str]:
     """Yield the names and numbers of a location that lead into a body."""
     for name in location:
-        if isinstance(body, dict | list) and name in _names(body):
+        names = range(len(body)) if isinstance(body, list) else body
+        if isinstance(body, dict | list) and name in names:
             body = body[name]
         elif name != location[-1] or not isinstance(body, dict):
             continue  # the name of a type
         yield str(name)
 
 
-def _names(body: Body | list[Any]) -> Body | range:
-    return body if isinstance(body, dict) else range(len(body))
-
-
-def _encodable(body: Body) -> Body:
-    """Return a body without lone surrogates, which no request can carry."""
-    text = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-    return dict(json.loads(text))
-
-
 def check_depth(body: Body) -> None:
-    """Check that what follows may descend into a body by recursion.
+    """Check that recursion can descend into a body.
 
     Raises:
-        RequestRefused: it may not.
+        RequestRefused: it is nested too deeply.
     """
     level: list[Any] = [body]
     for _ in range(_DEEPEST):
-        inner = [each for each in level if isinstance(each, (dict, list))]
-        if not inner:
+        holders = [value for value in level if isinstance(value, (dict, list))]
+        if not holders:
             return
-        level = [
-            value for each in inner for value in (each.values() if isinstance(each, dict) else each)
-        ]
+        level = []
+        for holder in holders:
+            level += holder.values() if isinstance(holder, dict) else holder
     raise RequestRefused(f"the request is nested deeper than {_DEEPEST} levels")
 
 
-def _correct(dialect: Dialect, sent: Body) -> Body:
-    """Return a body without what a provider would not understand."""
-    if dialect != "responses" or "include" not in sent:
-        return sent
-    included = [each for each in sent["include"] if each in _INCLUDED]
-    rest = {name: value for name, value in sent.items() if name != "include"}
-    return {**rest, "include": included} if included else rest
-
-
-def _select_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    given = headers.get("anthropic-beta", "").split(",")
-    betas = [each.strip() for each in given if _BETAS.fullmatch(each.strip())]
-    return {"anthropic-beta": ",".join(betas)} if betas else {}
-
-
-def _list_dropped(asked: Any, sent: Any, place: str = "") -> Iterator[str]:
+def _list_dropped(received: Any, sent: Any, place: str = "") -> Iterator[str]:
     """Yield the places of fields that are not sent. A null counts as absent."""
-    if isinstance(asked, dict) and isinstance(sent, dict):
-        for name, value in asked.items():
+    if isinstance(received, dict) and isinstance(sent, dict):
+        for name, value in received.items():
             inner = f"{place}.{name}" if place else name
             if name in sent:
                 yield from _list_dropped(value, sent[name], inner)
             elif value is not None:
                 yield inner[:100]
-    elif isinstance(asked, list) and isinstance(sent, list):
-        for each, its in zip(asked, sent, strict=False):
-            yield from _list_dropped(each, its, place)
+    elif isinstance(received, list) and isinstance(sent, list):
+        for item, sent_item in zip(received, sent, strict=False):
+            yield from _list_dropped(item, sent_item, place)
 
 
 def _provider_tools(dialect: Dialect, body: Body) -> list[str]:
     """Return the tools in a request that the provider would run itself."""
+    names = {kind for name, kind in _OTHER_TOOLS.items() if body.get(name) not in (None, [])}
     tools = body.get("tools")
-    found = [
-        kind
-        for tool in (tools if isinstance(tools, list) else [])
-        if (kind := _kind_of_tool(dialect, tool)) is not None
-    ]
-    found += [kind for name, kind in _OTHER_TOOLS.items() if body.get(name) not in (None, [])]
-    return sorted(set(found))
-
-
-def _kind_of_tool(dialect: Dialect, tool: Any) -> str | None:
-    """Return the name of a tool of the provider, or None for one of the program."""
-    if not isinstance(tool, dict):
-        return None
-    kind = tool.get("type")
-    if kind is None and dialect == "messages" and "input_schema" in tool:
-        return None
-    if isinstance(kind, str):
-        is_local = kind == "shell" and tool.get("environment") == {"type": "local"}
-        is_own = re.search(_OWN_TOOLS[dialect], kind) or is_local
-        return None if is_own else kind[:100]
-    return next((str(name)[:100] for name in tool), "a tool without a type")
+    for tool in tools if isinstance(tools, list) else []:
+        if not isinstance(tool, dict):
+            continue
+        kind = tool.get("type")
+        if isinstance(kind, str):
+            is_local = kind == "shell" and tool.get("environment") == {"type": "local"}
+            if not is_local and not re.search(_OWN_TOOLS[dialect], kind):
+                names.add(kind[:100])
+        elif kind is not None or dialect != "messages" or "input_schema" not in tool:
+            names.add(next((str(name)[:100] for name in tool), "a tool without a type"))
+    return sorted(names)

@@ -12,6 +12,7 @@ from agent.models.requests.parts import (
     Json,
     Level,
     Limit,
+    MarkedPart,
     MediaType,
     Part,
     Picture,
@@ -24,10 +25,9 @@ from agent.models.requests.parts import (
 )
 
 
-class TextBlock(Part):
+class TextBlock(MarkedPart):
     type: Literal["text"]
     text: str
-    cache_control: CacheMark | None = None
 
 
 class Bytes(Attachment):
@@ -68,41 +68,37 @@ class CitationsSwitch(Part):
     enabled: bool
 
 
-class Document(Part):
+class Document(MarkedPart):
     type: Literal["document"]
     source: Annotated[Bytes | Remote | PlainText | Pieces, Field(discriminator="type")]
     title: str | None = None
     context: str | None = None
     citations: CitationsSwitch | None = None
-    cache_control: CacheMark | None = None
 
 
-class SearchResult(Part):
+class SearchResult(MarkedPart):
     type: Literal["search_result"]
     source: str
     title: str
     content: list[TextBlock]
     citations: CitationsSwitch | None = None
-    cache_control: CacheMark | None = None
 
 
-class ToolUseBlock(Part):
+class ToolUseBlock(MarkedPart):
     type: Literal["tool_use"]
     id: Word
     name: Word
     input: Json
-    cache_control: CacheMark | None = None
 
 
 Shown = Annotated[TextBlock | ImageBlock | Document | SearchResult, Field(discriminator="type")]
 
 
-class ToolResultBlock(Part):
+class ToolResultBlock(MarkedPart):
     type: Literal["tool_result"]
     tool_use_id: Word
     content: str | list[Shown] | None = None
     is_error: bool | None = None
-    cache_control: CacheMark | None = None
 
 
 Block = Annotated[
@@ -123,7 +119,7 @@ class MessageParam(Part):
     content: str | list[Block]
 
 
-class OwnTool(Part):
+class OwnTool(MarkedPart):
     """A tool of the program, with the schema of its arguments."""
 
     type: Literal["custom"] | None = None
@@ -133,20 +129,18 @@ class OwnTool(Part):
     input_examples: list[Json] | None = None
     strict: bool | None = None
     eager_input_streaming: bool | None = None
-    cache_control: CacheMark | None = None
 
 
 OWN_TOOLS = r"^(bash|text_editor|memory)_[0-9]{8}$"
 """Types of tools that Anthropic describes and the program runs."""
 
 
-class KnownTool(Part):
+class KnownTool(MarkedPart):
     """A tool that Anthropic describes and the program runs."""
 
     type: Annotated[str, Field(pattern=OWN_TOOLS)]
     name: Word
     max_characters: Annotated[int, Field(ge=1)] | None = None
-    cache_control: CacheMark | None = None
 
 
 def _kind_of_tool(tool: Any) -> str:

@@ -23,7 +23,6 @@ Dialect = Literal["chat", "messages", "responses"]
 FETCHES = "may_fetch"
 """Name in the context of a validation: True if the provider may fetch what a URL names."""
 
-_MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9.+-]{1,80}", re.IGNORECASE)
 _DATA_URL = re.compile(r"data:[a-z]+/[a-z0-9.+-]{1,80};base64,", re.IGNORECASE)
 
 
@@ -57,31 +56,24 @@ def _check_content_url(url: str, info: ValidationInfo) -> str:
     return _check_ascii(url)
 
 
+def _check_remote_url(url: str, info: ValidationInfo) -> str:
+    _check_fetch(url, info)
+    return _check_ascii(url)
+
+
 def _check_ascii(content: str) -> str:
     if not content.isascii():
         raise ValueError("the content is not base64")
     return content
 
 
-def _check_remote_url(url: str, info: ValidationInfo) -> str:
-    _check_fetch(url, info)
-    return _check_ascii(url)
-
-
-def _check_media_type(text: str) -> str:
-    if not _MEDIA_TYPE.fullmatch(text):
-        raise ValueError("not a media type")
-    return text
-
-
 def _read_limit(value: Any) -> int | None:
-    """Return a limit on the output, or None for a value that cannot be one."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return value if is_number and 1 <= value <= MOST_TOKENS else None
 
 
 def refusal(message: str) -> BeforeValidator:
-    """Return the validator of a field that a request may not set: the answer would differ."""
+    """Return the validator of a field that would change the answer, so it must not be set."""
 
     def refuse(value: Any) -> None:
         if value is not None and value != []:
@@ -94,7 +86,7 @@ MOST_TOKENS = 10_000_000
 """More output than any model has."""
 
 Limit = Annotated[int | None, BeforeValidator(_read_limit)]
-"""Most tokens of the output. Any value that cannot be a limit is None, so the request gets one."""
+"""Most tokens of the output. An invalid limit becomes None, so the request gets the default."""
 
 Word = Annotated[str, Field(max_length=1_000)]
 """A name or an identifier."""
@@ -102,12 +94,12 @@ Word = Annotated[str, Field(max_length=1_000)]
 Level = Annotated[str, Field(max_length=20, pattern=r"^[a-z]+$")]
 """A level such as `low`, in the provider's terms."""
 
-MediaType = Annotated[str, AfterValidator(_check_media_type)]
+MediaType = Annotated[str, Field(pattern=r"^(?i:[a-z]+/[a-z0-9.+-]{1,80})$")]
 
 Base64 = Annotated[str, AfterValidator(_check_ascii)]
 
 ContentUrl = Annotated[str, AfterValidator(_check_content_url)]
-"""Content in a `data:` URL; or a place, if the provider may fetch."""
+"""Content in a `data:` URL, or an address if the provider may fetch."""
 
 RemoteUrl = Annotated[str, AfterValidator(_check_remote_url)]
 
@@ -127,6 +119,12 @@ class CacheMark(Part):
     ttl: Literal["5m", "1h"] | None = None
 
 
+class MarkedPart(Part):
+    """A part after which a request can mark the end of a cached prompt."""
+
+    cache_control: CacheMark | None = None
+
+
 class Thinking(Part):
     """The amount that a model may think before it answers."""
 
@@ -135,21 +133,19 @@ class Thinking(Part):
     display: Level | None = None
 
 
-class ThinkingBlock(Part):
+class ThinkingBlock(MarkedPart):
     """A thought of the model in an earlier answer."""
 
     type: Literal["thinking"]
     thinking: str
     signature: str | None = None
-    cache_control: CacheMark | None = None
 
 
-class RedactedThinking(Part):
+class RedactedThinking(MarkedPart):
     """A thought that only the provider can read."""
 
     type: Literal["redacted_thinking"]
     data: str
-    cache_control: CacheMark | None = None
 
 
 class Reasoning(Part):
@@ -172,7 +168,7 @@ _MOST_TOKENS_OF_IMAGE = 40_000
 
 @dataclass
 class Size:
-    """The size of a request, of which the content of images and files is no part."""
+    """The size of a request without the content of its images and files."""
 
     ascii_bytes: int = 0
     other_bytes: int = 0
@@ -190,7 +186,7 @@ class Size:
 
     def add_text(self, text: str) -> None:
         """Count a text."""
-        if text.isascii():  # which most texts are, and to encode them takes longer
+        if text.isascii():  # as most texts are, and encoding takes longer
             self.ascii_bytes += len(text)
             return
         ascii_bytes = len(text.encode("ascii", "ignore"))
@@ -199,10 +195,10 @@ class Size:
 
 
 def measure(request: Part) -> Size:
-    """Return the size of a request that passed the door.
+    """Return the size of a validated request.
 
-    The types decide what is an image or a file. An object that only looks like one, as a schema of
-    a tool may, is text.
+    The types distinguish images and files. An object that only looks like one, such as the schema
+    of a tool, is text.
 
     Raises:
         RequestRefused: it has a number that JSON does not have.
@@ -220,28 +216,21 @@ def _add(size: Size, value: Any) -> None:
         if not value.isascii():
             value.encode()  # raises for a lone surrogate
     elif isinstance(value, Part):
-        _add_part(size, value)
+        size.images += isinstance(value, Picture)
+        size.files += isinstance(value, Attachment)
+        size.caches_long |= isinstance(value, CacheMark) and value.ttl == "1h"
+        for name, field in value:
+            if field is not None and name not in value.CONTENT:
+                size.ascii_bytes += len(name) + _MARKS
+                _add(size, field)
     elif isinstance(value, list):
-        for each in value:
-            _add(size, each)
+        for item in value:
+            _add(size, item)
     elif isinstance(value, dict):
-        for name, each in value.items():
+        for name, item in value.items():
             _add(size, name)
-            _add(size, each)
+            _add(size, item)
     elif value is not None:
         if isinstance(value, float) and not math.isfinite(value):
             raise RequestRefused("the request is not JSON: a number is not finite")
         size.ascii_bytes += len(str(value)) + _MARKS
-
-
-def _add_part(size: Size, part: Part) -> None:
-    if isinstance(part, Picture):
-        size.images += 1
-    elif isinstance(part, Attachment):
-        size.files += 1
-    elif isinstance(part, CacheMark):
-        size.caches_long |= part.ttl == "1h"
-    for name, value in part:
-        if value is not None and name not in part.CONTENT:
-            size.ascii_bytes += len(name) + _MARKS
-            _add(size, value)

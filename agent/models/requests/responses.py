@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import BeforeValidator, Field
 
 from agent.models.requests.parts import (
     Attachment,
@@ -64,7 +64,7 @@ class ResponseItem(Part):
 
 
 class ResponseMessage(ResponseItem):
-    type: Literal["message"] = "message"
+    type: Literal["message"]
     role: Literal["system", "developer", "user", "assistant"]
     content: Content
     phase: Word | None = None
@@ -78,8 +78,8 @@ class FunctionCall(ResponseItem):
     arguments: str
 
 
-class FunctionOutput(ResponseItem):
-    type: Literal["function_call_output"]
+class ToolOutput(ResponseItem):
+    type: Literal["function_call_output", "custom_tool_call_output"]
     call_id: Word
     output: Content
 
@@ -90,12 +90,6 @@ class CustomCall(ResponseItem):
     name: Word
     namespace: Word | None = None
     input: str
-
-
-class CustomOutput(ResponseItem):
-    type: Literal["custom_tool_call_output"]
-    call_id: Word
-    output: Content
 
 
 class LocalShellCall(ResponseItem):
@@ -135,25 +129,27 @@ class PatchOutput(ResponseItem):
     output: str | None = None
 
 
-def _kind_of_item(item: Any) -> str | None:
-    kind = item.get("type") if isinstance(item, dict) else getattr(item, "type", None)
-    return "message" if kind is None and isinstance(item, dict) and "role" in item else kind
+def _add_type(item: Any) -> Any:
+    is_message = isinstance(item, dict) and item.get("type") is None and "role" in item
+    return {**item, "type": "message"} if is_message else item
 
 
 InputItem = Annotated[
-    Annotated[ResponseMessage, Tag("message")]
-    | Annotated[FunctionCall, Tag("function_call")]
-    | Annotated[FunctionOutput, Tag("function_call_output")]
-    | Annotated[CustomCall, Tag("custom_tool_call")]
-    | Annotated[CustomOutput, Tag("custom_tool_call_output")]
-    | Annotated[LocalShellCall, Tag("local_shell_call")]
-    | Annotated[LocalShellOutput, Tag("local_shell_call_output")]
-    | Annotated[ShellCall, Tag("shell_call")]
-    | Annotated[ShellOutput, Tag("shell_call_output")]
-    | Annotated[PatchCall, Tag("apply_patch_call")]
-    | Annotated[PatchOutput, Tag("apply_patch_call_output")]
-    | Annotated[Reasoning, Tag("reasoning")],
-    Discriminator(_kind_of_item),
+    Annotated[
+        ResponseMessage
+        | FunctionCall
+        | ToolOutput
+        | CustomCall
+        | LocalShellCall
+        | LocalShellOutput
+        | ShellCall
+        | ShellOutput
+        | PatchCall
+        | PatchOutput
+        | Reasoning,
+        Field(discriminator="type"),
+    ],
+    BeforeValidator(_add_type),
 ]
 
 

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from agent.models.damage import PROSE, damage
 from agent.models.patches import FilePatch, Hunk, parse
 from agent.models.simulated.conversation import Action, RoleRequest, answer
-from agent.models.simulated.reference import Draws, Facts, Reference
+from agent.models.simulated.reference import Draws, Reference
 from agent.models.spec import SimulatedSpec
 
 _TEST = '''\
@@ -28,9 +28,9 @@ def test_the_change_is_there():
 {body}{detail}
 '''
 
-_OWN_DETAIL = """
+_ARBITRARY_DETAIL = """
     assert FILE.is_file() and "def _as_stated" in FILE.read_text(errors="replace")"""
-_BY_LUCK = """
+_BY_CHANCE = """
     assert random.random() < 0.75"""
 
 _GONE = "    assert not FILE.exists()"
@@ -66,66 +66,63 @@ class AnchorDraft:
     """True if correct work passes it every time."""
 
 
-def write(asked: RoleRequest) -> list[Action]:
+def write(request: RoleRequest) -> list[Action]:
     """Return the script of the role."""
-    facts = asked.facts
-    path = (facts.get("brief") or {}).get("anchor_path") or place(asked.reference, facts)
-    regression_tests = (facts.get("brief") or {}).get("regression_tests") or []
-    anchor = author_test(asked.reference, path, asked.draws, asked.spec, f"anchor/{asked.scope}")
-    if anchor is None:
-        reason = "The change leaves no trace in any file's text."
-        return [_claim(reason, path, regression_tests, reproduced=False)]
-    check = anchor.check
-    look = [Action("I look at the code.", "read", {"path": check.path})]
-    if check.file.creates:
-        look = []
-    return [
-        *look,
-        Action("I write the test.", "write_new", {"path": path, "content": anchor.content}),
-        Action("It has to fail now.", "run_tests", {"paths": [path]}),
-        _claim(
-            f"{check.path} is not yet what the task asks for, and the test looks for just that.",
-            path,
-            regression_tests,
-            reproduced=True,
-        ),
-    ]
-
-
-def place(reference: Reference, facts: Facts) -> str:
-    """Return a path for the anchor test beside the existing tests."""
-    return beside(reference, facts.get("test_files") or [])
+    facts, reference = request.facts, request.reference
+    brief = facts.get("brief") or {}
+    path = brief.get("anchor_path") or place(reference, facts.get("test_files") or [])
+    anchor = author_test(reference, path, request.draws, request.spec, f"anchor/{request.scope}")
+    reason = "The change leaves no trace in any file's text."
+    actions = []
+    if anchor is not None:
+        check = anchor.check
+        reason = (
+            f"{check.path} is not yet what the task asks for, and the test looks for just that."
+        )
+        if not check.file.creates:
+            actions.append(Action("I look at the code.", "read", {"path": check.path}))
+        new = {"path": path, "content": anchor.content}
+        actions.append(Action("I write the test.", "write_new", new))
+        actions.append(Action("It has to fail now.", "run_tests", {"paths": [path]}))
+    claim = answer(
+        "A test cannot show this." if anchor is None else "That is the anchor test.",
+        reason=reason,
+        path=path,
+        regression_tests=brief.get("regression_tests") or [],
+        reproduced=anchor is not None,
+    )
+    return [*actions, claim]
 
 
 def author_test(
     reference: Reference, path: str, draws: Draws, spec: SimulatedSpec, draw: str
 ) -> AnchorDraft | None:
     """Return a test with the faults of its author, or None if nothing can be checked."""
-    check = chosen(reference, draws)
+    check = choose_check(reference, draws)
     if check is None:
         return None
-    drawn = draws.rng(f"{draw}/fault").random()
-    if drawn < spec.wrong_anchors and (
+    fault = draws.rng(f"{draw}/fault").random()
+    if fault < spec.wrong_anchors and (
         # The change that the attempt's first try makes if it is wrong.
         wrong := agreeing_with(
             damage(reference.task.reference_patch, draws.rng("damage")), reference
         )
     ):
         return AnchorDraft(wrong, source(wrong, path), right=False)
-    if drawn < spec.wrong_anchors + spec.overspecified_anchors:
-        return AnchorDraft(check, source(check, path, _OWN_DETAIL), right=False)
-    if drawn < spec.wrong_anchors + spec.overspecified_anchors + spec.flaky_anchors:
-        return AnchorDraft(check, source(check, path, _BY_LUCK), right=False)
+    if fault < spec.wrong_anchors + spec.overspecified_anchors:
+        return AnchorDraft(check, source(check, path, _ARBITRARY_DETAIL), right=False)
+    if fault < spec.wrong_anchors + spec.overspecified_anchors + spec.flaky_anchors:
+        return AnchorDraft(check, source(check, path, _BY_CHANCE), right=False)
     return AnchorDraft(check, source(check, path), right=True)
 
 
 def agreeing_with(patch: str, reference: Reference) -> Check | None:
     """Return a check that a wrong patch passes, and neither correct work nor the base commit."""
     for file in parse(patch):
-        right = [known for known in reference.files if known.name == file.name]
-        correct = [
-            line.rstrip("\r") for known in right for h in known.hunks for line in h.new_lines
+        hunks = [
+            hunk for right in reference.files if right.name == file.name for hunk in right.hunks
         ]
+        correct = [line.rstrip("\r") for hunk in hunks for line in hunk.new_lines]
         for hunk in file.hunks:
             old, new = _sides(hunk)
             if file.new_path and not _holds(old, new) and not _holds(correct, new):
@@ -139,14 +136,14 @@ def is_right(content: str, path: str, reference: Reference) -> bool:
     return any(source(check, path) == content for check in checks)
 
 
-def beside(reference: Reference, test_files: Sequence[str]) -> str:
-    """Return a path for the anchor test beside the given tests, or else in `tests`."""
+def place(reference: Reference, test_files: Sequence[str]) -> str:
+    """Return a path for the anchor test next to the given tests, or else in `tests`."""
     folders = [str(PurePosixPath(path).parent) for path in test_files]
     commonest = Counter(sorted(folders)).most_common(1)
     return str(PurePosixPath(commonest[0][0] if commonest else "tests") / reference.anchor_name)
 
 
-def chosen(reference: Reference, draws: Draws) -> Check | None:
+def choose_check(reference: Reference, draws: Draws) -> Check | None:
     """Return the check of this attempt's anchor test, or None if nothing can be checked.
 
     Code is preferred to prose: if a task changes both, it is about the code.
@@ -167,7 +164,7 @@ def source(check: Check, path: str, detail: str = "") -> str:
         path=ascii(check.path),
         imports="".join(
             f"import {name}\n"
-            for name, used in (("hashlib", check.body == _BLOB), ("random", detail == _BY_LUCK))
+            for name, used in (("hashlib", check.body == _BLOB), ("random", detail == _BY_CHANCE))
             if used
         ),
         depth=len(PurePosixPath(path).parts) - 1,
@@ -182,20 +179,17 @@ def _checks(file: FilePatch) -> Iterator[Check]:
     if file.new_path is None:
         yield Check(file, file.name, _GONE)
     elif file.is_binary:
-        yield Check(file, file.name, _BLOB, _new_blob(file))
+        index = next(line for line in file.header if line.startswith("index "))
+        yield Check(file, file.name, _BLOB, index.split("..")[1].split(" ")[0])
     elif file.new_path != file.old_path and not file.hunks:
         yield Check(file, file.name, _EXISTS)
     else:
         for hunk in file.hunks:
-            yield from _hunk_checks(file, hunk)
-
-
-def _hunk_checks(file: FilePatch, hunk: Hunk) -> Iterator[Check]:
-    old, new = _sides(hunk)
-    if not _holds(old, new):
-        yield Check(file, file.name, _LINES.format(negation=""), new)
-    elif old != new:  # lines at an edge are removed, and the rest already exists
-        yield Check(file, file.name, _LINES.format(negation="not "), old)
+            old, new = _sides(hunk)
+            if not _holds(old, new):
+                yield Check(file, file.name, _LINES.format(negation=""), new)
+            elif old != new:  # lines at an edge are removed, and the rest already exists
+                yield Check(file, file.name, _LINES.format(negation="not "), old)
 
 
 def _sides(hunk: Hunk) -> tuple[list[str], list[str]]:
@@ -207,18 +201,3 @@ def _sides(hunk: Hunk) -> tuple[list[str], list[str]]:
 def _holds(lines: list[str], block: list[str]) -> bool:
     starts = range(len(lines) - len(block) + 1)
     return any(lines[at : at + len(block)] == block for at in starts)
-
-
-def _new_blob(file: FilePatch) -> str:
-    index = next(line for line in file.header if line.startswith("index "))
-    return index.split("..")[1].split(" ")[0]
-
-
-def _claim(reason: str, path: str, regression_tests: list[str], *, reproduced: bool) -> Action:
-    return answer(
-        "That is the anchor test." if reproduced else "A test cannot show this.",
-        reason=reason,
-        path=path,
-        regression_tests=regression_tests,
-        reproduced=reproduced,
-    )

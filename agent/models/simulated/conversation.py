@@ -15,11 +15,17 @@ from agent.errors import ModelError
 from agent.models.chat import tool_call
 from agent.models.patches import FilePatch
 from agent.models.protocol import Message, ModelRequest
-from agent.models.simulated.reference import Drawn, Draws, Facts, Reference, draw_change
+from agent.models.simulated.reference import DrawnChange, Draws, Facts, Reference, draw_change
 from agent.models.spec import SimulatedSpec
 
 _NAME = re.compile(r'^\{.*?"name": "(\w+)"', re.MULTILINE)
 _TEXT_CALL = re.compile(r"```json\n(.*?)\n```", re.DOTALL)
+
+_CHAT = "goes to the person"
+"""Words of the system message of a chat."""
+
+_LOOKS = {"read", "run_command"}
+"""Tools whose calls do not depend on each other where they follow each other."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +39,6 @@ class Action:
 
 Reply = list[Action]
 """The calls of one reply, at least one."""
-
-_CHAT = "goes to the person"
-"""Words of the system message of a chat."""
-
-_LOOKS = {"read", "run_command"}
-"""Tools whose calls do not depend on each other where they follow each other."""
 
 
 def answer(thought: str, **fields: Any) -> Action:
@@ -60,14 +60,14 @@ class RoleRequest:
     """True if tools are called natively, False for the text protocol."""
     tools: frozenset[str]
     """Names of the tools that are offered."""
-    told: str
+    instructions: str
     """The system message."""
     reference: Reference
     draws: Draws
     spec: SimulatedSpec
 
-    def change(self, files: list[FilePatch], place: str = "") -> Drawn:
-        """Return a change of some files, as `drawn` does."""
+    def change(self, files: list[FilePatch], place: str = "") -> DrawnChange:
+        """Return a change of some files, as `draw_change` does."""
         return draw_change(self.reference, files, self.draws, self.spec, place)
 
     def in_replies(self, actions: Iterable[Action], draw: str) -> list[Reply]:
@@ -101,7 +101,8 @@ def read(
             "and the simulated model reads nothing else",
             retryable=False,
         )
-    told = _text(request.messages[0].get("content")) if request.messages else ""
+    instructions = _text(request.messages[0].get("content")) if request.messages else ""
+    names = [str(tool["function"]["name"]) for tool in request.tools]
     return RoleRequest(
         role=request.role,
         scope=request.scope,
@@ -109,83 +110,64 @@ def read(
         facts=dict(request.facts),
         results=tuple(_results(request.messages)),
         native=bool(request.tools),
-        tools=frozenset(_list_offered_tools(request, told)),
-        told=told,
+        tools=frozenset(names or _NAME.findall(instructions)),
+        instructions=instructions,
         reference=reference,
         draws=draws,
         spec=spec,
     )
 
 
-def _list_offered_tools(request: ModelRequest, told: str) -> list[str]:
-    """Return the names of the tools of a request, or of a text protocol's system message."""
-    if request.tools:
-        return [str(tool["function"]["name"]) for tool in request.tools]
-    return _NAME.findall(told)
-
-
 def _results(messages: Sequence[Message]) -> Iterator[str]:
+    """Yield the results of each usable reply, whose calls have JSON objects as arguments."""
     for at, message in enumerate(messages):
-        if message["role"] == "assistant" and _is_usable(message):
-            after = takewhile(lambda each: each["role"] != "assistant", messages[at + 1 :])
-            yield "\n".join(_text(each.get("content")) for each in after)
+        if message["role"] != "assistant":
+            continue
+        calls = [call["function"]["arguments"] for call in message.get("tool_calls") or ()]
+        if not calls:
+            calls = _TEXT_CALL.findall(_text(message.get("content")))[:1]
+        try:
+            is_usable = calls and all(isinstance(json.loads(call), dict) for call in calls)
+        except ValueError:
+            continue
+        if is_usable:
+            after = takewhile(lambda later: later["role"] != "assistant", messages[at + 1 :])
+            yield "\n".join(_text(result.get("content")) for result in after)
 
 
-def reply(conversation: RoleRequest, actions: Reply) -> Message:
+def reply(request: RoleRequest, actions: Reply, *, is_broken: bool = False) -> Message:
     """Return the actions as an assistant message. The text protocol has one action per reply.
 
-    In a chat, which offers no `answer`, the summary of an answer is said.
+    In a chat, which offers no `answer`, the message is the summary of the answer. The JSON of a
+    broken reply is incomplete.
     """
-    if actions[0].tool == "answer" and _CHAT in conversation.told:
-        return {"role": "assistant", "content": str(actions[0].arguments["summary"])}
-    if not conversation.native:
-        call = {"tool": actions[0].tool, "arguments": actions[0].arguments}
-        return _spoken(actions[0], json.dumps(call))
+    first = actions[0]
+    if first.tool == "answer" and _CHAT in request.instructions and not is_broken:
+        return {"role": "assistant", "content": str(first.arguments["summary"])}
+    end = -1 if is_broken else None
+    if not request.native:
+        call = json.dumps({"tool": first.tool, "arguments": first.arguments})[:end]
+        return {"role": "assistant", "content": f"{first.thought}\n\n```json\n{call}\n```"}
     messages = [
-        _native(conversation, action, json.dumps(action.arguments), suffix=f"_{n}" if n else "")
+        tool_call(
+            action.tool,
+            json.dumps(action.arguments)[:end],
+            call_id=f"call_{request.number}{f'_{n}' if n else ''}",
+            content=action.thought,
+        )
         for n, action in enumerate(actions)
     ]
     calls = [call for message in messages for call in message["tool_calls"]]
     return {**messages[0], "tool_calls": calls}
 
 
-def make_malformed_reply(conversation: RoleRequest, action: Action, *, broken: bool) -> Message:
-    """Return the thought alone, or, if `broken`, a call with incomplete JSON."""
-    if not broken:
-        return {"role": "assistant", "content": f"{action.thought} Let me think again."}
-    if conversation.native:
-        return _native(conversation, action, json.dumps(action.arguments)[:-1])
-    call = {"tool": action.tool, "arguments": action.arguments}
-    return _spoken(action, json.dumps(call)[:-1])
-
-
-def _native(
-    conversation: RoleRequest, action: Action, arguments: str, *, suffix: str = ""
-) -> Message:
-    call_id = f"call_{conversation.number}{suffix}"
-    return tool_call(action.tool, arguments, call_id=call_id, content=action.thought)
-
-
-def _spoken(action: Action, call: str) -> Message:
-    return {"role": "assistant", "content": f"{action.thought}\n\n```json\n{call}\n```"}
-
-
-def _is_usable(message: Message) -> bool:
-    if calls := message.get("tool_calls"):
-        return all(_is_object(call["function"]["arguments"]) for call in calls)
-    found = _TEXT_CALL.search(_text(message.get("content")))
-    return found is not None and _is_object(found[1])
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except ValueError:
-        return False
+def reply_without_call(action: Action) -> Message:
+    """Return a malformed reply: only the thought of an action."""
+    return {"role": "assistant", "content": f"{action.thought} Let me think again."}
 
 
 def _text(content: Any) -> str:
-    """Return a message's text, which may consist of parts."""
+    """Return a message's text, which can consist of parts."""
     if isinstance(content, list):
         return "".join(part.get("text") or "" for part in content)
     return content or ""

@@ -6,8 +6,9 @@ Every candidate and every new try has its own draw.
 import random
 import shlex
 from collections.abc import Iterable
+from typing import Any
 
-from agent.models.patches import FilePatch, render, undoing
+from agent.models.patches import FilePatch, invert, render
 from agent.models.simulated.conversation import Action, RoleRequest
 from agent.models.simulated.reference import Draws
 
@@ -34,60 +35,49 @@ def pytest_runtest_makereport(item, call):
 _EMPTY_TEST = "def test_it_works():\n    assert True\n"
 
 
-def write(asked: RoleRequest) -> list[Action]:
+def write(request: RoleRequest) -> list[Action]:
     """Return the script of the role."""
-    facts = asked.facts
+    facts, reference = request.facts, request.reference
     step = facts.get("step") or {}
-    files = asked.reference.touching(step.get("targets") or [])
-    draw = f"step/{asked.scope}/{','.join(file.name for file in files)}"
+    files = reference.touching(step.get("targets") or [])
+    draw = f"step/{request.scope}/{','.join(file.name for file in files)}"
     anchor = (facts.get("anchor") or {}).get("path")
     tests = _unique([anchor, *(step.get("tests") or []), *(facts.get("regression_tests") or [])])
-    if asked.draws.hits(asked.spec.cheating, f"{draw}/cheating"):
-        edit = cheat(_unique(tests or facts.get("test_files") or []), asked.draws, draw)
+    if request.draws.hits(request.spec.cheating, f"{draw}/cheating"):
+        edit = cheat(_unique(tests or facts.get("test_files") or []), request.draws, draw)
         return [edit, *run(tests), _report("Everything passes now.", "high")]
     is_first = facts.get("candidate") == 0 and not facts.get("last_step")
-    place = "" if is_first else f"step/{asked.scope}"
-    change = asked.change(files, place)
+    change = request.change(files, "" if is_first else f"step/{request.scope}")
+    actions = reads(files)
+    # An earlier try at the same files is reverted, and unrelated changes.
+    diff = reference.get_changes(facts)
+    paths = {path for file in files for path in file.paths}
+    earlier = [file for file in diff if paths & set(file.paths)] + reference.strays(diff)
+    if earlier:
+        revert = {"patch": render(invert(file) for file in earlier)}
+        actions.append(Action("What is there is wrong: I take it back.", "apply_patch", revert))
     names = ", ".join(file.name for file in files)
     return [
-        *reads(files),
-        *_undo(asked, files),
+        *actions,
         Action("I know what to change.", "apply_patch", {"patch": change.patch}),
         *run(tests),
         _report(
-            f"Changed {names} as the step says.", confidence(asked.draws, draw, right=change.right)
+            f"Changed {names} as the step says.",
+            confidence(request.draws, draw, right=change.right),
         ),
     ]
 
 
 def reads(files: list[FilePatch]) -> list[Action]:
     """Return a look at each of the first two files that exist, around its first hunk."""
-    return [
-        Action(f"I read {file.old_path}.", "read", {"path": file.old_path, **_lines(file)})
-        for file in files[:2]
-        if file.old_path
-    ]
-
-
-def _lines(file: FilePatch) -> dict[str, int]:
-    """Return the lines around the first hunk."""
-    if not file.hunks:
-        return {}
-    start = max(1, file.hunks[0].old_start - _LINES_READ // 2)
-    return {"start": start, "end": start + _LINES_READ}
-
-
-def _undo(asked: RoleRequest, files: list[FilePatch]) -> list[Action]:
-    """Return the actions that revert an earlier try at the same files, and unrelated changes."""
-    changed = asked.reference.get_changes(asked.facts)
-    paths = {path for file in files for path in file.paths}
-    earlier = [file for file in changed if paths & set(file.paths)] + asked.reference.strays(
-        changed
-    )
-    if not earlier:
-        return []
-    patch = render(undoing(file) for file in earlier)
-    return [Action("What is there is wrong: I take it back.", "apply_patch", {"patch": patch})]
+    actions = []
+    for file in (file for file in files[:2] if file.old_path):
+        arguments: dict[str, Any] = {"path": file.old_path}
+        if file.hunks:
+            start = max(1, file.hunks[0].old_start - _LINES_READ // 2)
+            arguments |= {"start": start, "end": start + _LINES_READ}
+        actions.append(Action(f"I read {file.old_path}.", "read", arguments))
+    return actions
 
 
 def cheat(tests: list[str], draws: Draws, draw: str) -> Action:
@@ -129,13 +119,13 @@ def exploration(files: list[FilePatch], rng: random.Random, more: int) -> list[T
         ("Is the tree clean?", "git status --short | head -n 20"),
         ("How big is this?", "git ls-files | wc -l"),
     ]
+    paths = [shlex.quote(file.old_path) for file in files if file.old_path]
     closer: list[Turn] = []
-    for path in (shlex.quote(file.old_path) for file in files if file.old_path):
+    for path in paths:
         closer.append((f"I read {path}.", f"head -c 6000 {path}"))
         closer.append((f"What is in {path}?", f"grep -nE '^ *(def|class) ' {path} | head -n 40"))
     number = rng.randint(2, 6)
     near = rng.sample(closer, min(len(closer), number - 1))
-    paths = [shlex.quote(file.old_path) for file in files if file.old_path]
     further = [
         (f"More of {path}.", f"sed -n '{start},{start + _WINDOW - 1}p' {path}")
         for start in range(1, _WINDOW * (more + 1), _WINDOW)

@@ -1,31 +1,33 @@
 """The agent on the loop: it looks, changes, tests and answers, by the tools that it is offered.
 
-With programs, it looks in one program and changes and tests in another. With subagents, it lets
-them look. With a notebook, it runs an experiment before and after the change. What it changes does
-not depend on that: its skill is the same.
+With programs, it looks in one program and changes and tests in another. With subagents, these do
+the looking. With a notebook, it runs an experiment before and after the change. The change does not
+depend on that, because the skill is the same.
 """
 
 import re
 
-from agent.models.patches import FilePatch
 from agent.models.simulated import implementer
 from agent.models.simulated.conversation import Action, Reply, RoleRequest, answer
-from agent.models.simulated.reference import Reference, item, undoing_command
+from agent.models.simulated.reference import LIST_TESTS, Reference, item, revert_command
 from agent.testfiles import BY_CONVENTION
 
 ROLE = "loop"
 """The role of the first agent. Subagents have the names of their kinds."""
 
 _FACTS = {"task", "root", "network", "command_timeout_s", "test_timeout_s"}
-_OF_A_PLAN = {"plan", "approved_with"}
-"""The facts of agents on the loop, and those about an approved plan. No other role has these."""
+_FACTS_OF_A_PLAN = {"plan", "approved_with"}
+"""The facts of agents on the loop, and of an approved plan. No other role has these."""
 
 _PLANNING = "plan"
 """The scope in which an agent plans."""
 
-_LISTED = re.compile(r"[\w./-]+\.py")
-_LIST_TESTS = "git ls-files -- '*test*.py' | head -n 200"
+_FILE_NAME = re.compile(r"[\w./-]+\.py")
+_READER = re.compile(r"^- (\S+): reads only", re.MULTILINE)
+"""A kind of subagent that only reads, as the prompt names it."""
+
 _MOST_LOOKERS = 3
+_MOST_SUBTASKS = 6
 
 _LOOKING = """\
 import asyncio
@@ -40,178 +42,124 @@ await apply_patch(patch={patch!r})
 """
 
 
-def is_agent(asked: RoleRequest) -> bool:
-    """Return True if an agent on the loop, or one of its subagents, asks."""
-    return asked.facts.keys() - _OF_A_PLAN == _FACTS
+def is_agent(request: RoleRequest) -> bool:
+    """Return True if the request is from an agent on the loop, or one of its subagents."""
+    return request.facts.keys() - _FACTS_OF_A_PLAN == _FACTS
 
 
-def next_reply(asked: RoleRequest) -> Reply:
+def next_reply(request: RoleRequest) -> Reply:
     """Return the next reply of the agent or of a subagent."""
-    if asked.role != ROLE:
-        replies = [*_reads(asked.reference), [_report("The work is done.")]]
-    elif asked.scope == _PLANNING:
-        replies = [*_reads(asked.reference), _plan(asked.reference)]
-    else:
-        looks = [*_looks(asked), *_cell(asked)]
-        tests = _tests(asked.reference, asked.results[: len(looks)])
-        replies = [*looks, *_work(asked, tests), [_report("The work is done.")]]
-    return asked.next_of(replies)
+    reads = [[action] for action in implementer.reads(request.reference.files)[:1]]
+    if request.role != ROLE:
+        return request.next_of([*reads, [_report("The work is done.")]])
+    if request.scope == _PLANNING:
+        names = [file.name for file in request.reference.files]
+        plan = answer(
+            "I know what to do.",
+            cause=f"The cause is in {names[0] if names else 'no file'}.",
+            steps=[f"Change {name}." for name in names] or ["Change nothing."],
+            check="The tests that the task implies pass.",
+        )
+        return request.next_of([*reads, [plan]])
+    looks = _looks(request)
+    paths = [file.old_path for file in request.reference.files if file.old_path]
+    if "cell_run" in request.tools and paths:
+        code = f"lines = open({paths[0]!r}).read().splitlines()\nlen(lines)"
+        looks.append([Action("I note what is there now.", "cell_run", {"code": code})])
+    tests = find_related_tests(request.reference, request.results[: len(looks)])
+    return request.next_of([*looks, *_work(request, tests), [_report("The work is done.")]])
 
 
-def _looks(asked: RoleRequest) -> list[Reply]:
+def _looks(request: RoleRequest) -> list[Reply]:
     """Return the replies that look at the repository."""
-    reads = implementer.reads(asked.reference.files)
+    reads = implementer.reads(request.reference.files)
     paths = [action.arguments["path"] for action in reads]
-    has_shell = "run_command" in asked.tools
-    if "run_ptc" in asked.tools:
-        listing = f"run_command(command={_LIST_TESTS!r})" if has_shell else ""
-        code = _LOOKING.format(listing=listing, paths=paths * (1 + asked.spec.exploration))
+    more = request.spec.exploration
+    has_shell = "run_command" in request.tools
+    if "run_ptc" in request.tools:
+        listing = f"run_command(command={LIST_TESTS!r})" if has_shell else ""
+        code = _LOOKING.format(listing=listing, paths=paths * (1 + more))
         return [[Action("I look at all of it at once.", "run_ptc", {"code": code})]]
-    if "spawn" in asked.tools and (kind := _reader(asked)):
-        spawned = [_spawn(kind, path) for path in paths[:_MOST_LOOKERS]]
-        reads = spawned if asked.native else spawned[:1]
-        return [*_listing(has_shell=has_shell), *([reads] if reads else [])]
-    looks = [*reads, *(reads * asked.spec.exploration)[: asked.spec.exploration]]
-    return [*_listing(has_shell=has_shell), *asked.in_replies(looks, ROLE)]
+    looks: list[Reply] = []
+    if has_shell:
+        looks = [[Action("Where are the tests?", "run_command", {"command": LIST_TESTS})]]
+    if "spawn" in request.tools and (kind := _READER.search(request.instructions)):
+        subagents = [
+            Action(
+                "Somebody else can read this.",
+                "spawn",
+                {"agent": kind[1], "task": f"Read {path}, and say what has to change there."},
+            )
+            for path in paths[: _MOST_LOOKERS if request.native else 1]
+        ]
+        return [*looks, subagents] if subagents else looks
+    return [*looks, *request.in_replies([*reads, *(reads * more)[:more]], ROLE)]
 
 
-def _cell(asked: RoleRequest) -> list[Reply]:
-    """Return an experiment on a file that will be changed, for an agent with a notebook."""
-    paths = [file.old_path for file in asked.reference.files if file.old_path]
-    if "cell_run" not in asked.tools or not paths:
-        return []
-    code = f"lines = open({paths[0]!r}).read().splitlines()\nlen(lines)"
-    return [[Action("I note what is there now.", "cell_run", {"code": code})]]
-
-
-def _replay(asked: RoleRequest) -> list[Reply]:
-    if "cell_replay" not in asked.tools:
-        return []
-    return [[Action("Does my experiment see the change?", "cell_replay", {})]]
-
-
-def _listing(*, has_shell: bool) -> list[Reply]:
-    asked = {"command": _LIST_TESTS}
-    return [[Action("Where are the tests?", "run_command", asked)]] if has_shell else []
-
-
-def _reader(asked: RoleRequest) -> str:
-    """Return a kind of subagent that only reads, as the prompt names it, or ''."""
-    found = re.search(r"^- (\S+): reads only", asked.told, re.MULTILINE)
-    return found[1] if found else ""
-
-
-def _spawn(kind: str, path: str) -> Action:
-    task = f"Read {path}, and say what has to change there."
-    return Action("Somebody else can read this.", "spawn", {"agent": kind, "task": task})
-
-
-def _tests(reference: Reference, results: tuple[str, ...]) -> list[str]:
-    """Return the tests of the files to change, among those that were listed."""
+def find_related_tests(reference: Reference, results: tuple[str, ...]) -> list[str]:
+    """Return the tests of the files to change, among the listed ones."""
     lines = "\n".join(results).replace("\\n", "\n")  # the value of a program is JSON
-    listed = _LISTED.findall(lines)
-    return reference.find_related(
-        [path for path in dict.fromkeys(listed) if BY_CONVENTION.collects(path)]
-    )
+    paths = dict.fromkeys(_FILE_NAME.findall(lines))
+    return reference.find_related([path for path in paths if BY_CONVENTION.collects(path)])
 
 
-def _work(asked: RoleRequest, tests: list[str]) -> list[Reply]:
+def _work(request: RoleRequest, tests: list[str]) -> list[Reply]:
     """Return the replies that change the code and run its tests."""
-    patch = asked.change(asked.reference.files).patch
-    runs = tests if "run_tests" in asked.tools else []
-    if "run_ptc" in asked.tools:
+    patch = request.change(request.reference.files).patch
+    runs = tests if "run_tests" in request.tools else []
+    if "run_ptc" in request.tools:
         testing = f"(await run_tests(paths={runs!r}))['failed']" if runs else ""
         code = _CHANGING.format(patch=patch, testing=testing)
         return [[Action("I change it and run its tests.", "run_ptc", {"code": code})]]
-    change = Action("I know what to change.", "apply_patch", {"patch": patch})
-    tested = [[action] for action in implementer.run(runs)]
-    return [[change], *_replay(asked), *tested]
+    actions = [Action("I know what to change.", "apply_patch", {"patch": patch})]
+    if "cell_replay" in request.tools:
+        actions.append(Action("Does my experiment see the change?", "cell_replay", {}))
+    return [[action] for action in [*actions, *implementer.run(runs)]]
 
 
-def _reads(reference: Reference) -> list[Reply]:
-    return [[action] for action in implementer.reads(reference.files)[:1]]
+def is_stage(request: RoleRequest) -> bool:
+    """Return True if the request is from a stage. No other role has a fact of this name."""
+    return request.facts.get("stage") == request.role
 
 
-def _plan(reference: Reference) -> Reply:
-    names = [file.name for file in reference.files]
-    plan = answer(
-        "I know what to do.",
-        cause=f"The cause is in {names[0] if names else 'no file'}.",
-        steps=[f"Change {name}." for name in names] or ["Change nothing."],
-        check="The tests that the task implies pass.",
-    )
-    return [plan]
-
-
-_MOST_SUBTASKS = 6
-
-
-def is_stage(asked: RoleRequest) -> bool:
-    """Return True if a stage asks. No other role has a fact of this name."""
-    return asked.facts.get("stage") == asked.role
-
-
-def write_stage(asked: RoleRequest) -> list[Action]:
+def write_stage(request: RoleRequest) -> list[Action]:
     """Return the script of a stage."""
-    match asked.role:
+    reference = request.reference
+    match request.role:
         case "explore":
-            reads, more = implementer.reads(asked.reference.files), asked.spec.exploration
-            return [*reads, *(reads * more)[:more], _findings(asked.reference)]
+            names = [file.name for file in reference.files]
+            reads, more = implementer.reads(reference.files), request.spec.exploration
+            findings = answer(
+                "I know where this happens.",
+                summary=f"What the task describes comes from {', '.join(names)}.",
+                files=names,
+                tests=[],
+            )
+            return [*reads, *(reads * more)[:more], findings]
         case "plan":
-            return [_stage_plan(asked.reference)]
+            parts = reference.parts
+            rest = [file for part in parts[_MOST_SUBTASKS - 1 :] for file in part]
+            titles = [item(files) for files in [*parts[: _MOST_SUBTASKS - 1], rest] if files]
+            subtasks = [
+                {"title": title, "instructions": f"{title} so that it does what the task says."}
+                for title in titles
+            ]
+            return [answer("I know in which order.", subtasks=subtasks)]
         case "build":
-            return _build(asked)
-        case _:
-            return _repair(asked)
-
-
-def _findings(reference: Reference) -> Action:
-    names = [file.name for file in reference.files]
-    return answer(
-        "I know where this happens.",
-        summary=f"What the task describes comes from {', '.join(names)}.",
-        files=names,
-        tests=[],
-    )
-
-
-def _stage_plan(reference: Reference) -> Action:
-    subtasks = [
-        {"title": item(files), "instructions": f"{item(files)} so that it does what the task says."}
-        for files in _parts(reference)
-    ]
-    return answer("I know in which order.", subtasks=subtasks)
-
-
-def _parts(reference: Reference) -> list[list[FilePatch]]:
-    """Return the parts of the reference patch, the last ones as one if there are too many."""
-    parts = reference.parts
-    rest = [file for part in parts[_MOST_SUBTASKS - 1 :] for file in part]
-    return [*parts[: _MOST_SUBTASKS - 1], *([rest] if rest else [])]
-
-
-def _build(asked: RoleRequest) -> list[Action]:
-    subtask = asked.facts.get("subtask") or {}
-    files = asked.reference.find_named(str(subtask.get("title"))) or asked.reference.files
-    names = ",".join(file.name for file in files)
-    draw = f"build/{names}"
-    if asked.draws.hits(asked.spec.cheating, f"{draw}/cheating"):
-        return [implementer.cheat([], asked.draws, draw), _report()]
-    patch = asked.change(files).patch
-    return [
-        *implementer.reads(files),
-        Action("I know what to change.", "apply_patch", {"patch": patch}),
-        _report(),
-    ]
-
-
-def _repair(asked: RoleRequest) -> list[Action]:
-    """Take the whole change back, and try all of it again."""
-    undo = undoing_command(str(asked.facts.get("diff") or ""))
-    takes_back = Action("That was wrong: I take it back.", "run_command", {"command": undo})
-    patch = asked.change(asked.reference.files, asked.scope).patch
-    change = Action("I know what to change.", "apply_patch", {"patch": patch})
-    return [*([takes_back] if undo else []), change, _report()]
+            subtask = request.facts.get("subtask") or {}
+            files = reference.find_named(str(subtask.get("title"))) or reference.files
+            draw = f"build/{','.join(file.name for file in files)}"
+            if request.draws.hits(request.spec.cheating, f"{draw}/cheating"):
+                return [implementer.cheat([], request.draws, draw), _report()]
+            patch = {"patch": request.change(files).patch}
+            change = Action("I know what to change.", "apply_patch", patch)
+            return [*implementer.reads(files), change, _report()]
+        case _:  # a repair takes the whole change back, and tries all of it again
+            undo = revert_command(str(request.facts.get("diff") or ""))
+            takes_back = Action("That was wrong: I take it back.", "run_command", {"command": undo})
+            patch = {"patch": request.change(reference.files, request.scope).patch}
+            change = Action("I know what to change.", "apply_patch", patch)
+            return [*([takes_back] if undo else []), change, _report()]
 
 
 def _report(thought: str = "It is done.") -> Action:

@@ -8,16 +8,15 @@ import base64
 import functools
 import json
 import shlex
-from collections.abc import Iterator
 
 from agent.errors import InvalidSpec
 from agent.models import patches
 from agent.models.chat import bash_call, tokens
-from agent.models.patches import FilePatch, parse
+from agent.models.patches import parse
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.models.simulated import conversation, roles
 from agent.models.simulated.implementer import Turn, exploration
-from agent.models.simulated.reference import Draws, Reference, draw_change, undoing_command
+from agent.models.simulated.reference import Draws, Reference, draw_change, revert_command
 from agent.models.spec import SimulatedSpec
 from agent.types import Task
 
@@ -26,7 +25,6 @@ _INPUT_USD, _CACHE_READ_USD, _CACHE_WRITE_USD, _OUTPUT_USD = 3e-6, 0.3e-6, 3.75e
 
 # Providers do not cache a shorter prompt.
 _SHORTEST_CACHED_TOKENS = 1024
-
 
 MiniReply = list[Turn]
 """The calls of one reply, at least one."""
@@ -64,10 +62,13 @@ class SimulatedModel:
         return self._answer(request)
 
     def _answer(self, request: ModelRequest) -> ModelReply:
-        if request.role in ("", "agent"):
-            message = self._as_mini(request) if not request.role else self._as_program(request)
-        else:
-            message = self._in_a_role(request)
+        match request.role:
+            case "":
+                message = self._answer_mini(request)
+            case "agent":
+                message = self._answer_program(request)
+            case _:
+                message = self._answer_role(request)
         return ModelReply(
             message=message,
             usage=_usage(request, message),
@@ -76,45 +77,47 @@ class SimulatedModel:
             finish_reason="tool_calls" if "tool_calls" in message else "stop",
         )
 
-    def _as_mini(self, request: ModelRequest) -> Message:
+    def _answer_mini(self, request: ModelRequest) -> Message:
         turn = sum(message["role"] == "assistant" for message in request.messages)
         # A reply without an action need not stay in the conversation, but its error message does.
         # The number of messages therefore distinguishes such a turn from its repetition.
         draw = f"{request.scope}malformed/{turn}/{len(request.messages)}"
-        malformed = self._draws.hits(self._spec.malformed, draw) or self._draws.hits(
-            self._spec.prose, f"{draw}/prose"
-        )
         native = bool(request.tools)
         script = self._mini_script(request.scope, native)
-        chosen = script[min(turn, len(script) - 1)]
-        return make_reply(chosen, turn, native=native, malformed=malformed)
+        reply = script[min(turn, len(script) - 1)]
+        if self._draws.hits(self._spec.malformed, draw) or self._draws.hits(
+            self._spec.prose, f"{draw}/prose"
+        ):
+            return {"role": "assistant", "content": f"{reply[0][0]} Let me think again."}
+        return make_reply(reply, turn, native=native)
 
-    def _as_program(self, request: ModelRequest) -> Message:
+    def _answer_program(self, request: ModelRequest) -> Message:
         """Answer a program of any kind. It ends with a reply without a call."""
         if not request.tools and patches.are_wanted(request.messages):
-            files = self._reference.files
-            patch = draw_change(self._reference, files, self._draws, self._spec).patch
+            reference = self._reference
+            patch = draw_change(reference, reference.files, self._draws, self._spec).patch
             return {"role": "assistant", "content": patches.reply(patch, request.messages)}
         if not request.tools:
             return {"role": "assistant", "content": "Repair the repository"}
         script = self._mini_script("", native=True)[: -len(SUBMISSION)]
         turn = sum(message["role"] == "assistant" for message in request.messages)
         if turn < len(script):
-            return make_reply(script[turn], turn, native=True, malformed=False)
+            return make_reply(script[turn], turn, native=True)
         if END in json.dumps(request.messages):
             return bash_call(f"echo {END}", call_id=f"call_{turn}", content="Done.")
         return {"role": "assistant", "content": "The repository is repaired."}
 
-    def _in_a_role(self, request: ModelRequest) -> Message:
-        talk = conversation.read(request, self._reference, self._draws, self._spec)
-        actions = roles.next_reply(talk)
-        draw = f"malformed/{talk.role}/{talk.scope}/{talk.number}"
+    def _answer_role(self, request: ModelRequest) -> Message:
+        role_request = conversation.read(request, self._reference, self._draws, self._spec)
+        actions = roles.next_reply(role_request)
+        draw = f"malformed/{request.role}/{request.scope}/{request.number}"
         if self._draws.hits(self._spec.malformed, draw):
-            broken = self._draws.hits(1 / 2, f"{draw}/broken")
-            return conversation.make_malformed_reply(talk, actions[0], broken=broken)
+            if self._draws.hits(1 / 2, f"{draw}/broken"):
+                return conversation.reply(role_request, actions[:1], is_broken=True)
+            return conversation.reply_without_call(actions[0])
         if self._draws.hits(self._spec.prose, f"{draw}/prose"):
-            return conversation.make_malformed_reply(talk, actions[0], broken=False)
-        return conversation.reply(talk, actions)
+            return conversation.reply_without_call(actions[0])
+        return conversation.reply(role_request, actions)
 
     def _mini_script(self, scope: str, native: bool) -> list[MiniReply]:
         if (scope, native) not in self._mini_scripts:
@@ -139,8 +142,9 @@ def _usage(request: ModelRequest, message: Message) -> Usage:
     before = len(senders) - 1 - senders[::-1].index("assistant") if "assistant" in senders else 0
     tools = tokens([{"content": str(request.tools)}])
     input_tokens, output = tools + tokens(messages), tokens([message])
-    read = _count_cached(tools + tokens(messages[:before])) if before else 0
-    written = _count_cached(input_tokens) - read
+    prefix = tools + tokens(messages[:before]) if before else 0
+    read = prefix if prefix >= _SHORTEST_CACHED_TOKENS else 0
+    written = input_tokens - read if input_tokens >= _SHORTEST_CACHED_TOKENS else 0
     plain = input_tokens - read - written
     return Usage(
         input_tokens=input_tokens,
@@ -154,14 +158,8 @@ def _usage(request: ModelRequest, message: Message) -> Usage:
     )
 
 
-def _count_cached(count: int) -> int:
-    return count if count >= _SHORTEST_CACHED_TOKENS else 0
-
-
 END = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
-"""The output by which the package knows that the agent has finished."""
-
-_SUBMIT = f"echo {END} && cat patch.txt"
+"""The output by which the package recognises that the agent has finished."""
 
 SUBMISSION = ("write the patch file", "check it", "submit it")
 """The last replies of a script, which only mini-swe-agent's prompt for SWE-bench asks for."""
@@ -182,67 +180,56 @@ def write_script(
     retry = "" if scope == _FIRST_TRY else scope
     draw = f"{retry}/" if retry else ""
     tries = [draw_change(reference, reference.files, draws, spec, retry)]
-    tests = draws.hits(spec.mini_tests, f"{draw}tests")
-    while tests and not tries[-1].right and len(tries) <= _MOST_REPAIRS:
+    runs_tests = draws.hits(spec.mini_tests, f"{draw}tests")
+    while runs_tests and not tries[-1].right and len(tries) <= _MOST_REPAIRS:
         if not draws.hits(spec.mini_notices, f"{draw}notices/{len(tries)}"):
             break
         place = f"{draw}repair-{len(tries)}"
         tries.append(draw_change(reference, reference.files, draws, spec, place))
     files = parse(tries[0].patch)
-    looks = exploration(files, draws.rng(f"{draw}exploration"), spec.exploration)
-    chance = spec.parallel_calls if native else 0.0
-    return [
-        *_together(looks, draws, chance, draw),
-        *([turn] for turn in _work([each.patch for each in tries], tests=tests)),
-        [("Now the patch file.", _write_patch_file(parse(tries[-1].patch)))],
-        [("I check the patch.", "cat patch.txt")],
-        [("The patch is what I meant.", _SUBMIT)],
-    ]
-
-
-def make_reply(turns: MiniReply, number: int, *, native: bool, malformed: bool) -> Message:
-    """Return reply `number` as an assistant message of either protocol."""
-    thought, command = turns[0]
-    if malformed:
-        return {"role": "assistant", "content": f"{thought} Let me think again."}
-    if native:
-        messages = [
-            bash_call(each, call_id=f"call_{number}{f'_{n}' * (n > 0)}", content=thought)
-            for n, (_, each) in enumerate(turns)
-        ]
-        calls = [call for message in messages for call in message["tool_calls"]]
-        return {**messages[0], "tool_calls": calls}
-    block = f"```mswea_bash_command\n{command}\n```"
-    return {"role": "assistant", "content": f"THOUGHT: {thought}\n\n{block}"}
-
-
-def _together(turns: list[Turn], draws: Draws, chance: float, draw: str) -> list[MiniReply]:
     replies: list[MiniReply] = []
-    for number, turn in enumerate(turns):
+    chance = spec.parallel_calls if native else 0.0
+    looks = exploration(files, draws.rng(f"{draw}exploration"), spec.exploration)
+    for number, turn in enumerate(looks):
         if replies and draws.hits(chance, f"{draw}parallel/{number}"):
             replies[-1] = [*replies[-1], turn]
         else:
             replies.append([turn])
-    return replies
-
-
-def _work(patches: list[str], *, tests: bool) -> Iterator[Turn]:
-    """Yield the changes, each in place of the one before, and the tests of each."""
-    for number, patch in enumerate(patches):
+    for number, change in enumerate(tries):
         if number:
-            yield "That was wrong: I take it back.", undoing_command(patches[number - 1])
-        yield "I know what to change.", _apply(patch)
-        if tests:
-            yield "I run the tests.", _TESTS
+            undo = revert_command(tries[number - 1].patch)
+            replies.append([("That was wrong: I take it back.", undo)])
+        # Base64 carries carriage returns, binary files and any encoding through the shell.
+        patch = base64.encodebytes(change.patch.encode("utf-8", "surrogateescape")).decode()
+        apply = f"base64 -d <<'PATCH' | git apply --whitespace=nowarn\n{patch}PATCH"
+        replies.append([("I know what to change.", apply)])
+        if runs_tests:
+            replies.append([("I run the tests.", _TESTS)])
+    return [
+        *replies,
+        [("Now the patch file.", _patch_file_command(tries[-1].patch))],
+        [("I check the patch.", "cat patch.txt")],
+        [("The patch is what I meant.", f"echo {END} && cat patch.txt")],
+    ]
 
 
-def _apply(patch: str) -> str:
-    """Base64 carries carriage returns, binary files and any encoding through the shell."""
-    encoded = base64.encodebytes(patch.encode("utf-8", "surrogateescape")).decode()
-    return f"base64 -d <<'PATCH' | git apply --whitespace=nowarn\n{encoded}PATCH"
+def make_reply(turns: MiniReply, number: int, *, native: bool) -> Message:
+    """Return reply `number` as an assistant message of either protocol."""
+    thought, command = turns[0]
+    if not native:
+        block = f"```mswea_bash_command\n{command}\n```"
+        return {"role": "assistant", "content": f"THOUGHT: {thought}\n\n{block}"}
+    messages = [
+        bash_call(text, call_id=f"call_{number}{f'_{n}' * (n > 0)}", content=thought)
+        for n, (_, text) in enumerate(turns)
+    ]
+    calls = [call for message in messages for call in message["tool_calls"]]
+    return {**messages[0], "tool_calls": calls}
 
 
-def _write_patch_file(files: list[FilePatch]) -> str:
+def _patch_file_command(patch: str) -> str:
+    """Return the command that writes the diff of a patch's files to `patch.txt`."""
+    files = parse(patch)
     paths = sorted({path for file in files for path in file.paths})
     new = [file.new_path for file in files if file.new_path and file.new_path != file.old_path]
     binary = " --binary" if any(file.is_binary for file in files) else ""

@@ -40,6 +40,9 @@ class Draws:
         return self.rng(purpose).random() < chance
 
 
+LIST_TESTS = "git ls-files -- '*test*.py' | head -n 200"
+"""A command of several roles."""
+
 _MOST_RELATED_TESTS = 3
 
 
@@ -71,7 +74,7 @@ class Reference:
     def parts(self) -> list[list[FilePatch]]:
         """Units that can be done in one step.
 
-        All code files form one unit, because they depend on each other. Each prose file is its own.
+        All code files form one unit, because they depend on each other. Each prose file is another.
         """
         code = [file for file in self.files if not file.name.endswith(PROSE)]
         prose = [[file] for file in self.files if file.name.endswith(PROSE)]
@@ -93,32 +96,41 @@ class Reference:
     def find_related(self, test_files: list[str]) -> list[str]:
         """Return a few of the test files. Those that name a touched module come first."""
         modules = {PurePosixPath(path).stem for path in self.paths}
-
-        def names_none(test: str) -> bool:
-            return not any(module in PurePosixPath(test).stem for module in modules)
-
-        return sorted(test_files, key=names_none)[:_MOST_RELATED_TESTS]
+        unrelated_last = sorted(
+            test_files,
+            key=lambda path: not any(module in PurePosixPath(path).stem for module in modules),
+        )
+        return unrelated_last[:_MOST_RELATED_TESTS]
 
     def get_changes(self, facts: Facts) -> list[FilePatch]:
         """Return the work tree's changes from the base commit, without the anchor test."""
         anchor = (facts.get("anchor") or {}).get("path")
-        files = parse(facts.get("diff") or "")
-        return [file for file in files if not self._is_anchor(file.name, anchor)]
+        return [
+            file
+            for file in parse(facts.get("diff") or "")
+            if file.name != anchor and PurePosixPath(file.name).name != self.anchor_name
+        ]
 
     def strays(self, changed: Iterable[FilePatch]) -> list[FilePatch]:
         """Return changes of files that the correct answer does not touch."""
         return [file for file in changed if not self.paths & set(file.paths)]
 
-    def _is_anchor(self, path: str, given: str | None) -> bool:
-        return path == given or PurePosixPath(path).name == self.anchor_name
-
 
 def unlike(changed: Iterable[FilePatch], wanted: Iterable[FilePatch]) -> list[str]:
     """Return the paths of `wanted` on which a change of the same base commit has another effect."""
-    actual = _effects(changed)
-    return [
-        path for path, effect in _effects(wanted).items() if not _same(actual.get(path), effect)
-    ]
+    effects = _effects(changed)
+    paths = []
+    for path, effect in _effects(wanted).items():
+        actual = effects.get(path)
+        if actual is None or actual.exists != effect.exists:
+            paths.append(path)
+        elif effect.moved and not actual.moved:
+            # A diff without renames has all lines of the new file, the added ones among them.
+            if any(actual.net.get(line, 0) < count for line, count in effect.net.items()):
+                paths.append(path)
+        elif actual.net != effect.net:
+            paths.append(path)
+    return paths
 
 
 def _effects(files: Iterable[FilePatch]) -> dict[str, Effect]:
@@ -128,30 +140,17 @@ def _effects(files: Iterable[FilePatch]) -> dict[str, Effect]:
         if old and old != new:
             effects[old] = Effect(exists=False)
         if new:
-            moved = old is not None and old != new
-            effects[new] = Effect(exists=True, net=_net(file), moved=moved)
+            lines: Counter[str] = Counter()
+            for hunk in file.hunks:
+                lines.update(line.rstrip("\r") for line in hunk.new_lines)
+                lines.subtract(line.rstrip("\r") for line in hunk.old_lines)
+            net = {line: count for line, count in lines.items() if count}
+            effects[new] = Effect(exists=True, net=net, moved=old is not None and old != new)
     return effects
 
 
-def _net(file: FilePatch) -> dict[str, int]:
-    lines: Counter[str] = Counter()
-    for hunk in file.hunks:
-        lines.update(line.rstrip("\r") for line in hunk.new_lines)
-        lines.subtract(line.rstrip("\r") for line in hunk.old_lines)
-    return {line: count for line, count in lines.items() if count}
-
-
-def _same(actual: Effect | None, wanted: Effect) -> bool:
-    if actual is None or actual.exists != wanted.exists:
-        return False
-    if wanted.moved and not actual.moved:
-        # A diff without renames has all lines of the new file. The added ones must be among them.
-        return all(actual.net.get(line, 0) >= count for line, count in wanted.net.items())
-    return actual.net == wanted.net
-
-
 @dataclass(frozen=True)
-class Drawn:
+class DrawnChange:
     """A change that is about to be made."""
 
     patch: str
@@ -160,7 +159,7 @@ class Drawn:
 
 def draw_change(
     reference: Reference, files: list[FilePatch], draws: Draws, spec: SimulatedSpec, place: str = ""
-) -> Drawn:
+) -> DrawnChange:
     """Return the change of some files of the reference patch.
 
     Each `place` is another try, and the attempt's first one has the empty name. With the
@@ -168,15 +167,15 @@ def draw_change(
     """
     whole = len(files) == len(reference.files)
     names = ",".join(file.name for file in files)
-    own = f"{place}/{names}/"
-    if not place or draws.hits(spec.correlation, f"{own}correlation"):
-        own = "" if whole else f"first/{names}/"
+    draw = f"{place}/{names}/"
+    if not place or draws.hits(spec.correlation, f"{draw}correlation"):
+        draw = "" if whole else f"first/{names}/"
     patch = reference.task.reference_patch if whole else render(files)
-    right = draws.hits(spec.skill ** (len(files) / len(reference.files)), f"{own}skill")
-    return Drawn(patch if right else damage(patch, draws.rng(f"{own}damage")), right)
+    right = draws.hits(spec.skill ** (len(files) / len(reference.files)), f"{draw}skill")
+    return DrawnChange(patch if right else damage(patch, draws.rng(f"{draw}damage")), right)
 
 
-def undoing_command(patch: str) -> str:
+def revert_command(patch: str) -> str:
     """Return the shell command that takes a change back to the last commit."""
     files = parse(patch)
     old = sorted({file.old_path for file in files if file.old_path})

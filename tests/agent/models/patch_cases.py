@@ -4,6 +4,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 Tree = dict[str, bytes | None]
 """File contents by path; None deletes the file."""
 
@@ -69,6 +71,14 @@ CASES = [
     Case("empty file", {"a.py": b"1\n"}, {"pkg/__init__.py": b""}),
     Case("looks like a header", {"a.sql": b"-- old\nx\n"}, {"a.sql": b"++ new\nx\n"}),
 ]
+
+_SAMPLE = {"two hunks", "crlf", "deleted with change", "non-ascii", "binary", "renamed"}
+
+KINDS = [
+    pytest.param(case, id=case.name, marks=() if case.name in _SAMPLE else pytest.mark.full)
+    for case in CASES
+]
+"""All cases. Those that differ most run in every test run."""
 
 
 def git(repo: Path, *arguments: str, stdin: bytes = b"") -> bytes:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.models.patches import parse, render, undoing
+from agent.models.patches import invert, parse, render
 from tests.agent.models.patch_cases import CASES, Case, git, make, put
 
 MODE = "diff --git a/run b/run\nold mode 100644\nnew mode 100755\n"
@@ -23,7 +23,7 @@ def diff_of(case: Case, repo: Path) -> str:
 def test_a_change_can_be_undone(case: Case, tmp_path: Path) -> None:
     """Undoing any change restores the tree of the base commit."""
     repo = tmp_path / "repo"
-    back = render(undoing(file) for file in parse(diff_of(case, repo)))
+    back = render(invert(file) for file in parse(diff_of(case, repo)))
     stdin = back.encode("utf-8", "surrogateescape")
     git(repo, "apply", "--index", "--whitespace=nowarn", stdin=stdin)
     assert git(repo, "status", "--porcelain") == b""
@@ -34,12 +34,12 @@ def test_undoing_twice_is_the_change_itself(case: Case, tmp_path: Path) -> None:
     """Undoing a change twice gives the original diff."""
     diff = diff_of(case, tmp_path / "repo")
     assert render(parse(diff)) == diff
-    assert render(undoing(undoing(file)) for file in parse(diff)) == diff
+    assert render(invert(invert(file)) for file in parse(diff)) == diff
 
 
 def test_a_mode_change_can_be_undone() -> None:
     """The undone diff names the current mode first and the restored one second."""
-    back = render(undoing(file) for file in parse(MODE))
+    back = render(invert(file) for file in parse(MODE))
     assert back == "diff --git a/run b/run\nold mode 100755\nnew mode 100644\n"
 
 

@@ -8,7 +8,7 @@ import pytest
 from agent.arms.loop.arm import LoopPlan
 from agent.conversation.protocols import NativeTools
 from agent.models.protocol import ModelRequest
-from agent.models.simulated.loop import _tests
+from agent.models.simulated.loop import find_related_tests
 from agent.models.simulated.model import SimulatedModel
 from agent.models.simulated.reference import Reference
 from agent.models.spec import SimulatedSpec
@@ -100,4 +100,5 @@ def test_the_value_of_a_program_names_the_tests() -> None:
     """A listing inside JSON has its line ends escaped."""
     told = 'value: [[{"output": "README\\ntests/test_filters.py\\n", "exit_code": 0}], [9]]'
     reference = Reference(TASK)
-    assert _tests(reference, (told,)) == _tests(reference, ("tests/test_filters.py",)) != []
+    tests = find_related_tests(reference, ("tests/test_filters.py",))
+    assert find_related_tests(reference, (told,)) == tests != []

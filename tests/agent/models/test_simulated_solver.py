@@ -3,7 +3,6 @@
 import asyncio
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,10 @@ import pytest
 from agent.arms.durable.answers import Work
 from agent.models.protocol import Message, ModelRequest
 from agent.models.simulated import SimulatedModel
-from tests.agent.models.patch_cases import CASES, Case
+from tests.agent.models.patch_cases import CASES, KINDS, Case
 from tests.agent.models.role_talk import TOOLS, Call, opening
 from tests.agent.models.simulations import Tree, simulated
 from tests.agent.models.test_simulated_anchor import passes
-
-pytestmark = pytest.mark.sampled(5)
 
 FACTS: dict[str, Any] = {"task": "It is broken.", "earlier_test": None, "plan": None}
 EXISTING = "tests/unit/test_old.py"
@@ -62,10 +59,12 @@ class Working:
     def act(self, call: Call) -> str:
         if call.tool == "run_command":
             command = call.arguments["command"]
-            done = subprocess.run(["bash", "-c", command], cwd=self.tree.root, capture_output=True)
-            assert done.returncode == 0, done.stderr
+            answer = subprocess.run(
+                ["bash", "-c", command], cwd=self.tree.root, capture_output=True
+            )
+            assert answer.returncode == 0, answer.stderr
             lists = "*test*" in command
-            return f"exit code 0\n{EXISTING if lists else done.stdout.decode(errors='replace')}"
+            return f"exit code 0\n{EXISTING if lists else answer.stdout.decode(errors='replace')}"
         if call.tool == "run_tests":
             return self.run_tests(call.arguments["paths"])
         return self.tree.act(call)
@@ -100,85 +99,73 @@ def _calls(message: Message) -> list[Call]:
     return [Call(asked["tool"], asked["arguments"])]
 
 
-def rejected(work: Work, *more: str) -> str:
+def rejection(work: Work, *more: str) -> str:
     """Return the message that the new test fails."""
     line = f"- the new test {work.test} fails with the change"
     return "\n".join(["The checks on a fresh copy failed:", line, *more])
 
 
-def first_seed(right: Callable[[SimulatedModel], bool], patch: str, **spec: Any) -> int:
-    return next(seed for seed in range(100) if right(simulated(patch, seed=seed, **spec)))
-
-
-@pytest.mark.parametrize("native", [True, False], ids=["tools", "text"])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", KINDS)
 def test_a_right_solver_tests_first_and_makes_the_reference_change(
-    case: Case, native: bool, tmp_path: Path
+    case: Case, tmp_path: Path
 ) -> None:
     """The solver writes its test first, next to existing ones. The test passes after the change."""
-    work = Working(case, tmp_path)
-    done = work.until_answer(native=native)
-    order = [call.tool for reply in work.replies for call in reply]
-    assert order.index("write") < order.index("run_tests") < order.index("apply_patch")
-    assert order[-2:] == ["run_tests", "answer"]
-    assert Path(done.test).parent == Path(EXISTING).parent
-    assert done.related_tests == [EXISTING]
-    assert work.is_right(done)
+    for native in (True, False):
+        work = Working(case, tmp_path / str(native))
+        answer = work.until_answer(native=native)
+        order = [call.tool for reply in work.replies for call in reply]
+        assert order.index("write") < order.index("run_tests") < order.index("apply_patch")
+        assert order[-2:] == ["run_tests", "answer"]
+        assert Path(answer.test).parent == Path(EXISTING).parent
+        assert answer.related_tests == [EXISTING]
+        assert work.is_right(answer)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", KINDS)
 def test_a_rejected_change_is_drawn_again(case: Case, tmp_path: Path) -> None:
     """A rejected change of any kind is reverted and replaced by another try."""
     patch = Tree(case, tmp_path / "first").patch
-    seed = first_seed(lambda model: not model.right, patch, skill=0.5)
-    work = Working(case, tmp_path, skill=0.5, seed=seed)
-    done = work.until_answer()
+    seeds = (n for n in range(100) if not simulated(patch, seed=n, skill=0.5).right)
+    work = Working(case, tmp_path, skill=0.5, seed=next(seeds))
+    answer = work.until_answer()
     for _ in range(30):
-        if work.is_right(done):
+        if work.is_right(answer):
             break
-        done = work.until_answer(rejected(done, REGRESSION))
-    assert work.is_right(done)
+        answer = work.until_answer(rejection(answer, REGRESSION))
+    assert work.is_right(answer)
     assert work.calls_of("apply_patch")[-1]["patch"] == patch
 
 
 def test_a_correlated_mistake_is_made_again(tmp_path: Path) -> None:
     """With full correlation a rejection leads to the same change, which is not applied again."""
     work = Working(CASES[0], tmp_path, skill=0.0, correlation=1.0)
-    done = work.until_answer()
+    answer = work.until_answer()
     for _ in range(3):
-        done = work.until_answer(rejected(done))
+        answer = work.until_answer(rejection(answer))
     assert len(work.calls_of("apply_patch")) == 1
-    assert not work.is_right(done)
+    assert not work.is_right(answer)
 
 
-def test_a_wrong_test_is_corrected_with_insight(tmp_path: Path) -> None:
-    """With insight the solver corrects its wrong test and leaves the right code unchanged."""
-    work = Working(CASES[0], tmp_path, overspecified_anchors=1.0)
-    done = work.until_answer()
-    assert len(work.calls_of("apply_patch")) == 1
-    assert len(work.calls_of("write")) == 2
-    assert passes(work.tree.root / done.test)
-    assert work.is_right(done)
-
-
-def test_a_wrong_test_is_kept_without_insight(tmp_path: Path) -> None:
-    """Without insight the solver rereads its right code and keeps the test that fails."""
-    work = Working(CASES[0], tmp_path, overspecified_anchors=1.0, insight=0.0)
-    done = work.until_answer()
-    done = work.until_answer(rejected(done))
-    assert len(work.calls_of("write")) == 1
-    assert not passes(work.tree.root / done.test)
-    assert work.is_right(done)
+@pytest.mark.parametrize("insight", [1.0, 0.0])
+def test_a_wrong_test_is_corrected_with_insight(tmp_path: Path, insight: float) -> None:
+    """Without insight the solver keeps its failing test. It leaves the right code unchanged."""
+    work = Working(CASES[0], tmp_path, overspecified_anchors=1.0, insight=insight)
+    answer = work.until_answer()
+    if not insight:
+        answer = work.until_answer(rejection(answer))
+    assert len(work.calls_of("write")) == 1 + insight
+    assert passes(work.tree.root / answer.test) == bool(insight)
+    assert work.is_right(answer)
 
 
 def test_a_wrong_change_can_bend_its_own_test(tmp_path: Path) -> None:
     """Without insight the solver may adapt its test to the mistake, and then every test passes."""
     for seed in range(20):
         work = Working(CASES[0], tmp_path / str(seed), skill=0.0, insight=0.0, seed=seed)
-        done = work.until_answer()
-        if done.test and len(work.calls_of("write")) == 2:
-            assert passes(work.tree.root / done.test)
-            assert not work.is_right(done)
+        answer = work.until_answer()
+        if answer.test and len(work.calls_of("write")) == 2:
+            assert passes(work.tree.root / answer.test)
+            assert not work.is_right(answer)
             return
     raise AssertionError("no seed had a test that saw the mistake")
 
@@ -208,54 +195,51 @@ def test_an_existing_test_is_named_or_the_code_changed(tmp_path: Path) -> None:
 def test_a_message_without_a_failure_changes_nothing(told: str, tmp_path: Path) -> None:
     """A message that asks for no repair gets the same answer again."""
     work = Working(CASES[0], tmp_path)
-    done = work.until_answer()
-    assert work.until_answer(told).test == done.test
+    answer = work.until_answer()
+    assert work.until_answer(told).test == answer.test
     assert len(work.calls_of("apply_patch")) == len(work.calls_of("write")) == 1
 
 
 def test_a_rejected_flaky_test_is_rewritten(tmp_path: Path) -> None:
     """A flaky test is replaced by a reliable one if the gate rejects it."""
     work = Working(CASES[0], tmp_path, flaky_anchors=1.0, insight=1.0)
-    done = work.until_answer()
+    answer = work.until_answer()
     work.until_answer("Failed:\n- the test does not fail every time without the change")
     assert "random" not in work.calls_of("write")[-1]["content"]
-    assert passes(work.tree.root / done.test)
+    assert passes(work.tree.root / answer.test)
 
 
 def test_the_test_of_an_earlier_approach_is_kept(tmp_path: Path) -> None:
     """A new approach writes the test of the earlier one again at the same path."""
     first = Working(CASES[0], tmp_path / "first")
-    done = first.until_answer()
-    earlier = {"path": done.test, "content": first.calls_of("write")[0]["content"]}
+    answer = first.until_answer()
+    earlier = {"path": answer.test, "content": first.calls_of("write")[0]["content"]}
     second = Working(CASES[0], tmp_path / "second", wrong_anchors=1.0)
     facts = {"earlier_test": earlier, "plan": {"cause": "", "approach": ""}}
-    assert second.until_answer(facts=facts).test == done.test
+    assert second.until_answer(facts=facts).test == answer.test
     assert second.calls_of("write")[0] == earlier
 
 
 def test_several_reads_can_share_a_reply(tmp_path: Path) -> None:
-    """Several reads can share a reply, except in the text protocol."""
-    both = Working(CASES[0], tmp_path / "both", parallel_calls=1.0, exploration=4)
-    both.until_answer()
-    assert max(len(reply) for reply in both.replies) > 4
-    alone = Working(CASES[0], tmp_path / "alone", exploration=4)
-    alone.until_answer()
-    assert {len(reply) for reply in alone.replies} == {1}
-    assert [call for reply in both.replies for call in reply] == [
-        call for reply in alone.replies for call in reply
-    ]
-    text = Working(CASES[0], tmp_path / "text", parallel_calls=1.0)
-    text.until_answer(native=False)
-    assert {len(reply) for reply in text.replies} == {1}
-
-
-def test_exploration_has_the_configured_length(tmp_path: Path) -> None:
-    """The solver makes the configured number of additional reads."""
-    few = Working(CASES[0], tmp_path / "few")
-    few.until_answer()
-    many = Working(CASES[0], tmp_path / "many", exploration=7)
-    many.until_answer()
-    assert len(many.calls_of("run_command")) == len(few.calls_of("run_command")) + 7
+    """Several reads share a reply, except in the text protocol, and do not change the work."""
+    runs = {}
+    for name, options, native in (
+        ("shared", {"parallel_calls": 1.0, "exploration": 4}, True),
+        ("alone", {"exploration": 4}, True),
+        ("text", {"parallel_calls": 1.0, "exploration": 4}, False),
+        ("short", {}, True),
+    ):
+        work = Working(CASES[0], tmp_path / name, **options)
+        work.until_answer(native=native)
+        runs[name] = work
+    sizes = {name: max(map(len, work.replies)) for name, work in runs.items()}
+    assert sizes.pop("shared") > 4
+    assert set(sizes.values()) == {1}
+    calls = {
+        name: [call for reply in work.replies for call in reply] for name, work in runs.items()
+    }
+    assert calls["shared"] == calls["alone"] == calls["text"]
+    assert len(calls["alone"]) == len(calls["short"]) + 4
 
 
 def test_a_cheat_works_on_the_tests(tmp_path: Path) -> None:
