@@ -6,7 +6,7 @@ import csv
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from types import ModuleType
@@ -61,8 +61,14 @@ QUESTIONS: tuple[ModuleType, ...] = (
 )
 """The questions of a report, in the order in which their answers are shown."""
 
+_RESOURCES = """
+    select memory_gb, cpus, pids, disk_gb
+    from marts.resources
+    order by all nulls last
+"""
+
 LAST = (effort, differences, failures, cells)
-"""Those that need single calls, steps or cells, which DuckDB counts while others are answered."""
+"""Questions about single calls, steps or cells, which DuckDB counts meanwhile."""
 
 
 def build(
@@ -150,6 +156,7 @@ def _read_source(connection: DuckDBPyConnection, experiment: str) -> Provenance:
     if not row["instance_ids"]:
         raise ReportError(f"experiment {experiment!r} plans no instance: nothing to report")
     plan, later_plans = read_plans(connection)
+    resources = read_rows(connection, _RESOURCES)
     times = [row["last_attempt_utc"], row["last_evaluation_utc"]]
     return Provenance(
         experiment=experiment,
@@ -161,7 +168,7 @@ def _read_source(connection: DuckDBPyConnection, experiment: str) -> Provenance:
         instances=len(row["instance_ids"]),
         repeats=row["repeats"],
         environment=row["environment"],
-        resources=_read_resources(connection),
+        resources=tuple(ContainerResources(**limits) for limits in resources),
         unequal_resources=len(read_rows(connection, "from marts.unequal_resources")),
         plan=plan,
         later_plans=later_plans,
@@ -169,13 +176,6 @@ def _read_source(connection: DuckDBPyConnection, experiment: str) -> Provenance:
         last_activity=max((time for time in times if time), default=None),
         versions=_merge_versions(row),
     )
-
-
-def _read_resources(connection: DuckDBPyConnection) -> tuple[ContainerResources, ...]:
-    names = [field.name for field in fields(ContainerResources)]
-    order = ", ".join(f"{name} nulls last" for name in names)
-    rows = read_rows(connection, f"from marts.resources order by {order}")
-    return tuple(ContainerResources(**{name: row[name] for name in names}) for row in rows)
 
 
 def _merge_versions(row: dict[str, Any]) -> Mapping[str, str]:
@@ -199,21 +199,24 @@ def _first_pair(
     for name in (baseline, candidate):
         if name is not None and name not in names:
             raise ReportError(f"no arm {name!r} in this experiment; {near(name, names)}")
-    primary = _latest_primary(source, names)
-    if baseline is None and candidate is None:
-        first = primary or _best_pair(arms)
-        first = source.plan.direct(first) if first and not primary else first
-        return first, source.plan.role_of(first) if first else "exploratory"
-    pair = _complete_pair(names, primary, baseline, candidate)
-    role = source.plan.role_of(pair)
-    return pair, "chosen" if role == "exploratory" else role
-
-
-def _latest_primary(source: Provenance, names: list[str]) -> Pair | None:
-    """Return the latest declared primary comparison whose arms still exist."""
     plans = (source.plan, *source.later_plans)
     declared = [plan.primary for plan in plans if plan.primary and set(plan.primary) <= set(names)]
-    return declared[-1] if declared else None
+    primary = declared[-1] if declared else None
+    if baseline is None and candidate is None:
+        best = _best_pair(arms)
+        first = primary or (best and source.plan.direct(best))
+        return first, source.plan.role_of(first) if first else "exploratory"
+    declared_baseline, declared_candidate = primary or (None, None)
+    one, other = baseline or declared_baseline, candidate or declared_candidate
+    if one is None or other is None or one == other:
+        rest = [name for name in names if name not in (baseline, candidate)]
+        if (baseline and candidate) or len(rest) != 1:
+            raise ReportError(
+                "a comparison needs two different arms: give --baseline and --candidate"
+            )
+        one, other = baseline or rest[0], candidate or rest[0]
+    role = source.plan.role_of((one, other))
+    return (one, other), "chosen" if role == "exploratory" else role
 
 
 def _best_pair(arms: tuple[ArmSummary, ...]) -> Pair | None:
@@ -225,26 +228,7 @@ def _best_pair(arms: tuple[ArmSummary, ...]) -> Pair | None:
     if len(contenders(arms)) > 2:
         best, following, *_ = rank_arms(arms)
         return following.name, best.name
-    by_interest = sorted(arms, key=lambda arm: arm.is_control)
-    first, second = (*(arm.name for arm in by_interest[:2]), None, None)[:2]
-    return None if first is None or second is None else (first, second)
-
-
-def _complete_pair(
-    names: list[str],
-    primary: Pair | None,
-    baseline: str | None,
-    candidate: str | None,
-) -> Pair:
-    """Complete a pair of which at least one arm is given."""
-    declared = primary or (None, None)
-    first, second = baseline or declared[0], candidate or declared[1]
-    given = baseline or candidate
-    if first == second or first is None or second is None:
-        others = [name for name in names if name != given]
-        if (baseline and candidate) or len(others) != 1:
-            raise ReportError(
-                "a comparison needs two different arms: give --baseline and --candidate"
-            )
-        first, second = (baseline or others[0]), (candidate or others[0])
-    return first, second
+    if len(arms) < 2:
+        return None
+    first, second, *_ = sorted(arms, key=lambda arm: arm.is_control)
+    return first.name, second.name

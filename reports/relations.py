@@ -100,53 +100,39 @@ class Making:
         [(threads,)] = connection.execute("select current_setting('threads')").fetchall()
         connection.execute(f"set threads = {max(1, threads // THREADS)}")
         self._threads = ThreadPoolExecutor(THREADS)
-        self._made: dict[str, Future[None]] = {}
-        for name in STAGING:
-            self._make("staging", name)
+        self._futures: dict[str, Future[None]] = {}
         wanted = set(marts).union(*(needs for name, needs, _ in _ORDER if name in marts))
-        for name in filter(wanted.__contains__, MARTS):
-            self._make("marts", name)
-        self._audits = [
-            self._begin(path.read_text(encoding="utf-8"), partial(_audit, path)) for path in audits
-        ]
+        files = {f"staging.{name}": SQL / "staging" / f"{name}.sql" for name in STAGING}
+        files |= {f"marts.{name}": FILES[name] for name in MARTS if name in wanted}
+        for relation, path in files.items():
+            self._futures[relation] = self._submit(path, partial(_create, relation))
+        self._audits = [self._submit(path, partial(_audit, path)) for path in audits]
         self._threads.shutdown(wait=False)  # they end when everything is made
 
-    def _make(self, layer: str, name: str) -> None:
-        """Begin to create a relation."""
-        kind = "view" if name in VIEWS else "table"
-        path = FILES[name] if layer == "marts" else SQL / layer / f"{name}.sql"
+    def _submit(self, path: Path, run: Callable[[DuckDBPyConnection, str], Ran]) -> Future[Ran]:
+        """Run the query of a file after the relations that it names, which come before it."""
         query = path.read_text(encoding="utf-8")
-        relation = f"{layer}.{name}"
-
-        def create(cursor: DuckDBPyConnection) -> None:
-            cursor.execute(f"create {kind} {relation} as {query}")
-
-        self._made[relation] = self._begin(query, create)
-
-    def _begin(self, query: str, run: Callable[[DuckDBPyConnection], Ran]) -> Future[Ran]:
-        """Begin to run a query after the relations that it names. They were begun before."""
-        named = set(re.findall(r"\b(?:staging|marts)\.\w+", query))
-        sources = [self._made[each] for each in named if each in self._made]
+        names = set(re.findall(r"\b(?:staging|marts)\.\w+", query))
+        sources = [self._futures[name] for name in names if name in self._futures]
         cursor = self.connection.cursor()
 
-        def run_after_sources() -> Ran:
+        def wait_and_run() -> Ran:
             for source in sources:
                 source.result()
             with cursor:
-                return run(cursor.execute(SESSION))
+                return run(cursor.execute(SESSION), query)
 
-        return self._threads.submit(run_after_sources)
+        return self._threads.submit(wait_and_run)
 
     def wait(self, marts: Sequence[str] | None = None) -> None:
         """Wait until these marts exist, by default all relations."""
-        names = self._made if marts is None else [f"marts.{name}" for name in marts]
+        names = self._futures if marts is None else [f"marts.{name}" for name in marts]
         for name in names:
-            self._made[name].result()
+            self._futures[name].result()
 
     def audits(self) -> tuple[AuditFailure, ...]:
         """Wait until all audits have run. Return those that found rows, by name."""
-        found = [audit.result() for audit in self._audits]
-        return tuple(failure for failure in found if failure is not None)
+        return tuple(failure for audit in self._audits if (failure := audit.result()))
 
     def close(self) -> None:
         """Close the connection. Relations that are not begun will not be created."""
@@ -207,20 +193,15 @@ def read_rows(
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def _audit(path: Path, cursor: DuckDBPyConnection) -> AuditFailure | None:
-    cursor.execute(path.read_text(encoding="utf-8"))
-    names = [column[0] for column in cursor.description]
-    rows = cursor.fetchall()
-    if not rows:
-        return None
-    examples = tuple(
-        ", ".join(f"{name}={value}" for name, value in zip(names, row, strict=True))
-        for row in rows[:AUDIT_EXAMPLES]
-    )
-    return AuditFailure(path.stem, _first_comment(path), len(rows), examples)
+def _create(relation: str, cursor: DuckDBPyConnection, query: str) -> None:
+    kind = "view" if relation.partition(".")[2] in VIEWS else "table"
+    cursor.execute(f"create {kind} {relation} as {query}")
 
 
-def _first_comment(path: Path) -> str:
-    """Return the description of an audit from the first line of its file."""
-    first, _, _ = path.read_text().partition("\n")
-    return first.removeprefix("-- Must be empty:").strip()
+def _audit(path: Path, cursor: DuckDBPyConnection, query: str) -> AuditFailure | None:
+    rows = read_rows(cursor, query)
+    examples = [
+        ", ".join(f"{name}={value}" for name, value in row.items()) for row in rows[:AUDIT_EXAMPLES]
+    ]
+    meaning = query.partition("\n")[0].removeprefix("-- Must be empty:").strip()
+    return AuditFailure(path.stem, meaning, len(rows), tuple(examples)) if rows else None

@@ -232,18 +232,18 @@ class Comparison:
     """95 % interval of the difference: the differences that the test does not reject at 5 %."""
     p_value: float
     """Two-sided p-value of no difference, by the same test."""
-    adjusted_p_value: float | None
-    """The p-value after Holm's correction over all declared comparisons. None for an undeclared
-    comparison."""
-    holm_p_value: float | None
-    """The p-value after Holm's correction over all pairs of arms. None with a control."""
-    false_discovery_p_value: float | None
-    """The p-value after Benjamini and Hochberg's correction over the same pairs."""
     priced_pairs: int
     """Pairs in which both cells ran and both costs are fully known."""
     baseline_cost_usd: float
     """Sum over the priced pairs."""
     candidate_cost_usd: float
+    adjusted_p_value: float | None = None
+    """The p-value after Holm's correction over all declared comparisons. None for an undeclared
+    comparison."""
+    holm_p_value: float | None = None
+    """The p-value after Holm's correction over all pairs of arms. None with a control."""
+    false_discovery_p_value: float | None = None
+    """The p-value after Benjamini and Hochberg's correction over the same pairs."""
 
     @property
     def has_repeats(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -74,10 +74,6 @@ def is_chosen_by_the_data(
     return not any(plan.primary for plan in (source.plan, *source.later_plans))
 
 
-Pairs = Mapping[frozenset[str], Comparison]
-"""Comparisons by the names of their two arms."""
-
-
 def find_best(report: Report, arms: Sequence[ArmSummary]) -> Best | None:
     """Return the best of these arms and its comparisons, or None without a rival that ran.
 
@@ -89,7 +85,18 @@ def find_best(report: Report, arms: Sequence[ArmSummary]) -> Best | None:
     Hsu, J. C. (1981). Simultaneous confidence intervals for all distances from the "best". Annals
     of Statistics 9, 1026-1034. DOI 10.1214/aos/1176345582
     """
-    return _find_best(arms, _pairs_of(report.comparisons))
+    ranked = rank_arms(contenders(arms))
+    if len(ranked) < 2:
+        return None
+    best, *others = ranked
+    pairs = {frozenset((pair.baseline, pair.candidate)): pair for pair in report.comparisons}
+    rivals = []
+    for arm in others:
+        if pair := pairs.get(frozenset((best.name, arm.name))):
+            lead = pair.table.difference if pair.table.pairs else 0.0
+            lead = lead if pair.candidate == best.name else -lead
+            rivals.append(Rival(arm, pair, lead, min(1.0, len(others) * pair.p_value)))
+    return Best(best, tuple(rivals)) if rivals else None
 
 
 def find_best_of_models(report: Report) -> tuple[Best, ...]:
@@ -103,9 +110,8 @@ def find_best_of_models(report: Report) -> tuple[Best, ...]:
             arms[arm.model].append(arm)
     if len(arms) < 2:
         return ()
-    pairs = _pairs_of(report.comparisons)
-    found = [best for each in arms.values() if (best := _find_best(each, pairs))]
-    return tuple(sorted(found, key=lambda best: -best.arm.rate))
+    winners = [best for group in arms.values() if (best := find_best(report, group))]
+    return tuple(sorted(winners, key=lambda best: -best.arm.rate))
 
 
 def best_of_many(report: Report) -> Best | None:
@@ -120,37 +126,10 @@ def best_of_many(report: Report) -> Best | None:
 
 def get_named_arms(report: Report) -> frozenset[str]:
     """Return the names of the arms that the headline may be about: a few more than it names."""
-    pair = report.comparisons[0] if report.comparisons else None
-    frontier = report.worth.frontier
-    best = best_of_many(report)
-    alike = best.as_good(LEVEL)[:NAMED] if best else ()
-    return frozenset(
-        [
-            *((pair.baseline, pair.candidate) if pair else ()),
-            *([frontier[0].arm] if best and frontier else ()),
-            *(rival.arm.name for rival in alike),
-        ]
-    )
-
-
-def _pairs_of(comparisons: Iterable[Comparison]) -> Pairs:
-    return {frozenset((pair.baseline, pair.candidate)): pair for pair in comparisons}
-
-
-def _find_best(arms: Sequence[ArmSummary], pairs: Pairs) -> Best | None:
-    ranked = rank_arms(contenders(arms))
-    if len(ranked) < 2:
-        return None
-    best, *others = ranked
-    rivals = [
-        _rival(best, arm, pair, len(others))
-        for arm in others
-        if (pair := pairs.get(frozenset((best.name, arm.name))))
-    ]
-    return Best(best, tuple(rivals)) if rivals else None
-
-
-def _rival(best: ArmSummary, arm: ArmSummary, pair: Comparison, comparisons: int) -> Rival:
-    difference = pair.table.difference if pair.table.pairs else 0.0
-    lead = difference if pair.candidate == best.name else -difference
-    return Rival(arm, pair, lead, min(1.0, comparisons * pair.p_value))
+    names: set[str] = set()
+    for pair in report.comparisons[:1]:
+        names |= {pair.baseline, pair.candidate}
+    if best := best_of_many(report):
+        names |= {rival.arm.name for rival in best.as_good(LEVEL)[:NAMED]}
+        names |= {arm.arm for arm in report.worth.frontier[:1]}
+    return frozenset(names)

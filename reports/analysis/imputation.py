@@ -63,22 +63,7 @@ class KnownCosts:
     parts: Sequence[float]
     """The known part of each other cost, 0 if nothing is known."""
 
-    @property
-    def least(self) -> float:
-        """Sum with each unknown cost at its known part."""
-        return self._total(0.0)
-
-    @property
-    def at_mean(self) -> float:
-        """Sum with each unknown cost at the mean."""
-        return self._total(self.usd / self.cells)
-
-    @property
-    def at_maximum(self) -> float:
-        """Sum with each unknown cost at the maximum."""
-        return self._total(self.most)
-
-    def _total(self, instead: float) -> float:
+    def total(self, instead: float) -> float:
         """Return the sum with `instead` for each unknown cost, but not less than its known part."""
         return fsum((self.usd, *(max(instead, part) for part in self.parts)))
 
@@ -91,7 +76,7 @@ def compare_unknown(
     `resolved` has the number of resolved cells of each arm. Return None if nothing is unknown, or
     if an arm has no known cost above 0.
     """
-    first, second = _get_known_costs(baseline), _get_known_costs(candidate)
+    first, second = _sum_up(baseline), _sum_up(candidate)
     if first is None or second is None or not (first.parts or second.parts):
         return None
     pairs, (of_first, of_second) = len(baseline), resolved
@@ -100,8 +85,8 @@ def compare_unknown(
         pairs=pairs,
         ratio=_impute(lambda a, b: b / a, first, second),
         difference=_impute(lambda a, b: (b - a) / pairs, first, second),
-        baseline_per_resolved=_per(first, of_first) if of_first else None,
-        candidate_per_resolved=_per(second, of_second) if of_second else None,
+        baseline_per_resolved=_divide(first, of_first),
+        candidate_per_resolved=_divide(second, of_second),
         ratio_per_resolved=_impute(lambda a, b: b * of_first / (a * of_second), first, second)
         if of_first and of_second
         else None,
@@ -114,28 +99,30 @@ def read_unknown_costs(connection: DuckDBPyConnection, worth: Worth) -> tuple[Ar
     Arms without a known cost above 0 are left out. `connection` has the marts.
     """
     rows = read_rows(connection, "from marts.unknown_costs")
-    known = {
+    costs = {
         row["arm"]: KnownCosts(
-            row["known_cells"], row["known_usd"], row["most_usd"], row["parts_usd"]
+            *(row[name] for name in ("known_cells", "known_usd", "most_usd", "parts_usd"))
         )
         for row in rows
     }
-    per_cell = {row["arm"]: _per(known[row["arm"]], row["ran"]) for row in rows}
+    per_cell = {
+        row["arm"]: imputed for row in rows if (imputed := _divide(costs[row["arm"]], row["ran"]))
+    }
     return tuple(
         ArmUnknowns(
-            arm=arm,
-            cells=len(known[arm].parts),
-            ran=ran,
-            per_cell=per_cell[arm],
-            per_resolved=_per(known[arm], resolved) if resolved else None,
-            place=_certainty(arm, per_cell, worth),
+            arm=row["arm"],
+            cells=len(costs[row["arm"]].parts),
+            ran=row["ran"],
+            per_cell=per_cell[row["arm"]],
+            per_resolved=_divide(costs[row["arm"]], row["resolved"]),
+            place=_place(row["arm"], per_cell, worth),
         )
-        for arm, ran, resolved in ((row["arm"], row["ran"], row["resolved"]) for row in rows)
+        for row in rows
     )
 
 
-def _get_known_costs(costs: Sequence[Cost]) -> KnownCosts | None:
-    """Return what is known, or None if there is no known cost above 0."""
+def _sum_up(costs: Sequence[Cost]) -> KnownCosts | None:
+    """Return the known costs, or None if no cost above 0 is known."""
     known = [whole for whole, _ in costs if whole is not None]
     if not any(known):
         return None
@@ -147,40 +134,33 @@ def _impute(
     number: Callable[[float, float], float], baseline: KnownCosts, candidate: KnownCosts
 ) -> Imputed:
     """Return a number of the arms' sums that falls with the first and rises with the second."""
-    return Imputed(
-        at_mean=number(baseline.at_mean, candidate.at_mean),
-        at_maximum=number(baseline.at_maximum, candidate.at_maximum),
-        bounds=Interval(
-            number(baseline.at_maximum, candidate.least),
-            number(baseline.least, candidate.at_maximum),
-        ),
-    )
+    arms = (baseline, candidate)
+    at_mean = [arm.total(arm.usd / arm.cells) for arm in arms]
+    least = [arm.total(0.0) for arm in arms]
+    most = [arm.total(arm.most) for arm in arms]
+    bounds = Interval(number(most[0], least[1]), number(least[0], most[1]))
+    return Imputed(at_mean=number(*at_mean), at_maximum=number(*most), bounds=bounds)
 
 
-def _per(known: KnownCosts, cells: int) -> Imputed:
-    """Return the cost divided by a number of cells."""
-    return _impute(lambda _, usd: usd / cells, known, known)
+def _divide(costs: KnownCosts, cells: int) -> Imputed | None:
+    """Return the cost divided by a number of cells, or None without any."""
+    return _impute(lambda _, usd: usd / cells, costs, costs) if cells else None
 
 
-def _certainty(arm: str, per_cell: Mapping[str, Imputed], worth: Worth) -> Certainty | None:
+def _place(arm: str, per_cell: Mapping[str, Imputed], worth: Worth) -> Certainty | None:
     """Return whether an arm is on the frontier, whatever the unknown costs are.
 
     An arm is best placed if it costs the least and all others the most, and worst the other way.
     """
-    names = [one.arm for one in worth.arms]
+    names, rates = [one.arm for one in worth.arms], [one.rate for one in worth.arms]
     if arm not in names:
         return None
-    rates = [one.rate for one in worth.arms]
-    limits = {
-        one.arm: per_cell[one.arm].bounds
-        if one.arm in per_cell
-        else Interval(one.cost_usd, one.cost_usd)
-        for one in worth.arms
-    }
+    limits = {one.arm: Interval(one.cost_usd, one.cost_usd) for one in worth.arms}
+    limits |= {name: imputed.bounds for name, imputed in per_cell.items() if name in limits}
     best = [limits[name].low if name == arm else limits[name].high for name in names]
     worst = [limits[name].high if name == arm else limits[name].low for name in names]
-    place = names.index(arm)
-    is_on = [
-        efficient_frontier(each, rates)[place].standing == "efficient" for each in (best, worst)
-    ]
-    return "on" if all(is_on) else "open" if any(is_on) else "off"
+    is_on = {
+        efficient_frontier(costs, rates)[names.index(arm)].standing == "efficient"
+        for costs in (best, worst)
+    }
+    return "open" if len(is_on) > 1 else "on" if is_on.pop() else "off"

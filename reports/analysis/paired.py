@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -115,6 +115,14 @@ _CELLS = """
     order by cells.instance_position, repeat, cells.position
 """
 
+_COPIED = (
+    *("agent", "model", "simulated", "on_host", "planned", "started", "suspect", "unaudited"),
+    *("cells_with_cost", "cells_with_unpriced_calls", "mean_calls", "cells_with_calls"),
+    *("mean_duration_s", "cells_tried_again", "superseded_attempts", "superseded_cost_usd"),
+    *("superseded_incomplete", "derived_from"),
+)
+"""Columns of `marts.arms` that a summary has under the same name."""
+
 _PAIRS = """
     from marts.pairs
     left join marts.leads using (baseline, candidate)
@@ -129,15 +137,6 @@ _DIFFERENCES = """
     where a.arm = $baseline and b.arm = $candidate
 """
 
-_ROWS_AT_ONCE = 10_000
-"""Cells fetched in one batch."""
-
-_REPEATED = tuple(
-    ReportCell._fields.index(name)
-    for name in ("arm", "instance_id", "state", "outcome", "detail", "reason", "failure")
-)
-"""Columns of `_CELLS`, which are the fields of a cell, with the same texts in many rows."""
-
 
 def read_arms(connection: DuckDBPyConnection) -> tuple[ArmSummary, ...]:
     """Read all declared arms, in declared order."""
@@ -145,10 +144,36 @@ def read_arms(connection: DuckDBPyConnection) -> tuple[ArmSummary, ...]:
         (row["arm"], row["state"]): row["cells"]
         for row in read_rows(connection, "from marts.arm_states")
     }
-    return tuple(
-        _arm(row, {state: counts.get((row["arm"], state), 0) for state in get_args(State)})
-        for row in read_rows(connection, "from marts.arms")
-    )
+    arms = []
+    for row in read_rows(connection, "from marts.arms"):
+        states = {state: counts.get((row["arm"], state), 0) for state in get_args(State)}
+        resolved_instances = states["resolved"] * row["instances"] / row["planned"]
+        # An arm that never ran used no tokens, which is a known number.
+        nothing = None if row["started"] else 0
+        sums = {kind: row[f"{kind}_tokens"] for kind in TOKENS}
+        tokens = Tokens(
+            **{kind: nothing if number is None else number for kind, number in sums.items()},
+            unknown_cells=row["started"] - row["cells_with_tokens"],
+            lower_bounds=frozenset(
+                kind for kind in TOKENS if row[f"cells_with_{kind}"] < row["started"]
+            ),
+        )
+        cost = Cost(
+            usd=row["known_cost_usd"],
+            incomplete_cells=row["cells_with_incomplete_cost"],
+            **{name: row[name] for name in ("unpriced_calls", "is_unmetered", "unmetered_cells")},
+        )
+        arms.append(
+            ArmSummary(
+                name=row["arm"],
+                states=states,
+                interval=wilson_interval(resolved_instances, row["instances"]),
+                tokens=tokens,
+                cost=cost,
+                **{name: row[name] for name in _COPIED},
+            )
+        )
+    return tuple(arms)
 
 
 def read_comparisons(
@@ -165,9 +190,9 @@ def read_comparisons(
         for pair, row in rows.items()
         if row["baseline_position"] < row["candidate_position"] and set(pair) != set(first or ())
     )
-    comparisons = [_comparison(rows[first], role)] if first in rows else []
-    comparisons += [_comparison(rows[pair], plan.role_of(pair)) for pair in others]
-    return _adjust(_adjust_over_all(comparisons, _controls(connection)), plan)
+    comparisons = [_compare(rows[first], role)] if first in rows else []
+    comparisons += [_compare(rows[pair], plan.role_of(pair)) for pair in others]
+    return _adjust(comparisons, plan, _read_controls(connection))
 
 
 def read_split(connection: DuckDBPyConnection, pair: Comparison | None) -> Split | None:
@@ -179,8 +204,8 @@ def read_split(connection: DuckDBPyConnection, pair: Comparison | None) -> Split
         return None
     arms = {"baseline": pair.baseline, "candidate": pair.candidate}
     rows = read_rows(connection, _DIFFERENCES, arms)
-    found = split_variance([row["value"] for row in rows], [row["instance_id"] for row in rows])
-    return found if found and found.total else None
+    split = split_variance([row["value"] for row in rows], [row["instance_id"] for row in rows])
+    return split if split and split.total else None
 
 
 def read_examples(
@@ -190,44 +215,36 @@ def read_examples(
     rows = connection.execute(
         "select class, arm, instance_id, repeat, attempt_id from marts.failure_examples"
     ).fetchall()
-    examples = (FailureExample(*row) for row in rows)
-    return tuple(each for each in examples if each.arm in arms)
+    return tuple(example for row in rows if (example := FailureExample(*row)).arm in arms)
 
 
-def _controls(connection: DuckDBPyConnection) -> frozenset[str]:
+def _read_controls(connection: DuckDBPyConnection) -> frozenset[str]:
     rows = connection.execute("select arm, agent from staging.experiments").fetchall()
     return frozenset(arm for arm, agent in rows if agent in CONTROLS)
 
 
-def _adjust_over_all(
-    comparisons: Sequence[Comparison], controls: frozenset[str]
-) -> list[Comparison]:
-    """Add the p-values that are adjusted over all pairs, declared or not, without controls."""
-    pairs = [pair for pair in comparisons if controls.isdisjoint((pair.baseline, pair.candidate))]
-    values = [pair.p_value for pair in pairs]
-    adjusted = {
-        (pair.baseline, pair.candidate): limits
-        for pair, *limits in zip(pairs, holm(values), benjamini_hochberg(values), strict=True)
-    }
-    found = []
-    for pair in comparisons:
-        family, discovery = adjusted.get((pair.baseline, pair.candidate), (None, None))
-        found.append(replace(pair, holm_p_value=family, false_discovery_p_value=discovery))
-    return found
-
-
-def _adjust(comparisons: Sequence[Comparison], plan: AnalysisPlan) -> tuple[Comparison, ...]:
-    """Add the adjusted p-values to the declared comparisons.
+def _adjust(
+    comparisons: Sequence[Comparison], plan: AnalysisPlan, controls: frozenset[str]
+) -> tuple[Comparison, ...]:
+    """Add the p-values adjusted over the declared pairs, and over all pairs without controls.
 
     A declared comparison whose arm was dropped counts with p = 1, because a family does not
     shrink with hindsight.
     """
-    found = {frozenset((pair.baseline, pair.candidate)): pair.p_value for pair in comparisons}
+    values = {frozenset((pair.baseline, pair.candidate)): pair.p_value for pair in comparisons}
     family = [frozenset(pair) for pair in plan.comparisons]
-    adjusted = dict(zip(family, holm([found.get(arms, 1.0) for arms in family]), strict=True))
+    declared = dict(zip(family, holm([values.get(arms, 1.0) for arms in family]), strict=True))
+    searched = {arms: value for arms, value in values.items() if controls.isdisjoint(arms)}
+    over_all = dict(zip(searched, holm([*searched.values()]), strict=True))
+    discoveries = dict(zip(searched, benjamini_hochberg([*searched.values()]), strict=True))
     return tuple(
-        replace(pair, adjusted_p_value=adjusted.get(frozenset((pair.baseline, pair.candidate))))
-        for pair in comparisons
+        replace(
+            pair,
+            adjusted_p_value=declared.get(arms),
+            holm_p_value=over_all.get(arms),
+            false_discovery_p_value=discoveries.get(arms),
+        )
+        for pair, arms in zip(comparisons, values, strict=True)
     )
 
 
@@ -238,9 +255,8 @@ def read_cells(
 
     They are the first ones, those at which the leading pair differs, suspect verdicts, the examples
     of failures, and those that need attention first: by instance, repeat and arm in declared order.
-    Equal texts are held once.
     """
-    cursor = connection.execute(
+    rows = connection.execute(
         _CELLS,
         {
             "arms": list(arms),
@@ -249,80 +265,21 @@ def read_cells(
             "first": FIRST_CELLS,
             "telling": TELLING_CELLS,
         },
-    )
-    texts: dict[Any, Any] = {}
-    reasons = ReportCell._fields.index("audit_reasons")
-    cells: list[ReportCell] = []
-    while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-        columns: list[Iterable[Any]] = list(zip(*rows, strict=True))
-        for place in _REPEATED:
-            columns[place] = map(texts.setdefault, columns[place], columns[place])
-        columns[reasons] = map(tuple, columns[reasons])
-        cells.extend(map(ReportCell._make, zip(*columns, strict=True)))
-    return tuple(cells)
+    ).fetchall()
+    cells = map(ReportCell._make, rows)
+    return tuple(cell._replace(audit_reasons=tuple(cell.audit_reasons)) for cell in cells)
 
 
-def _arm(row: dict[str, Any], states: dict[State, int]) -> ArmSummary:
-    return ArmSummary(
-        name=row["arm"],
-        agent=row["agent"],
-        model=row["model"],
-        simulated=row["simulated"],
-        on_host=row["on_host"],
-        planned=row["planned"],
-        started=row["started"],
-        states=states,
-        suspect=row["suspect"],
-        unaudited=row["unaudited"],
-        interval=wilson_interval(
-            states["resolved"] * row["instances"] / row["planned"], row["instances"]
-        ),
-        tokens=_tokens(row),
-        cost=_cost(row),
-        cells_with_cost=row["cells_with_cost"],
-        cells_with_unpriced_calls=row["cells_with_unpriced_calls"],
-        mean_calls=row["mean_calls"],
-        cells_with_calls=row["cells_with_calls"],
-        mean_duration_s=row["mean_duration_s"],
-        cells_tried_again=row["cells_tried_again"],
-        superseded_attempts=row["superseded_attempts"],
-        superseded_cost_usd=row["superseded_cost_usd"],
-        superseded_incomplete=row["superseded_incomplete"],
-        derived_from=row["derived_from"],
-    )
-
-
-def _tokens(row: dict[str, Any]) -> Tokens:
-    # An arm that never ran used no tokens, which is a known number.
-    nothing = None if row["started"] else 0
-    sums = {kind: row[f"{kind}_tokens"] for kind in TOKENS}
-    return Tokens(
-        **{kind: nothing if known is None else known for kind, known in sums.items()},
-        unknown_cells=row["started"] - row["cells_with_tokens"],
-        lower_bounds=frozenset(
-            kind for kind in TOKENS if row[f"cells_with_{kind}"] < row["started"]
-        ),
-    )
-
-
-def _cost(row: dict[str, Any]) -> Cost:
-    return Cost(
-        usd=row["known_cost_usd"],
-        incomplete_cells=row["cells_with_incomplete_cost"],
-        unpriced_calls=row["unpriced_calls"],
-        is_unmetered=row["is_unmetered"],
-        unmetered_cells=row["unmetered_cells"],
-    )
-
-
-def _comparison(row: dict[str, Any], role: Role) -> Comparison:
+def _compare(row: dict[str, Any], role: Role) -> Comparison:
     table = PairedTable(
-        both=row["both_resolved"],
-        only_baseline=row["only_baseline"],
-        only_candidate=row["only_candidate"],
-        neither=row["neither"],
+        *(row[name] for name in ("both_resolved", "only_baseline", "only_candidate", "neither"))
     )
-    leads = _leads(row["instances"], table.pairs, row["leads"] or {})
+    # Instances have equally many pairs, and the row counts those that differ.
+    repeats, differing = table.pairs // row["instances"], row["leads"] or {}
+    counts = {(repeats, lead): number for lead, number in differing.items()}
+    if alike := row["instances"] - sum(differing.values()):
+        counts[repeats, 0] = alike
+    leads = InstanceLeads(counts)
     test = PairedTest(table, leads)
     return Comparison(
         baseline=row["baseline"],
@@ -332,18 +289,7 @@ def _comparison(row: dict[str, Any], role: Role) -> Comparison:
         leads=leads,
         interval=test.interval(),
         p_value=test.p_value(),
-        adjusted_p_value=None,
-        holm_p_value=None,
-        false_discovery_p_value=None,
         priced_pairs=row["priced_pairs"],
         baseline_cost_usd=row["baseline_cost_usd"],
         candidate_cost_usd=row["candidate_cost_usd"],
     )
-
-
-def _leads(instances: int, pairs: int, differing: Mapping[int, int]) -> InstanceLeads:
-    """Return the leads of instances with equally many pairs, of which only some differ."""
-    repeats = pairs // instances
-    counts = {(repeats, lead): number for lead, number in differing.items()}
-    alike = instances - sum(differing.values())
-    return InstanceLeads(counts | {(repeats, 0): alike} if alike else counts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reports.estimates import Interval
 from reports.relations import read_rows
@@ -15,12 +15,19 @@ if TYPE_CHECKING:
 
 def read_plans(connection: DuckDBPyConnection) -> tuple[AnalysisPlan, tuple[AnalysisPlan, ...]]:
     """Return the plan declared before the first result, and every later change of it."""
-    rows = read_rows(connection, "from marts.plans")
-    before = [_plan(row) for row in rows if not row["is_after_results"]]
-    plan = before[-1] if before else AnalysisPlan()
+    plan = AnalysisPlan()
     changes: list[AnalysisPlan] = []
-    for later in (_plan(row) for row in rows if row["is_after_results"]):
-        if not later.is_same_as(changes[-1] if changes else plan):
+    for row in read_rows(connection, "from marts.plans"):
+        baseline, candidate = row["primary_baseline"], row["primary_candidate"]
+        later = AnalysisPlan(
+            primary=None if baseline is None or candidate is None else (baseline, candidate),
+            margin=row["primary_margin"],
+            family=tuple((pair["baseline"], pair["candidate"]) for pair in row["family"]),
+            declared_at=row["declared_at_utc"],
+        )
+        if not row["is_after_results"]:
+            plan = later
+        elif not later.is_same_as(changes[-1] if changes else plan):
             changes.append(later)
     return plan, tuple(changes)
 
@@ -37,13 +44,3 @@ def judge_margin(source: Provenance, pair: Comparison) -> NonInferiority | None:
     if pair.candidate != primary[1]:
         interval = Interval(-interval.high, -interval.low)
     return NonInferiority(primary[1], margin, interval.low, is_non_inferior(interval, margin))
-
-
-def _plan(row: dict[str, Any]) -> AnalysisPlan:
-    baseline, candidate = row["primary_baseline"], row["primary_candidate"]
-    return AnalysisPlan(
-        primary=None if baseline is None or candidate is None else (baseline, candidate),
-        margin=row["primary_margin"],
-        family=tuple((pair["baseline"], pair["candidate"]) for pair in row["family"]),
-        declared_at=row["declared_at_utc"],
-    )

@@ -7,7 +7,7 @@ from math import inf, isnan
 from typing import TYPE_CHECKING
 
 from reports.analysis.imputation import Cost, compare_unknown
-from reports.estimates import Estimate, InstanceLeads, Interval, PairedTable
+from reports.estimates import Estimate, Interval
 from reports.statistics.amounts import (
     difference_of_means,
     ratio_of_costs_per_resolved,
@@ -97,100 +97,86 @@ def read_resampled(
     bootstrap = bootstrap or settings_for(len(np.unique(first.instance)))
     has_repositories = bool((first.repository >= 0).all()) and len(first.repository) > 0
     graded = first.has_verdict & second.has_verdict
-    complete, complete_leads = _count(
-        first.instance[graded], first.resolved[graded], second.resolved[graded]
-    )
-    trusted, trusted_leads = _count(first.instance, first.is_trusted, second.is_trusted)
+    of_both = first.resolved[graded], second.resolved[graded]
+    complete = count_pairs(*of_both)
+    complete_leads = instance_leads(first.instance[graded], *of_both)
     has_price = ~np.isnan(first.cost_usd + second.cost_usd)
     a, b = first.only(has_price), second.only(has_price)
+    instance, repository = a.instance, a.repository
+    has_run = first.has_run & second.has_run
+
+    def per_resolved(cells: _Cells, clusters: Places) -> Estimate | None:
+        return cost_per_resolved(cells.cost_usd, cells.resolved, clusters, bootstrap)
+
+    def ratio_per_resolved(clusters: Places) -> Estimate | None:
+        return ratio_of_costs_per_resolved(
+            a.cost_usd, a.resolved, b.cost_usd, b.resolved, clusters, bootstrap
+        )
+
+    by_repository, difference = Costs(None, None, None, None, None), None
+    if has_repositories:
+        by_repository = Costs(
+            ratio=ratio_of_sums(a.cost_usd, b.cost_usd, repository, bootstrap),
+            difference=difference_of_amounts(a.cost_usd, b.cost_usd, repository, bootstrap),
+            baseline_per_resolved=per_resolved(a, repository),
+            candidate_per_resolved=per_resolved(b, repository),
+            ratio_per_resolved=ratio_per_resolved(repository),
+        )
+        difference = _compare_rates(first, second, bootstrap)
     return Resampled(
         baseline=baseline,
         candidate=candidate,
         resamples=bootstrap.resamples,
         seed=bootstrap.seed,
-        difference_by_repository=_difference(first, second, bootstrap)
-        if has_repositories
-        else None,
-        pairs_run=int((first.has_run & second.has_run).sum()),
+        difference_by_repository=difference,
+        pairs_run=int(has_run.sum()),
         complete=complete,
         complete_leads=complete_leads,
-        trusted=trusted,
-        trusted_leads=trusted_leads,
-        costs_by_repository=_costs_by_repository(a, b, bootstrap)
-        if has_repositories
-        else Costs(None, None, None, None, None),
-        cost=_amounts(first.instance, first.cost_usd, second.cost_usd, bootstrap),
-        tokens=_amounts(first.instance, first.tokens, second.tokens, bootstrap),
-        duration=_amounts(first.instance, first.duration_s, second.duration_s, bootstrap),
-        baseline_cost_per_resolved=cost_per_resolved(a.cost_usd, a.resolved, a.instance, bootstrap),
-        candidate_cost_per_resolved=cost_per_resolved(
-            b.cost_usd, b.resolved, b.instance, bootstrap
-        ),
-        unknown_costs=_compare_unknown(first, second),
-        ratio_of_costs_per_resolved=ratio_of_costs_per_resolved(
-            a.cost_usd, a.resolved, b.cost_usd, b.resolved, a.instance, bootstrap
-        ),
+        trusted=count_pairs(first.is_trusted, second.is_trusted),
+        trusted_leads=instance_leads(first.instance, first.is_trusted, second.is_trusted),
+        costs_by_repository=by_repository,
+        cost=_compare_amounts(first.instance, first.cost_usd, second.cost_usd, bootstrap),
+        tokens=_compare_amounts(first.instance, first.tokens, second.tokens, bootstrap),
+        duration=_compare_amounts(first.instance, first.duration_s, second.duration_s, bootstrap),
+        baseline_cost_per_resolved=per_resolved(a, instance),
+        candidate_cost_per_resolved=per_resolved(b, instance),
+        unknown_costs=_compare_unknown(first.only(has_run), second.only(has_run)),
+        ratio_of_costs_per_resolved=ratio_per_resolved(instance),
     )
 
 
-def _count(
-    instance: Places, baseline: Flags, candidate: Flags
-) -> tuple[PairedTable, InstanceLeads]:
-    """Count pairs by the arms that resolve them, and instances by the candidate's lead."""
-    return (
-        count_pairs(baseline, candidate),
-        instance_leads(instance, baseline, candidate),
-    )
+def _read_cells(connection: DuckDBPyConnection, arm: str, other: str) -> _Cells:
+    """Read the cells of an arm that are planned in another one as well."""
+    names = {"arm": arm, "other": other, "without_verdict": list(WITHOUT_VERDICT)}
+    columns = connection.execute(_CELLS, names).fetchnumpy()
+    return _Cells(**columns)  # type: ignore[arg-type]  # which has types by column only
 
 
-def _difference(first: _Cells, second: _Cells, bootstrap: Bootstrap) -> Estimate | None:
+def _compare_rates(first: _Cells, second: _Cells, bootstrap: Bootstrap) -> Estimate | None:
     """Return the difference of the resolution rates with its interval, by repository.
 
     The interval is unlimited if the difference is the same in all repositories: resamples that
     cannot differ say nothing about the variation of other instances.
     """
-    found = difference_of_means(first.resolved, second.resolved, first.repository, bootstrap)
-    if found is None or found.interval.low < found.interval.high:
-        return found
-    return replace(found, interval=Interval(-inf, inf))
-
-
-def _costs_by_repository(a: _Cells, b: _Cells, bootstrap: Bootstrap) -> Costs:
-    """Compare the costs of the priced pairs, resampled by repository."""
-    return Costs(
-        ratio=ratio_of_sums(a.cost_usd, b.cost_usd, a.repository, bootstrap),
-        difference=difference_of_amounts(a.cost_usd, b.cost_usd, a.repository, bootstrap),
-        baseline_per_resolved=cost_per_resolved(a.cost_usd, a.resolved, a.repository, bootstrap),
-        candidate_per_resolved=cost_per_resolved(b.cost_usd, b.resolved, b.repository, bootstrap),
-        ratio_per_resolved=ratio_of_costs_per_resolved(
-            a.cost_usd, a.resolved, b.cost_usd, b.resolved, a.repository, bootstrap
-        ),
-    )
+    estimate = difference_of_means(first.resolved, second.resolved, first.repository, bootstrap)
+    if estimate is None or estimate.interval.low < estimate.interval.high:
+        return estimate
+    return replace(estimate, interval=Interval(-inf, inf))
 
 
 def _compare_unknown(first: _Cells, second: _Cells) -> PairUnknowns | None:
-    """Return the numbers with unknown costs replaced, over the pairs that ran in both."""
-    has_run = first.has_run & second.has_run
-    a, b = first.only(has_run), second.only(has_run)
-    resolved = int(a.resolved.sum()), int(b.resolved.sum())
-    return compare_unknown(_costs(a), _costs(b), resolved)
+    """Return the numbers with unknown costs replaced."""
+
+    def costs(cells: _Cells) -> list[Cost]:
+        columns = (cells.cost_usd.tolist(), cells.known_usd.tolist())
+        whole, part = ([None if isnan(usd) else usd for usd in column] for column in columns)
+        return list(zip(whole, part, strict=True))
+
+    resolved = int(first.resolved.sum()), int(second.resolved.sum())
+    return compare_unknown(costs(first), costs(second), resolved)
 
 
-def _costs(cells: _Cells) -> list[Cost]:
-    """Return the cost of each cell, and the known part of it."""
-    columns = (cells.cost_usd.tolist(), cells.known_usd.tolist())
-    whole, part = ([None if isnan(usd) else usd for usd in column] for column in columns)
-    return list(zip(whole, part, strict=True))
-
-
-def _read_cells(connection: DuckDBPyConnection, arm: str, other: str) -> _Cells:
-    """Read the cells of an arm that are planned in another one, too."""
-    given = {"arm": arm, "other": other, "without_verdict": list(WITHOUT_VERDICT)}
-    columns = connection.execute(_CELLS, given).fetchnumpy()
-    return _Cells(**columns)  # type: ignore[arg-type]  # which has types by column only
-
-
-def _amounts(
+def _compare_amounts(
     instance: Places, baseline: Numbers, candidate: Numbers, bootstrap: Bootstrap
 ) -> Amounts:
     import numpy as np

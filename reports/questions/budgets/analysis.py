@@ -93,8 +93,8 @@ def read_budgets(
 
     `connection` has the marts, as created by `reports.relations.open_marts`.
     """
-    found = [_read(connection, kind, arms) for kind in KINDS]
-    return tuple(budget for budget in found if budget.curves)
+    budgets = [_read(connection, kind, arms) for kind in KINDS]
+    return tuple(budget for budget in budgets if budget.curves)
 
 
 def _read(
@@ -118,45 +118,37 @@ def _read(
         """,
         [kind, list(arms)],
     ).fetchall()
-    steps = {
-        (arm, position): columns
-        for position, (arm, agent, _, _) in enumerate(rows)
-        if agent not in CONTROLS
-        and len((columns := _steps(connection, kind, arm))["most"])
-        and columns["most"][-1] > 0
-    }
-    limits = _limits([columns["most"] for columns in steps.values()])
-    planned = {row[0]: row[2] for row in rows}
+    columns: dict[str, Columns] = {}
+    for arm, agent, _, _ in rows:
+        steps = connection.execute(
+            """
+            select most, resolved::double as resolved, spent::double as spent
+            from marts.budget_steps
+            where kind = $1 and arm = $2
+            order by most
+            """,
+            [kind, arm],
+        ).fetchnumpy()
+        if agent not in CONTROLS and len(steps["most"]) and steps["most"][-1] > 0:
+            columns[arm] = cast("Columns", steps)  # all of them are numbers
+    limits = _choose_limits([steps["most"] for steps in columns.values()])
+    planned = {arm: cells for arm, _, cells, _ in rows}
     curves = tuple(
         BudgetCurve(
             arm=arm,
             position=position,
-            planned=planned[arm],
-            steps=_thin(columns),
-            at=tuple(_at(limit, columns) for limit in limits),
+            planned=cells,
+            steps=_thin_out(columns[arm]),
+            at=tuple(_interpolate(limit, columns[arm]) for limit in limits),
         )
-        for (arm, position), columns in steps.items()
+        for position, (arm, _, cells, _) in enumerate(rows)
+        if arm in columns
     )
-    drawn = {curve.arm for curve in curves}
-    unknown = {arm: int(cells) for arm, _, _, cells in rows if cells and arm in drawn}
-    leaders = _leaders({arm: columns for (arm, _), columns in steps.items()}, planned)
-    return BudgetComparison(kind, tuple(limits), curves, unknown, leaders)
+    unknown = {arm: int(cells) for arm, _, _, cells in rows if cells and arm in columns}
+    return BudgetComparison(kind, tuple(limits), curves, unknown, _find_leaders(columns, planned))
 
 
-def _steps(connection: DuckDBPyConnection, kind: BudgetKind, arm: str) -> Columns:
-    columns = connection.execute(
-        """
-        select most, resolved::double as resolved, spent::double as spent
-        from marts.budget_steps
-        where kind = $1 and arm = $2
-        order by most
-        """,
-        [kind, arm],
-    ).fetchnumpy()
-    return cast("Columns", columns)  # all of them are numbers
-
-
-def _leaders(steps: Mapping[str, Columns], planned: Mapping[str, int]) -> tuple[Leader, ...]:
+def _find_leaders(steps: Mapping[str, Columns], planned: Mapping[str, int]) -> tuple[Leader, ...]:
     """Return the arms that resolve most, each from the exact limit at which it takes the lead.
 
     An arm keeps the lead until another one resolves more. Of several that resolve the same at that
@@ -187,7 +179,7 @@ def _leaders(steps: Mapping[str, Columns], planned: Mapping[str, int]) -> tuple[
     return tuple(leaders)
 
 
-def _limits(amounts: Sequence[NDArray[np.float64]]) -> list[float]:
+def _choose_limits(amounts: Sequence[NDArray[np.float64]]) -> list[float]:
     """Return round numbers from the least amount that matters to the largest amount."""
     import numpy as np
 
@@ -199,7 +191,7 @@ def _limits(amounts: Sequence[NDArray[np.float64]]) -> list[float]:
     return values[:: -(-len(values) // LIMITS) or 1]
 
 
-def _thin(columns: Columns) -> tuple[BudgetStep, ...]:
+def _thin_out(columns: Columns) -> tuple[BudgetStep, ...]:
     last = len(columns["most"]) - 1
     places = sorted({round(i * last / (STEPS - 1)) for i in range(STEPS)})
     return tuple(_step(columns, place) for place in places)
@@ -213,7 +205,7 @@ def _step(columns: Columns, place: int) -> BudgetStep:
     )
 
 
-def _at(limit: float, columns: Columns) -> BudgetStep:
+def _interpolate(limit: float, columns: Columns) -> BudgetStep:
     """Return the result at a limit between two steps.
 
     Between two steps, the same cells are still within the limit, and each of the others uses all

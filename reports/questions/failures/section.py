@@ -11,7 +11,7 @@ from reports.format import DASH, count, percent, plural
 from reports.relations import read_rows
 from reports.rendering.sections import Section, Table, TableCell, Text
 from reports.types import FAILURES, FailureExample, Report
-from reports.wording import MANY_ARMS, address_of, leading_arms, name_instance, rank_arms
+from reports.wording import MANY_ARMS, address_of, leading_arms, rank_arms
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -59,8 +59,8 @@ class FailureRow:
 
     name: str
     cells: tuple[int, ...]
-    """Number of cells by arm, in the order of the arms that were asked for."""
-    examples: tuple[FailureExample, ...] = ()
+    """Number of cells by arm, in the order of the requested arms."""
+    examples: tuple[FailureExample, ...]
 
 
 @dataclass(frozen=True)
@@ -84,119 +84,10 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
     groups = group_failures(rows, names, report.failures)
     if rows and not groups:
         return None
-    return Section(
-        "failures",
-        "Why do attempts fail?",
-        " ".join(_summarise(report, rows)),
-        (
-            *(_table(report, group, names) for group in groups),
-            *((_list_ways(rows),) if groups else ()),
-        ),
-    )
-
-
-def group_failures(
-    rows: Sequence[Mapping[str, Any]], arms: Sequence[str], examples: Sequence[FailureExample]
-) -> tuple[FailureGroup, ...]:
-    """Group failures by the grading's finding, the attempt's ending, and its phase if any."""
-    found = []
-    for title, column, names, untold in _GROUPS:
-        cells: Counter[tuple[str, str]] = Counter()
-        for row in rows:
-            name = names.get(row[column], row[column])
-            if name is not None:
-                cells[name, row["arm"]] += row["cells"]
-        occurring = {name for name, _ in cells}
-        if occurring <= untold:
-            continue
-        order = [name for name in names.values() if name in occurring]
-        order += sorted(occurring.difference(order))
-        kinds = {name: kind for kind, name in FAILURES.items()} if column == "class" else {}
-        found.append(
-            FailureGroup(
-                title,
-                tuple(
-                    FailureRow(
-                        name,
-                        tuple(cells[name, arm] for arm in arms),
-                        tuple(each for each in examples if each.kind == kinds.get(name)),
-                    )
-                    for name in order
-                ),
-            )
-        )
-    return tuple(found)
-
-
-def _summarise(report: Report, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for arm in leading_arms(report):
-        failed: Counter[str] = Counter()
-        for row in rows:
-            if row["arm"] == arm.name:
-                failed[FAILURES[row["class"]]] += row["cells"]
-        if not failed:
-            yield f"{arm.name} leaves no cell unresolved."
-            continue
-        [(kind, cells)] = failed.most_common(1)
-        yield (
-            f"{arm.name} leaves {count(failed.total())} of {plural(arm.planned, 'cell')} "
-            f"unresolved, most often: {kind} ({count(cells)}, {percent(cells / failed.total())})."
-        )
-
-
-def _table(report: Report, group: FailureGroup, arms: Sequence[str]) -> Table:
-    """Return the cells by arm, with shares of its unresolved ones. Many arms become rows."""
-    failed = {arm.name: arm.planned - arm.resolved for arm in report.arms}
-    shown = [[_share(arm, n, failed[arm]) for arm, n in zip(arms, row.cells, strict=True)]
-             for row in group.rows]  # fmt: skip
-    examples = [tuple(_link(report, each) for each in row.examples) for row in group.rows]
-    if len(arms) > MANY_ARMS:
-        rows = zip(arms, (count(failed[arm]) for arm in arms), *shown, strict=True)
-        header = ("arm", "not resolved", *(row.name for row in group.rows))
-        named = zip(group.rows, examples, strict=True)
-        note = "; ".join(
-            f"{row.name}, for example {', '.join(each.text for each in some)}"
-            for row, some in named
-            if some
-        )
-        return Table(group.title, header, tuple(map(tuple, rows)), note=note)
-    has_examples = any(examples)
-    unresolved = ", ".join(f"{arm} {count(failed[arm])}" for arm in arms)
-    rows_of_kinds = tuple(
-        (row.name, *cells, *((some or "",) if has_examples else ()))
-        for row, cells, some in zip(group.rows, shown, examples, strict=True)
-    )
-    return Table(
-        "",
-        (group.title, *arms, *(("for example",) if has_examples else ())),
-        rows_of_kinds,
-        remarks=int(has_examples),
-        note=f"Shares refer to the arm's unresolved cells ({unresolved}). Each cell is counted "
-        "once in each group.",
-        style="failures",
-    )
-
-
-def _share(arm: str, cells: int, failed: int) -> Text:
-    if not cells:
-        return "0"
-    share = cells / failed
-    return TableCell(count(cells), quiet=percent(share), arm=arm, share=share)
-
-
-def _link(report: Report, example: FailureExample) -> TableCell:
-    name = name_instance(report, example.instance_id, example.repeat)
-    text = name if isinstance(name, str) else f"{example.instance_id} #{example.repeat}"
-    attempt_id = example.attempt_id
-    link = address_of(attempt_id) if attempt_id in report.trajectories else ""
-    return TableCell(text, quiet=example.arm, link=link, hint=f"durabench trace {attempt_id}")
-
-
-def _list_ways(rows: Sequence[Mapping[str, Any]]) -> Table:
-    return Table(
-        "Every way to fail",
-        ("arm", "result of grading", "ending of the attempt", "progress of the agent", "cells"),
-        tuple(
+    tables = [_tabulate(report, group, names) for group in groups]
+    if groups:
+        header = ("result of grading", "ending of the attempt", "progress of the agent", "cells")
+        ways = tuple(
             (
                 row["arm"],
                 FAILURES[row["class"]],
@@ -205,7 +96,99 @@ def _list_ways(rows: Sequence[Mapping[str, Any]]) -> Table:
                 count(row["cells"]),
             )
             for row in rows
+        )
+        tables.append(Table("Every way to fail", ("arm", *header), ways, 4, on=("page",)))
+    text = " ".join(_summarise(report, rows))
+    return Section("failures", "Why do attempts fail?", text, tuple(tables))
+
+
+def group_failures(
+    rows: Sequence[Mapping[str, Any]], arms: Sequence[str], examples: Sequence[FailureExample]
+) -> tuple[FailureGroup, ...]:
+    """Group failures by the grading's finding, the attempt's ending, and its phase if any."""
+    groups = []
+    for title, column, names, uninformative in _GROUPS:
+        cells: Counter[tuple[str, str]] = Counter()
+        for row in rows:
+            name = names.get(row[column], row[column])
+            if name is not None:
+                cells[name, row["arm"]] += row["cells"]
+        occurring = {name for name, _ in cells}
+        if occurring <= uninformative:
+            continue
+        order = [name for name in names.values() if name in occurring]
+        order += sorted(occurring.difference(order))
+        kinds = {name: kind for kind, name in FAILURES.items()} if column == "class" else {}
+        ways = (
+            FailureRow(
+                name,
+                tuple(cells[name, arm] for arm in arms),
+                tuple(example for example in examples if example.kind == kinds.get(name)),
+            )
+            for name in order
+        )
+        groups.append(FailureGroup(title, tuple(ways)))
+    return tuple(groups)
+
+
+def _summarise(report: Report, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for arm in leading_arms(report):
+        failures: Counter[str] = Counter()
+        for row in rows:
+            if row["arm"] == arm.name:
+                failures[FAILURES[row["class"]]] += row["cells"]
+        if not failures:
+            yield f"{arm.name} leaves no cell unresolved."
+            continue
+        [(kind, cells)] = failures.most_common(1)
+        share = percent(cells / failures.total())
+        yield (
+            f"{arm.name} leaves {count(failures.total())} of {plural(arm.planned, 'cell')} "
+            f"unresolved, most often: {kind} ({count(cells)}, {share})."
+        )
+
+
+def _tabulate(report: Report, group: FailureGroup, arms: Sequence[str]) -> Table:
+    """Return the cells by arm, with shares of its unresolved ones. Many arms become rows."""
+    failed = {arm.name: arm.planned - arm.resolved for arm in report.arms}
+    cells: list[list[Text]] = []
+    for row in group.rows:
+        texts: list[Text] = []
+        for arm, number in zip(arms, row.cells, strict=True):
+            share = number / failed[arm] if number else 0.0
+            shown = TableCell(count(number), quiet=percent(share), arm=arm, share=share)
+            texts.append(shown if number else "0")
+        cells.append(texts)
+    examples = [tuple(_link(report, example) for example in row.examples) for row in group.rows]
+    if len(arms) > MANY_ARMS:
+        numbers = (count(failed[arm]) for arm in arms)
+        rows = tuple(zip(arms, numbers, *cells, strict=True))
+        note = "; ".join(
+            f"{row.name}, for example {', '.join(link.text for link in links)}"
+            for row, links in zip(group.rows, examples, strict=True)
+            if links
+        )
+        header = ("arm", "not resolved", *(row.name for row in group.rows))
+        return Table(group.title, header, rows, note=note)
+    has_examples = any(examples)
+    unresolved = ", ".join(f"{arm} {count(failed[arm])}" for arm in arms)
+    return Table(
+        "",
+        (group.title, *arms, *(("for example",) if has_examples else ())),
+        tuple(
+            (row.name, *texts, *((links or "",) if has_examples else ()))
+            for row, texts, links in zip(group.rows, cells, examples, strict=True)
         ),
-        4,
-        on=("page",),
+        remarks=int(has_examples),
+        note=f"Shares refer to the arm's unresolved cells ({unresolved}). Each cell is counted "
+        "once in each group.",
+        style="failures",
     )
+
+
+def _link(report: Report, example: FailureExample) -> TableCell:
+    text, attempt_id = example.instance_id, example.attempt_id
+    if report.source.repeats > 1:
+        text += f" #{example.repeat}"
+    link = address_of(attempt_id) if attempt_id in report.trajectories else ""
+    return TableCell(text, quiet=example.arm, link=link, hint=f"durabench trace {attempt_id}")

@@ -60,20 +60,34 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
         pair = None
     if not pair and not again:
         return None
-    brief = tuple(_robustness(connection, pair)) if pair else ()
+    brief = " ".join(_count_errors(connection, pair)) if pair else ""
+    sentences = [brief, *_draw_errors(pair)]
     flips = [row for row in again if row["is_flipped"]]
+    tables: tuple[Table, ...] = ()
+    if again:
+        interval = percents(wilson_interval(len(flips), len(again)))
+        sentences.append(
+            f"Patches graded more than once: {count(len(again))}. Of these, {count(len(flips))} "
+            f"({percent(len(flips) / len(again))}, 95 % interval {interval}) had another verdict."
+        )
+    if flips:
+        rows = [(row["arm"], row["instance_id"], str(row["repeat"] + 1)) for row in flips[:LISTED]]
+        caption = "Verdicts that flip between gradings"
+        if len(flips) > LISTED:
+            caption += f" (and {count(len(flips) - LISTED)} more)"
+        tables = (Table(caption, ("arm", "instance", "repeat"), tuple(rows), 2),)
     return Section(
         "gradings",
         TITLE,
-        " ".join([*brief, *_errors(pair), *_repetitions(len(flips), len(again))]),
-        _tables(flips),
+        " ".join(filter(None, sentences)),
+        tables,
         tuple(_footnotes(pair, again)),
         is_detail=True,
-        brief=(" ".join(brief),) if brief else (),
+        brief=(brief,) if brief else (),
     )
 
 
-def _robustness(connection: DuckDBPyConnection, pair: Comparison) -> Iterator[str]:
+def _count_errors(connection: DuckDBPyConnection, pair: Comparison) -> Iterator[str]:
     """Yield how many wrong verdicts turn the test, and how many turn the difference."""
     verdicts = 2 * pair.table.pairs
 
@@ -81,7 +95,12 @@ def _robustness(connection: DuckDBPyConnection, pair: Comparison) -> Iterator[st
         share = percent(number / verdicts)
         return f"{plural(number, 'wrong verdict')} of {count(verdicts)} ({share})"
 
-    to_turn_test = _count_to_turn_test(connection, pair)
+    arms = {"ahead": pair.candidate, "behind": pair.baseline}
+    if pair.leads.total < 0:
+        arms = {"ahead": pair.baseline, "behind": pair.candidate}
+    rows = connection.execute(_VERDICTS, arms).fetchall()
+    instances = {Verdicts(*verdicts): number for *verdicts, number in rows}
+    to_turn_test = wrong_verdicts_for_another_test(instances, LEVEL)
     if to_turn_test is None:
         yield f"No number of wrong verdicts would make the test significant at {percent(LEVEL)}."
     else:
@@ -97,17 +116,7 @@ def _robustness(connection: DuckDBPyConnection, pair: Comparison) -> Iterator[st
     yield f"With {wrong(to_turn_sign)}, {other} resolves more."
 
 
-def _count_to_turn_test(connection: DuckDBPyConnection, pair: Comparison) -> int | None:
-    """Count the wrong verdicts after which the test is significant or not as it is not now."""
-    ahead, behind = pair.candidate, pair.baseline
-    if pair.leads.total < 0:
-        ahead, behind = behind, ahead
-    rows = connection.execute(_VERDICTS, {"ahead": ahead, "behind": behind}).fetchall()
-    instances = {Verdicts(*verdicts): number for *verdicts, number in rows}
-    return wrong_verdicts_for_another_test(instances, LEVEL)
-
-
-def _errors(pair: Comparison | None) -> Iterator[str]:
+def _draw_errors(pair: Comparison | None) -> Iterator[str]:
     """Yield the rate of errors at random with which a significant test is so no longer."""
     if pair and pair.p_value < LEVEL:
         rate = random_errors_for_another_test(pair.leads, LEVEL)
@@ -116,24 +125,6 @@ def _errors(pair: Comparison | None) -> Iterator[str]:
                 "If each verdict of both arms were wrong at random besides, the test would on "
                 f"average be no longer significant from a rate of {percent(rate)} on."
             )
-
-
-def _repetitions(flips: int, again: int) -> Iterator[str]:
-    if again:
-        interval = percents(wilson_interval(flips, again))
-        yield (
-            f"Patches graded more than once: {count(again)}. Of these, {count(flips)} "
-            f"({percent(flips / again)}, 95 % interval {interval}) had another verdict."
-        )
-
-
-def _tables(flips: Sequence[Mapping[str, Any]]) -> tuple[Table, ...]:
-    if not flips:
-        return ()
-    rows = tuple((row["arm"], row["instance_id"], str(row["repeat"] + 1)) for row in flips[:LISTED])
-    more = f" (and {count(len(flips) - LISTED)} more)" if len(flips) > LISTED else ""
-    caption = f"Verdicts that flip between gradings{more}"
-    return (Table(caption, ("arm", "instance", "repeat"), rows, 2),)
 
 
 def _footnotes(pair: Comparison | None, again: Sequence[Mapping[str, Any]]) -> Iterator[str]:

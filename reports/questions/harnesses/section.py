@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reports.estimates import Estimate
 from reports.format import DASH, count, percent, plural, point_limits, points
 from reports.relations import read_rows
 from reports.rendering.sections import Row, Section, Table
-from reports.statistics.bootstrap import Bootstrap, settings_for
+from reports.statistics.bootstrap import settings_for
 from reports.statistics.ranks import kendall_tau
 from reports.types import Report
 
@@ -46,9 +45,20 @@ _RESOLVED = """
 
 Models = tuple[str, str]
 
-Interaction = tuple[tuple[str, str], Models, Sequence[str], Sequence[float]]
-"""Two harnesses and two models, the instances of all four arms, and at each the lead of one harness
-with the first model less that with the second."""
+
+class Interaction(NamedTuple):
+    """Two harnesses and two models that ran together."""
+
+    harnesses: tuple[str, str]
+    models: Models
+    leads: Mapping[str, float]
+    """At each instance of all four arms, the lead of one harness with the first model less that
+    with the second."""
+
+    @property
+    def mean(self) -> float:
+        """Mean of the leads."""
+        return sum(self.leads.values()) / len(self.leads)
 
 
 @dataclass(frozen=True)
@@ -74,31 +84,59 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
     grid = read_grid(connection, [arm.name for arm in report.arms if not arm.is_control])
     if not any(len(harnesses) > 1 for harnesses in grid.shared.values()):
         return None
-    rates = {arm.name: arm.rate for arm in report.arms}
+    rates = {key: report.arm(arm).rate for key, arm in grid.arms.items()}
     tables = (
-        _rates(grid, rates),
-        _agreements(grid, rates),
-        _interactions(*_estimate(connection, grid)),
+        Table(
+            "Share of planned cells resolved",
+            ("harness", *grid.models),
+            tuple(
+                (harness, *(_show_rate(rates.get((harness, model))) for model in grid.models))
+                for harness in grid.harnesses
+            ),
+        ),
+        Table(
+            "Do two models rank the harnesses alike?",
+            ("model", "and model", "harnesses", "Kendall's tau-b"),
+            tuple(
+                (*pair, count(len(harnesses)), _show_agreement(pair, harnesses, rates))
+                for pair, harnesses in grid.shared.items()
+                if len(harnesses) > 1
+            ),
+            2,
+        ),
+        _list_interactions(connection, grid),
     )
     return Section("grid", "Harnesses by model", "", tables, _FOOTNOTES, is_detail=True)
 
 
+def _show_rate(rate: float | None) -> str:
+    return DASH if rate is None else percent(rate)
+
+
+def _show_agreement(
+    models: Models, harnesses: Sequence[str], rates: Mapping[tuple[str, str], float]
+) -> str:
+    if len(harnesses) < RANKED:
+        return DASH
+    tau = kendall_tau(*([rates[harness, model] for harness in harnesses] for model in models))
+    return DASH if tau is None else f"{tau:+.2f}".replace("-", "−")
+
+
 def read_grid(connection: DuckDBPyConnection, names: Sequence[str]) -> HarnessGrid:
     """Place the arms. The harness of one is all that was declared but its name and its model."""
-    rows = read_rows(connection, _DECLARED, {"arms": list(names)})
-    found = {row["arm"]: _settings(row) for row in rows}
-    settings = {name: found[name] for name in names if name in found}
-    harness = _labels({name: (key, label) for name, (key, label, _, _) in settings.items()})
-    model = _labels({name: (key, label) for name, (_, _, key, label) in settings.items()})
-    placed: dict[tuple[str, str], str] = {}
+    rows = {row["arm"]: row for row in read_rows(connection, _DECLARED, {"arms": list(names)})}
+    settings = {name: _read_settings(rows[name]) for name in names if name in rows}
+    harness = _label({name: (key, label) for name, (key, label, _, _) in settings.items()})
+    model = _label({name: (key, label) for name, (_, _, key, label) in settings.items()})
+    arms: dict[tuple[str, str], str] = {}
     for name in settings:
-        placed.setdefault((harness[name], model[name]), name)
+        arms.setdefault((harness[name], model[name]), name)
     return HarnessGrid(
-        tuple(dict.fromkeys(harness.values())), tuple(dict.fromkeys(model.values())), placed
+        tuple(dict.fromkeys(harness.values())), tuple(dict.fromkeys(model.values())), arms
     )
 
 
-def _settings(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+def _read_settings(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
     """Return key and label of an arm's harness, and key and label of its model."""
     for arm in json.loads(row["declared_arms"] or "[]"):
         # An import declares the names of its arms alone.
@@ -109,13 +147,13 @@ def _settings(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
             label = recipe.get("name") if isinstance(recipe, dict) else recipe
             if label and options.get("release"):
                 label = f"{label} {options['release']}"
-            of_all = json.loads(row["declared_model"] or "null")
-            spec = json.dumps(arm.get("model") or of_all, sort_keys=True)
+            model = arm.get("model") or json.loads(row["declared_model"] or "null")
+            spec = json.dumps(model, sort_keys=True)
             return json.dumps(rest, sort_keys=True), str(label or row["agent"]), spec, row["model"]
     return row["agent"], row["agent"], row["model"], row["model"]
 
 
-def _labels(keys: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+def _label(keys: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """Return a label for each arm, given key and label. Equal labels of other keys name an arm."""
     first: dict[str, str] = {}
     for arm, (key, _) in keys.items():
@@ -127,43 +165,33 @@ def _labels(keys: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     }
 
 
-def _rates(grid: HarnessGrid, rates: Mapping[str, float]) -> Table:
-    def show(harness: str, model: str) -> str:
-        arm = grid.arms.get((harness, model))
-        return DASH if arm is None else percent(rates[arm])
-
-    rows = tuple((each, *(show(each, model) for model in grid.models)) for each in grid.harnesses)
-    return Table("Share of planned cells resolved", ("harness", *grid.models), rows)
-
-
-def _agreements(grid: HarnessGrid, rates: Mapping[str, float]) -> Table:
-    def agree(pair: Models, harnesses: Sequence[str]) -> str:
-        if len(harnesses) < RANKED:
-            return DASH
-        tau = kendall_tau(*([rates[grid.arms[h, model]] for h in harnesses] for model in pair))
-        return DASH if tau is None else f"{tau:+.2f}".replace("-", "−")
-
-    rows = tuple(
-        (*pair, count(len(harnesses)), agree(pair, harnesses))
-        for pair, harnesses in grid.shared.items()
-        if len(harnesses) > 1
-    )
-    header = ("model", "and model", "harnesses", "Kendall's tau-b")
-    return Table("Do two models rank the harnesses alike?", header, rows, 2)
-
-
-def _estimate(
-    connection: DuckDBPyConnection, grid: HarnessGrid
-) -> tuple[int, list[tuple[Interaction, Estimate]]]:
+def _list_interactions(connection: DuckDBPyConnection, grid: HarnessGrid) -> Table:
     """Return the number of interactions, and estimates of the largest ones."""
     arms = sorted(grid.arms.values())
     shares: dict[str, dict[str, float]] = {arm: {} for arm in arms}
     for row in read_rows(connection, _RESOLVED, {"arms": arms}):
         shares[row["arm"]][row["instance_id"]] = row["share"]
     bootstrap = settings_for(len(shares[arms[0]]))
-    found = [*_find_interactions(grid, shares)]
-    found.sort(key=lambda one: -abs(sum(one[3]) / len(one[3])))
-    return len(found), [(one, _resample(one, bootstrap)) for one in found[:ESTIMATED]]
+    interactions = sorted(_find_interactions(grid, shares), key=lambda each: -abs(each.mean))
+    rows: list[Row] = []
+    for each in interactions[:ESTIMATED]:
+        columns = [[*each.leads.values()], [1.0] * len(each.leads)]
+        estimate = bootstrap.estimate(lambda total, n: total / n, columns, [*each.leads])
+        assert estimate is not None, "there is an instance"
+        rows.append(
+            (
+                *each.harnesses,
+                *each.models,
+                points(estimate.value),
+                point_limits(estimate.interval),
+                plural(estimate.clusters, "instance"),
+            )
+        )
+    title = "Does the lead of a harness depend on the model?"
+    if len(rows) < len(interactions):
+        title += f" The {len(rows)} largest of {count(len(interactions))}"
+    header = ("harness", "against", "with", "less with", "interaction, points", "95 % interval")
+    return Table(title, (*header, "over"), tuple(rows), 4)
 
 
 def _find_interactions(
@@ -174,37 +202,8 @@ def _find_interactions(
             a, b, c, d = (shares[grid.arms[h, m]] for m in models for h in harnesses)
             instances = sorted(a.keys() & b.keys() & c.keys() & d.keys())
             if instances:
-                values = [a[i] - b[i] - (c[i] - d[i]) for i in instances]
-                yield harnesses, models, instances, values
-
-
-def _resample(one: Interaction, bootstrap: Bootstrap) -> Estimate:
-    _, _, instances, values = one
-    estimate = bootstrap.estimate(
-        lambda total, number: total / number, [values, [1.0] * len(values)], instances
-    )
-    assert estimate is not None, "there is an instance"
-    return estimate
-
-
-def _interactions(total: int, found: Iterable[tuple[Interaction, Estimate]]) -> Table:
-    rows: tuple[Row, ...] = tuple(
-        (
-            *harnesses,
-            *models,
-            points(estimate.value),
-            point_limits(estimate.interval),
-            plural(estimate.clusters, "instance"),
-        )
-        for (harnesses, models, _, _), estimate in found
-    )
-    rest = "" if len(rows) == total else f" The {len(rows)} largest of {count(total)}"
-    return Table(
-        "Does the lead of a harness depend on the model?" + rest,
-        ("harness", "against", "with", "less with", "interaction, points", "95 % interval", "over"),
-        rows,
-        4,
-    )
+                leads = {i: a[i] - b[i] - (c[i] - d[i]) for i in instances}
+                yield Interaction(harnesses, models, leads)
 
 
 _FOOTNOTES = (

@@ -29,22 +29,16 @@ def describe_history(history: History) -> ReportDocument:
         for arm in run.arms
     )
     table = Table("Runs, the latest first", HEADER, rows, 3, on=("terminal", "markdown", "page"))
-    section = Section(
-        "history", "History", _warn(history), (table,), figures=(draw_history(history),)
-    )
+    warning = ""
+    if others := history.other_instances:
+        warning = (
+            "Other instances than in the latest run, or other contents of them: "
+            f"{listing([*others])}. Their rates are not comparable."
+        )
+    figures = (draw_history(history),)
+    section = Section("history", "History", warning, (table,), figures=figures)
     return ReportDocument(
         kind="history", title=history.name, names=history.arms, sections=(section,)
-    )
-
-
-def _warn(history: History) -> str:
-    """Return the sentence that says which runs cannot be compared; empty if all can."""
-    others = history.other_instances
-    if not others:
-        return ""
-    return (
-        f"Other instances than in the latest run, or other contents of them: {listing([*others])}. "
-        "Their rates are not comparable."
     )
 
 
@@ -71,7 +65,8 @@ def draw_history(history: History) -> Figure:
                 marker(axes, x, arm.rate, position, name if x == xs[0] else "")
         percent_axis(axes.yaxis, axes.set_ylim)
         labelled = range(0, len(history.runs), 1 + len(history.runs) // 8)
-        axes.set_xticks([*labelled], [_date(history.runs[i]) for i in labelled])
+        dates = [history.runs[i].began for i in labelled]
+        axes.set_xticks([*labelled], [f"{d:%m-%d %H:%M}" if d else UNKNOWN for d in dates])
         axes.tick_params(axis="x", rotation=30)
         axes.grid(visible=True, axis="y")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1.03), ncols=3, fontsize=8)
@@ -91,12 +86,11 @@ def draw_history(history: History) -> Figure:
     )
 
 
-def _date(run: DatedRun) -> str:
-    return f"{run.began:%m-%d %H:%M}" if run.began else UNKNOWN
-
-
 def _row(run: DatedRun, arm: ArmSummary, change: RateChange | None) -> tuple[str, ...]:
-    bound = arm.cost.is_lower_bound
+    difference = DASH
+    if change:
+        limits = interval_text(change.interval, points)
+        difference = f"{points(change.difference)} ({limits}), p = {p_value(change.p_value)}"
     return (
         run.experiment,
         moment(run.began) if run.began else UNKNOWN,
@@ -104,14 +98,7 @@ def _row(run: DatedRun, arm: ArmSummary, change: RateChange | None) -> tuple[str
         f"{arm.resolved} of {arm.planned}",
         percent(arm.rate),
         percents(arm.interval),
-        _in_points(change),
-        usd(arm.cost.usd, bound),
+        difference,
+        usd(arm.cost.usd, arm.cost.is_lower_bound),
         cost_per_resolved(arm),
     )
-
-
-def _in_points(change: RateChange | None) -> str:
-    if change is None:
-        return DASH
-    limits = interval_text(change.interval, points)
-    return f"{points(change.difference)} ({limits}), p = {p_value(change.p_value)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -57,13 +56,9 @@ class InstanceOverlap(NamedTuple):
     """Those that resolve it at least once."""
 
 
-@dataclass(frozen=True)
-class Chance:
-    """A probability of success with k attempts, as a mean over instances."""
-
-    value: float
-    interval: Interval
-    """95 % Wilson interval with each instance as one trial, which is conservative."""
+Chance = tuple[float, Interval]
+"""A probability of success with k attempts, as a mean over instances, and its 95 % Wilson interval
+with each instance as one trial, which is conservative."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +80,6 @@ class Repeats:
     pass_all: Mapping[int, Chance]
     """pass^k: the chance that all of k attempts resolve it."""
 
-    @property
-    def resolved(self) -> int:
-        """Instances that at least one attempt resolves."""
-        return self.always + self.flaky
-
 
 def answer(connection: DuckDBPyConnection, report: Report) -> Section:
     """Return instances by resolving arms, rates by repository and difficulty, and chances."""
@@ -97,29 +87,37 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
         return Section("instances", QUESTION, "Nothing has run yet.")
     names = [arm.name for arm in report.arms]
     instances = read_instances(connection, names)
-    found = {each.arm: each for each in read_repeats(connection)}
-    repeats = [found[arm.name] for arm in rank_arms(report)]
-    arms = max(len(each.arms) for each in instances)
-    union = [each for each in instances if each.resolving]
-    parts = (
-        union,
-        [each for each in union if len(each.resolving) == len(each.arms)],
-        [each for each in union if len(each.resolving) == 1],
-        [each for each in instances if not each.resolving],
-    )
-    rates = [row for row in read_rows(connection, "from marts.groups") if row["arm"] in names]
-    return Section(
-        "instances",
-        QUESTION,
-        _summarise(report, instances, arms, parts),
-        (
-            *(_overlaps(report, instances, arms, parts, found) if arms > 1 else ()),
-            *_by_group(report, rates, "repository"),
-            *_by_group(report, rates, "difficulty"),
-            *_repeats([each for each in repeats if each.attempts > 1]),
-        ),
-        (*_FOOTNOTES, *((_OF_CHANCES,) if any(each.attempts > 1 for each in repeats) else ())),
-    )
+    by_arm = {repeats.arm: repeats for repeats in read_repeats(connection)}
+    repeated = [by_arm[arm.name] for arm in rank_arms(report) if by_arm[arm.name].attempts > 1]
+    groups = [row for row in read_rows(connection, "from marts.groups") if row["arm"] in names]
+    arms = max(len(instance.arms) for instance in instances)
+    union = [instance for instance in instances if instance.resolving]
+    parts = {
+        "at least one arm (oracle union)": union,
+        f"every arm ({arms})": [each for each in union if len(each.resolving) == len(each.arms)],
+        "exactly one arm": [each for each in union if len(each.resolving) == 1],
+        "no arm": [each for each in instances if not each.resolving],
+    }
+    total = plural(len(instances), "instance")
+    tables: list[Table] = []
+    if arms < 2:
+        resolved = sum(len(instance.resolving) for instance in instances)
+        once = " at least once." if report.source.repeats > 1 else "."
+        text = f"The only arm resolves {count(resolved)} of {total}{once}"
+    else:
+        tables = [_count_overlaps(parts, len(instances)), _count_by_arm(report, parts, by_arm)]
+        number, every, single, none = map(len, parts.values())
+        text = (
+            f"{count(number)} of {total} ({percent(number / len(instances))}) are resolved by at "
+            f"least one of {arms} arms: {count(every)} by every arm and {count(single)} by exactly "
+            f"one. {count(none)} are resolved by none."
+        )
+    for kind in ("repository", "difficulty"):
+        tables += _list_rates(report, [row for row in groups if row["kind"] == kind], kind)
+    if repeated:
+        tables += _list_repeats(repeated)
+    footnotes = (*_FOOTNOTES, *((_OF_CHANCES,) if repeated else ()))
+    return Section("instances", QUESTION, text, tuple(tables), footnotes)
 
 
 def read_instances(connection: DuckDBPyConnection, arms: Sequence[str]) -> list[InstanceOverlap]:
@@ -128,77 +126,52 @@ def read_instances(connection: DuckDBPyConnection, arms: Sequence[str]) -> list[
     return [InstanceOverlap._make(row) for row in rows]
 
 
-def _summarise(
-    report: Report,
-    instances: Sequence[InstanceOverlap],
-    arms: int,
-    parts: Sequence[Sequence[InstanceOverlap]],
-) -> str:
-    total = plural(len(instances), "instance")
-    if arms < 2:
-        resolved = sum(len(each.resolving) for each in instances)
-        once = " at least once." if report.source.repeats > 1 else "."
-        return f"The only arm resolves {count(resolved)} of {total}{once}"
-    union, every, one, none = map(len, parts)
-    return (
-        f"{count(union)} of {total} ({percent(union / len(instances))}) are resolved by at least "
-        f"one of {arms} arms: {count(every)} by every arm and {count(one)} by exactly one. "
-        f"{count(none)} are resolved by none."
-    )
-
-
-def _overlaps(
-    report: Report,
-    instances: Sequence[InstanceOverlap],
-    arms: int,
-    parts: Sequence[Sequence[InstanceOverlap]],
-    repeats: Mapping[str, Repeats],
-) -> Iterator[Table]:
-    names = (
-        *("at least one arm (oracle union)", f"every arm ({arms})"),
-        *("exactly one arm", "no arm"),
-    )
-    rows = tuple(_overlap(*each, len(instances)) for each in zip(names, parts, strict=True))
-    header: Texts = ("resolved by", "instances", "share", "95 % interval", "for example")
-    yield Table("Instances by the arms that resolve them", header, rows, remarks=1)
-    alone: defaultdict[str, list[InstanceOverlap]] = defaultdict(list)
-    for instance in parts[2]:
-        alone[instance.resolving[0]].append(instance)
-    own = tuple(
+def _count_overlaps(parts: Mapping[str, Sequence[InstanceOverlap]], instances: int) -> Table:
+    rows = tuple(
         (
-            arm.name,
-            count(repeats[arm.name].resolved),
-            count(len(alone[arm.name])),
-            count(len(parts[0]) - repeats[arm.name].resolved),
-            _examples(alone[arm.name]),
+            name,
+            count(len(part)),
+            percent(len(part) / instances),
+            percents(wilson_interval(len(part), instances)),
+            _list_examples(part) if len(part) < instances else "",
         )
-        for arm in rank_arms(report)
-        if not arm.is_control
+        for name, part in parts.items()
     )
+    header = ("resolved by", "instances", "share", "95 % interval", "for example")
+    return Table("Instances by the arms that resolve them", header, rows, remarks=1)
+
+
+def _count_by_arm(
+    report: Report,
+    parts: Mapping[str, Sequence[InstanceOverlap]],
+    repeats: Mapping[str, Repeats],
+) -> Table:
+    union, _, single, _ = parts.values()
+    rows = []
+    for arm in rank_arms(report):
+        if not arm.is_control:
+            alone = [instance for instance in single if instance.resolving[0] == arm.name]
+            resolved = repeats[arm.name].always + repeats[arm.name].flaky
+            missed = len(union) - resolved
+            numbers = map(count, (resolved, len(alone), missed))
+            rows.append((arm.name, *numbers, _list_examples(alone)))
     header = ("arm", "resolved", "only by it", "missed by it", "only by it, for example")
-    yield Table("Instances of each arm", header, own, remarks=1)
+    return Table("Instances of each arm", header, tuple(rows), remarks=1)
 
 
-def _overlap(name: str, found: Sequence[InstanceOverlap], instances: int) -> Texts:
-    return (
-        name,
-        count(len(found)),
-        percent(len(found) / instances),
-        percents(wilson_interval(len(found), instances)),
-        _examples(found) if len(found) < instances else "",
-    )
+def _list_examples(instances: Sequence[InstanceOverlap]) -> str:
+    return ", ".join(instance.instance_id for instance in instances[:EXAMPLES])
 
 
-def _examples(found: Sequence[InstanceOverlap]) -> str:
-    return ", ".join(each.instance_id for each in found[:EXAMPLES])
-
-
-def _by_group(report: Report, rates: Sequence[Mapping[str, Any]], kind: str) -> Iterator[Table]:
+def _list_rates(report: Report, rows: Sequence[Mapping[str, Any]], kind: str) -> Iterator[Table]:
     """Yield rates by repository or difficulty if there are several of them."""
-    found = {(row["arm"], row["name"]): row for row in rates if row["kind"] == kind}
+    rates: dict[tuple[str, str], str] = {}
     sizes: dict[str, int] = {}
-    for (_, name), row in found.items():
-        sizes[name] = max(row["instances"], sizes.get(name, 0))
+    for row in rows:
+        rate, instances = row["resolved"] / row["planned"], row["instances"]
+        limits = wilson_interval(rate * instances, instances)
+        rates[row["arm"], row["name"]] = _show_chance((rate, limits))
+        sizes[row["name"]] = max(instances, sizes.get(row["name"], 0))
     names = sorted(sizes, key=lambda name: (-sizes[name], name))
     if len(names) < 2:
         return
@@ -208,89 +181,78 @@ def _by_group(report: Report, rates: Sequence[Mapping[str, Any]], kind: str) -> 
     rest = "" if len(shown) == len(names) else f", the {len(shown)} largest of {len(names)}"
     if is_across:
         header: Texts = ("arm", *(f"{name} ({count(sizes[name])})" for name in shown))
-        rows = [(arm, *(_rate(found.get((arm, name))) for name in shown)) for arm in arms]
+        table = [(arm, *(rates.get((arm, name), DASH) for name in shown)) for arm in arms]
     else:
         header = (kind, "instances", *arms)
-        rows = [
-            (name, count(sizes[name]), *(_rate(found.get((arm, name))) for arm in arms))
+        table = [
+            (name, count(sizes[name]), *(rates.get((arm, name), DASH) for arm in arms))
             for name in shown
         ]
-    yield Table(f"Share resolved by {kind}{rest}, with 95 % intervals", header, tuple(rows))
+    yield Table(f"Share resolved by {kind}{rest}, with 95 % intervals", header, tuple(table))
 
 
-def _rate(found: Mapping[str, Any] | None) -> str:
-    """Format a rate with its Wilson interval, in which each instance is one trial."""
-    if found is None:
+def _show_chance(chance: Chance | None) -> str:
+    if chance is None:
         return DASH
-    rate, instances = found["resolved"] / found["planned"], found["instances"]
-    return _with_limits(rate, wilson_interval(rate * instances, instances))
+    share, limits = chance
+    return f"{percent(share)} ({100 * limits.low:.0f} to {100 * limits.high:.0f})"
 
 
-def _with_limits(share: float, interval: Interval) -> str:
-    return f"{percent(share)} ({100 * interval.low:.0f} to {100 * interval.high:.0f})"
-
-
-def _repeats(shown: Sequence[Repeats]) -> Iterator[Table]:
-    """Yield how reliably the arms resolve instances, if instances repeat."""
-    if not shown:
-        return
+def _list_repeats(arms: Sequence[Repeats]) -> Iterator[Table]:
+    """Yield how reliably the arms resolve instances."""
     rows = tuple(
         (
-            each.arm,
-            *map(count, (each.attempts, each.always, each.flaky, each.never)),
-            percent(each.flaky / each.instances),
+            arm.arm,
+            *map(count, (arm.attempts, arm.always, arm.flaky, arm.never)),
+            percent(arm.flaky / arm.instances),
         )
-        for each in shown
+        for arm in arms
     )
     header = ("arm", "attempts each", "always resolved", "flaky", "never resolved", "share flaky")
     yield Table("Flaky instances: some attempts resolve them and others do not", header, rows)
-    depths = [k for k in DEPTHS if k <= max(each.attempts for each in shown)]
-    for name, chances in (
-        ("pass@k: at least one of k attempts resolves the instance", [r.pass_at for r in shown]),
-        ("pass^k: all of k attempts resolve it", [r.pass_all for r in shown]),
+    depths = [k for k in DEPTHS if k <= max(arm.attempts for arm in arms)]
+    for title, chances in (
+        ("pass@k: at least one of k attempts resolves the instance", [a.pass_at for a in arms]),
+        ("pass^k: all of k attempts resolve it", [a.pass_all for a in arms]),
     ):
-        by_arm = zip(shown, chances, strict=True)
         yield Table(
-            f"{name}, with 95 % intervals",
+            f"{title}, with 95 % intervals",
             ("arm", *(f"k = {k}" for k in depths)),
             tuple(
-                (each.arm, *(_chance_text(by_k.get(k)) for k in depths)) for each, by_k in by_arm
+                (arm.arm, *(_show_chance(by_depth.get(k)) for k in depths))
+                for arm, by_depth in zip(arms, chances, strict=True)
             ),
         )
 
 
-def _chance_text(chance: Chance | None) -> str:
-    return DASH if chance is None else _with_limits(chance.value, chance.interval)
-
-
 def read_repeats(connection: DuckDBPyConnection) -> list[Repeats]:
     """Read the repeats of all declared arms, in declared order."""
+    arms = []
     rows = read_rows(connection, "from marts.consistency")
-    return [_count(arm, list(own)) for arm, own in groupby(rows, lambda row: str(row["arm"]))]
+    for arm, group in groupby(rows, lambda row: str(row["arm"])):
+        # The instances of an arm, counted by planned and resolved cells.
+        columns = [(row["planned"], row["resolved"], row["instances"]) for row in group]
+        planned, resolved, weights = map(list, zip(*columns, strict=True))
+        always = sum(weight for tried, passed, weight in columns if passed == tried)
+        never = sum(weight for _, passed, weight in columns if passed == 0)
+        attempts, instances = min(planned), sum(weights)
+        depths = range(1, attempts + 1)
+        arms.append(
+            Repeats(
+                arm,
+                instances,
+                attempts,
+                always,
+                instances - always - never,
+                never,
+                {k: _average(pass_at_k(planned, resolved, k), weights) for k in depths},
+                {k: _average(pass_all_k(planned, resolved, k), weights) for k in depths},
+            )
+        )
+    return arms
 
 
-def _count(arm: str, rows: Sequence[Mapping[str, Any]]) -> Repeats:
-    """Return the repeats of one arm, from its instances counted by planned and resolved cells."""
-    planned, resolved, weights = (
-        [row[name] for row in rows] for name in ("planned", "resolved", "instances")
-    )
-    always = sum(row["instances"] for row in rows if row["resolved"] == row["planned"])
-    never = sum(row["instances"] for row in rows if row["resolved"] == 0)
-    attempts, instances = min(planned), sum(weights)
-    depths = range(1, attempts + 1)
-    return Repeats(
-        arm,
-        instances,
-        attempts,
-        always,
-        instances - always - never,
-        never,
-        {k: _chance(pass_at_k(planned, resolved, k), weights) for k in depths},
-        {k: _chance(pass_all_k(planned, resolved, k), weights) for k in depths},
-    )
-
-
-def _chance(chances: NDArray[Any], weights: Sequence[int]) -> Chance:
+def _average(chances: NDArray[Any], weights: Sequence[int]) -> Chance:
     """Return the mean over instances with its interval.
 
     A share of successes has the greatest variance of all values between 0 and 1 with its mean.
@@ -298,7 +260,7 @@ def _chance(chances: NDArray[Any], weights: Sequence[int]) -> Chance:
     """
     instances = sum(weights)
     total = min(float(instances), max(0.0, float(chances @ weights)))
-    return Chance(total / instances, wilson_interval(total, instances))
+    return total / instances, wilson_interval(total, instances)
 
 
 _FOOTNOTES = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,6 +59,7 @@ _SAVED = """
     left join marts.arms using (arm)
     having bool_and(known_cost_usd is not null)
 """
+"""Cost of the cells that were not needed, at the mean of their arms. No row if one is unknown."""
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,13 @@ class InterimLook(PairedEvidence):
 
 def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
     """Return a note if the primary comparison is unfinished or ended the experiment."""
-    notes = tuple(Note("note", text) for text in _look(connection, report))
-    return Section("looks", "", notes=notes) if notes else None
-
-
-def _look(connection: DuckDBPyConnection, report: Report) -> Iterator[str]:
     if end := read_early_end(connection):
-        yield _tell_end(end, _read_saving(connection))
+        text = _describe_end(end, connection)
     elif look := read_look(connection, report):
-        yield _tell_unfinished(look)
+        text = _describe_unfinished(look)
+    else:
+        return None
+    return Section("looks", "", notes=(Note("note", text),))
 
 
 def read_look(connection: DuckDBPyConnection, report: Report) -> InterimLook | None:
@@ -107,17 +105,8 @@ def read_look(connection: DuckDBPyConnection, report: Report) -> InterimLook | N
     return InterimLook(differences, pair.baseline, pair.candidate, instances, declared or LEVEL)
 
 
-def _read_saving(connection: DuckDBPyConnection) -> float | None:
-    """Read the cost in USD of the cells that were not needed, at the mean of their arms.
-
-    Return None if that of an arm is unknown.
-    """
-    rows = connection.execute(_SAVED).fetchall()
-    return rows[0][0] if rows else None
-
-
-def _tell_unfinished(look: InterimLook) -> str:
-    ahead, behind, counts = _in_order(look)
+def _describe_unfinished(look: InterimLook) -> str:
+    ahead, behind, counts = _order(look)
     decided = 1 / look.level
     if look.e_value >= decided:
         conclusion = f"{ahead} resolves more than {behind}, however often somebody looked"
@@ -126,19 +115,20 @@ def _tell_unfinished(look: InterimLook) -> str:
     return (
         f"The experiment is unfinished: {count(look.complete)} of {count(look.instances)} "
         "instances are complete in both arms of the primary comparison. What may be concluded now: "
-        f"{conclusion} ({counts}; e-value {_e_value(look.e_value)}, decided at "
+        f"{conclusion} ({counts}; e-value {_show_e_value(look.e_value)}, decided at "
         f"{percent(look.level)} from {decided:g} on). "
         "P-values and intervals hold for one look at the end."
     )
 
 
-def _tell_end(end: EarlyEnd, saved_usd: float | None) -> str:
-    ahead, behind, counts = _in_order(end)
-    worth = f", about {usd(saved_usd)} at the mean cost of a cell" if saved_usd else ""
+def _describe_end(end: EarlyEnd, connection: DuckDBPyConnection) -> str:
+    ahead, behind, counts = _order(end)
+    row = connection.execute(_SAVED).fetchone()
+    worth = f", about {usd(row[0])} at the mean cost of a cell" if row and row[0] else ""
     size = points(abs(end.difference)).lstrip("+")
     return (
         f"The experiment ended early, as declared (stop_when): {ahead} resolves more than "
-        f"{behind} (e-value {_e_value(end.e_value)} after {count(end.complete)} complete "
+        f"{behind} (e-value {_show_e_value(end.e_value)} after {count(end.complete)} complete "
         f"instances, decided at {percent(end.alpha)} from {1 / end.alpha:g} on; {counts}). "
         f"{count(end.cells_not_needed)} of {count(end.cells_planned)} planned cells were not "
         f"needed{worth}. They are in no rate. The lead then was {size} points: a lead at which an "
@@ -147,17 +137,15 @@ def _tell_end(end: EarlyEnd, saved_usd: float | None) -> str:
     )
 
 
-def _in_order(found: InterimLook | EarlyEnd) -> tuple[str, str, str]:
+def _order(look: InterimLook | EarlyEnd) -> tuple[str, str, str]:
     """Return the arm that leads, the other one, and at how many instances each does."""
-    ahead, behind = found.candidate, found.baseline
-    leads = found.candidate_leads, found.baseline_leads
-    if found.difference < 0:
-        ahead, behind, leads = behind, ahead, leads[::-1]
-    return (
-        *(ahead, behind),
-        f"{ahead} leads at {count(leads[0])}, {behind} at {count(leads[1])} of them",
-    )
+    arms = [(look.candidate, look.candidate_leads), (look.baseline, look.baseline_leads)]
+    if look.difference < 0:
+        arms.reverse()
+    (ahead, more), (behind, fewer) = arms
+    counts = f"{ahead} leads at {count(more)}, {behind} at {count(fewer)} of them"
+    return ahead, behind, counts
 
 
-def _e_value(value: float) -> str:
+def _show_e_value(value: float) -> str:
     return f"{value:.1f}" if value < 1000 else "above 1,000"

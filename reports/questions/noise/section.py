@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from math import inf
 from typing import TYPE_CHECKING
@@ -31,33 +30,27 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
 
     Without repeats in the leading comparison, there is the advice alone or nothing.
     """
-    telling = _propose_instances(connection)
-    pair = next(iter(report.comparisons), None)
-    split = report.split
+    proposal = _propose_instances(connection)
+    pair, split = next(iter(report.comparisons), None), report.split
     if pair is None or split is None:
-        return Section("noise", "", "", advice=telling) if telling else None
+        return Section("noise", "", "", advice=proposal) if proposal else None
     grading, patches = _read_gradings(connection, (pair.baseline, pair.candidate))
-    rows = tuple(_rows(split, grading))
+    rows = tuple(_list_parts(split, grading))
     line = _summarise(pair, split, rows)
+    title = "Variance of the paired difference at one cell"
+    table = Table(title, ("part", "variance", "share", "falls with"), rows, remarks=1)
     return Section(
         "noise",
         TITLE,
         line,
-        (
-            Table(
-                "Variance of the paired difference at one cell",
-                ("part", "variance", "share", "falls with"),
-                rows,
-                remarks=1,
-            ),
-        ),
+        (table,),
         tuple(_footnotes(None if grading is None else patches)),
         is_detail=True,
         brief=(line,),
         advice=(
             "Repeats or more instances? For the same number of cells, instances are never worse. "
             + line,
-            *telling,
+            *proposal,
         ),
     )
 
@@ -69,12 +62,9 @@ def _read_gradings(connection: DuckDBPyConnection, arms: Pair) -> tuple[float | 
     variances of both arms add up. It is None if no patch of one arm was graded more than once.
     """
     rows = read_rows(connection, "from marts.gradings")
-    again = Counter(row["arm"] for row in rows)
-    flipped = Counter(row["arm"] for row in rows if row["is_flipped"])
-    patches = sum(again[arm] for arm in arms)
-    if not all(again[arm] for arm in arms):
-        return None, patches
-    return sum(flipped[arm] / again[arm] / 2 for arm in arms), patches
+    flips = [[row["is_flipped"] for row in rows if row["arm"] == arm] for arm in arms]
+    variance = sum(sum(arm) / len(arm) / 2 for arm in flips) if all(flips) else None
+    return variance, sum(map(len, flips))
 
 
 def _propose_instances(connection: DuckDBPyConnection) -> tuple[str, ...]:
@@ -90,7 +80,7 @@ def _propose_instances(connection: DuckDBPyConnection) -> tuple[str, ...]:
     )
 
 
-def _rows(split: Split, grading: float | None) -> Iterator[Row]:
+def _list_parts(split: Split, grading: float | None) -> Iterator[Row]:
     def row(part: str, variance: float, falls_with: str) -> Row:
         return part, f"{variance:.3f}", percent(variance / split.total), falls_with
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,6 @@ from reports.types import Comparison, Report
 from reports.wording import LEVEL, format_adjusted_p, of_pairs
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
     from matplotlib.axes import Axes
 
 TITLE = "Every pair of arms"
@@ -48,18 +48,24 @@ _KEYS = {
 }
 
 
-def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
+def answer(_: object, report: Report) -> Section | None:
     """Return a summary, the list of pairs and footnotes, or None with fewer than two arms."""
     pairs = report.comparisons
     if not pairs:
         return None
-    shown, origin = _select_pairs(pairs), _roots(report)
-    rows = tuple(_row(pair, origin[pair.baseline] == origin[pair.candidate]) for pair in shown)
+    caption, rows = "Differences are candidate minus baseline", list(pairs)
+    if len(pairs) > LISTED:
+        rows = sorted(pairs, key=_rank)[:LISTED]
+        caption += (
+            f"; {count(LISTED)} of {plural(len(pairs), 'pair')}, the declared ones and those with "
+            "the lowest p"
+        )
+    bases = {arm.name: arm.derived_from for arm in report.arms}
     return Section(
         "pairs",
         TITLE,
-        _summary(pairs),
-        (Table(_caption(pairs, shown), HEADER, rows, 3),),
+        _summarise(pairs),
+        (Table(caption, HEADER, tuple(_row(pair, bases) for pair in rows), 3),),
         tuple(_footnotes(report)),
         figures=_draw_pairs(report),
         is_detail=True,
@@ -67,105 +73,67 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
     )
 
 
+def _rank(pair: Comparison) -> tuple[bool, float, float]:
+    size = abs(pair.table.difference) if pair.table.pairs else 0.0
+    return pair.role == "exploratory", pair.p_value, -size
+
+
 def _list_declared(report: Report) -> Iterator[str]:
     """Yield a line on each declared comparison but the leading pair, in its declared direction."""
     for pair in report.comparisons[1:]:
         if pair.adjusted_p_value is None:
             continue
-        over = (
-            f" on {of_pairs(pair.priced_pairs, pair)}"
-            if pair.priced_pairs < pair.table.pairs
-            else ""
-        )
-        limits, p = point_limits(pair.interval), p_value(pair.p_value)
+        limits, adjusted = point_limits(pair.interval), format_adjusted_p(pair)
+        is_part = pair.priced_pairs < pair.table.pairs
+        over = f" on {of_pairs(pair.priced_pairs, pair)}" if is_part else ""
         yield (
             f"{pair.candidate} against {pair.baseline} ({pair.role}): "
             f"{points(pair.table.difference)} points (95 % interval {limits}); "
-            f"p = {p}, {format_adjusted_p(pair)} by Holm; cost ratio {ratio(pair.cost_ratio)}{over}"
+            f"p = {p_value(pair.p_value)}, {adjusted} by Holm; cost ratio "
+            f"{ratio(pair.cost_ratio)}{over}"
         )
 
 
-def _roots(report: Report) -> Mapping[str, str]:
-    """Return by arm the arm with whose draws it begins: itself, if it is not derived."""
-    bases = {arm.name: arm.derived_from for arm in report.arms}
-
-    def find(name: str) -> str:
-        base = bases.get(name)
-        return find(base) if base else name
-
-    return {name: find(name) for name in bases}
-
-
-def _select_pairs(pairs: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Return the pairs to list, in the given order if all of them fit."""
-    if len(pairs) <= LISTED:
-        return tuple(pairs)
-    ranked = sorted(
-        pairs,
-        key=lambda pair: (
-            pair.role == "exploratory",
-            pair.p_value,
-            -abs(pair.table.difference) if pair.table.pairs else 0.0,
-        ),
-    )
-    return tuple(ranked[:LISTED])
-
-
-def _summary(pairs: Sequence[Comparison]) -> str:
-    searched = [pair for pair in pairs if pair.holm_p_value is not None]
-    holm, discovery = (
-        sum(value is not None and value < LEVEL for value in values)
-        for values in (
-            [pair.holm_p_value for pair in searched],
-            [pair.false_discovery_p_value for pair in searched],
-        )
-    )
+def _summarise(pairs: Sequence[Comparison]) -> str:
+    classes = Counter(_classify(pair) for pair in pairs if pair.holm_p_value is not None)
     declared = sum(pair.adjusted_p_value is not None for pair in pairs)
-    told = (
-        f"Of {plural(len(searched), 'pair')} of arms, {count(discovery)} differ at {LEVEL:g} by "
-        f"Benjamini and Hochberg and {count(holm)} by Holm."
+    text = (
+        f"Of {plural(classes.total(), 'pair')} of arms, "
+        f"{count(classes['BH'] + classes['Holm'])} differ at {LEVEL:g} by Benjamini and Hochberg "
+        f"and {count(classes['Holm'])} by Holm."
     )
-    others = len(pairs) - declared
-    if not others:
-        return f"{told} All of them were declared in advance."
+    if declared == len(pairs):
+        return f"{text} All of them were declared in advance."
     return (
-        f"{told} {count(declared)} of all pairs were declared in advance, and only these are "
-        f"confirmatory; {count(others)} are exploratory."
+        f"{text} {count(declared)} of all pairs were declared in advance, and only these are "
+        f"confirmatory; {count(len(pairs) - declared)} are exploratory."
     )
 
 
-def _caption(pairs: Sequence[Comparison], shown: Sequence[Comparison]) -> str:
-    if len(shown) == len(pairs):
-        return "Differences are candidate minus baseline"
-    return (
-        f"Differences are candidate minus baseline; {count(len(shown))} of "
-        f"{plural(len(pairs), 'pair')}, the declared ones and those with the lowest p"
-    )
+def _row(pair: Comparison, bases: Mapping[str, str | None]) -> tuple[str, ...]:
+    def find_root(name: str) -> str:
+        """Return the arm with whose draws an arm begins: itself, if it is not derived."""
+        base = bases.get(name)
+        return find_root(base) if base else name
 
+    def show(value: float | None) -> str:
+        return DASH if value is None else p_value(value)
 
-def _row(pair: Comparison, shares_draws: bool) -> tuple[str, ...]:
-    table = pair.table
+    table, shares_draws = pair.table, find_root(pair.baseline) == find_root(pair.candidate)
     return (
         pair.baseline,
         pair.candidate,
         f"{pair.role}, shared draws" if shares_draws else pair.role,
-        count(table.both),
-        count(table.only_baseline),
-        count(table.only_candidate),
-        count(table.neither),
+        *map(count, (table.both, table.only_baseline, table.only_candidate, table.neither)),
         points(table.difference) if table.pairs else DASH,
         point_limits(pair.interval),
         p_value(pair.p_value),
         format_adjusted_p(pair),
-        _format_value(pair.holm_p_value),
-        _format_value(pair.false_discovery_p_value),
+        show(pair.holm_p_value),
+        show(pair.false_discovery_p_value),
         ratio(pair.cost_ratio),
         count(pair.priced_pairs),
     )
-
-
-def _format_value(value: float | None) -> str:
-    return DASH if value is None else p_value(value)
 
 
 def _footnotes(report: Report) -> Iterator[str]:
@@ -194,7 +162,7 @@ def _draw_pairs(report: Report) -> tuple[Figure, ...]:
     names = [arm.name for arm in arms]
     if len(names) < 3:
         return ()
-    classes = {frozenset((pair.baseline, pair.candidate)): _class(pair) for pair in searched}
+    classes = {frozenset((pair.baseline, pair.candidate)): _classify(pair) for pair in searched}
     is_named = len(names) <= NAMED and all(len(name) <= SHORT for name in names)
     key = (
         ""
@@ -216,7 +184,7 @@ def _draw_pairs(report: Report) -> tuple[Figure, ...]:
     )
 
 
-def _class(pair: Comparison) -> str:
+def _classify(pair: Comparison) -> str:
     if pair.holm_p_value is not None and pair.holm_p_value < LEVEL:
         return "Holm"
     discovery = pair.false_discovery_p_value
@@ -229,8 +197,12 @@ def _draw_matrix(
     from matplotlib.patches import Patch
 
     for row in range(1, len(names)):
-        for kind, start, width in _runs(row, names, classes):
+        pairs = (frozenset((names[row], name)) for name in names[:row])
+        start = 0
+        for kind, run in groupby(classes.get(pair, "none") for pair in pairs):
+            width = len(list(run))
             axes.broken_barh([(start - 0.5, width)], (row - 0.5, 1), linewidth=0, **_FILLS[kind])
+            start += width
     if len(names) <= NAMED:
         lines = [place + 0.5 for place in range(len(names) - 1)]
         axes.hlines(lines, -0.5, [line + 0.5 for line in lines], color=PAPER, linewidth=0.8)
@@ -254,17 +226,3 @@ def _draw_matrix(
         if kind in classes.values()
     ]
     axes.figure.legend(handles=handles, loc="outside lower left", ncols=1, fontsize=9)
-
-
-def _runs(
-    row: int, names: Sequence[str], classes: dict[frozenset[str], str]
-) -> Iterator[tuple[str, int, int]]:
-    """Yield runs of neighbouring cells of one class below the diagonal of a row.
-
-    A run is its class, its first column and its width."""
-    kinds = [classes.get(frozenset((names[row], names[column])), "none") for column in range(row)]
-    start = 0
-    for kind, run in groupby(kinds):
-        width = len(list(run))
-        yield kind, start, width
-        start += width

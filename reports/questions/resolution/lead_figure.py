@@ -21,7 +21,7 @@ from reports.rendering.drawing import (
     marker_shape,
     shorten,
 )
-from reports.types import Report
+from reports.types import ArmSummary, Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,17 +87,29 @@ def draw_lead(report: Report) -> tuple[Figure, ...]:
     worth = report.worth
     if len(worth.arms) < 2:
         return ()
-    colours, shapes = _colours(report), _shapes(report)
+    arms = sorted((report.arm(arm.arm) for arm in worth.arms), key=lambda arm: -arm.rate)
+    colours, shapes = _choose_colours(report, arms), _choose_shapes(arms)
     points = [*_points(report, colours, shapes)]
-    legend = _legend(report, colours, shapes)
+    legend = _legend(arms, colours, shapes)
     columns = 1 if any(len(name) > _COLUMN for name, _, _ in legend) else 2
-    drawn = Figure(
+    caption = (
+        "Up and to the left is better. Line: most that is resolved for at most this cost. "
+        "Filled: on this frontier; hollow: not."
+    )
+    if len({arm.model for arm in arms}) > 1:
+        caption += " Colour: model."
+    if len({arm.agent for arm in arms}) > 1:
+        caption += " Shape: harness."
+    if len(arms) <= FEW:
+        caption += " Bars: 95 % Wilson intervals."
+    if worth.left_out:
+        caption += f" Not drawn, without a known cost: {some([*worth.left_out])}."
+    frontier = [f"{arm.arm} {usd(arm.cost_usd)}, {percent(arm.rate)}" for arm in worth.frontier]
+    figure = Figure(
         "frontier",
         "Cost against resolution",
-        _caption(report, colours, shapes),
-        "Arms on the frontier by cost per instance and share resolved: "
-        + "; ".join(f"{arm.arm} {usd(arm.cost_usd)}, {percent(arm.rate)}" for arm in worth.frontier)
-        + ".",
+        caption,
+        f"Arms on the frontier by cost per instance and share resolved: {'; '.join(frontier)}.",
         _HEIGHT + _LEGEND_ROW * -(-len(legend) // columns),
         lambda axes: _draw(axes, report, points, legend, columns),
         {
@@ -105,31 +117,29 @@ def draw_lead(report: Report) -> tuple[Figure, ...]:
             for number, arm in enumerate(point.arm for point in points)
         },
     )
-    return (drawn,)
+    return (figure,)
 
 
-def _colours(report: Report) -> Mapping[str, str]:
+def _choose_colours(report: Report, arms: Sequence[ArmSummary]) -> Mapping[str, str]:
     """Return the colour of each arm: that of its model, if the models are known.
 
     Models beyond the first `MODELS` share one colour. With one model, all arms have its colour.
     """
-    arms = [report.arm(arm.arm) for arm in report.worth.arms]
     if not any(arm.model not in NO_MODEL for arm in arms):
         return {arm.arm: arm_colour(arm.position) for arm in report.worth.arms}
-    models = dict.fromkeys(arm.model for arm in sorted(arms, key=lambda arm: -arm.rate))
-    own = {model: arm_colour(place) for place, model in enumerate([*models][:MODELS])}
-    return {arm.name: own.get(arm.model, MUTED) for arm in arms}
+    models = [*dict.fromkeys(arm.model for arm in arms)][:MODELS]
+    colours = {model: arm_colour(place) for place, model in enumerate(models)}
+    return {arm.name: colours.get(arm.model, MUTED) for arm in arms}
 
 
-def _shapes(report: Report) -> Mapping[str, str]:
+def _choose_shapes(arms: Sequence[ArmSummary]) -> Mapping[str, str]:
     """Return the marker of each arm: that of its harness.
 
     Harnesses beyond the first `HARNESSES` share one marker.
     """
-    arms = [report.arm(arm.arm) for arm in report.worth.arms]
     times = Counter(arm.agent for arm in arms).most_common(HARNESSES)
-    own = {agent: marker_shape(place) for place, (agent, _) in enumerate(times)}
-    return {arm.name: own.get(arm.agent, _OTHERS) for arm in arms}
+    shapes = {agent: marker_shape(place) for place, (agent, _) in enumerate(times)}
+    return {arm.name: shapes.get(arm.agent, _OTHERS) for arm in arms}
 
 
 def _points(
@@ -146,50 +156,35 @@ def _points(
         return arm.arm not in leading, not is_efficient, arm.arm not in of_models, -arm.rate
 
     alike = Counter((arm.cost_usd, arm.rate) for arm in worth.arms)
-    named = set()
+    places = set()
     for arm in sorted(worth.arms, key=rank):
         place = arm.cost_usd, arm.rate
         others = alike[place] - 1
-        label = "" if place in named else shorten(arm.arm) + (f" (+{others})" if others else "")
-        named.add(place)
+        label = "" if place in places else shorten(arm.arm) + (f" (+{others})" if others else "")
+        places.add(place)
         is_needed = arm.arm in leading or arm.standing == "efficient"
         yield _Point(arm, colours[arm.arm], shapes[arm.arm], label, is_needed)
 
 
 def _legend(
-    report: Report, colours: Mapping[str, str], shapes: Mapping[str, str]
+    arms: Sequence[ArmSummary], colours: Mapping[str, str], shapes: Mapping[str, str]
 ) -> list[tuple[str, str, str]]:
     """Return name, colour and marker of each model and each harness, if there are several."""
-    arms = sorted((report.arm(arm.arm) for arm in report.worth.arms), key=lambda arm: -arm.rate)
     models = {arm.model: colours[arm.name] for arm in arms}
     agents = {arm.agent: shapes[arm.name] for arm in arms}
     entries = []
     if len(models) > 1:
-        own = [(shorten(model), colour) for model, colour in models.items() if colour != MUTED]
-        entries += [(model, colour, "o") for model, colour in own]
-        if others := len(models) - len(own):
+        named = [(shorten(name), colour, "o") for name, colour in models.items()]
+        entries += [entry for entry in named if entry[1] != MUTED]
+        if others := len(models) - len(entries):
             entries.append((plural(others, "other model"), MUTED, "o"))
     if len(agents) > 1:
-        own = [(shorten(agent), shape) for agent, shape in agents.items() if shape != _OTHERS]
-        entries += [(agent, INK, shape) for agent, shape in own]
-        if others := len(agents) - len(own):
+        named = [(shorten(name), INK, shape) for name, shape in agents.items()]
+        harnesses = [entry for entry in named if entry[2] != _OTHERS]
+        entries += harnesses
+        if others := len(agents) - len(harnesses):
             entries.append((plural(others, "other harness", "other harnesses"), INK, _OTHERS))
     return entries
-
-
-def _caption(report: Report, colours: Mapping[str, str], shapes: Mapping[str, str]) -> str:
-    worth, arms = report.worth, [report.arm(arm.arm) for arm in report.worth.arms]
-    told = "Up and to the left is better. Line: most that is resolved for at most this cost. "
-    told += "Filled: on this frontier; hollow: not."
-    if len({arm.model for arm in arms}) > 1:
-        told += " Colour: model."
-    if len({arm.agent for arm in arms}) > 1:
-        told += " Shape: harness."
-    if len(arms) <= FEW:
-        told += " Bars: 95 % Wilson intervals."
-    if worth.left_out:
-        told += f" Not drawn, without a known cost: {some([*worth.left_out])}."
-    return told
 
 
 def _draw(
@@ -199,6 +194,8 @@ def _draw(
     legend: Sequence[tuple[str, str, str]],
     columns: int,
 ) -> None:
+    from matplotlib.lines import Line2D
+
     worth = report.worth
     has_bars = len(worth.arms) <= FEW
     ends = [arm.rate for arm in worth.arms]
@@ -227,7 +224,15 @@ def _draw(
             clip_on=False, zorder=3 if is_efficient else 2, gid=f"point{number}",
         )  # fmt: skip
     _write_names(axes, points)
-    _write_legend(axes, legend, columns)
+    if legend:
+        axes.figure.legend(
+            handles=[
+                Line2D([], [], color=colour, marker=shape, linestyle="", markersize=5, label=name)
+                for name, colour, shape in legend
+            ],
+            loc="outside lower left", ncols=columns, fontsize=8, handletextpad=0.2,
+            labelspacing=0.3, columnspacing=1,
+        )  # fmt: skip
 
 
 def _scale(axes: Axes, costs: Sequence[float], ends: Sequence[float]) -> None:
@@ -307,17 +312,3 @@ def _boxes(x: float, y: float, characters: int, *, far: bool) -> list[_Box]:
 
 def _first_free(boxes: Sequence[_Box], taken: Sequence[_Box]) -> _Box | None:
     return next((box for box in boxes if not any(map(box.meets, taken))), None)
-
-
-def _write_legend(axes: Axes, legend: Sequence[tuple[str, str, str]], columns: int) -> None:
-    from matplotlib.lines import Line2D
-
-    if legend:
-        axes.figure.legend(
-            handles=[
-                Line2D([], [], color=colour, marker=shape, linestyle="", markersize=5, label=name)
-                for name, colour, shape in legend
-            ],
-            loc="outside lower left", ncols=columns, fontsize=8, handletextpad=0.2,
-            labelspacing=0.3, columnspacing=1,
-        )  # fmt: skip

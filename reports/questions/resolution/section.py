@@ -45,20 +45,20 @@ SHOWN = 8
 
 def answer(connection: DuckDBPyConnection, report: Report) -> Section:
     """Return the headline with its figures, the best arm of each model, and the leading pair."""
-    found = find_best_of_models(report)
-    models, brief, footnotes = _models(report, found), [*_list_models(report, found)], list[str]()
-    pairs: tuple[Table, ...] = ()
+    winners = find_best_of_models(report)
+    tables, brief = [*_list_models(report, winners)], [*_describe_models(report, winners)]
+    footnotes: list[str] = []
     if report.resampled:
         pair = report.comparisons[0]
-        lines = [*_test(pair), *_list_declared_tests(report)]
-        pairs = (_fourfold(pair), *line_tables("Resolution", lines))
+        lines = [*_list_test(pair), *_list_declared(report)]
+        tables += [_list_cells(pair), *line_tables("Resolution", lines)]
         brief.append(_summarise(pair, report.resampled, lines))
-        footnotes = [*_footnotes(report, pair)]
+        footnotes += _footnotes(report, pair)
     return Section(
         "resolution",
         QUESTION,
         conclude(report),
-        (*models, *pairs),
+        tuple(tables),
         tuple(footnotes),
         figures=(*draw_lead(report), draw_resolution(report)),
         brief=tuple(brief),
@@ -93,29 +93,31 @@ def draw_resolution(report: Report) -> Figure:
     )
 
 
-def _models(report: Report, found: Sequence[Best]) -> tuple[Table, ...]:
-    """Return a line for each model with several arms, if arms share models."""
-    header = (
-        *("model", "best arm", "resolved", "next arm", "resolved", "comparison"),
-        *("lead, points", "95 % interval", "p"),
-    )
+def _list_models(report: Report, winners: Sequence[Best]) -> Iterator[Table]:
+    """Yield a table with a line for each model with several arms, if arms share models."""
     rows = []
-    for best in found:
+    for best in winners:
         rival = best.next
         interval = rival.pair.interval
         if rival.pair.candidate != best.arm.name:
             interval = Interval(-interval.high, -interval.low)
-        arms = [text for arm in (best.arm, rival.arm) for text in (arm.name, _facts(report, arm))]
-        word, limits = compare(rival.lead, rival.p_value), point_limits(interval)
-        lead = points(rival.lead), limits, p_value(rival.p_value)
-        rows.append((best.arm.model, *arms, word, *lead))
+        row = [best.arm.model]
+        for arm in (best.arm, rival.arm):
+            row += [arm.name, _facts(report, arm)]
+        row += [compare(rival.lead, rival.p_value), points(rival.lead), point_limits(interval)]
+        rows.append((*row, p_value(rival.p_value)))
+    header = (
+        *("model", "best arm", "resolved", "next arm", "resolved", "comparison"),
+        *("lead, points", "95 % interval", "p"),
+    )
     caption = "The best arm of each model against the next of the same model"
-    return (Table(caption, header, tuple(rows), 2),) if rows else ()
+    if rows:
+        yield Table(caption, header, tuple(rows), 2)
 
 
-def _list_models(report: Report, found: Sequence[Best]) -> Iterator[str]:
+def _describe_models(report: Report, winners: Sequence[Best]) -> Iterator[str]:
     """Yield a line for each model with several arms, and one on how many are not shown."""
-    for best in found[:SHOWN]:
+    for best in winners[:SHOWN]:
         rival = best.next
         word = compare(rival.lead, rival.p_value)
         than = "to" if word == "no difference seen" else "than"
@@ -123,8 +125,8 @@ def _list_models(report: Report, found: Sequence[Best]) -> Iterator[str]:
             f"{best.arm.model}: {best.arm.name} {_facts(report, best.arm)}, {word} {than} "
             f"{rival.arm.name} ({percent(rival.arm.rate)}; {show_chance(rival.p_value)})"
         )
-    if len(found) > SHOWN:
-        yield f"and {count(len(found) - SHOWN)} more models, all in the report"
+    if len(winners) > SHOWN:
+        yield f"and {count(len(winners) - SHOWN)} more models, all in the report"
 
 
 def _facts(report: Report, arm: ArmSummary) -> str:
@@ -132,7 +134,7 @@ def _facts(report: Report, arm: ArmSummary) -> str:
     return percent(arm.rate) + (f" at {cost}" if cost else "")
 
 
-def _fourfold(pair: Comparison) -> Table:
+def _list_cells(pair: Comparison) -> Table:
     """Return the cells of the leading pair by the arms that resolved them."""
     table = pair.table
     return Table(
@@ -155,7 +157,7 @@ def _fourfold(pair: Comparison) -> Table:
     )
 
 
-def _test(pair: Comparison) -> Iterator[Line]:
+def _list_test(pair: Comparison) -> Iterator[Line]:
     """Yield the difference and its p-value, which are of one test."""
     over, limits = plural(pair.table.pairs, "pair"), point_limits(pair.interval)
     yield "difference, points", points(pair.table.difference), limits, over, PAIRED
@@ -166,7 +168,7 @@ def _test(pair: Comparison) -> Iterator[Line]:
     yield "p", p_value(pair.p_value), DASH, differing, PAIRED
 
 
-def _list_declared_tests(report: Report) -> Iterator[Line]:
+def _list_declared(report: Report) -> Iterator[Line]:
     """Yield the declared tests: the one within its family, and the one against the margin."""
     if _is_in_a_family(report):
         over = plural(len(report.source.plan.comparisons), "declared comparison")

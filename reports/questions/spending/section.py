@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,7 +27,6 @@ from reports.wording import leading_arms, positions, rank_arms
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from matplotlib.axes import Axes
-    from matplotlib.patches import Patch
 
 Purpose = Literal["resolved", "unresolved", "no_verdict", "superseded", "lost", "unpriced"]
 
@@ -72,6 +71,11 @@ class Spending:
         spent: float | None = self.row["spent_usd"]
         return spent
 
+    @property
+    def billed(self) -> str:
+        """The bill: `unknown` if no attempt has one, a lower bound if only some have."""
+        return usd(self.row["billed_usd"], self.row["unbilled_attempts"] > 0)
+
     def part_usd(self, purpose: Purpose) -> float:
         """Return the USD spent for a purpose. The parts add up to `spent_usd`."""
         return float(self.row[f"{purpose}_usd"])
@@ -80,26 +84,12 @@ class Spending:
         """Return a purpose's share of what is known of the spending; 0 if that is nothing."""
         return self.part_usd(purpose) / self.spent_usd if self.spent_usd else 0.0
 
-    @property
-    def billed(self) -> str:
-        """The bill: `unknown` if no attempt has one, a lower bound if only some have."""
-        is_bound = self.row["unbilled_attempts"] > 0
-        return usd(self.row["billed_usd"], is_bound) if self.row["attempts"] else DASH
-
-    @property
-    def credited(self) -> str:
-        """The cost of the attempts that count."""
-        is_bound = self.row["incomplete_cells"] > 0
-        return usd(self.row["credited_usd"], is_bound) if self.row["attempts"] else DASH
-
     def part(self, purpose: Purpose) -> Text:
         """Return the USD of one part with its share, if that is known.
 
         What is known only in part is a lower bound, never $0.
         """
         amount, is_bound = self.part_usd(purpose), self.row[f"{purpose}_unknown"] > 0
-        if not self.row["attempts"]:
-            return DASH
         if self.spent_usd is None or (is_bound and not amount):
             return UNKNOWN
         if not amount or is_bound or self.row["unknown_attempts"]:
@@ -110,107 +100,92 @@ class Spending:
 def answer(connection: DuckDBPyConnection, report: Report) -> Section:
     """Return the bill of each arm by purpose."""
     rows = read_rows(connection, "from marts.spending")
-    found = {row["arm"]: Spending(row) for row in rows}
-    spendings = [found[arm.name] for arm in rank_arms(report)]
-    nothing = _say_nothing(spendings)
-    if nothing or not any(arm.started for arm in report.arms):
-        text = nothing if nothing and any(arm.started for arm in report.arms) else None
-        return Section("spending", _QUESTION, text or " ".join(_summarise(report, found)))
+    by_arm = {row["arm"]: Spending(row) for row in rows}
+    spendings = [by_arm[arm.name] for arm in rank_arms(report)]
+    leading = {arm.name for arm in leading_arms(report)}
+    text = " ".join(_describe(arm) for arm in by_arm.values() if arm.arm in leading)
+    has_run = any(arm.started for arm in report.arms)
+    if not has_run or not any(arm.spent_usd for arm in spendings):
+        if has_run and any(arm.row["unknown_attempts"] for arm in spendings):
+            text = "No bill and no cost is known, so nothing is divided by purpose."
+        elif has_run:
+            text = "Nothing was spent."
+        return Section("spending", _QUESTION, text)
     table = Table(
         "Spending by purpose",
         ("arm", "attempts", "billed", "credited", *PURPOSES.values()),
-        tuple(
-            (
-                one.arm,
-                count(one.row["attempts"]),
-                one.billed,
-                one.credited,
-                *map(one.part, PURPOSES),
-            )
-            for one in spendings
-        ),
+        tuple(map(_row, spendings)),
         style="texts spending",
     )
-    return Section(
-        "spending",
-        _QUESTION,
-        " ".join(_summarise(report, found)),
-        (table,),
-        _FOOTNOTES,
-        figures=(_draw(report, spendings),),
-    )
+    figure = _draw(report, spendings)
+    return Section("spending", _QUESTION, text, (table,), _FOOTNOTES, figures=(figure,))
 
 
-def _say_nothing(spendings: Sequence[Spending]) -> str | None:
-    """Return one line that says so if no arm spent anything that is known, otherwise None."""
-    if any(one.spent_usd for one in spendings):
-        return None
-    if any(one.row["unknown_attempts"] for one in spendings):
-        return "No bill and no cost is known, so nothing is divided by purpose."
-    return "Nothing was spent."
+def _row(spending: Spending) -> tuple[Text, ...]:
+    row = spending.row
+    if not row["attempts"]:
+        return (spending.arm, "0", *[DASH] * (2 + len(PURPOSES)))
+    credited = usd(row["credited_usd"], row["incomplete_cells"] > 0)
+    parts = map(spending.part, PURPOSES)
+    return (spending.arm, count(row["attempts"]), spending.billed, credited, *parts)
 
 
-def _summarise(report: Report, found: Mapping[str, Spending]) -> Iterator[str]:
-    names = {arm.name for arm in leading_arms(report)}
-    return (_tell(one) for one in found.values() if one.arm in names)
-
-
-def _tell(one: Spending) -> str:
-    arm, spent = one.arm, one.spent_usd
-    if not one.row["attempts"]:
+def _describe(spending: Spending) -> str:
+    arm, row, spent = spending.arm, spending.row, spending.spent_usd
+    if not row["attempts"]:
         return f"{arm} has not run."
     if not spent:
-        is_unknown = spent is None or one.row["unknown_attempts"]
+        is_unknown = spent is None or row["unknown_attempts"]
         return f"The bill of {arm} is unknown." if is_unknown else f"{arm} was billed nothing."
-    start = f"{arm} was billed {one.billed}"
-    if one.row["billed_usd"] is None:
-        start = f"{arm} cost {usd(spent, one.row['unknown_attempts'] > 0)} (its bill is unknown)"
-    wasted = sum(one.part_usd(purpose) for purpose in WASTE)
-    went = [
-        f"{percent(amount / spent)} {what}"
-        for amount, what in (
-            (one.part_usd("resolved"), f"went into {PURPOSES['resolved']}"),
-            (one.part_usd("unresolved"), f"into {PURPOSES['unresolved']}"),
-            (wasted, "bought no verdict"),
-        )
-        if amount
-    ]
-    return f"{start}: {listing(went)}."
+    start = f"{arm} was billed {spending.billed}"
+    if row["billed_usd"] is None:
+        start = f"{arm} cost {usd(spent, row['unknown_attempts'] > 0)} (its bill is unknown)"
+    amounts = {
+        f"went into {PURPOSES['resolved']}": spending.part_usd("resolved"),
+        f"into {PURPOSES['unresolved']}": spending.part_usd("unresolved"),
+        "bought no verdict": sum(map(spending.part_usd, WASTE)),
+    }
+    parts = [f"{percent(usd / spent)} {what}" for what, usd in amounts.items() if usd]
+    return f"{start}: {listing(parts)}."
 
 
 def _draw(report: Report, spendings: Sequence[Spending]) -> Figure:
     position = positions(report)
-    spent = [one for one in spendings if one.spent_usd]
-    names = [one.arm for one in spent]
-    left_out = [one.arm for one in spendings if not one.spent_usd]
-    without = f" Not drawn, as nothing is known to be spent: {some(left_out)}." if left_out else ""
-    occurring = [each for each in PURPOSES if any(one.part_usd(each) for one in spendings)]
+    known = [arm for arm in spendings if arm.spent_usd]
+    names = [arm.arm for arm in known]
+    caption = "Solid: spent on resolved cells. To the right of each bar: the total."
+    if left_out := [arm.arm for arm in spendings if not arm.spent_usd]:
+        caption += f" Not drawn, as nothing is known to be spent: {some(left_out)}."
 
     def draw(axes: Axes) -> None:
-        for row, one in enumerate(spent):
-            _stack(axes, row, one, arm_colour(position[one.arm]), band_of(names))
-            total = usd(one.spent_usd, one.row["unknown_attempts"] > 0)
+        from matplotlib.patches import Patch
+
+        for row, arm in enumerate(known):
+            _stack(axes, row, arm, arm_colour(position[arm.arm]), band_of(names))
+            total = usd(arm.spent_usd, arm.row["unknown_attempts"] > 0)
             axes.text(1.05, row, total, va="center", transform=row_transform(axes))
         arm_rows(axes, names)
         percent_axis(axes.xaxis, axes.set_xlim)
         axes.set_xlabel("share of what was spent")
         axes.figure.legend(
-            handles=[_key(purpose) for purpose in occurring],
+            handles=[
+                Patch(label=label, **_choose_fill(purpose, MUTED))
+                for purpose, label in PURPOSES.items()
+                if any(arm.part_usd(purpose) for arm in spendings)
+            ],
             loc="outside lower left", ncols=2, fontsize=9,
         )  # fmt: skip
 
-    parts = [
-        f"{one.arm} "
-        + ", ".join(
-            f"{PURPOSES[each]} {percent(one.share(each))}" for each in PURPOSES if one.share(each)
-        )
-        for one in spent
-    ]
+    descriptions = []
+    for arm in known:
+        shares = {label: arm.share(purpose) for purpose, label in PURPOSES.items()}
+        parts = [f"{label} {percent(share)}" for label, share in shares.items() if share]
+        descriptions.append(f"{arm.arm} {', '.join(parts)}")
     return Figure(
         "spending",
         "Spending by purpose",
-        "Solid: spent on resolved cells. To the right of each bar: the total." + without,
-        "Share of what was spent: " + "; ".join(parts) + ".",
+        caption,
+        "Share of what was spent: " + "; ".join(descriptions) + ".",
         height_of(names) + 0.55,
         draw,
     )
@@ -221,7 +196,7 @@ def _stack(axes: Axes, row: int, spending: Spending, colour: str, height: float)
     for purpose in PURPOSES:
         width = spending.share(purpose)
         if width:
-            axes.barh(row, width, left=start, height=height, **_pattern(purpose, colour))
+            axes.barh(row, width, left=start, height=height, **_choose_fill(purpose, colour))
         if width >= _LABELLED and purpose not in _HATCHES:
             ink = PAPER if purpose == "resolved" else INK
             middle = start + width / 2
@@ -229,13 +204,7 @@ def _stack(axes: Axes, row: int, spending: Spending, colour: str, height: float)
         start += width
 
 
-def _key(purpose: Purpose) -> Patch:
-    from matplotlib.patches import Patch
-
-    return Patch(label=PURPOSES[purpose], **_pattern(purpose, MUTED))
-
-
-def _pattern(purpose: Purpose, colour: str) -> dict[str, Any]:
+def _choose_fill(purpose: Purpose, colour: str) -> dict[str, Any]:
     """Return the fill style of a purpose. Purposes differ by fill, as the colour is the arm's."""
     if purpose not in _HATCHES:
         alpha = 1.0 if purpose == "resolved" else 0.35

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from reports.errors import ReportError
 from reports.format import DASH, count, percent, percents, usd
 from reports.relations import read_rows
-from reports.rendering.sections import Row, Section, Table
+from reports.rendering.sections import Section, Table
 from reports.statistics.proportions import wilson_interval
 from reports.types import Report
 
@@ -23,20 +22,20 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
     Raises:
         ReportError: no arm has a model for which a cut-off date is given.
     """
-    parts = [_by_order(connection, report), _by_date(connection, report), _stops(connection)]
-    found = [part for part in parts if part]
-    if not found:
+    parts = [_split_by_order(connection, report), _split_by_date(connection, report)]
+    parts = [(table, text) for table, text in (*parts, _leave_out_stops(connection)) if table.rows]
+    if not parts:
         return None
-    tables, footnotes = zip(*found, strict=True)
+    tables, footnotes = zip(*parts, strict=True)
     title = "Results by order, by cut-off date, and without budget stops"
     return Section("strata", title, "", tables, footnotes, is_detail=True)
 
 
-Part = tuple[Table, str] | None
-"""A table and its footnote, or None if the table would be empty."""
+Part = tuple[Table, str]
+"""A table and its footnote."""
 
 
-def _by_order(connection: DuckDBPyConnection, report: Report) -> Part:
+def _split_by_order(connection: DuckDBPyConnection, report: Report) -> Part:
     rows = tuple(
         (
             row["arm"],
@@ -55,10 +54,10 @@ def _by_order(connection: DuckDBPyConnection, report: Report) -> Part:
     )
     if any(arm.derived_from for arm in report.arms):
         footnote += " Derived arms come after all others."
-    return (Table("Results by order of the arms", header, rows), footnote) if rows else None
+    return Table("Results by order of the arms", header, rows), footnote
 
 
-def _by_date(connection: DuckDBPyConnection, report: Report) -> Part:
+def _split_by_date(connection: DuckDBPyConnection, report: Report) -> Part:
     """Compare instances from before and after the cut-off dates; those of no date are in no row."""
     header = (
         *("arm", "model", "instances written", "instances", "resolved", "rate", "95 % interval"),
@@ -69,12 +68,6 @@ def _by_date(connection: DuckDBPyConnection, report: Report) -> Part:
         "Instances of an unknown date are in no row. Intervals are Wilson's, with each "
         "instance as one trial."
     )
-    rows = tuple(_load_dates(connection, report))
-    caption = "Results by the cut-off date of the model"
-    return (Table(caption, header, rows, 3), footnote) if rows else None
-
-
-def _load_dates(connection: DuckDBPyConnection, report: Report) -> Iterator[Row]:
     rows, cutoffs = read_rows(connection, "from marts.instance_dates"), report.cutoffs
     models = {row["model"] for row in rows}
     if unknown := cutoffs.keys() - models:
@@ -86,20 +79,23 @@ def _load_dates(connection: DuckDBPyConnection, report: Report) -> Iterator[Row]
             key = row["arm"], row["model"], row["instance_date"] > cutoffs[row["model"]]
             numbers = {name: row[name] for name in ("instances", "cells", "resolved")}
             sums.setdefault(key, Counter()).update(numbers)
-    for (arm, model, is_after), one in sums.items():
-        share, instances = one["resolved"] / one["cells"], one["instances"]
-        yield (
-            arm,
-            model,
-            f"{'after' if is_after else 'until'} {cutoffs[model]:%Y-%m-%d}",
-            count(instances),
-            f"{count(one['resolved'])} of {count(one['cells'])}",
-            percent(share),
-            percents(wilson_interval(share * instances, instances)),
+    table = []
+    for (arm, model, is_after), numbers in sums.items():
+        instances, cells, resolved = (numbers[n] for n in ("instances", "cells", "resolved"))
+        table.append(
+            (
+                *(arm, model, f"{'after' if is_after else 'until'} {cutoffs[model]:%Y-%m-%d}"),
+                count(instances),
+                f"{count(resolved)} of {count(cells)}",
+                percent(resolved / cells),
+                percents(wilson_interval(resolved / cells * instances, instances)),
+            )
         )
+    caption = "Results by the cut-off date of the model"
+    return Table(caption, header, tuple(table), 3), footnote
 
 
-def _stops(connection: DuckDBPyConnection) -> Part:
+def _leave_out_stops(connection: DuckDBPyConnection) -> Part:
     rows = tuple(
         (
             row["arm"],
@@ -115,4 +111,4 @@ def _stops(connection: DuckDBPyConnection) -> Part:
         "the rate says what the arm did where it could finish; cells that cost more are missing "
         "from it."
     )
-    return (Table("Results without budget stops", header, rows), footnote) if rows else None
+    return Table("Results without budget stops", header, rows), footnote

@@ -12,7 +12,7 @@ from math import inf, log10
 from typing import TYPE_CHECKING
 
 from reports.economics import Acceptability, ArmWorth, Increment, LeftOut, Worth
-from reports.estimates import Estimate, FrontierPlace, Interval
+from reports.estimates import Estimate, Interval
 from reports.format import round_values
 from reports.statistics.bootstrap import Bootstrap, settings_for
 from reports.statistics.fieller import fieller_interval
@@ -45,10 +45,8 @@ class _Sums:
 
     def of(self, arms: Sequence[int]) -> _Sums:
         """Return the columns of some arms."""
-        kept = list(arms)
-        return _Sums(
-            self.planned[:, kept], self.resolved[:, kept], self.priced[:, kept], self.cost[:, kept]
-        )
+        columns = (self.planned, self.resolved, self.priced, self.cost)
+        return _Sums(*(column[:, list(arms)] for column in columns))
 
     @property
     def rates(self) -> Numbers:
@@ -82,17 +80,24 @@ def read_worth(
     ).fetchall()
     sums = _read_sums(connection, [arm for arm, *_ in rows])
     left_out: dict[str, LeftOut] = {}
-    kept: list[int] = []
+    places: list[int] = []
     for place, (arm, agent, is_unmetered, _) in enumerate(rows):
-        reason = _get_omission(agent, is_unmetered, sums, place)
-        if reason is None:
-            kept.append(place)
+        planned, priced = sums.planned[:, place].sum(), sums.priced[:, place].sum()
+        if agent in CONTROLS:
+            left_out[arm] = "control"
+        elif is_unmetered or (priced and not sums.cost[:, place].any()):
+            left_out[arm] = "unmetered"
+        elif not priced:
+            left_out[arm] = "unknown"
+        elif 2 * priced < planned:
+            left_out[arm] = "sparse"
         else:
-            left_out[arm] = reason
+            places.append(place)
     instances = len(sums.planned)
     bootstrap = bootstrap or settings_for(instances)
     value = rows[0][-1]
-    evaluated, curve = _evaluate([(rows[i][0], i) for i in kept], sums.of(kept), value, bootstrap)
+    named = [(rows[place][0], place) for place in places]
+    evaluated, curve = _evaluate(named, sums.of(places), value, bootstrap)
     return Worth(
         arms=evaluated,
         left_out=left_out,
@@ -130,18 +135,6 @@ def _read_sums(connection: DuckDBPyConnection, arms: Sequence[str]) -> _Sums:
     return _Sums(*matrices)
 
 
-def _get_omission(agent: str, is_unmetered: bool, sums: _Sums, place: int) -> LeftOut | None:
-    """Return the reason to leave an arm out, or None if there is none."""
-    planned, priced = sums.planned[:, place].sum(), sums.priced[:, place].sum()
-    if agent in CONTROLS:
-        return "control"
-    if is_unmetered or (priced and not sums.cost[:, place].any()):
-        return "unmetered"
-    if not priced:
-        return "unknown"
-    return "sparse" if 2 * priced < planned else None
-
-
 def _evaluate(
     named: Sequence[tuple[str, int]], sums: _Sums, value: float | None, bootstrap: Bootstrap
 ) -> tuple[tuple[ArmWorth, ...], Acceptability | None]:
@@ -150,50 +143,42 @@ def _evaluate(
         return (), None
     rates, costs = sums.rates.tolist(), sums.costs.tolist()
     places = efficient_frontier(costs, rates)
-    steps = {i: place for i, place in enumerate(places) if place.standing == "efficient"}
     drawn = _resample(sums, bootstrap) if len(sums.planned) > 1 else None
     benefits = _net_benefits(value, sums, drawn, bootstrap)
-    arms = [
-        ArmWorth(
-            arm=arm,
-            position=position,
-            rate=rates[i],
-            cost_usd=costs[i],
-            priced=int(sums.priced[:, i].sum()),
-            planned=int(sums.planned[:, i].sum()),
-            standing=places[i].standing,
-            beaten_by=tuple(named[by][0] for by in places[i].beaten_by),
-            increment=_increment(named, sums, i, places[i]),
-            best_from=(places[i].incremental or 0.0) if i in steps else None,
-            best_to=_next_step(i, costs, steps),
-            net_benefit=benefits[i],
+    arms = []
+    for i, (arm, position) in enumerate(named):
+        place, increment, best_from, best_to = places[i], None, None, None
+        if place.after is not None and place.incremental is not None:
+            interval = _step_interval(sums, place.after, i)
+            increment = Increment(named[place.after][0], place.incremental, interval)
+        if place.standing == "efficient":
+            best_from = place.incremental or 0.0
+            later = [
+                step.incremental
+                for j, step in enumerate(places)
+                if step.incremental is not None and costs[j] > costs[i]
+            ]
+            best_to = min(later, default=None)
+        arms.append(
+            ArmWorth(
+                arm=arm,
+                position=position,
+                rate=rates[i],
+                cost_usd=costs[i],
+                priced=int(sums.priced[:, i].sum()),
+                planned=int(sums.planned[:, i].sum()),
+                standing=place.standing,
+                beaten_by=tuple(named[by][0] for by in place.beaten_by),
+                increment=increment,
+                best_from=best_from,
+                best_to=best_to,
+                net_benefit=benefits[i],
+            )
         )
-        for i, (arm, position) in enumerate(named)
-    ]
     curve = None
     if drawn is not None and len(named) > 1:
-        curve = _acceptability([arm for arm, _ in named], sums, drawn, _values(arms, value))
+        curve = _accept([arm for arm, _ in named], sums, drawn, _list_values(arms, value))
     return tuple(sorted(arms, key=lambda arm: (arm.cost_usd, -arm.rate, arm.position))), curve
-
-
-def _next_step(i: int, costs: Sequence[float], steps: dict[int, FrontierPlace]) -> float | None:
-    """Return the incremental cost of the step from an efficient arm to the next one."""
-    if i not in steps:
-        return None
-    later = [
-        place.incremental
-        for j, place in steps.items()
-        if place.incremental is not None and costs[j] > costs[i]
-    ]
-    return min(later, default=None)
-
-
-def _increment(
-    named: Sequence[tuple[str, int]], sums: _Sums, i: int, place: FrontierPlace
-) -> Increment | None:
-    if place.after is None or place.incremental is None:
-        return None
-    return Increment(named[place.after][0], place.incremental, _step_interval(sums, place.after, i))
 
 
 def _step_interval(sums: _Sums, first: int, second: int) -> Interval:
@@ -252,7 +237,7 @@ def _net_benefits(
     ]
 
 
-def _acceptability(
+def _accept(
     names: Sequence[str],
     sums: _Sums,
     drawn: tuple[Numbers, Numbers],
@@ -269,7 +254,7 @@ def _acceptability(
     )
 
 
-def _values(arms: Sequence[ArmWorth], declared: float | None) -> list[float]:
+def _list_values(arms: Sequence[ArmWorth], declared: float | None) -> list[float]:
     """Return values of a resolved instance around all amounts at which the best arm may change.
 
     They are evenly spaced on a logarithmic axis, with round numbers and the declared value among

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import isinf
 from typing import TYPE_CHECKING
 
 from reports.analysis.imputation import CERTAINTIES, ArmUnknowns, read_unknown_costs
-from reports.economics import LEFT_OUT, STANDINGS, Acceptability, ArmWorth, Increment, Worth
+from reports.economics import LEFT_OUT, STANDINGS, Acceptability, ArmWorth, Worth
 from reports.estimates import Imputed, Interval
 from reports.format import DASH, count, listing, of, percent, plural, round_values, usd
 from reports.rendering.drawing import (
@@ -20,7 +20,7 @@ from reports.rendering.drawing import (
 )
 from reports.rendering.sections import Section, Table
 from reports.types import Report
-from reports.wording import REPLACED, UNLIMITED, format_signed_usd, interval_text
+from reports.wording import REPLACED, format_signed_usd, interval_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -49,152 +49,117 @@ Texts = tuple[str, ...]
 def answer(connection: DuckDBPyConnection, report: Report) -> Section:
     """Return the arms by cost, the chances to be best, and costs with unknown ones replaced."""
     worth, names = report.worth, {arm.name for arm in report.arms}
-    unknown = [one for one in read_unknown_costs(connection, worth) if one.arm in names]
-    last = (_unknown_costs(report, unknown),) if unknown else ()
+    unknown = [arm for arm in read_unknown_costs(connection, worth) if arm.arm in names]
+    last = (_list_unknown_costs(report, unknown),) if unknown else ()
     if not worth.arms:
-        return Section("worth", QUESTION, f"This needs costs. {_format_omissions(worth)}", last)
-    tables = [_arms(worth)]
+        text = f"This needs costs. {_list_left_out(worth)}"
+        return Section("worth", QUESTION, text, last)
+    tables, figures = [_list_arms(worth)], []
     if worth.acceptability:
-        tables.append(_chances(worth, worth.acceptability))
-    footnotes = (*_footnotes(worth), *([REPLACED] if unknown else []))
+        tables.append(_list_chances(worth, worth.acceptability))
+        figures.append(_draw(worth, worth.acceptability))
     return Section(
         "worth",
         QUESTION,
-        _answer(worth),
+        " ".join(_answer(worth)),
         (*tables, *last),
-        footnotes,
-        figures=_draw(worth),
+        (*_footnotes(worth), *([REPLACED] if unknown else [])),
+        figures=tuple(figures),
     )
 
 
-def _number(worth: Worth) -> dict[str, int]:
-    """Return the number of each arm in table and figure, by ascending cost from 1."""
-    return {arm.arm: number for number, arm in enumerate(worth.arms, start=1)}
-
-
-def _format_omissions(worth: Worth) -> str:
+def _list_left_out(worth: Worth) -> str:
     """Return a sentence for each reason to leave arms out, or an empty text."""
     sentences = []
-    for reason, why in LEFT_OUT.items():
-        arms = [arm for arm, given in worth.left_out.items() if given == reason]
+    for reason, text in LEFT_OUT.items():
+        arms = [arm for arm in worth.left_out if worth.left_out[arm] == reason]
         if len(arms) > NAMED:
-            sentences.append(f"Not compared: {plural(len(arms), 'arm')}, each because {why}.")
+            sentences.append(f"Not compared: {plural(len(arms), 'arm')}, each because {text}.")
         elif arms:
             each = "" if len(arms) == 1 else "each "
-            sentences.append(f"Not compared: {listing(arms)}, {each}because {why}.")
+            sentences.append(f"Not compared: {listing(arms)}, {each}because {text}.")
     return " ".join(sentences)
 
 
-def _answer(worth: Worth) -> str:
+def _answer(worth: Worth) -> Iterator[str]:
+    """Yield a sentence on each step along the frontier, and one on the declared value."""
     if len(worth.arms) == 1:
-        return _alone(worth.arms[0])
-    sentences = [*_along(worth)]
-    if worth.willingness_to_pay is not None and worth.acceptability is not None:
-        sentences.append(_at_declared(worth, worth.willingness_to_pay, worth.acceptability))
-    return " ".join(sentences)
-
-
-def _alone(arm: ArmWorth) -> str:
-    per_resolved = (
-        f"{usd(arm.cost_usd / arm.rate)} per resolved one" if arm.rate else "nothing is resolved"
-    )
-    return (
-        f"{arm.arm} is the only arm to evaluate ({usd(arm.cost_usd)} per instance, {per_resolved})."
-    )
-
-
-def _along(worth: Worth) -> Iterator[str]:
-    """Yield a sentence on each step along the frontier."""
-    first, *others = worth.frontier
-    if not others:
-        yield (
-            f"{first.arm} resolves as much as any other arm and none is cheaper "
-            f"({usd(first.cost_usd)} per instance, {percent(first.rate)}): no other arm is worth "
-            "more, whatever a resolved instance is worth."
+        [arm] = worth.arms
+        per_resolved = (
+            f"{usd(arm.cost_usd / arm.rate)} per resolved one"
+            if arm.rate
+            else "nothing is resolved"
         )
+        cost = f"{usd(arm.cost_usd)} per instance, {per_resolved}"
+        yield f"{arm.arm} is the only arm to evaluate ({cost})."
         return
-    yield (
-        f"{first.arm} is the cheapest arm ({usd(first.cost_usd)} per instance, "
-        f"{percent(first.rate)})."
-    )
+    first, *others = worth.frontier
+    cost = f"{usd(first.cost_usd)} per instance, {percent(first.rate)}"
+    if others:
+        yield f"{first.arm} is the cheapest arm ({cost})."
+    else:
+        yield (
+            f"{first.arm} resolves as much as any other arm and none is cheaper ({cost}): no other "
+            "arm is worth more, whatever a resolved instance is worth."
+        )
     for arm in others[: NAMED - 1]:
-        if arm.increment:
-            yield (
-                f"From there to {arm.arm} ({usd(arm.cost_usd)}, {percent(arm.rate)}) "
-                f"{_further(arm.increment)}."
+        if step := arm.increment:
+            price = (
+                "the cost of each further resolved instance cannot be told"
+                if isinf(step.interval.low) or isinf(step.interval.high)
+                else f"each further resolved instance costs {usd(step.usd)} (95 % interval "
+                f"{_show_limits(step.interval)})"
             )
+            yield f"From there to {arm.arm} ({usd(arm.cost_usd)}, {percent(arm.rate)}) {price}."
     if len(others) >= NAMED:
         yield f"{plural(len(others) - NAMED + 1, 'further arm')} on the frontier cost more."
+    value, curve = worth.willingness_to_pay, worth.acceptability
+    if value is not None and curve:
+        place = curve.values.index(value)
+        best = worth.arm(curve.frontier[place])
+        benefit = best.net_benefit.value if best.net_benefit else 0.0
+        yield (
+            f"At the declared {usd(value)} for a resolved instance, {best.arm} has the highest net "
+            f"benefit ({format_signed_usd(benefit)} per instance; chance that no arm has a higher "
+            f"one: {percent(curve.shares[best.arm][place])})."
+        )
+        if benefit <= 0:
+            yield "It is worth less than it costs."
 
 
-def _further(step: Increment) -> str:
-    """Say what each further resolved instance costs, if the data limit it."""
-    if isinf(step.interval.low) or isinf(step.interval.high):
-        return "the cost of each further resolved instance cannot be told"
-    return (
-        f"each further resolved instance costs {usd(step.usd)} (95 % interval "
-        f"{_limits(step.interval)})"
-    )
-
-
-def _at_declared(worth: Worth, value: float, curve: Acceptability) -> str:
-    place = curve.values.index(value)
-    best = worth.arm(curve.frontier[place])
-    benefit = best.net_benefit.value if best.net_benefit else 0.0
-    told = (
-        f"At the declared {usd(value)} for a resolved instance, {best.arm} has the highest net "
-        f"benefit ({format_signed_usd(benefit)} per instance; chance that no arm has a higher one: "
-        f"{percent(curve.shares[best.arm][place])})."
-    )
-    return told if benefit > 0 else f"{told} It is worth less than it costs."
-
-
-def _arms(worth: Worth) -> Table:
-    value = worth.willingness_to_pay
+def _list_arms(worth: Worth) -> Table:
+    """Return the arms by ascending cost, which numbers them from 1."""
+    value, curve = worth.willingness_to_pay, worth.acceptability
     header: Texts = (
         "arm", "place", "number", "cost / instance", "resolved", "cost of a further resolved one",
         "95 % interval", "best if a resolved one is worth",
     )  # fmt: skip
     if value is not None:
         header += (f"net benefit at {usd(value)}", "95 % interval", "chance to be best")
-    numbers = _number(worth)
-    rows = (_arm_row(worth, arm, numbers) for arm in worth.arms)
+    numbers = {arm.arm: count(number) for number, arm in enumerate(worth.arms, start=1)}
+    rows = []
+    for arm in worth.arms:
+        rivals = listing([numbers[name] for name in arm.beaten_by])
+        step = arm.increment
+        row: Texts = (
+            arm.arm,
+            STANDINGS[arm.standing] + (f" ({rivals})" if rivals else ""),
+            numbers[arm.arm],
+            of(usd(arm.cost_usd), arm.priced, arm.planned),
+            percent(arm.rate),
+            usd(step.usd) if step else DASH,
+            _show_limits(step.interval) if step else DASH,
+            _show_range(arm),
+        )
+        if value is not None and arm.net_benefit:
+            chance = percent(curve.shares[arm.arm][curve.values.index(value)]) if curve else DASH
+            benefit = arm.net_benefit
+            row += (format_signed_usd(benefit.value), _show_limits(benefit.interval), chance)
+        rows.append(row)
     return Table("Arms by cost, and their place against the frontier", header, tuple(rows), 2)
 
 
-def _arm_row(worth: Worth, arm: ArmWorth, numbers: Mapping[str, int]) -> Texts:
-    step = arm.increment
-    row = (
-        arm.arm,
-        _place(arm, numbers),
-        count(numbers[arm.arm]),
-        of(usd(arm.cost_usd), arm.priced, arm.planned),
-        percent(arm.rate),
-        usd(step.usd) if step else DASH,
-        _limits(step.interval) if step else DASH,
-        _range(arm),
-    )
-    if worth.willingness_to_pay is None or arm.net_benefit is None:
-        return row
-    chance = DASH
-    if worth.acceptability:
-        place = worth.acceptability.values.index(worth.willingness_to_pay)
-        chance = percent(worth.acceptability.shares[arm.arm][place])
-    return (
-        *row,
-        format_signed_usd(arm.net_benefit.value),
-        _limits(arm.net_benefit.interval),
-        chance,
-    )
-
-
-def _place(arm: ArmWorth, numbers: Mapping[str, int]) -> str:
-    """Format the standing, and the numbers of the arms that dominate."""
-    rivals = listing([count(numbers[name]) for name in arm.beaten_by])
-    return f"{STANDINGS[arm.standing]} ({rivals})" if rivals else STANDINGS[arm.standing]
-
-
-def _range(arm: ArmWorth) -> str:
+def _show_range(arm: ArmWorth) -> str:
     """Format the values of a resolved instance at which no arm has a higher net benefit."""
     if arm.best_from is None:
         return DASH
@@ -205,22 +170,23 @@ def _range(arm: ArmWorth) -> str:
     return f"{usd(arm.best_from)} to {usd(arm.best_to)}"
 
 
-def _limits(interval: Interval) -> str:
-    if isinf(interval.low) and isinf(interval.high):
-        return UNLIMITED
-    limits = (
-        UNLIMITED if isinf(limit) else format_signed_usd(limit)
-        for limit in (interval.low, interval.high)
-    )
-    return " to ".join(limits)
+def _show_limits(interval: Interval) -> str:
+    return interval_text(interval, format_signed_usd)
 
 
-def _chances(worth: Worth, curve: Acceptability) -> Table:
-    shown = select_values(curve, worth.willingness_to_pay)
+def _list_chances(worth: Worth, curve: Acceptability) -> Table:
+    rows = []
+    for place in select_values(curve, worth.willingness_to_pay):
+        best = curve.frontier[place]
+        shares = {arm: share[place] for arm, share in curve.shares.items() if arm != best}
+        others = sorted(shares, key=lambda arm: -shares[arm])[:OTHERS]
+        texts = [f"{arm} {percent(shares[arm])}" for arm in others if shares[arm] >= WORTH_NAMING]
+        value, chance = usd(curve.values[place]), percent(curve.shares[best][place])
+        rows.append((value, chance, best, ", ".join(texts) or DASH))
     return Table(
         "Chance to have the highest net benefit, by the value of a resolved instance",
         ("a resolved instance is worth", "chance", "highest mean net benefit", "other arms"),
-        tuple(_chance_row(curve, place) for place in shown),
+        tuple(rows),
         1,
         2,
     )
@@ -244,22 +210,8 @@ def select_values(curve: Acceptability, declared: float | None) -> list[int]:
     return [place for place in places if place in ends or curve.values[place] == declared]
 
 
-def _chance_row(curve: Acceptability, place: int) -> Texts:
-    best = curve.frontier[place]
-    shares = {arm: share[place] for arm, share in curve.shares.items() if arm != best}
-    others = sorted(shares, key=lambda arm: -shares[arm])[:OTHERS]
-    named = [f"{arm} {percent(shares[arm])}" for arm in others if shares[arm] >= WORTH_NAMING]
-    return (
-        usd(curve.values[place]),
-        percent(curve.shares[best][place]),
-        best,
-        ", ".join(named) or DASH,
-    )
-
-
 def _footnotes(worth: Worth) -> Iterator[str]:
-    missing = _format_omissions(worth)
-    if missing:
+    if missing := _list_left_out(worth):
         yield missing
     yield (
         "Resolved: share of the planned cells. Cost: mean over the cells with a fully known cost, "
@@ -294,7 +246,7 @@ def _footnotes(worth: Worth) -> Iterator[str]:
         )
 
 
-def _unknown_costs(report: Report, unknown: Sequence[ArmUnknowns]) -> Table:
+def _list_unknown_costs(report: Report, unknown: Sequence[ArmUnknowns]) -> Table:
     """Return the costs of each arm with unknown ones replaced."""
     header: Texts = (
         "arm", "place", "unknown costs", "cost / instance, at the mean", "at the maximum",
@@ -303,43 +255,33 @@ def _unknown_costs(report: Report, unknown: Sequence[ArmUnknowns]) -> Table:
     value = report.worth.willingness_to_pay
     if value is not None:
         header += (f"net benefit at {usd(value)}, bounds",)
-    rows = tuple(_unknown_row(report, one, value) for one in unknown)
-    return Table("Arms with unknown costs, and how far these could move them", header, rows, 2)
+
+    def show(imputed: Imputed | None) -> Texts:
+        if imputed is None:
+            return DASH, DASH, DASH
+        bounds = interval_text(imputed.bounds, usd)
+        return usd(imputed.at_mean), usd(imputed.at_maximum), bounds
+
+    rows = []
+    for arm in unknown:
+        row: Texts = (
+            arm.arm,
+            DASH if arm.place is None else CERTAINTIES[arm.place],
+            f"{count(arm.cells)} of {count(arm.ran)}",
+            *show(arm.per_cell),
+            *show(arm.per_resolved),
+        )
+        if value is not None:
+            worth, bounds = value * report.arm(arm.arm).rate, arm.per_cell.bounds
+            benefit = Interval(worth - bounds.high, worth - bounds.low)
+            row += (_show_limits(benefit),)
+        rows.append(row)
+    title = "Arms with unknown costs, and how far these could move them"
+    return Table(title, header, tuple(rows), 2)
 
 
-def _unknown_row(report: Report, one: ArmUnknowns, value: float | None) -> Texts:
-    row = (
-        one.arm,
-        DASH if one.place is None else CERTAINTIES[one.place],
-        f"{count(one.cells)} of {count(one.ran)}",
-        *_three(one.per_cell),
-        *(_three(one.per_resolved) if one.per_resolved else (DASH,) * 3),
-    )
-    if value is None:
-        return row
-    worth = value * report.arm(one.arm).rate
-    bounds = one.per_cell.bounds
-    return (
-        *row,
-        f"{format_signed_usd(worth - bounds.high)} to {format_signed_usd(worth - bounds.low)}",
-    )
-
-
-def _three(imputed: Imputed) -> Texts:
-    return (
-        usd(imputed.at_mean),
-        usd(imputed.at_maximum),
-        interval_text(imputed.bounds, usd),
-    )
-
-
-def _draw(worth: Worth) -> tuple[Figure, ...]:
-    """Draw the acceptability curves. Return no figure with fewer than two arms."""
-    curve = worth.acceptability
-    return (_acceptability(worth, curve),) if curve and len(worth.arms) > 1 else ()
-
-
-def _acceptability(worth: Worth, curve: Acceptability) -> Figure:
+def _draw(worth: Worth, curve: Acceptability) -> Figure:
+    """Draw the acceptability curves."""
     ranked = sorted(curve.shares, key=lambda arm: -max(curve.shares[arm]))
     likely = [arm for arm in ranked if max(curve.shares[arm]) >= WORTH_NAMING][:CURVES]
     shown = [arm for arm in worth.arms if arm.arm in likely]
