@@ -120,7 +120,7 @@ def _read(
     ).fetchall()
     columns: dict[str, Columns] = {}
     for arm, agent, _, _ in rows:
-        steps = connection.execute(
+        fetched = connection.execute(
             """
             select most, resolved::double as resolved, spent::double as spent
             from marts.budget_steps
@@ -129,8 +129,9 @@ def _read(
             """,
             [kind, arm],
         ).fetchnumpy()
+        steps = cast("Columns", fetched)  # all of them are numbers
         if agent not in CONTROLS and len(steps["most"]) and steps["most"][-1] > 0:
-            columns[arm] = cast("Columns", steps)  # all of them are numbers
+            columns[arm] = steps
     limits = _choose_limits([steps["most"] for steps in columns.values()])
     planned = {arm: cells for arm, _, cells, _ in rows}
     curves = tuple(
