@@ -10,10 +10,8 @@ LOG := .venv-install.log
 # The tests start hundreds of Python programs. Each would compile our modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-# A file of tests as a whole in one process: its tests share what was started for it. For two
-# cores: unit tests use them fully, and others wait for servers. Beside three processes of all
-# tests, a spare one of `test-all` takes only what they leave over (tests/spare.py).
-# tests/conftest.py puts the longest files first. ARGS is for more options of pytest.
+# Each file runs in one process, because its tests share servers. tests/conftest.py puts the
+# longest files first. ARGS is for more options of pytest.
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations=40
 
 .DEFAULT_GOAL := help
@@ -32,7 +30,7 @@ test: .venv/ready  ## Every feature in a quarter of an hour; without Docker, wha
 	$(PYTEST) -n 3 -m "not full" $(ARGS) tests
 
 test-all: .venv/ready  ## Every test: each crash point and variant, and the full simulations
-	$(PYTEST) -p tests.spare -n 4 $(ARGS) tests
+	$(PYTEST) -n 3 $(ARGS) tests
 
 check: .venv/ready  ## Formatter, linter, types and import contracts
 	$(BIN)/ruff format --check .

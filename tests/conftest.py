@@ -13,10 +13,8 @@ uses none of these:
 * a place in `WHOLE`, the suites in which whole programs run.
 """
 
-import gc
 import os
 import signal
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -30,14 +28,12 @@ from hypothesis import HealthCheck, settings
 from agent.timings import timings
 from agent.workspaces.host import allow_interrupts
 from flows.server.settings import CLIENTS
-from tests import in_memory, leftovers, samples
+from tests import leftovers, samples
 from tests.needs import needs
-from tests.servers import idle
 from tests.servers.certificates import share_one_certificate
 from tests.servers.postgres import PostgresServer, require_postgres
 from tests.servers.prefect_home import copy_home, migrated, shared_homes
 from tests.servers.prefect_server import CREDENTIALS, PrefectServer
-from tests.startup import sitecustomize
 from tests.timing import as_variables
 
 REQUIRE_DOCKER = "DURABENCH_REQUIRE_DOCKER"
@@ -74,7 +70,6 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-_IN_MEMORY = pytest.StashKey[in_memory.Files | None]()
 _HARNESS = pytest.StashKey[tuple[Any, Any]]()
 """Prefect's settings with the server of the fixture `prefect`, and the same without a server.
 
@@ -91,15 +86,10 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[CLIENTS] = CREDENTIALS  # for clients in this process
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(leftovers)
-        config.stash[_IN_MEMORY] = in_memory.begin(config)
         homes = ExitStack()
         homes.enter_context(shared_homes())
         config.add_cleanup(homes.close)
         share_one_certificate()
-        # NumPy's threads take 50 ms of processor time of every program, and do nothing there.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        folders = [str(Path(sitecustomize.__file__).parent), os.environ.get("PYTHONPATH")]
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
 
 
 def _heed_interrupts() -> None:
@@ -152,26 +142,6 @@ def _choose_sample(items: list[pytest.Item]) -> None:
             item.add_marker(mark)
 
 
-def pytest_collection_finish() -> None:
-    """Exempt what was imported and collected from garbage collection.
-
-    It is never freed, and searching it would take a sixth of the time of the unit tests.
-    """
-    gc.collect()
-    gc.freeze()
-
-
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Exempt what is left, because pytest collects garbage ten times at the end of a run.
-
-    Temporary files in memory stay only if a test failed, until the next run.
-    """
-    gc.freeze()
-    files = session.config.stash.get(_IN_MEMORY, None)
-    if files is not None:
-        files.are_wanted = exitstatus != pytest.ExitCode.OK
-
-
 def is_unit(item: pytest.Item) -> bool:
     """Return True if a test needs no server, no container and no slow programs."""
     return (
@@ -187,26 +157,6 @@ def _may_take_s(item: pytest.Item) -> float:
         return 0.0
     limit = item.get_closest_marker("timeout")
     return float(limit.args[0]) if limit else TIMEOUT_S
-
-
-def pytest_report_header() -> list[str]:
-    """Show the temporary folder."""
-    return [f"temporary files: {tempfile.gettempdir()}"]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Resume the shared servers that the test uses."""
-    idle.resume(getattr(item, "fixturenames", ()))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
-    """Suspend the shared servers that the next test does not use; end a run with all resumed."""
-    if nextitem is None:
-        idle.resume_all()
-    yield
-    idle.suspend(getattr(nextitem, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
@@ -252,7 +202,6 @@ def prefect(
     # Commands set this before they import Prefect, which configures logging only once.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     from prefect.context import get_settings_context
-    from prefect.server.api.server import SubprocessASGIServer
     from prefect.settings import PREFECT_API_URL
     from prefect.testing import utilities
 
@@ -267,13 +216,10 @@ def prefect(
             mock.patch.dict(os.environ, VARIABLES),  # as for the server that a command starts
         ):
             stack.enter_context(utilities.prefect_test_harness(server_startup_timeout=120))
-        server = SubprocessASGIServer()
-        assert server.server_process is not None
         inside = get_settings_context().settings
         outside = inside.copy_with_update(restore_defaults={PREFECT_API_URL})
         pytestconfig.stash[_HARNESS] = (inside, outside)
-        with idle.suspended_while_idle("prefect", server.server_process.send_signal):
-            yield
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -294,10 +240,7 @@ def _without_prefect(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
     """Yield a Prefect server as an operator runs it. All tests of this process share it."""
-    with (
-        PrefectServer(tmp_path_factory.mktemp("prefect-server")) as server,
-        idle.suspended_while_idle("prefect_server", server.send),
-    ):
+    with PrefectServer(tmp_path_factory.mktemp("prefect-server")) as server:
         yield server
 
 

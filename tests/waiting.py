@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 STARVED_S = 240.0
-"""Time to import LiteLLM in the process of low priority (tests/spare.py): a minute is too short.
+"""Time to import LiteLLM on a busy machine: a minute is too short.
 
 This is below the limit of pytest, which does not name the condition.
 """

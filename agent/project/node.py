@@ -31,7 +31,7 @@ def node(files: Files) -> Parts | None:
     package = _package(files)
     lock, (manager, install) = _manager(files)
     if manager in _NOT_WITH_NODE:
-        install = f"{_brought(manager, package)} && {install}"
+        install = f"{_bring(manager, package)} && {install}"
     scripts = _texts(package.get("scripts"))
     return Parts(
         install=install,
@@ -53,7 +53,7 @@ def _manager(files: Files) -> tuple[str, tuple[str, str]]:
     return "", ("npm", "npm install")
 
 
-def _brought(manager: str, package: dict[str, Any]) -> str:
+def _bring(manager: str, package: dict[str, Any]) -> str:
     """Return the command that installs a package manager if it is missing.
 
     The release is the one that `packageManager` names, without its hash.

@@ -8,7 +8,6 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.server.setup import SetupRequest, set_up
 from tests.operation.running import QUICK, Workers
-from tests.servers.idle import suspended_while_idle
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import PrefectServer
@@ -27,8 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
     """Yield a server that is prepared as by an operator. Each test uses its own experiment name."""
     with PrefectServer.prepared(tmp_path_factory.mktemp("installation")) as made:
         made.environment |= {**QUICK, "OPENAI_API_KEY": "throw-away"}
-        with suspended_while_idle("server", made.send):
-            yield made
+        yield made
 
 
 @pytest.fixture(scope="session")
@@ -73,8 +71,7 @@ def on_postgres(
         with temporary_settings({PREFECT_API_URL: made.url}):
             asyncio.run(set_up(SetupRequest(zombie_s=ZOMBIE_S)))
         made.prefect("deploy", "--all")
-        with suspended_while_idle("on_postgres", made.send):
-            yield made
+        yield made
 
 
 @pytest.fixture

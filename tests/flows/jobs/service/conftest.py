@@ -14,7 +14,6 @@ from flows.jobs.pipeline import pipeline
 from flows.server.settings import POOL
 from tests.flows.jobs.conftest import FILES, NAME
 from tests.servers.forge import Forge
-from tests.servers.idle import suspended_while_idle
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.service import Service
 
@@ -54,10 +53,7 @@ def running(
 ) -> Iterator[Service]:
     """Yield a service that all tests of this process share."""
     own = prefect_server.apart(tmp_path_factory.mktemp("service"))
-    with (
-        Service(own, "--rate", "6000") as service,
-        suspended_while_idle("running", service.send),
-    ):
+    with Service(own, "--rate", "6000") as service:
         yield service
 
 
