@@ -30,7 +30,6 @@ from tests.bench import (
     testfiles,
     trajectories,
 )
-from tests.bench.cells import INSTANCES
 from tests.bench.timing import Bound, Ratio
 
 BENCHES: dict[str, Callable[..., Sequence[Bound | Ratio]]] = {
@@ -66,28 +65,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("which", nargs="*", choices=[*BENCHES, []], help="all of them if left out")
     parser.add_argument("--pairs", type=int, default=3, help="how often each is measured")
-    parser.add_argument("--model", help="of chat: a LiteLLM model string; 204 short calls")
-    parser.add_argument("--api-base", help="of chat: URL of the model's API")
-    parser.add_argument(
-        "--cells",
-        nargs="+",
-        type=_number_of_cells,
-        help="of growth: sizes of its runs instead of those that the promises are about",
-    )
     parser.add_argument("--seed", type=int, default=1, help="of paired")
     parser.add_argument(
         "--designs", nargs="+", type=_design, help="of paired: instances x repeats, such as 15x20"
     )
     arguments = parser.parse_args()
-    if (arguments.model or arguments.api_base) and "chat" not in arguments.which:
-        parser.error("--model and --api-base are options of chat: name it")
-    if arguments.cells and "growth" not in arguments.which:
-        parser.error("--cells is an option of growth: name it")
     options: dict[str, dict[str, Any]] = {
-        "chat": {"model": arguments.model, "api_base": arguments.api_base},
-        "growth": {"cells": arguments.cells} if arguments.cells else {},
-        "paired": {"seed": arguments.seed}
-        | ({"designs": arguments.designs} if arguments.designs else {}),
+        "paired": {"seed": arguments.seed, "designs": arguments.designs or paired.DESIGNS}
     }
     # With it, every program that is started compiles our modules again, but no installed package.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -95,8 +79,8 @@ def main() -> int:
     for name in arguments.which or BENCHES:
         with tempfile.TemporaryDirectory(prefix="durabench-bench-") as folder:
             print(f"{name}:", flush=True)
-            own = options.get(name, {})
-            measured += BENCHES[name](Path(folder), pairs=arguments.pairs, **own)
+            extra = options.get(name, {})
+            measured += BENCHES[name](Path(folder), pairs=arguments.pairs, **extra)
     for figure in measured:
         print(figure)
     return 0 if all(figure.holds for figure in measured) else 1
@@ -106,15 +90,6 @@ def _design(text: str) -> tuple[int, int]:
     """Return instances and repeats."""
     instances, repeats = map(int, text.split("x"))
     return instances, repeats
-
-
-def _number_of_cells(text: str) -> int:
-    """Return a number of cells that arms of ten instances with equal repeats make up."""
-    cells = int(text)
-    arms = -(-cells // growth.CELLS_OF_AN_ARM)
-    if cells < 1 or cells % (INSTANCES * arms):
-        raise argparse.ArgumentTypeError(f"{cells} is no multiple of {INSTANCES * max(arms, 1)}")
-    return cells
 
 
 if __name__ == "__main__":

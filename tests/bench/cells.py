@@ -22,7 +22,7 @@ IDLE: dict[str, object] = {
 }
 """One call of a model that asks for nothing, so that no workspace is opened."""
 
-MS_PER_CELL, MEMORY_GROWTH = 60.0, 1.10
+MS_PER_CELL = 60.0
 CPU_MS_PER_CELL = 100.0
 """Of the command, the workers and their shards."""
 
@@ -44,7 +44,6 @@ def run(folder: Path, pairs: int) -> list[Bound]:
             "ms",
             _per_cell(few, many),
         ),
-        _memory(many),
         Bound(
             f"one of {MANY} over {WORKERS} workers, with the start of the run",
             1000 * many_apart.wall_s / MANY,
@@ -84,24 +83,8 @@ def of_cells(
     }
 
 
-def _memory(spent: Spent) -> Bound:
-    early, late = spent.after(FEW), spent.looks[-1]
-    return Bound(
-        f"memory after {late.done} cells against {early.done} in one process",
-        late.command_bytes / early.command_bytes,
-        MEMORY_GROWTH,
-        "×",
-        f"{late.command_bytes / 2**20:.0f} MiB against {early.command_bytes / 2**20:.0f} MiB; "
-        f"with the report {spent.peak_bytes / 2**20:.0f} MiB",
-    )
-
-
 def _per_cell(few: Spent, many: Spent) -> str:
     cells = many.cells - few.cells
     client = 1000 * (many.cpu_s - few.cpu_s) / cells
     server = 1000 * (many.server_cpu_s - few.server_cpu_s) / cells
-    size = (many.database_bytes - few.database_bytes) / cells
-    return (
-        f"processor: client {client:.0f} ms, server {server:.0f} ms; "
-        f"databases {size / 1000:.0f} kB; whole run {many.wall_s:.0f} s"
-    )
+    return f"processor: client {client:.0f} ms, server {server:.0f} ms"

@@ -1,7 +1,5 @@
 """The gateway of programs: a call of 100 kB, a restart after 50 calls, and 32 programs at once.
 
-The last part is a hostile program, which sends more than any provider takes in every way there is.
-
 A program is a process of its own. It reaches the gateway through the relay of containers, and a
 local model server directly for comparison. Each measurement is a process, whose memory is its own.
 """
@@ -37,7 +35,6 @@ from tests.servers import openai_server
 from tests.servers.postgres import free_port
 
 CLIENT = Path(__file__).with_name("gateway_client.py")
-ATTACKER = Path(__file__).with_name("gateway_attacker.py")
 RELAY = Path(gateway.__file__).with_name("relay.pl")
 
 CALLS, REPEATED = 100, 50
@@ -46,11 +43,6 @@ SIZE, SMALL = 100_000, 10_000
 """Sizes of a request in bytes."""
 
 MEDIAN_MS, P95_MS, RESTART_S, MEGABYTES = 10.0, 40.0, 1.0, 300.0
-
-HOSTILE_BYTES = 1_500_000_000
-"""Bytes of all bodies of the hostile program, of which one alone could fill a small worker."""
-
-HOSTILE_MEGABYTES = 600.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +57,7 @@ class Gateway:
 
 def run(folder: Path, *, pairs: int) -> list[Bound]:
     """Measure each figure in a process of its own. `pairs` is ignored, since calls are many."""
-    beyond, restarted, at_once, hostile = (_apart(part, folder) for part in PARTS)
+    beyond, restarted, at_once = (_apart(part, folder) for part in PARTS)
     calls = f"{CALLS} calls of {SIZE // 1000} kB"
     recorded = f"{REPEATED} calls, none sent"
     together = f"{CALLS_AT_ONCE} calls each, in {at_once[1]:.1f} s"
@@ -74,13 +66,6 @@ def run(folder: Path, *, pairs: int) -> list[Bound]:
         Bound("the same, 95th percentile", beyond[1], P95_MS, "ms", calls),
         Bound("calls of a restarted program", restarted[0], RESTART_S, "s", recorded),
         Bound(f"memory with {PROGRAMS} programs at once", at_once[0], MEGABYTES, "MB", together),
-        Bound(
-            "memory beside a hostile program",
-            hostile[0],
-            HOSTILE_MEGABYTES,
-            "MB",
-            f"{HOSTILE_BYTES // 10**6} MB sent, in {hostile[1]:.1f} s",
-        ),
     ]
 
 
@@ -122,25 +107,7 @@ async def _at_once(folder: Path, server: str) -> list[float]:
     return [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, took]
 
 
-async def _hostile(folder: Path, server: str) -> list[float]:
-    """Return the peak memory of the process in MB, and the seconds of the attack.
-
-    The program sends bodies that are too large, endless, deep or full of values, many at once.
-    """
-    journal, blobs, model = _opened(folder, server)
-    async with _served(journal, blobs, model, "a") as one:
-        begun = time.perf_counter()
-        attack = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", str(ATTACKER), str(one.port), one.key, str(HOSTILE_BYTES)
-        )
-        if await attack.wait():
-            raise RuntimeError("the hostile program failed")
-        took = time.perf_counter() - begun
-        await _ask([_of(one)], 1, SMALL)  # an honest call is still answered
-    return [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, took]
-
-
-PARTS = {"beyond": _beyond, "restarted": _restarted, "at_once": _at_once, "hostile": _hostile}
+PARTS = {"beyond": _beyond, "restarted": _restarted, "at_once": _at_once}
 
 
 def _apart(part: str, folder: Path) -> list[float]:

@@ -1,8 +1,7 @@
 """The index of a large repository: SymPy, with its tests.
 
 `DURABENCH_TREES` is a folder with an unpacked source distribution `sympy-1.12`. Without it, nothing
-is measured. Every file has its definitions and imports read, as a question for covering tests needs
-them.
+is measured. The definitions of every file are read.
 """
 
 import os
@@ -12,14 +11,13 @@ import sys
 import time
 from pathlib import Path
 
-from agent.index import SymbolIndex, covering
+from agent.index import SymbolIndex
 from agent.index.sources import MAX_FILE_BYTES
 from tests.bench.timing import Bound
 
 TREE = "sympy-1.12"
-CHANGED = ["sympy/core/power.py"]
 
-INDEX_S, MEGABYTES, COVERING_S, CALLERS_S = 5.0, 200.0, 3.0, 5.0
+INDEX_S, MEGABYTES = 5.0, 200.0
 """Limits in seconds of processor time, and for the memory of the process."""
 
 
@@ -35,14 +33,11 @@ def run(folder: Path, *, pairs: int) -> list[Bound]:
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         runs.append([float(field) for field in done.stdout.split()])
         print(f"  {done.stdout.strip()}", flush=True)
-    first, covered, megabytes, callers, files = (sorted(each) for each in zip(*runs, strict=True))
-    middle = pairs // 2
+    seconds, megabytes, files = (sorted(column) for column in zip(*runs, strict=True))
     detail = f"{files[0]:.0f} files of SymPy"
     return [
-        Bound("index of all files", first[middle], INDEX_S, "s of CPU", detail),
-        Bound("then tests covering a file", covered[middle], COVERING_S, "s of CPU", detail),
-        Bound("their memory, at most", megabytes[-1], MEGABYTES, "MB", detail),
-        Bound("callers of a name in 290 files", callers[middle], CALLERS_S, "s of CPU", detail),
+        Bound("index of all files", seconds[pairs // 2], INDEX_S, "s of CPU", detail),
+        Bound("its memory, at most", megabytes[-1], MEGABYTES, "MB", detail),
     ]
 
 
@@ -56,13 +51,9 @@ def _measure(root: Path) -> None:
     index = SymbolIndex(texts)
     for path in index.paths:
         index.list_definitions(path)
-    indexed = time.process_time()
-    covering(index, texts, CHANGED)
-    covered = time.process_time()
+    seconds = time.process_time() - begun
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    index.callers("sympify")
-    found = time.process_time()
-    print(indexed - begun, covered - indexed, megabytes, found - covered, len(index.paths))
+    print(seconds, megabytes, len(index.paths))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import ctypes
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,10 +52,6 @@ class Spent:
     cpu_s: float
     """Of the command, the workers and their shards."""
     server_cpu_s: float
-    database_bytes: int
-    """Growth of Prefect's database and the journal."""
-    peak_bytes: int
-    """Peak memory of the command, including the report."""
     looks: Sequence[Look]
     """While cells were left to do, in order."""
 
@@ -77,7 +73,6 @@ class Setup:
     """The programs that run beside the measured command."""
 
     server: PrefectServer
-    database_bytes: Callable[[], int]
     workers: Sequence[int] = ()
     """Process ids."""
 
@@ -128,7 +123,7 @@ class Setup:
 def one_process(folder: Path) -> Iterator[Setup]:
     """Yield a server for runs in one process, with everything on SQLite."""
     with PrefectServer(folder) as server:
-        yield Setup(server, lambda: _files(server.folder))
+        yield Setup(server)
 
 
 @contextmanager
@@ -150,7 +145,7 @@ def workers(folder: Path) -> Iterator[Setup]:
         server.prefect("deploy", "--all")
         polls = {"PREFECT_WORKER_QUERY_SECONDS": "2"}  # as flows/operation/README.md says
         pids = [stack.enter_context(server.worker(**polls)).pid for _ in range(WORKERS)]
-        yield Setup(server, database.size_bytes, pids)
+        yield Setup(server, pids)
 
 
 def measured(setup: Setup, declared: dict[str, object], cells: int, *options: str) -> Spent:
@@ -163,7 +158,7 @@ def measured(setup: Setup, declared: dict[str, object], cells: int, *options: st
     path = server.folder / f"{declared['name']}.yaml"
     path.write_text(yaml.safe_dump(declared))
     setup.shards_cpu_s()
-    workers_s, server_s, size = setup.workers_cpu_s(), _cpu_s(server.pid), setup.database_bytes()
+    workers_s, server_s = setup.workers_cpu_s(), _cpu_s(server.pid)
     started = time.perf_counter()
     running = server.begin("durabench", "run", str(path), *options)
     looks: list[Look] = []
@@ -184,8 +179,6 @@ def measured(setup: Setup, declared: dict[str, object], cells: int, *options: st
         wall_s,
         usage.ru_utime + usage.ru_stime + setup.workers_cpu_s() - workers_s,
         _cpu_s(server.pid) - server_s,
-        setup.database_bytes() - size,
-        usage.ru_maxrss * 1024,
         [look for look in looks if look.done < cells],
     )
 
@@ -205,12 +198,6 @@ def _command(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.Error:  # it has ended
         return []
-
-
-def _files(folder: Path) -> int:
-    """Return the size of the SQLite databases in bytes."""
-    patterns = ("prefect/prefect.db*", "lake/journal.sqlite*")
-    return sum(path.stat().st_size for each in patterns for path in folder.glob(each))
 
 
 def _loop_s() -> float:

@@ -28,16 +28,13 @@ def run(folder: Path, pairs: int) -> list[Bound]:
         for number in range(JOBS):
             filed(folder / "server" / "lake", f"{number:010x}", **DONE)
         with Service(server, "--rate", "100000") as service:
-            first = _seconds(lambda: _page(service))
             pages = [_seconds(lambda: _page(service)) for _ in range(TIMES)]
             submissions = [_seconds(lambda: service.post("/submit", JOB)) for _ in range(TIMES)]
-            alone, together = _steps(service, 1), _steps(service, SOCKETS)
+            steps = _steps(service, SOCKETS)
     return [
         _bound("a submission, until it is answered", submissions, SUBMIT_S),
         _bound(f"the page of {JOBS} jobs", pages, PAGE_S),
-        Bound(f"the first page of {JOBS} jobs of a new service", first, PAGE_S, "s", "once"),
-        _bound("a step, from its row to a socket", alone, STEP_S),
-        _bound(f"a step, from its row to the last of {SOCKETS} sockets", together, STEP_S),
+        _bound(f"a step, from its row to the last of {SOCKETS} sockets", steps, STEP_S),
     ]
 
 

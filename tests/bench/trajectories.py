@@ -1,68 +1,29 @@
-"""Imports and exports of trajectories of 100 steps: 500 ATIF files, and a log of Inspect with 50.
-
-The ATIF files are made here, and the log is the export of what was imported. Only the import of the
-ATIF files has a promised maximum.
-"""
+"""Import of 500 ATIF trajectories of 100 steps, which are made here."""
 
 import json
-import resource
-import subprocess
 import sys
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.bench.timing import Bound
+from tests.bench.timing import Bound, measured
 
-DURABENCH = Path(sys.executable).with_name("durabench")
-TRAJECTORIES, LOGGED, STEPS, CHARACTERS = 500, 50, 100, 2_000
-"""`LOGGED` is the number in the log, `CHARACTERS` the length of each message and each result."""
+DURABENCH = str(Path(sys.executable).with_name("durabench"))
+TRAJECTORIES, STEPS, CHARACTERS = 500, 100, 2_000
+"""`CHARACTERS` is the length of each message and each result."""
 SECONDS = 60.0
 
 
 def run(folder: Path, *, pairs: int) -> list[Bound]:
-    """Measure whole commands once. `pairs` is ignored, since each takes long."""
-    files, few = folder / "files", folder / "few"
+    """Measure the whole command once. `pairs` is ignored, since it takes long."""
+    files = folder / "files"
+    files.mkdir()
     for number in range(TRAJECTORIES):
-        write(files, number)
-    for number in range(LOGGED):
-        write(few, number)
-    lake, log, out = folder / "lake", folder / "log.eval", folder / "out"
-    _durabench(["import", "atif", few, "--name", "few", "--lake", lake])
-    return [
-        _bound(
-            "import atif", TRAJECTORIES, ["import", "atif", files, "--name", "a"], lake, SECONDS
-        ),
-        _bound("export --atif", TRAJECTORIES, ["export", "a", "--atif", out], lake),
-        _bound("export --inspect", LOGGED, ["export", "few", "--inspect", log], lake),
-        _bound("import inspect", LOGGED, ["import", "inspect", log, "--name", "b"], lake),
-    ]
-
-
-def write(folder: Path, number: int) -> None:
-    """Write one trajectory."""
-    folder.mkdir(exist_ok=True)
-    (folder / f"made__up-{number}.json").write_text(json.dumps(_trajectory(number)))
-
-
-def _durabench(argv: Sequence[str | Path]) -> None:
-    subprocess.run([DURABENCH, *argv], check=True, stdout=subprocess.DEVNULL)
-
-
-def _bound(
-    what: str, number: int, argv: Sequence[str | Path], lake: Path, limit: float | None = None
-) -> Bound:
-    title = f"{what}, {number} of {STEPS} steps"
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    begun = time.perf_counter()
-    _durabench([*argv, "--lake", lake])
-    took = time.perf_counter() - begun
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    detail = f"{took:.1f} s of wall time, {after.ru_maxrss / 2**20:.2f} GiB at most so far"
-    print(f"  {title}: {cpu:.1f} s of CPU, {detail}", flush=True)
-    return Bound(title, cpu, limit, "s of CPU", detail)
+        path = files / f"made__up-{number}.json"
+        path.write_text(json.dumps(_trajectory(number)))
+    command = [DURABENCH, "import", "atif", str(files), "--name", "a", "--lake", str(folder / "l")]
+    used = measured(command, folder)
+    title = f"import atif, {TRAJECTORIES} of {STEPS} steps"
+    return [Bound(title, used.cpu_s, SECONDS, "s of CPU", str(used))]
 
 
 def _trajectory(number: int) -> dict[str, Any]:
