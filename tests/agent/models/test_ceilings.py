@@ -12,8 +12,6 @@ from agent.models.litellm_api import load
 from agent.models.protocol import ModelRequest
 from agent.models.spec import LiteLLMSpec
 
-pytestmark = pytest.mark.sampled(2)
-
 ASK = ModelRequest([{"role": "user", "content": "x" * 30_000}])
 
 
@@ -37,8 +35,8 @@ def conversation(path: Path) -> tuple[list[dict[str, Any]], int]:
 def test_no_real_conversation_has_more_tokens_than_estimated(shared_data: Path) -> None:
     """The estimate exceeds the counts of two tokenizers and of the provider that answered."""
     litellm = load()
-    paths = sorted((shared_data / "mini_trajectories").glob("*.traj.json"))
-    assert len(paths) > 10
+    paths = sorted((shared_data / "mini_trajectories").glob("*.traj.json"))[::4]
+    assert len(paths) > 2
     counted_by_provider = 0
     for path in paths:
         messages, counted = conversation(path)
@@ -48,7 +46,7 @@ def test_no_real_conversation_has_more_tokens_than_estimated(shared_data: Path) 
             assert real < estimate < 1.6 * real + 1000, path.name
         assert counted < estimate, path.name
         counted_by_provider += counted > 0
-    assert counted_by_provider > 10
+    assert counted_by_provider > 2
 
 
 @pytest.mark.parametrize("text", ["数据库连接失败" * 500, "😀" * 1000, "ωмж" * 1000])

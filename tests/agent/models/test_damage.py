@@ -11,17 +11,7 @@ from agent.models.damage import damage
 from agent.models.patches import parse, render, renumber
 from tests.agent.models.patch_cases import CASES, Case, make, tree_after
 
-pytestmark = pytest.mark.sampled(3)
-
 REAL = Path(__file__).parents[4] / "shared" / "data" / "swebench"
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_parsing_loses_nothing(case: Case, tmp_path: Path) -> None:
-    """A patch from git is rendered as it was parsed, even with recomputed line numbers."""
-    patch = make(case, tmp_path / "repo")
-    assert render(parse(patch)) == patch
-    assert render(renumber(file) for file in parse(patch)) == patch
 
 
 def test_paths_are_those_of_the_tree(tmp_path: Path) -> None:
@@ -40,11 +30,12 @@ def test_paths_are_those_of_the_tree(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_damage_applies_and_is_wrong(case: Case, tmp_path: Path) -> None:
-    """Damage to any kind of patch applies and gives a different tree than the patch itself."""
+    """A patch is rendered as it was parsed. Its damage applies, with a different tree."""
     repo = tmp_path / "repo"
     patch = make(case, repo)
+    assert render(parse(patch)) == render(renumber(file) for file in parse(patch)) == patch
     right = tree_after(repo, patch)
-    for damaged in {damage(patch, random.Random(seed)) for seed in range(12)}:
+    for damaged in {damage(patch, random.Random(seed)) for seed in range(4)}:
         assert damaged != patch
         assert tree_after(repo, damaged) != right
 
@@ -69,12 +60,6 @@ def test_damage_of_any_edit_applies(
     repo = tmp_path_factory.mktemp("edit") / "repo"
     patch = make(Case("edit", {"a.py": texts[0]}, {"a.py": texts[1]}), repo)
     assert tree_after(repo, damage(patch, random.Random(seed))) != tree_after(repo, patch)
-
-
-def test_the_same_seed_does_the_same_damage(tmp_path: Path) -> None:
-    """The same seed causes the same damage, so a simulated attempt can be repeated exactly."""
-    patch = make(CASES[0], tmp_path / "repo")
-    assert damage(patch, random.Random(7)) == damage(patch, random.Random(7))
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the SWE-bench rows are not on this machine")

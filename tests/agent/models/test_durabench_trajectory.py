@@ -81,17 +81,6 @@ async def test_each_scope_gets_its_answers_in_its_own_order(
         assert model.ceiling_usd(asked) == recorded.usage.cost_usd
 
 
-async def test_a_scope_has_no_replies_after_its_end(
-    tmp_path: Path, replies: list[ScopedReply]
-) -> None:
-    """The error after a scope's last reply names the scope."""
-    model = replay(write(tmp_path / "a.json", replies))
-    asked = ModelRequest([], role="implementer", scope="step-1/candidate-1", number=1)
-    with pytest.raises(ModelError, match="after 1 calls in scope 'step-1/candidate-1'") as caught:
-        await model.complete(asked)
-    assert not caught.value.retryable
-
-
 async def test_a_reply_of_another_role_is_an_error(
     tmp_path: Path, replies: list[ScopedReply]
 ) -> None:
@@ -115,13 +104,6 @@ def test_a_replay_names_the_recorded_model(tmp_path: Path) -> None:
     write(tmp_path / "demo__one.traj.json", [], native_tools=False)
     info = replay(tmp_path).info
     assert (info.name, info.provider, info.native_tools) == ("openai/x", "recorded", False)
-
-
-def test_a_recording_of_another_task_is_refused(tmp_path: Path) -> None:
-    """A recording of another task is refused, because its patches do not fit."""
-    path = write(tmp_path / "a.json", [], instance_id="demo__two")
-    with pytest.raises(InvalidSpec, match="records demo__two, not demo__one"):
-        replay(path)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,6 @@ from agent.models.spec import LiteLLMSpec
 from tests.servers import openai_server as api
 from tests.servers.anthropic_server import AnthropicServer
 
-pytestmark = pytest.mark.sampled(2)
-
 CLAUDE = "anthropic/claude-sonnet-4-5"
 MARK = {"type": "ephemeral"}
 READ = {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}
@@ -55,66 +53,28 @@ def marked(value: Any) -> int:
 async def test_claude_requests_have_cache_markers(anthropic: AnthropicServer) -> None:
     """The instructions and the latest result are marked in a copy of the conversation."""
     before = copy.deepcopy(MESSAGES)
-    await ask(anthropic, CLAUDE)
+    usage = (await ask(anthropic, CLAUDE, reasoning_effort="low")).usage
     sent = anthropic.requests[0]
+    assert sent["thinking"]["type"] == "enabled"
     assert sent["system"][-1]["cache_control"] == MARK
     last = sent["messages"][-1]["content"][-1]
     assert (last["type"], last["cache_control"]) == ("tool_result", MARK)
     assert marked(sent) == 2
     assert before == MESSAGES
-
-
-async def test_cache_reads_and_writes_are_counted(anthropic: AnthropicServer) -> None:
-    """Anthropic reports cached tokens separately. They are counted as part of the input tokens."""
-    usage = (await ask(anthropic, CLAUDE)).usage
     counts = (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
     assert counts == (100, 20, 70)
-    dollars = (10 * 3 + 70 * 3.75 + 20 * 0.3 + 5 * 15) * 1e-6
-    assert usage.cost_usd == pytest.approx(dollars)
+    assert usage.cost_usd == pytest.approx((10 * 3 + 70 * 3.75 + 20 * 0.3 + 5 * 15) * 1e-6)
 
 
-async def test_the_experiment_may_place_markers_itself(anthropic: AnthropicServer) -> None:
-    """Markers given in `extra` replace the default ones, and an empty list removes them."""
+async def test_markers_are_left_out_where_they_do_not_pay(anthropic: AnthropicServer) -> None:
+    """An unlisted model can lack support for them. The experiment can replace them."""
     await ask(anthropic, CLAUDE, extra={"cache_control_injection_points": []})
-    assert marked(anthropic.requests[0]) == 0
-
-
-async def test_an_unlisted_claude_gets_no_markers(anthropic: AnthropicServer) -> None:
-    """A Claude model that LiteLLM does not list might not support markers, so it gets none."""
     await ask(anthropic, "anthropic/claude-nobody-has-this")
-    assert marked(anthropic.requests[0]) == 0
-
-
-@pytest.mark.parametrize("name", ["openai/gpt-4o", "openai/claude-sonnet-4-5"])
-async def test_providers_that_cache_by_themselves_get_no_markers(name: str) -> None:
-    """OpenAI's protocol has no cache markers."""
-    with api.OpenAIServer([api.text("hi")]) as server:
-        await ask(server, name)
-        assert marked(server.requests[0]) == 0
-
-
-async def test_temperature_and_effort_are_in_the_request() -> None:
-    """Temperature and reasoning effort are sent to the provider."""
-    with api.OpenAIServer([api.text("hi")] * 2) as server:
-        await ask(server, "openai/gpt-4o", temperature=0.25)
-        await ask(server, "openai/gpt-5", reasoning_effort="low")
-        assert server.requests[0]["temperature"] == 0.25
-        assert server.requests[1]["reasoning_effort"] == "low"
-
-
-async def test_effort_reaches_claude_as_a_budget_for_thinking(anthropic: AnthropicServer) -> None:
-    """LiteLLM translates effort to a thinking budget, and the markers stay."""
-    await ask(anthropic, CLAUDE, reasoning_effort="low")
-    sent = anthropic.requests[0]
-    assert sent["thinking"]["type"] == "enabled"
-    assert marked(sent) == 2
-
-
-async def test_a_single_request_is_not_cached(anthropic: AnthropicServer) -> None:
-    """A request whose prefix is not read again has no markers, because cache writes cost more."""
     model = LiteLLMModel(LiteLLMSpec(name=CLAUDE, api_base=anthropic.url, max_retries=0))
     await model.complete(ModelRequest(MESSAGES, [READ], goes_on=False))
-    assert marked(anthropic.requests[0]) == 0
+    with api.OpenAIServer([api.text("hi")]) as server:
+        await ask(server, "openai/claude-sonnet-4-5")
+        assert [marked(sent) for sent in (*anthropic.requests, *server.requests)] == [0] * 4
 
 
 @pytest.mark.parametrize(

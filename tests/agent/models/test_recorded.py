@@ -40,32 +40,11 @@ async def test_calls_are_replayed_in_order_and_end(path: Path) -> None:
     total = sum((reply.usage for reply in replies), Usage())
     assert total.cost_usd == pytest.approx(recording.instance_cost_usd)
     assert replies[1].message["tool_calls"][0]["function"]["name"] == "bash"
+    assert (model.info.name, model.info.native_tools) == ("openai/gpt-4o", True)
+    for folder in (path.parent, path.parent.parent):  # both layouts
+        assert for_task(RecordedSpec(provider="recorded", path=folder), task()).info == model.info
+    with pytest.raises(InvalidSpec, match="records demo__one, not demo__two"):
+        for_task(RecordedSpec(provider="recorded", path=path), task("demo__two"))
     with pytest.raises(ModelError, match="ended after 5 calls") as caught:
         await model.complete(replace(REQUEST, number=len(recording.calls)))
     assert not caught.value.retryable
-
-
-async def test_an_unknown_cost_stays_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Replaying a call does not make it free."""
-    replies = [api.command(text) for text in COMMANDS[2:]]
-    path = run(tmp_path, replies, monkeypatch, name="openai/nobody-has-this")
-    model = for_task(RecordedSpec(provider="recorded", path=path), task())
-    reply = await model.complete(REQUEST)
-    assert (reply.usage.cost_usd, reply.cost_source) == (None, "unknown")
-
-
-def test_a_folder_is_searched_in_both_layouts(path: Path) -> None:
-    """The recording is found as `<id>.traj.json`, as `<id>/<id>.traj.json`, or by its own path."""
-    for place in (path, path.parent, path.parent.parent):
-        spec = RecordedSpec(provider="recorded", path=place)
-        info = for_task(spec, task()).info
-        assert (info.name, info.provider, info.native_tools) == ("openai/gpt-4o", "recorded", True)
-
-
-def test_a_recording_of_another_task_is_refused(path: Path) -> None:
-    """A recording of another task is refused, because its commands do not fit."""
-    spec = RecordedSpec(provider="recorded", path=path)
-    with pytest.raises(InvalidSpec, match="records demo__one, not demo__two"):
-        for_task(spec, task("demo__two"))

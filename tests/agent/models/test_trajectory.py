@@ -7,7 +7,7 @@ import pytest
 
 from agent.errors import InvalidSpec
 from agent.models.trajectory import load
-from tests.agent.models.mini_runs import COMMANDS, SUBMIT, run
+from tests.agent.models.mini_runs import COMMANDS, run
 from tests.servers import openai_server as api
 
 PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "mini_trajectories"
@@ -70,21 +70,6 @@ def test_tool_calls_of_2x(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [c.returncode for c in read.commands] == [0, 1, 0, None]
 
 
-def test_several_tool_calls_in_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each tool call of a message is a command of the same model call."""
-    calls = [
-        {
-            "id": f"call_{text}",
-            "type": "function",
-            "function": {"name": "bash", "arguments": json.dumps({"command": f"echo {text}"})},
-        }
-        for text in "ab"
-    ]
-    both = api.completion({"role": "assistant", "content": None, "tool_calls": calls})
-    read = load(run(tmp_path, [both, *map(api.command, COMMANDS[2:])], monkeypatch))
-    assert [(c.call_seq, c.output) for c in read.commands[:2]] == [(0, "a\n"), (0, "b\n")]
-
-
 def test_text_format_of_2x(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fenced blocks are read as commands by the pattern recorded in the trajectory."""
     replies = [api.text(f"THOUGHT: x\n\n```mswea_bash_command\n{c}\n```") for c in COMMANDS]
@@ -94,34 +79,38 @@ def test_text_format_of_2x(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert [command.command for command in read.commands] == COMMANDS
 
 
-def test_a_reply_without_action_is_a_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_can_have_no_command_or_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Version 2 keeps a reply without an action in its format error, and its cost is counted."""
-    replies = [api.text("I think."), api.command(COMMANDS[2]), api.command(SUBMIT)]
+    calls = [
+        {
+            "id": f"call_{text}",
+            "type": "function",
+            "function": {"name": "bash", "arguments": json.dumps({"command": f"echo {text}"})},
+        }
+        for text in "ab"
+    ]
+    both = api.completion({"role": "assistant", "content": None, "tool_calls": calls})
+    replies = [api.text("I think."), both, *map(api.command, COMMANDS[2:])]
     read = load(run(tmp_path, replies, monkeypatch))
-    assert len(read.calls) == read.api_calls == 3
+    assert len(read.calls) == read.api_calls == 4
     assert read.calls[0].message == {"role": "assistant", "content": "I think."}
     assert read.calls[0].usage.input_tokens == 100
     assert read.unattributed_cost_usd == pytest.approx(0)
-    assert [command.call_seq for command in read.commands] == [1, 2]
+    assert [(c.call_seq, c.output) for c in read.commands[:2]] == [(1, "a\n"), (1, "b\n")]
 
 
-def test_the_providers_own_cost_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cost that only the provider knows has the source "provider"."""
-    usage = {**CACHED, "cost": 0.5}
+@pytest.mark.parametrize(("cost", "source"), [(0.5, "provider"), (None, "unknown")])
+def test_the_source_of_a_cost_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost: float | None, source: str
+) -> None:
+    """The package writes a cost of 0 if it has no price, which is read as unknown."""
+    usage = CACHED if cost is None else {**CACHED, "cost": cost}
     replies = [api.command(text, usage=usage) for text in COMMANDS[2:]]
     read = load(run(tmp_path, replies, monkeypatch, name="openai/nobody-has-this"))
-    assert [call.usage.cost_usd for call in read.calls] == [0.5, 0.5]
-    assert {call.cost_source for call in read.calls} == {"provider"}
-
-
-def test_calls_without_any_cost_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The package writes a cost of 0 if it knows no price, which is read as unknown."""
-    replies = [api.command(text) for text in COMMANDS[2:]]
-    read = load(run(tmp_path, replies, monkeypatch, name="openai/nobody-has-this"))
-    assert read.unpriced_calls == 2
-    assert [call.cost_source for call in read.calls] == ["unknown", "unknown"]
+    assert [call.usage.cost_usd for call in read.calls] == [cost, cost]
+    assert [call.cost_source for call in read.calls] == [source, source]
 
 
 def test_a_cost_without_calls_is_unattributed(tmp_path: Path) -> None:
