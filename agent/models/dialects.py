@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from agent.errors import RequestRefused
@@ -22,7 +22,6 @@ from agent.models.protocol import (
     ModelInfo,
     ModelReply,
     ModelRequest,
-    Parameters,
 )
 from agent.models.requests import ChatRequest, Dialect, parse_chat
 
@@ -149,6 +148,9 @@ def _plain(value: Any) -> Any:
 PROGRAM = "agent"
 """The role in which a stand-in answers programs, whatever their recipe calls it."""
 
+_NO_PARAMETERS = {"messages", "tools", "max_tokens", "max_completion_tokens"}
+"""Fields of a chat request that have separate places in ours. All others are parameters."""
+
 _STAND_INS = ("simulated", "scripted", "recorded")
 _SHELL_TOOLS = re.compile(r"(.*_)?(bash|shell|terminal|(exec|shell|run)_command)$", re.I)
 _COMMANDS = ("command", "cmd", "commands")
@@ -202,9 +204,7 @@ class Translated:
             request,
             messages=body["messages"],
             tools=body.get("tools") or [],
-            parameters=Parameters(
-                **{part.name: body.get(part.name) for part in fields(Parameters)}
-            ),
+            parameters={name: value for name, value in body.items() if name not in _NO_PARAMETERS},
             role=PROGRAM,
         )
 

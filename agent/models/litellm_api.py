@@ -185,11 +185,9 @@ class LiteLLMModel:
             name = get_listed_name(name).replace(
                 "/", "/responses/", 1
             )  # LiteLLM's choice of the API
-        if request.parameters:
-            arguments |= {
-                key: value for key, value in vars(request.parameters).items() if value is not None
-            }
-            arguments["drop_params"] = True  # LiteLLM drops what the model does not take
+        if request.parameters is not None:
+            # LiteLLM drops parameters that the model does not take.
+            arguments |= {**request.parameters, "drop_params": True}
         optional = {
             "tools": request.tools or None,
             "tool_choice": self._choice(request),

@@ -52,9 +52,9 @@ class Usage:
 
 @dataclass(frozen=True)
 class Foreign:
-    """A request that another program made in the dialect that it speaks.
+    """A request that another program made in its dialect.
 
-    Its record is found by `body` and `headers`. What is sent is `asked`, and nothing else.
+    Its record is found by `body` and `headers`. Only `asked` is sent.
     """
 
     dialect: Dialect
@@ -67,32 +67,12 @@ class Foreign:
 
     @functools.cached_property
     def asked(self) -> ParsedRequest:
-        """The request inside the door.
+        """The validated request.
 
         Raises:
-            RequestRefused: it does not follow its dialect, or wants what is not available here.
+            RequestRefused: it does not follow its dialect, or uses unavailable features.
         """
         return parse(self.dialect, self.body, self.headers, may_fetch=self.may_fetch)
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """What a translated request of a program sets besides its conversation and its tools."""
-
-    tool_choice: Any = None
-    parallel_tool_calls: bool | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    seed: int | None = None
-    stop: str | list[str] | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    reasoning_effort: str | None = None
-    thinking: dict[str, Any] | None = None
-    verbosity: str | None = None
-    response_format: dict[str, Any] | None = None
-    prompt_cache_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -112,8 +92,7 @@ class ModelRequest:
     scope: str = ""
     """The calling branch of the attempt, such as `step-2/candidate-1`; `""` for its trunk."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """The role's input, from which the conversation was opened. Only the simulated model reads it;
-    it is neither sent nor recorded."""
+    """The role's input. Only the simulated model reads it: it is neither sent nor recorded."""
     only: str = ""
     """The one tool that the reply has to call; `""` for any of them.
 
@@ -123,13 +102,18 @@ class ModelRequest:
     """False if no later call repeats this conversation, so that caching it does not pay."""
     max_tokens: int | None = None
     """Limit on the output where less of a budget is left than the model's own limit could cost."""
-    parameters: Parameters | None = None
-    """What another program set, in a translated request. The model's own settings come first."""
+    parameters: dict[str, Any] | None = None
+    """Settings of another program in a translated request, by their names in chat completions.
+
+    The model's own settings take precedence.
+    """
     foreign: Foreign | None = None
-    """The request as another program made it, from which messages and tools are translated for a
-    model that does not take its dialect."""
+    """The original request of another program.
+
+    Messages and tools are translated from it for a model that does not take its dialect.
+    """
     before_resend: Callable[[], Awaitable[None]] | None = field(default=None, compare=False)
-    """Reserves the cost of a request once more, after one that was perhaps charged for.
+    """Reserves the cost of a request again, after an attempt that may have been charged.
 
     Raises BudgetExhausted if it must not be sent again.
     """

@@ -138,9 +138,9 @@ def for_task(spec: RecordedSpec, task: Task) -> RecordedModel:
     if path is None:
         raise InvalidSpec(f"{spec.path}: holds no recording of {task.id} ({name})")
     if is_durabench_trajectory(path):
-        own = load(path)
-        info = ModelInfo(own.model, "recorded", own.native_tools)
-        model = RecordedModel(own.instance_id, info, own.calls, own.ends)
+        attempt = load(path)
+        info = ModelInfo(attempt.model, "recorded", attempt.native_tools)
+        model = RecordedModel(attempt.instance_id, info, attempt.calls, attempt.ends)
     else:
         run = trajectory.load(path)
         info = ModelInfo(run.model, "recorded", run.native_tools, run.action_regex)

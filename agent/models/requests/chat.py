@@ -228,4 +228,4 @@ class ChatRequest(Part):
     def output_limit(self) -> int | None:
         """Most tokens of the answer, or None if the request sets no limit."""
         limits = (self.max_completion_tokens, self.max_tokens)
-        return min((each for each in limits if each is not None), default=None)
+        return min((limit for limit in limits if limit is not None), default=None)

@@ -137,7 +137,7 @@ class _Solver:
             yield [Action("I write the test.", "write", arguments)]
 
     def _change(self) -> Play:
-        """Apply a drawn change, after invert the one before. If both are equal, only look."""
+        """Apply a drawn change, after reverting the one before. If both are equal, only look."""
         is_retry = self.changes or self.request.facts.get("plan") is not None
         place = f"{self.draw}/{self.changes}" if is_retry else ""
         self.changes += 1

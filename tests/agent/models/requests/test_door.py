@@ -1,14 +1,12 @@
 """The door of programs: what a request says, and what becomes of everything else."""
 
-import dataclasses
 import json
 from typing import Any
 
 import pytest
 
 from agent.errors import RequestRefused
-from agent.models.protocol import Parameters
-from agent.models.requests import ChatRequest, Dialect, ProviderTools, parse
+from agent.models.requests import Dialect, ProviderTools, parse
 
 HELLO = [{"role": "user", "content": "Hello."}]
 IMAGE = "data:image/png;base64,iVBORw0KGgo="
@@ -298,11 +296,3 @@ def test_depth_and_odd_text_are_bounded(dialect: Dialect) -> None:
     talk = "input" if dialect == "responses" else "messages"
     odd = {**LEAST[dialect], talk: [{"role": "user", "content": "a\ud800b"}]}
     assert parse(dialect, odd, {}).body[talk][0]["content"] == "a?b"
-
-
-def test_every_parameter_of_a_translation_has_a_name_in_the_door() -> None:
-    """What LiteLLM gets by name is declared here, and each name is one of chat completions."""
-    names = {each.name for each in dataclasses.fields(Parameters)}
-    elsewhere = {"messages", "tools", "max_tokens", "max_completion_tokens"}
-    refused = {"n", "functions", "audio"}
-    assert names == ChatRequest.model_fields.keys() - elsewhere - refused
