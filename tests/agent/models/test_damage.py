@@ -11,8 +11,6 @@ from agent.models.damage import damage
 from agent.models.patches import parse, render, renumber
 from tests.agent.models.patch_cases import CASES, Case, make, tree_after
 
-REAL = Path(__file__).parents[4] / "shared" / "data" / "swebench"
-
 
 def test_paths_are_those_of_the_tree(tmp_path: Path) -> None:
     """New and deleted files have a path on one side only, and quoted paths are decoded."""
@@ -62,12 +60,13 @@ def test_damage_of_any_edit_applies(
     assert tree_after(repo, damage(patch, random.Random(seed))) != tree_after(repo, patch)
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="the SWE-bench rows are not on this machine")
-def test_real_reference_patches_can_be_damaged() -> None:
+def test_real_reference_patches_can_be_damaged(shared_data: Path) -> None:
     """Every reference patch of SWE-bench can be parsed and damaged into a consistent diff."""
-    rows = pytest.importorskip("pyarrow.parquet").read_table(REAL / "verified_test.parquet")
+    rows = pytest.importorskip("pyarrow.parquet").read_table(
+        shared_data / "swebench" / "verified_test.parquet", columns=["patch"]
+    )
     for number, patch in enumerate(rows["patch"].to_pylist()):
         assert render(parse(patch)) == patch
-        damaged = damage(patch, random.Random(number))
-        assert damaged not in (patch, "")
-        assert render(renumber(file) for file in parse(damaged)) == damaged
+        broken = damage(patch, random.Random(number))
+        assert broken not in (patch, "")
+        assert render(renumber(file) for file in parse(broken)) == broken

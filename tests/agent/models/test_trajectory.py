@@ -10,9 +10,6 @@ from agent.models.trajectory import load
 from tests.agent.models.mini_runs import COMMANDS, run
 from tests.servers import openai_server as api
 
-PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "mini_trajectories"
-FILES = sorted(PUBLISHED.glob("*.traj.json"))
-
 CACHED = {
     "prompt_tokens": 1000,
     "completion_tokens": 50,
@@ -22,34 +19,23 @@ CACHED = {
 }
 
 
-@pytest.mark.skipif(not FILES, reason="the published trajectories are not on this machine")
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.split(".")[0])
-def test_published_runs_add_up(path: Path) -> None:
-    """Every call is read, and the costs of the calls add up to the package's total."""
-    read = load(path)
-    assert read.instance_id == path.name.removesuffix(".traj.json")
-    assert len(read.calls) == read.api_calls
-    assert read.unpriced_calls == 0
-    assert read.unattributed_cost_usd == 0
-    assert {call.cost_source for call in read.calls} == {"provider"}
-    assert all(call.usage.input_tokens > 0 for call in read.calls)
-    assert all(call.created_at is not None for call in read.calls)
-    assert (read.native_tools, read.action_regex) == (False, r"```bash\s*\n(.*?)\n```")
-
-
-@pytest.mark.skipif(not FILES, reason="the published trajectories are not on this machine")
-def test_published_runs_have_commands_with_outputs() -> None:
-    """A reply with one block is a command, and the next message is its output."""
-    read = load(PUBLISHED / "astropy__astropy-7166.traj.json")
+def test_published_runs_add_up(shared_data: Path) -> None:
+    """All calls and commands are read, and the costs of the calls add up to the package's total."""
+    paths = sorted((shared_data / "mini_trajectories").glob("*.traj.json"))
+    runs = [load(path) for path in paths]
+    for path, read in zip(paths, runs, strict=True):
+        assert read.instance_id == path.name.removesuffix(".traj.json")
+        assert len(read.calls) == read.api_calls
+        assert (read.unpriced_calls, read.unattributed_cost_usd) == (0, 0)
+        assert {call.cost_source for call in read.calls} == {"provider"}
+        assert all(call.usage.input_tokens and call.created_at for call in read.calls)
+        assert (read.native_tools, read.action_regex) == (False, r"```bash\s*\n(.*?)\n```")
+    assert sum(len(read.calls) for read in runs) == 313
+    assert sum(len(read.commands) for read in runs) == 302  # eleven replies had several blocks
+    assert all(command.output is not None for read in runs for command in read.commands)
+    [read] = [read for read in runs if read.instance_id == "astropy__astropy-7166"]
     assert read.commands[0].command.startswith("ls -R && grep -r")
-    assert read.commands[0].returncode == 0
-    assert read.commands[-1].output == read.submission
-    assert sum(call.usage.cache_read_tokens for call in read.calls) > 0
-    everything = [load(path) for path in FILES]
-    calls = sum(len(run.calls) for run in everything)
-    commands = sum(len(run.commands) for run in everything)
-    assert (calls, commands) == (313, 302)  # eleven replies had several blocks
-    assert all(c.output is not None for run in everything for c in run.commands)
+    assert (read.commands[0].returncode, read.commands[-1].output) == (0, read.submission)
 
 
 def test_tool_calls_of_2x(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
