@@ -132,7 +132,7 @@ def _with_lines(files: Files, index: int, number: int, lines: tuple[str, ...]) -
 def _with_hunks(files: Files, index: int, hunks: tuple[Hunk, ...]) -> Files:
     """Replace the hunks of one file. Drop hunks and files that no longer change anything."""
     file = replace(files[index], hunks=tuple(hunk for hunk in hunks if hunk.changes))
-    if file.deletes and any(hunk.new_count for hunk in file.hunks):
+    if file.deletes and any(hunk.new_lines for hunk in file.hunks):
         # The deletion of the file becomes a change of it.
         old = next(line for line in file.header if line.startswith("--- "))
         new = old.replace("--- a/", "+++ b/", 1).replace('--- "a/', '+++ "b/', 1)

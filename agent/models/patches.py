@@ -29,14 +29,6 @@ class Hunk:
     lines: tuple[str, ...]
 
     @property
-    def old_count(self) -> int:
-        return sum(_kind(line) in " -" for line in self.lines)
-
-    @property
-    def new_count(self) -> int:
-        return sum(_kind(line) in " +" for line in self.lines)
-
-    @property
     def old_lines(self) -> tuple[str, ...]:
         """The lines before the change, without their first character."""
         return tuple(line[1:] for line in self.lines if _kind(line) in " -")
@@ -148,8 +140,8 @@ def render(files: Iterable[FilePatch]) -> str:
     for file in files:
         lines += file.header
         for hunk in file.hunks:
-            old = _range(hunk.old_start, hunk.old_count)
-            new = _range(hunk.new_start, hunk.new_count)
+            old = _range(hunk.old_start, len(hunk.old_lines))
+            new = _range(hunk.new_start, len(hunk.new_lines))
             lines += (f"@@ -{old} +{new} @@{hunk.section}", *hunk.lines)
     return "".join(f"{line}\n" for line in lines)
 
@@ -159,9 +151,9 @@ def renumber(file: FilePatch) -> FilePatch:
     shift, hunks = 0, []
     for hunk in file.hunks:
         # An empty side names the line before it, hence the two corrections.
-        start = hunk.old_start + shift + (hunk.old_count == 0) - (hunk.new_count == 0)
+        start = hunk.old_start + shift + (not hunk.old_lines) - (not hunk.new_lines)
         hunks.append(replace(hunk, new_start=start))
-        shift += hunk.new_count - hunk.old_count
+        shift += len(hunk.new_lines) - len(hunk.old_lines)
     return replace(file, hunks=tuple(hunks))
 
 

@@ -117,11 +117,6 @@ def _work(request: RoleRequest, tests: list[str]) -> list[Reply]:
     return [[action] for action in [*actions, *implementer.run(runs)]]
 
 
-def is_stage(request: RoleRequest) -> bool:
-    """Return True if the request is from a stage. No other role has a fact of this name."""
-    return request.facts.get("stage") == request.role
-
-
 def write_stage(request: RoleRequest) -> list[Action]:
     """Return the script of a stage."""
     reference = request.reference

@@ -36,7 +36,9 @@ def next_reply(request: RoleRequest) -> Reply:
         return solver.next_reply(request)
     if loop.is_agent(request):
         return loop.next_reply(request)
-    script = loop.write_stage if loop.is_stage(request) else _SCRIPTS.get(request.role)
+    script = _SCRIPTS.get(request.role)
+    if request.facts.get("stage") == request.role:  # only stages have such a fact
+        script = loop.write_stage
     if script is None:
         message = f"the simulated model knows no role {request.role!r}"
         raise ModelError(message, retryable=False)
@@ -55,17 +57,13 @@ def _contract(request: RoleRequest) -> dict[str, Any]:
     }
 
 
-def _write_contract(request: RoleRequest) -> list[Action]:
-    return [answer("The task is clear.", **_contract(request))]
-
-
 def _gather(request: RoleRequest) -> list[Action]:
     files = [file for file in request.reference.files if file.old_path]
     references = [
         {
             "path": file.old_path,
             "start": max(1, hunk.old_start - _LINES_AROUND),
-            "end": max(1, hunk.old_start + hunk.old_count + _LINES_AROUND),
+            "end": max(1, hunk.old_start + len(hunk.old_lines) + _LINES_AROUND),
             "why": "this has to change",
         }
         for file in files
@@ -238,7 +236,7 @@ def _adjudicate(request: RoleRequest) -> list[Action]:
 
 
 _SCRIPTS: dict[str, Callable[[RoleRequest], list[Action]]] = {
-    "contract": _write_contract,
+    "contract": lambda request: [answer("The task is clear.", **_contract(request))],
     "gatherer": _gather,
     "brief": _write_brief,
     "anchor": anchor.write,

@@ -11,7 +11,7 @@ from agent.models.litellm_api import LiteLLMModel
 from agent.models.protocol import Message, ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
 from tests.servers import openai_server as api
-from tests.servers.anthropic_server import AnthropicServer
+from tests.servers.providers import answer_in
 
 CLAUDE = "anthropic/claude-sonnet-4-5"
 MARK = {"type": "ephemeral"}
@@ -32,8 +32,14 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def anthropic() -> Iterator[AnthropicServer]:
-    with AnthropicServer() as server:
+def anthropic() -> Iterator[api.OpenAIServer]:
+    usage = {
+        "input_tokens": 10,
+        "cache_creation_input_tokens": 70,
+        "cache_read_input_tokens": 20,
+        "output_tokens": 5,
+    }
+    with api.OpenAIServer(lambda body: api.Reply(answer_in("messages", usage))) as server:
         yield server
 
 
@@ -50,7 +56,7 @@ def marked(value: Any) -> int:
     return sum(marked(part) for part in value) if isinstance(value, list) else 0
 
 
-async def test_claude_requests_have_cache_markers(anthropic: AnthropicServer) -> None:
+async def test_claude_requests_have_cache_markers(anthropic: api.OpenAIServer) -> None:
     """The instructions and the latest result are marked in a copy of the conversation."""
     before = copy.deepcopy(MESSAGES)
     usage = (await ask(anthropic, CLAUDE, reasoning_effort="low")).usage
@@ -66,7 +72,7 @@ async def test_claude_requests_have_cache_markers(anthropic: AnthropicServer) ->
     assert usage.cost_usd == pytest.approx((10 * 3 + 70 * 3.75 + 20 * 0.3 + 5 * 15) * 1e-6)
 
 
-async def test_markers_are_left_out_where_they_do_not_pay(anthropic: AnthropicServer) -> None:
+async def test_markers_are_left_out_where_they_do_not_pay(anthropic: api.OpenAIServer) -> None:
     """An unlisted model can lack support for them. The experiment can replace them."""
     await ask(anthropic, CLAUDE, extra={"cache_control_injection_points": []})
     await ask(anthropic, "anthropic/claude-nobody-has-this")
@@ -109,7 +115,7 @@ async def test_models_get_the_parameters_that_they_support(
     assert ("temperature" in body) == ("temperature" in sent)
 
 
-async def test_thinking_is_sent_back_as_it_came(anthropic: AnthropicServer) -> None:
+async def test_thinking_is_sent_back_as_it_came(anthropic: api.OpenAIServer) -> None:
     """Thinking is sent back with its signature, before the tool call that it led to."""
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "signed"}
     called = {**MESSAGES[2], "thinking_blocks": [thought], "reasoning_content": "Hm."}
