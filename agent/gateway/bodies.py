@@ -146,7 +146,7 @@ def _parse(content: bytes) -> dict[str, Any]:
 
 
 NOT_RETRIED = {"x-should-retry": "false"}
-"""A header by which the clients of both vendors do not repeat a request."""
+"""Tells the clients of both vendors not to repeat a request."""
 
 
 def error_body(dialect: Dialect, message: str, code: str | None = None) -> dict[str, Any]:

@@ -83,14 +83,14 @@ class Calls:
             await self.excuse()
             raise InfrastructureError(
                 f"the program was started {self._in_vain} times and lost each time, without a new "
-                "answer of its model: look for what ends its container or this process (memory, "
+                "answer of its model: find out why its container or this process ends (memory, "
                 "disk), then run again",
                 retryable=False,
             )
         await self._note({**_BEGIN, "run": self.begun}, _BEGIN)
 
     async def excuse(self) -> None:
-        """Record that the starts so far ended for known reasons, and are no sign of a fault."""
+        """Record that the starts so far ended for known reasons and do not indicate a fault."""
         with suppress(AgentError):  # the reason may be that nothing can be recorded
             await self._note(_EXCUSE, _EXCUSE)
 

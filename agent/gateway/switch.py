@@ -24,7 +24,7 @@ _MOST_REFUSED = 100
 """Refused requests of one run, which are recorded. A program that sends more does not work."""
 
 AGENT = "agent"
-"""The role of every call whose requested model has none of its own."""
+"""The role of every call whose requested model is not mapped to another role."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ litellm_api.py    any LiteLLM model string
 pacing.py         rate limits of providers, shared by all workers of a journal
 retry.py          retry policy for its failures
 native.py         requests of programs in their own dialect, and answers while they are generated
-simulated/        a seeded stand-in that knows the reference patch
+simulated/        a seeded stand-in that has the reference patch
 damage.py         makes wrong patches for it
 patches.py        unified diffs as data, for both
 recorded.py       replays the model side of an earlier run, or a fixed list of replies
@@ -62,7 +62,7 @@ def build(spec: ModelSpec, task: Task, seed: int, sending: Sending | None = None
     without it, requests are sent at any time.
 
     Raises:
-        InvalidSpec: there is no recording of the task, or no reference patch to simulate with.
+        InvalidSpec: the recording of the task or the reference patch is missing.
     """
     match spec:
         case LiteLLMSpec():

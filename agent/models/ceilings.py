@@ -151,7 +151,7 @@ class Ceilings:
 
     @property
     def is_listed(self) -> bool:
-        """True if LiteLLM's list has the model, or one that its name resembles."""
+        """True if LiteLLM's list has the model, or a similar name."""
         return bool(self._listed)
 
     @property

@@ -95,7 +95,7 @@ def answer_of(foreign: Foreign, reply: ModelReply, identity: str) -> Body:
 def address(dialect: Dialect, api_base: str | None) -> tuple[str, dict[str, str]]:
     """Return the URL of a provider for a dialect, and the headers with the key of this machine.
 
-    The header is missing if there is no key, which a custom server does not need.
+    The header is missing without a key, which a custom server does not need.
     """
     load()
     from litellm.llms.anthropic.common_utils import AnthropicModelInfo

@@ -172,11 +172,11 @@ def _make_readable(response: httpx.Response) -> httpx.Response:
 
 @functools.cache
 def load() -> ModuleType:
-    """Return LiteLLM, configured. The first call takes seconds, so there is no import above."""
+    """Return LiteLLM, configured. The first call takes seconds, hence the import below."""
     # Its price list is in the package. Without this, it is downloaded on import.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    # Sends OpenAI requests like those of all other providers. OpenAI's SDK matches every message
-    # against its types, so a call with 100 messages costs 25 ms more through it.
+    # Sends requests to OpenAI as to all other providers. OpenAI's SDK matches every message against
+    # its types, so a call with 100 messages costs 25 ms more through it.
     os.environ.setdefault("EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER", "true")
     import litellm
 

@@ -149,7 +149,7 @@ async def call_with_retries(
 ) -> tuple[T, int]:
     """Return the result of `call`, and the number of failed calls before it.
 
-    `before_resend` is awaited before each request that follows one that was perhaps charged for.
+    `before_resend` is awaited before each request that follows a possibly charged one.
     `tell` receives one line about each longer wait for a model that does not answer.
 
     Raises:

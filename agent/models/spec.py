@@ -94,7 +94,7 @@ class LiteLLMSpec(_Spec):
 
 
 class SimulatedSpec(_Spec):
-    """A seeded stand-in that knows the reference patch. It measures harnesses, not models."""
+    """A seeded stand-in that has the reference patch. It measures harnesses, not models."""
 
     provider: Literal["simulated"]
     skill: Chance = Field(description="probability that one attempt at a whole task is right")

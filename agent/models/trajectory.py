@@ -34,7 +34,7 @@ class RecordedCall:
     finish_reason: str | None
     created_at: datetime | None
     has_tokens: bool = True
-    """True if the file has the call's token counts. Otherwise those of `usage` are 0."""
+    """True if the file has the call's token counts. Otherwise the counts in `usage` are 0."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Trajectory:
 
     @property
     def unpriced_calls(self) -> int:
-        """Calls for which neither the provider nor the package recorded a cost."""
+        """Calls without a cost from the provider or the package."""
         return sum(call.usage.cost_usd is None for call in self.calls)
 
     @property

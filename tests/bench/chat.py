@@ -100,7 +100,7 @@ def _update(side: "subprocess.Popen[str]") -> float:
 
 @contextmanager
 def _server(folder: Path) -> Iterator[str]:
-    """Yield the address of a model server that is a process of its own."""
+    """Yield the address of a model server in a separate process."""
     script = folder / "turns.json"
     turns = [asdict(openai_server.text(str(number))) for number in range(UPDATES + 1)]
     script.write_text(json.dumps(turns))

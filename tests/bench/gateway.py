@@ -1,6 +1,6 @@
 """The gateway of programs: a call of 100 kB, a restart after 50 calls, and 32 programs at once.
 
-A program is a process of its own. It reaches the gateway through the relay of containers, and a
+A program is a separate process. It reaches the gateway through the relay of containers, and a
 local model server directly for comparison. Each measurement is a process, whose memory is its own.
 """
 
@@ -56,7 +56,7 @@ class Gateway:
 
 
 def run(folder: Path, *, pairs: int) -> list[Bound]:
-    """Measure each figure in a process of its own. `pairs` is ignored, since calls are many."""
+    """Measure each figure in a separate process. `pairs` is ignored, since calls are many."""
     beyond, restarted, at_once = (_apart(part, folder) for part in PARTS)
     calls = f"{CALLS} calls of {SIZE // 1000} kB"
     recorded = f"{REPEATED} calls, none sent"
@@ -70,7 +70,7 @@ def run(folder: Path, *, pairs: int) -> list[Bound]:
 
 
 async def _beyond(folder: Path, server: str) -> list[float]:
-    """Return the median and the 95th percentile of what the gateway adds to a call, in ms."""
+    """Return the median and 95th percentile of the time that the gateway adds to a call, in ms."""
     journal, blobs, model = _opened(folder, server)
     async with _served(journal, blobs, model, "a") as one:
         targets = [{"port": urlsplit(server).port, "key": "none"}, _of(one)]
@@ -189,7 +189,7 @@ def _of(one: Gateway) -> dict[str, Any]:
 
 @contextmanager
 def _model_server(folder: Path) -> Iterator[str]:
-    """Yield the address of a model server that is a process of its own."""
+    """Yield the address of a model server in a separate process."""
     folder.mkdir(parents=True)
     script = folder / "turns.json"
     script.write_text('["true"]')

@@ -70,7 +70,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Setup:
-    """The programs that run beside the measured command."""
+    """The programs that run alongside the measured command."""
 
     server: PrefectServer
     workers: Sequence[int] = ()

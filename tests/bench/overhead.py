@@ -1,8 +1,8 @@
 """The time of an attempt that neither the model nor a command takes: lean against mini.
 
 Both arms solve the same bundled tasks on a simulated model that is right at once, with a journal,
-in host workspaces and in containers. The time of the model and that of every command and test run
-are subtracted. What is left is the harness: opening workspaces, looking at work trees, editing
+in host workspaces and in containers. The time of the model and of every command and test run is
+subtracted. The rest is the harness: opening workspaces, looking at work trees, editing
 files, checkpoints, the journal, and whatever the arm computes.
 """
 
@@ -39,7 +39,7 @@ MODEL = {"provider": "simulated", "skill": 1.0, "wrong_anchors": 0, "overspecifi
 
 @dataclass
 class Stopwatch:
-    """Seconds of what is not the harness."""
+    """Seconds outside of the harness."""
 
     model_s: float = 0.0
     model_cpu_s: float = 0.0

@@ -72,7 +72,7 @@ _PRICE = "(1 + hash(attempt_id) % 1000) / 50000.0"
 
 
 def _values(size: Size) -> Mapping[str, Mapping[str, str]]:
-    """Return an expression for each column with a value of its own, by table."""
+    """Return an expression for each column with a separate value, by table."""
     return {
         "attempts": {
             "repo": "'made/up-' || hash(instance_id) % 12",
@@ -210,7 +210,7 @@ def files(folder: Path, *, pairs: int) -> list[Bound]:
 def make(lake: Path, size: Size) -> int:
     """Write the experiment `NAME` with the declared columns. Return the number of its files.
 
-    There is no table of steps, and one of calls only if there are calls.
+    Steps have no table, and calls only if there are any.
     """
     begun = time.perf_counter()
     with duckdb.connect() as connection:

@@ -49,7 +49,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Bound:
-    """A figure with a promised maximum, or one that is only reported."""
+    """A figure with or without a promised maximum."""
 
     title: str
     measured: float

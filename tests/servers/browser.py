@@ -34,7 +34,7 @@ _OPTIONS = (
 
 
 class Browser:
-    """One page of a browser with a profile of its own."""
+    """One page of a browser with a new profile."""
 
     def __init__(self, folder: Path) -> None:
         program = next(filter(None, map(shutil.which, PROGRAMS)), None)

@@ -1,4 +1,4 @@
-"""One HTTP server that plays all providers, and one that plays a foreign host."""
+"""An HTTP server that plays any provider or a foreign host."""
 
 import json
 import socket

@@ -6,8 +6,7 @@ In a test, with a function that returns the model's replies:
     with OpenAIServer(strict) as server:
         ...  # server.url is the `api_base`; strict.refused should be empty
 
-The rules are those that the providers document, and those that users report as errors with status
-400.
+The rules are documented by the providers, or reported by users as errors with status 400.
 """
 
 import json

@@ -32,7 +32,7 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     CONTENT: ClassVar[tuple[str, ...]] = ()
-    """Names of the fields whose characters are no tokens."""
+    """Names of the fields whose characters do not count as tokens."""
 
 
 class Picture(Part):

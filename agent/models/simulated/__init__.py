@@ -1,4 +1,4 @@
-"""A stand-in for a model that needs no key. It knows the answer, and its skill is stated.
+"""A stand-in for a model that needs no key. It has the answer, and its skill is declared.
 
 model.py         the model: choice of script, malformed replies, costs; mini-swe-agent's script
 roles.py         the durable arm's roles that ask, find, plan, describe and judge

@@ -131,7 +131,7 @@ def agreeing_with(patch: str, reference: Reference) -> Check | None:
 
 
 def is_right(content: str, path: str, reference: Reference) -> bool:
-    """Return True if a test is one that correct work passes every time."""
+    """Return True if correct work passes a test every time."""
     checks = [check for file in reference.files for check in _checks(file)]
     return any(source(check, path) == content for check in checks)
 

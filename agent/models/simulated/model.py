@@ -159,7 +159,7 @@ def _usage(request: ModelRequest, message: Message) -> Usage:
 
 
 END = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
-"""The output by which the package recognises that the agent has finished."""
+"""The output that ends a run of the package."""
 
 SUBMISSION = ("write the patch file", "check it", "submit it")
 """The last replies of a script, which only mini-swe-agent's prompt for SWE-bench asks for."""

@@ -117,7 +117,7 @@ class Reference:
 
 
 def unlike(changed: Iterable[FilePatch], wanted: Iterable[FilePatch]) -> list[str]:
-    """Return the paths of `wanted` on which a change of the same base commit has another effect."""
+    """Return the paths of `wanted` that a change of the same base commit affects differently."""
     effects = _effects(changed)
     paths = []
     for path, effect in _effects(wanted).items():

@@ -48,7 +48,7 @@ class _Failures:
     existing: tuple[str, ...] = ()
     """Ids of existing tests."""
     change: bool = False
-    """True if there is no change, or one that a reviewer objects to."""
+    """True if the change is missing, or a reviewer objects to it."""
     reproduction: bool = False
     """True if the new test shows nothing."""
 
@@ -185,7 +185,7 @@ class _Solver:
             return
         self.conflicting += failures.existing
         if failures.anchor:
-            # The new test is one that the present change passes, be it right or wrong.
+            # The present change passes the new test, be it right or wrong.
             if not self.change.right:
                 check = anchor.agreeing_with(self.change.patch, self.request.reference)
             yield from self._adopt(self._draft(check, right=self.change.right))

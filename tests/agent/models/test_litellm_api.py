@@ -65,7 +65,7 @@ async def test_the_reply_is_what_must_be_sent_back(answer: Any) -> None:
 async def test_litellm_prices_no_answer_by_itself(
     monkeypatch: pytest.MonkeyPatch, answer: Any
 ) -> None:
-    """It would, although the declared price is the one that counts."""
+    """It would, although the declared price counts."""
     priced: list[object] = []
     calculator = load().cost_calculator
     monkeypatch.setattr(calculator, "completion_cost", lambda **call: priced.append(call))

@@ -50,13 +50,13 @@ def test_a_usage_that_is_none_is_unknown(block: Any) -> None:
     ],
 )
 def test_cached_tokens_count_once(block: dict[str, Any], given: int, read: int | None) -> None:
-    """Wherever a provider puts them, beside the input or inside it, they are part of it once."""
+    """Wherever a provider states them, they are part of the input once."""
     usage = read_usage({**TOKENS, **block}).usage
     assert (usage.input_tokens, usage.cache_read_tokens) == (given, read)
 
 
 def test_messages_count_the_cache_beside_the_input() -> None:
-    """Anthropic's input is what was neither read from the cache nor written to it."""
+    """Anthropic does not count cache reads and writes as input."""
     block = {
         "input_tokens": 10,
         "output_tokens": 5,

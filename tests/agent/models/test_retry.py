@@ -23,7 +23,7 @@ ANSWERED = {"content-type": "application/json"}
 
 
 class ProviderError(Exception):
-    """An error in the shape that LiteLLM gives to all of its own."""
+    """An error in the form of LiteLLM's errors."""
 
     def __init__(
         self, status: int, message: str = "no", headers: dict[str, str] | None = ANSWERED
@@ -106,7 +106,7 @@ FREE_STATUSES |= {414, 415, 422, 429, 431, 500, 501, 503, 529}
 
 @given(st.integers(-1, 1000))
 def test_only_listed_statuses_are_known_to_cost_nothing(status: int) -> None:
-    """A gateway that lost its provider (502, 520) and a status that nobody defined may be paid."""
+    """A gateway that lost its provider (502, 520) and an undefined status can be paid."""
     failure = classify(ProviderError(status))
     assert failure is not None
     assert failure.is_free == (status in FREE_STATUSES)
@@ -189,8 +189,8 @@ async def test_a_request_that_timed_out_is_repeated_once() -> None:
 async def test_each_request_that_may_be_paid_has_a_reservation(
     failures: list[str], allowed: bool
 ) -> None:
-    """Before a request is sent again, that of one that may be paid is reserved once more, and an
-    error says whether the last reservation can be given back."""
+    """A request that may be paid is reserved again before it is repeated. An error states if the
+    last reservation can be returned."""
     calls = Calls(*(FAILURES[name] for name in failures))
     reserved, given_back = 1, 0
 

@@ -34,7 +34,7 @@ def conversations(draw: Any) -> list[dict[str, Any]]:
 
 @given(conversations())
 def test_every_conversation_can_be_sent(messages: list[dict[str, Any]]) -> None:
-    """All text can be encoded, each call has an id of its own, and its result has the same one."""
+    """All text can be encoded, each call has a unique id, and its result has the same id."""
     sent = sendable(ModelRequest(messages))
     json.dumps(sent, ensure_ascii=False).encode()
     ids = [call["id"] for message in sent for call in message.get("tool_calls", ())]

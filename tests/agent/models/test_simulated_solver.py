@@ -22,7 +22,7 @@ REGRESSION = f"- {EXISTING}::test_old fails and did not before"
 
 
 class Working:
-    """A conversation with the solver on a tree of its own."""
+    """A conversation with the solver on a new tree."""
 
     def __init__(self, case: Case, folder: Path, **spec: Any) -> None:
         self.tree = Tree(case, folder / "repo")

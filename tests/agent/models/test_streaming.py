@@ -36,7 +36,7 @@ async def ask(tell: Tell | None, *replies: api.Reply) -> tuple[ModelReply, list[
 
 @pytest.mark.parametrize("answer", [api.text("Two files and a test."), api.command("ls -l")])
 async def test_a_streamed_reply_is_the_same(answer: api.Reply) -> None:
-    """Text, calls, tokens and cost are those of an answer in one piece."""
+    """Text, calls, tokens and cost equal an answer in one piece."""
     parts: list[str] = []
     whole, _ = await ask(None, answer)
     streamed, [request] = await ask(parts.append, answer)
@@ -47,7 +47,7 @@ async def test_a_streamed_reply_is_the_same(answer: api.Reply) -> None:
 
 
 async def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
-    """The part that arrived is no reply."""
+    """The incomplete answer is not a reply."""
     chunk = {
         "id": "x",
         "object": "chat.completion.chunk",
@@ -91,7 +91,7 @@ async def ask_responses(
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 async def test_a_streamed_reply_of_the_responses_api_is_the_same(said: Said) -> None:
-    """Text, calls, reasoning, tokens and cost are those of an answer in one piece."""
+    """Text, calls, reasoning, tokens and cost equal an answer in one piece."""
     parts: list[str] = []
     whole, _ = await ask_responses(None, Responses(lambda asked: said, reasons=True))
     strict = Responses(lambda asked: said, reasons=True)
@@ -115,7 +115,7 @@ async def test_the_reasoning_of_a_streamed_reply_is_sent_again() -> None:
 
 
 async def test_a_response_that_breaks_off_is_asked_for_again() -> None:
-    """The part that arrived is no reply, and what is generated anew is passed on, too."""
+    """The incomplete answer is not a reply. The new one is also passed on."""
     strict = Responses(lambda asked: Said("Two files and a test."), reasons=True)
     whole = strict.written(Said("Two files and a test."), 1)
     broken = api.Reply(as_events(whole, most=6), headers={"Content-Type": "text/event-stream"})

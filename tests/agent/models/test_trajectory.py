@@ -128,7 +128,7 @@ def test_a_cost_without_calls_is_unattributed(tmp_path: Path) -> None:
     ],
 )
 def test_an_invalid_trajectory_is_reported_in_one_line(text: str | None, tmp_path: Path) -> None:
-    """The error names the file that is no trajectory, in one line."""
+    """The error names the invalid file in one line."""
     path = tmp_path / "x.traj.json"
     if text is not None:
         path.write_text(text)

@@ -1,4 +1,4 @@
-"""Sums of tokens and money, of which any part may be unknown."""
+"""Sums of tokens and money with unknown parts."""
 
 from dataclasses import asdict, fields
 

@@ -79,7 +79,7 @@ async def test_a_server_without_keys_is_in_reach(
     asks: str,
     key: str | None,
 ) -> None:
-    """An empty key sends no header that would be no header, and the server answers."""
+    """An empty key sends no invalid header, and the server answers."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     if key is not None:
         monkeypatch.setenv("OPENAI_API_KEY", key)
@@ -93,7 +93,7 @@ async def test_a_server_without_keys_is_in_reach(
 async def test_a_keyless_server_of_messages_is_in_reach(
     provider: Listener, monkeypatch: pytest.MonkeyPatch, asks: str
 ) -> None:
-    """Programs and our own arms reach a server of one's own that speaks Anthropic's dialect."""
+    """Programs and our own arms reach a custom server with Anthropic's dialect."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     reply = await ask(SPECS[2], provider.address, asks)
     assert reply.message["content"] == "Hello."
@@ -103,7 +103,7 @@ async def test_a_keyless_server_of_messages_is_in_reach(
 async def test_a_cut_connection_is_not_sent_again_behind_the_policy(
     provider: Listener, monkeypatch: pytest.MonkeyPatch, asks: str
 ) -> None:
-    """Each request that may be paid is one that the retry policy decided."""
+    """The retry policy decides about each request that may be paid."""
     monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
     provider.drops = True
     with pytest.raises(ModelError):

@@ -1,4 +1,4 @@
-"""The context window: where it is known from, and which refusals it explains."""
+"""The context window: its sources, and the refusals that it explains."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -53,7 +53,7 @@ async def test_a_refusal_far_from_the_window_is_what_the_server_says(program: bo
 
 @pytest.mark.parametrize("program", [False, True])
 async def test_an_output_limit_that_does_not_fit_is_no_long_conversation(program: bool) -> None:
-    """The operator is told which setting to declare."""
+    """The error names the setting to declare."""
     words = f"'max_tokens' is too large: 16384. The maximum context length is {WINDOW} tokens"
     with (
         api.OpenAIServer([api.error(400, words)]) as server,
@@ -93,7 +93,7 @@ def listing() -> Iterator[Listener]:
 
 @pytest.mark.parametrize("models", LISTS)
 async def test_a_server_is_asked_for_its_window(listing: Listener, models: dict[str, Any]) -> None:
-    """vLLM, llama.cpp and others list it, so nobody has to declare it."""
+    """vLLM, llama.cpp and others list it, so it need not be declared."""
     listing.models = models
     spec = {"name": "openai/local", "api_base": f"{listing.address}/v1"}
     model = LiteLLMModel(LiteLLMSpec.model_validate(spec))

@@ -1,4 +1,4 @@
-"""The door of programs: what a request says, and what becomes of everything else."""
+"""Validation of programs' requests: declared fields pass, everything else is dropped or refused."""
 
 import json
 from typing import Any
@@ -82,7 +82,7 @@ def test_a_field_without_a_name_here_is_dropped_and_counted(dialect: Dialect) ->
     ids=lambda tool: str(tool)[:30],
 )
 def test_a_tool_that_the_provider_runs_is_refused(dialect: Dialect, tool: dict[str, Any]) -> None:
-    """Only tools that the program runs are known here, so those of any vendor are refused."""
+    """Only tools that the program runs are declared, so the tools of all vendors are refused."""
     with pytest.raises(ProviderTools):
         parse(dialect, {**LEAST[dialect], "tools": [tool]}, {})
 
@@ -183,7 +183,7 @@ def test_content_that_is_elsewhere_is_refused(dialect: Dialect, body: dict[str, 
 
 @pytest.mark.parametrize("url", ["https://example.com/a.png", "http://example.com/a.png"])
 def test_an_experiment_with_network_may_name_urls(url: str) -> None:
-    """Its programs can fetch by themselves, so the provider may, too. Other schemes stay out."""
+    """Its programs can fetch by themselves, so the provider may. Other schemes are refused."""
     for dialect, body in fetches(url):
         asked = parse(dialect, {**LEAST[dialect], **body}, {}, may_fetch=True)
         assert asked.size.images + asked.size.files == 1
@@ -279,7 +279,7 @@ def test_a_number_that_is_not_finite_is_refused(kind: str) -> None:
 
 
 def test_only_names_of_known_features_pass_as_headers() -> None:
-    """Others could switch on what costs more, or what the provider runs."""
+    """Others could enable features that cost more, or that the provider runs."""
     given = "claude-code-20250219, mcp-client-2025-04-04,effort-2025-11-24,x\r\ny: z"
     asked = parse("messages", LEAST["messages"], {"anthropic-beta": given, "openai-beta": "x"})
     assert asked.headers == {"anthropic-beta": "claude-code-20250219,effort-2025-11-24"}
