@@ -1,4 +1,4 @@
-"""What a patch changed in a work tree, read from the tree and never from the patch.
+"""The changes of a patch in a work tree, read from the tree and never from the patch.
 
 Git and GNU patch read a patch in other ways than any third program. So the tree is read before and
 after the official commands apply it, by a separate git folder that has every file.
@@ -35,7 +35,7 @@ class _UnreadableError(Exception):
 
 
 class AppliedTree:
-    """Reads the work tree of a grading: `begin` at first, `reset` after each reset, `read` at last.
+    """Reads the work tree of a grading: `start` at first, `reset` after each reset, `read` at last.
 
     All three raise `TimeoutError` if that takes too long.
     """
@@ -44,7 +44,7 @@ class AppliedTree:
         self._official = official
         self._problem = ""
 
-    async def begin(self) -> None:
+    async def start(self) -> None:
         """Read the tree at the opening."""
         with self._noting_problems():
             await self._call('begin && cp -- "$scratch/opened" "$scratch/before"')

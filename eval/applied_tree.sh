@@ -1,7 +1,7 @@
 # Functions that read the files of a work tree before and after a patch. `eval.applied_tree` sets root,
 # scratch, most and others, and calls one function. Needs bash, git 2.20, coreutils, find, xargs.
 #
-# $scratch is a git folder of our own: no setting, hook, attribute or ignored name of the repository
+# $scratch is a separate git folder: no setting, hook, attribute or ignored name of the repository
 # decides what is read. In it are states of the tree: NAME has the id, NAME.git what belongs to git.
 
 set -o pipefail

@@ -54,7 +54,7 @@ _REACHES_INTERPRETER = re.compile(
     r"|\bctypes\b|__subclasses__|\.__code__\b|\bbuiltins\b|__builtins__|\bmeta_path\b"
     r"|\bpath_hooks\b|\b(?:except|unraisable)hook\b|\b_exit\(|\bfork\("
 )
-"""Ways to objects that the code was not given, such as those of the test runner."""
+"""Ways to objects that the code was not given, such as the test runner's objects."""
 _LOOKS_UP = re.compile(
     r"\bsys\.modules\b|\bimportlib\.|\bimport_module\(|__import__|\bfrom sys import .*\bmodules\b"
 )

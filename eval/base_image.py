@@ -38,7 +38,7 @@ _BUILD_LIMITS = {"memory": 8 * 2**30, "memswap": 8 * 2**30}
 """Limits of a step of a build, bytes."""
 
 _STEP = re.compile(r"---> Running in ([0-9a-f]{12,64})")
-"""What the daemon says when it starts the container of a step."""
+"""The daemon's message when it starts the container of a step."""
 
 
 def connect() -> Any:

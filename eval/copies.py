@@ -23,8 +23,8 @@ _ENOUGH = 3
 """So many lines together are found by no accident, whatever the name of the file."""
 _BEGINS = "--- durabench: copies"
 
-# The first grep finds the few files with any of the lines, and the others count the lines of each
-# file of the patch in these. Files that only root can read count, as the agent may be root.
+# The first grep finds the few files with any of the lines, and the next ones look for each line
+# in these. Files that only root can read count, as the agent may be root.
 _SCRIPT = """\
 set -o pipefail
 search() {

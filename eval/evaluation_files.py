@@ -16,7 +16,7 @@ from eval.types import Instance
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1\n.*?^\2$", re.DOTALL | re.MULTILINE)
 _WORD = re.compile(r"[^\s'\";=<>|&()]+")
 
-# Runners of tests write snapshots and other data beside them, but no source.
+# Runners of tests write snapshots and other data next to them, but no source.
 _SOURCES = frozenset(
     {
         *(".c", ".cc", ".cjs", ".cpp", ".go", ".java", ".js", ".jsx", ".kt", ".mjs", ".php"),
@@ -60,7 +60,7 @@ def watch(script: str, files: Collection[str], *, script_file: str, record: str)
     if len(start) != 1 or len(end) != 1 or start[0] > end[0]:
         return script
     before, tests, after = script[: start[0]], script[start[0] : end[0]], script[end[0] :]
-    # Bash has read this part, and goes on reading at the same place.
+    # Bash has read this part, and continues reading at the same place.
     size = len(before.encode("utf-8", "surrogateescape"))
     look = f"stat -c '%z %n' -- {shlex.join(files)} | LC_ALL=C sort"
     begin = (

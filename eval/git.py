@@ -181,7 +181,7 @@ def list_changed_files(folder: Path) -> list[str]:
         if head:
             git(ours, "update-ref", "--no-deref", "HEAD", head)
         for index in (private / "index", *private.glob("sharedindex.*")):
-            # A copy with its time, by which git decides which files it has to read again.
+            # A copy with its time, as git rereads files that are newer.
             try:
                 status = index.lstat()
             except FileNotFoundError:
@@ -284,9 +284,9 @@ def _environment(given: Given) -> dict[str, str]:
         "GIT_AUTHOR_NAME": NAME,
         "GIT_AUTHOR_EMAIL": EMAIL,
         "GIT_TERMINAL_PROMPT": "0",
-        # What is missing in a folder is not fetched from where the folder's configuration says.
+        # A missing object is not fetched from the address in the folder's configuration.
         "GIT_NO_LAZY_FETCH": "1",
-        # Without `ext`, with which an address could name a program.
+        # Without `ext`: an address could name a program.
         "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
         "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
         "LC_ALL": "C",

@@ -1,6 +1,6 @@
 """The official verdict on a patch, computed in a Durabench workspace.
 
-The steps are those of swebench's own `run_instance`: apply the patch by the same commands in
+The steps equal swebench's own `run_instance`: apply the patch by the same commands in
 the same order, run the same script, parse the log with the same functions. The official
 runner gives a verdict on any log of a script that ran to its end, and so does Durabench. A
 patch can write anything into the log, so nothing in the log makes the outcome
@@ -32,7 +32,7 @@ MAX_LOG_BYTES = 64 * 1024 * 1024
 _RESET = "/bin/bash -c 'git checkout -- . ; git clean -fd'"
 
 # The official runner reads the work tree's diff before and after the tests, strictly as UTF-8.
-# It ends without a verdict if the diff is not UTF-8: fuzz can place a hunk beside such bytes.
+# It ends without a verdict if the diff is not UTF-8: fuzz can place a hunk next to such bytes.
 _IS_DIFF_READABLE = (
     "/bin/bash -c 'git -c core.fileMode=false diff | iconv -f UTF-8 -t UTF-8 >/dev/null'"
 )
@@ -180,7 +180,7 @@ async def _verdict(
         return _Verdict("patch_failed", "the patch holds characters that no file can hold")
     tree = AppliedTree(official)
     try:
-        await tree.begin()
+        await tree.start()
         done = await _apply(official, tree)
         if done.timed_out:
             return _Verdict("infrastructure", "applying the patch took too long", done.output)

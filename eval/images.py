@@ -1,4 +1,4 @@
-"""Images of instances: list them, check for local copies, build those of a task repo."""
+"""Images of instances: list them, check for local copies, build the images of a task repo."""
 
 import hashlib
 import re

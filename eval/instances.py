@@ -30,7 +30,7 @@ class Dataset:
 
     @property
     def warning(self) -> str:
-        """How many rows cannot be used, and why, in one line; `""` if all can."""
+        """The number of unusable rows and the reasons, in one line; `""` if all can be used."""
         if not self.unusable:
             return ""
         first = {

@@ -57,8 +57,8 @@ exec bash -lc '
 IFS=:; for folder in $PATH; do [[ :$1: == *":$folder:"* ]] || added+=$folder:; done; unset IFS
 PATH=$added$1; eval "$2"' bash "$PATH" "$1"
 """
-"""Runs a command in a login shell. There PATH begins with what the profile adds, and then is that
-of the image. Debian's profile alone resets it, and images of Go and Rust have folders of their own.
+"""Runs a command in a login shell. There PATH starts with the additions of the profile,
+followed by PATH of the image. Debian's profile resets it, and images of Go and Rust add folders.
 """
 
 _HIDE_INSTALLATION = r"""
@@ -117,8 +117,7 @@ def recipe(files: Readable, kind: str | None, install: str | None, name: str | N
         return ImageRecipe(dockerfile="Dockerfile")
     if kind is None:
         raise DatasetError(
-            "nothing shows which image the repository needs: name one with --image, or add a "
-            "Dockerfile"
+            "the repository declares no image: name one with --image, or add a Dockerfile"
         )
     return ImageRecipe(base=BY_KIND[kind], install=install)
 

@@ -40,7 +40,7 @@ _FAILURES = re.compile(
 _SHOWN_CHARACTERS = 160
 
 
-# pip's lines about one package, of which most logs of a container without network have some.
+# pip's lines about one package. Most logs of a container without network have such lines.
 _OF_PIP = re.compile(r"\(from versions: none\)|WARNING: Retrying \(Retry\(")
 
 

@@ -46,7 +46,7 @@ class OfficialShell:
         self._patch = "/tmp/patch.diff" if in_container else str(folder / "patch.diff")  # noqa: S108
         self._script = "/eval.sh" if in_container else str(folder / "eval.sh")
         self.tree_folder = "/var/tmp/.applied" if in_container else str(folder / "applied")  # noqa: S108
-        """Folder outside the repository for what the audit reads."""
+        """Folder outside the repository, for the records that the audit reads."""
         self._record = f"{self.tree_folder}/rewritten"
         self.installed_below = "/" if in_container else ""
         """Folder that has every interpreter of a container. On the host that would be too large."""

@@ -18,7 +18,7 @@ _OTHER_FORMATS = re.compile(r"^(?:\*{15}|\d+(?:,\d+)?[acd]\d+(?:,\d+)?)\s*$", re
 
 @dataclass(frozen=True)
 class FileInPatch:
-    """The change to one file. Paths are those of the patch, without `a/` and `b/`."""
+    """The change to one file. Paths are written as in the patch, without `a/` and `b/`."""
 
     path: str
     """Path of the file after the change, or of a deleted file before it."""
@@ -56,7 +56,7 @@ def read(patch: str) -> list[FileInPatch]:
 
 
 def read_or_nothing(diff: str) -> list[FileInPatch]:
-    """Return the changes as `read` does; none if the diff is unreadable, as one that was cut."""
+    """Return the changes as `read` does; none if the diff is unreadable, for example cut off."""
     try:
         return read(diff)
     except ValueError:

@@ -50,7 +50,7 @@ async def check(
     """Check one image, in fresh workspaces: one as arms get it, and two as gradings do.
 
     Raises:
-        ImageError: there is no result, because infrastructure failed.
+        ImageError: infrastructure failed, so that nothing was checked.
     """
     checked_at = datetime.now(UTC)
     async with (open_for_arm or open_shell)() as shell:
@@ -79,7 +79,7 @@ def preflight_key(
     """Return a SHA-256 that changes whenever the result could change.
 
     It covers the image's digest, the row, the network and the `resources` that tests may need,
-    as far as they differ from the default, the swebench release and the procedures.
+    if they differ from the default, the swebench release and the procedures.
     """
     verdict = grading.grading_key(instance, image_digest, "", TIMEOUT_S, "docker", resources)
     parts = {"verdict": verdict, "network": network, "procedure": _PROCEDURE}

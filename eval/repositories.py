@@ -154,7 +154,7 @@ def origin(given: RepositorySource, forge: str) -> RepositorySource | None:
 
 
 def fetch_mirror(given: RepositorySource, cache: Path, access: Access) -> Path:
-    """Return the mirror of a repository, with what the repository has now.
+    """Return the mirror of a repository, with its current content.
 
     Raises:
         DatasetError: there is no such repository, or the token does not open it.

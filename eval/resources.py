@@ -15,13 +15,13 @@ _UNITS_IN_GB = {"K": 1 / 1024**2, "M": 1 / 1024, "G": 1.0, "T": 1024.0}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])i?B?", re.IGNORECASE)
 
 _OF_SWE_BENCH_LIVE = frozenset({"docker_image", "test_cmds"})
-"""Columns by which a row of SWE-bench-Live is known."""
+"""Columns that identify a row of SWE-bench-Live."""
 _SWE_BENCH_LIVE_GB = 16.0
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What the tests of one row need; None where the row does not say. 1 GB is 2^30 bytes."""
+    """The needs of the tests of one row; None if the row does not state one. 1 GB is 2^30 bytes."""
 
     memory_gb: float | None = None
     cpus: float | None = None
@@ -34,7 +34,7 @@ def demand(row: Mapping[str, Any]) -> Demand:
 
     The columns `resources` and `environment` are read, as objects or as JSON, with the names of
     `Demand` or of Harbor's task.toml: `cpus`, `memory_mb` and `storage_mb`, or `memory` and
-    `storage` such as `4G`. Rows of SWE-bench-Live ask for what its runner gives them.
+    `storage` such as `4G`. Rows of SWE-bench-Live get the memory that its runner gives them.
 
     Raises:
         DatasetError: a value is not a positive number, or not a size.

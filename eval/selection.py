@@ -66,7 +66,7 @@ def select(
     Rows that cannot be used are left out before anything is counted or drawn.
 
     Raises:
-        DatasetError: an id is unknown or that of an unusable row, the sample is larger than the
+        DatasetError: an id is unknown or its row is unusable, the sample is larger than the
             number of remaining instances, or no instance is left.
     """
     chosen = _by_id(instances, selection.ids, unusable) if selection.ids else list(instances)

@@ -38,7 +38,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class UnusableRow:
-    """A row of a dataset that is no instance."""
+    """A row of a dataset that cannot be used."""
 
     where: str
     """Dataset and position, and the instance id if it is known."""
@@ -67,7 +67,7 @@ class FileChange:
     path: str
     """Relative to the root. Bytes that are not UTF-8 are written as backslash escapes."""
     before: bytes | None
-    """The content, or the target of a link; None if there was no file."""
+    """The content, or the target of a link; None if the file did not exist."""
     now: bytes | None
     """The same after the patch; None if it was removed."""
     is_link: bool = False
@@ -78,7 +78,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class Applied:
-    """What applying a patch changed, as the work tree shows it."""
+    """The changes of an applied patch, as the work tree shows them."""
 
     files: tuple[FileChange, ...] = ()
     """All changed files, ignored or not."""
@@ -117,7 +117,7 @@ class Evaluation:
     is_limited: bool = False
     """True if the tests reached a limit of their container, as they would again."""
     applied: Applied | None = None
-    """What the patch changed; None if it was not applied."""
+    """The changes of the patch; None if it was not applied."""
     rewritten: tuple[str, ...] = ()
     """Test files of the evaluation that were written or removed while the tests ran."""
 

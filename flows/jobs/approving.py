@@ -107,7 +107,7 @@ def answer(lake: Lake, row: Row, sender: str, *, is_approval: bool) -> None:
 
 
 def _ask(journal: Journal, row: Row, question: str) -> None:
-    """State in the journal that a patch waits for a decision after those that it has."""
+    """State in the journal that a patch waits for its next decision."""
     name = _address(row)
     journal.start(Attempt(name, f"approval-{row['job_id']}", "approval", row["job_id"], 0, "{}"))
     inbox = journal.inbox(name)

@@ -1,6 +1,6 @@
 """The text of a pull request: the review report of a job.
 
-What the author of an issue, an arm or a test wrote is quoted, so that it stays text on the forge.
+Text of the author of an issue, an arm or a test is quoted, so that it stays text on the forge.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The files that a patch changes, and those that a forge runs by itself."""
+"""The files that a patch changes, and which of them a forge runs by itself."""
 
 import re
 from pathlib import Path
@@ -65,7 +65,7 @@ _NAMED = 5
 
 
 def find_automation(patch: str) -> list[tuple[str, str]]:
-    """Return the files of a patch that run by themselves, each with what runs it."""
+    """Return the files of a patch that run by themselves, each with the program that runs it."""
     paths = [*(path for path, _, _ in read_changes(patch)), *_RENAMED.findall(patch)]
     files = []
     for path in paths:

@@ -36,13 +36,13 @@ on_stop: ContextVar[Callable[[Stop], None]] = ContextVar("on_stop", default=lamb
 async def chat(
     attempt: str | None = None, talk: Talk | None = None, lake: str | None = None
 ) -> str:
-    """Carry on an attempt that people talk with, until it ends or waits. Return its id.
+    """Continue an attempt that people talk with, until it ends or waits. Return its id.
 
     It waits with its worker for a few minutes. After that, the next message starts it again.
 
     Args:
-        attempt: Id of the attempt to carry on, or a prefix of it.
-        talk: A new chat to begin instead.
+        attempt: Id of the attempt to continue, or a prefix of it.
+        talk: A new chat to start instead.
         lake: Location of the results, a folder as the worker sees it or s3://…; by default the
             worker's DURABENCH_LAKE.
 
@@ -53,7 +53,7 @@ async def chat(
     """
     store = Lake.open(lake)
     if (attempt is None) == (talk is None):
-        raise UsageError("name an attempt to carry on, or a chat to begin, and not both")
+        raise UsageError("name an attempt to continue, or a chat to start, and not both")
     if talk is not None:
         run = find_own()
         if run is not None and run.deployment_id is not None and "id" not in talk.model_fields_set:

@@ -33,7 +33,7 @@ class PipelineStep(BaseModel):
     depends_on: list[str] = Field(default=[], description="steps whose changes it builds on")
     on_failure: Literal["stop", "continue"] = Field(
         default="stop",
-        description="stop: no further step begins and nothing is published; continue: the others "
+        description="stop: no further step starts and nothing is published; continue: the others "
         "continue without its change",
     )
     arm: str | None = Field(
@@ -67,7 +67,7 @@ class PipelineSchedule(BaseModel):
 
 
 class Pipeline(JobSettings):
-    """Steps on one repository. The settings are those of a job, and hold for each step."""
+    """Steps on one repository. The settings of a job hold for each step."""
 
     name: str = Field(pattern=PIPELINE_NAME, max_length=80, description="name of the pipeline")
     title: str = Field(
@@ -109,7 +109,7 @@ class Pipeline(JobSettings):
 
     @cached_property
     def ordered(self) -> list[PipelineStep]:
-        """The steps, each after those that it depends on, otherwise in the order given.
+        """The steps, each after all that it depends on, otherwise in the order given.
 
         Raises:
             ValueError: they depend on each other in a cycle.
@@ -235,7 +235,7 @@ def fill(task: str, outputs: Mapping[str, Mapping[str, str | None]]) -> str:
     """Return a task with outputs in place of its templates.
 
     Raises:
-        MissingOutput: a step has no such output, such as one that failed, or the task is too long
+        MissingOutput: a step has no such output, for example as it failed, or the task is too long
             with it.
     """
 

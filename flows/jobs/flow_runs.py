@@ -34,7 +34,7 @@ from flows.storage.job_names import job_of
 from flows.storage.lake import Lake, Row
 
 JOB, PIPELINE, CHAT = "job", "pipeline", "chat"
-"""Names of the flows, and of their own deployments."""
+"""Names of the flows and of their deployments."""
 
 _JOB_NAME = "job "
 _RUN_NAME = re.compile(r".+ ([0-9a-f]{6,32})")
@@ -74,7 +74,7 @@ def name_pipeline_run(pipeline: str, run: str) -> str:
 def id_of(run: FlowRun) -> str:
     """Return the id of the job or of the run that a flow run is for.
 
-    What was ordered without an id gets it from its flow run when it begins.
+    What was ordered without an id gets it from its flow run when it starts.
     """
     if run.name.startswith(_JOB_NAME):
         return run.name.removeprefix(_JOB_NAME)

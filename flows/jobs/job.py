@@ -89,7 +89,7 @@ async def job(request: Request, lake: str | None = None) -> str:
     The same request again continues the job: finished work is kept, and nothing is bought twice.
 
     Args:
-        request: The repository, the task, the arms, and what happens to the patch. It holds no
+        request: The repository, the task, the arms, and the use of the patch. It contains no
             token: a worker takes that from its own environment.
         lake: Location of the results, a folder as the worker sees it or s3://…; by default the
             worker's DURABENCH_LAKE.
@@ -122,7 +122,7 @@ def flow_run_id() -> str | None:
 
 
 def is_published(row: Row, request: Request) -> bool:
-    """Return True if the job has ended with what is requested now."""
+    """Return True if the job has ended with the requested result."""
     made = {"patch": "commit", "branch": "branch", "pull_request": "pull_request"}
     return bool(row["state"] == "done" and row[made[request.publish]])
 

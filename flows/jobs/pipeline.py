@@ -55,7 +55,7 @@ StepState = Literal["done", "failed", "waiting", "skipped"]
 async def pipeline(definition: Pipeline, lake: str | None = None, *, run: str | None = None) -> str:
     """Run the steps of a pipeline, and publish what they changed as one. Return the run's id.
 
-    Each flow run is a run of its own. With the id of an earlier one, that is continued: finished
+    Each flow run is a new run. With the id of an earlier run, that run is continued: finished
     steps are kept, and nothing is bought twice.
 
     Args:

@@ -73,7 +73,7 @@ def _on_forge(source: RepositorySource) -> RepositorySource:
 def _base_branch(row: Row) -> str:
     if row["base_branch"] is None:
         raise UsageError(
-            "a pull request needs a branch to merge into, and the job begins at a tag or a commit: "
+            "a pull request needs a branch to merge into, and the job starts at a tag or a commit: "
             "name a branch with --ref"
         )
     return str(row["base_branch"])

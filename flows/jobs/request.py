@@ -1,4 +1,4 @@
-"""A job as submitted: a repository, a task, arms, and what happens to the patch."""
+"""A job as submitted: a repository, a task, arms, and the use of the patch."""
 
 import os
 import re
@@ -25,7 +25,7 @@ FORGE, API, TOKEN = "DURABENCH_FORGE", "DURABENCH_FORGE_API", "DURABENCH_FORGE_T
 _GITHUB, _GITHUB_API = "https://github.com", "https://api.github.com"
 
 _token: ContextVar[str] = ContextVar("forge_token", default="")
-"""The token of the current job; '' for that of the environment."""
+"""The token of the current job; '' for the token of the environment."""
 
 MOST_CHARACTERS = 100_000
 """Characters of a task. A longer one leaves too little of a model's context."""
@@ -41,7 +41,7 @@ class JobSettings(ReadableValues):
         description="address or path of a repository, owner/name, or the address of an issue",
     )
     ref: str | None = Field(
-        default=None, description="branch, tag or commit to begin at; default the default branch"
+        default=None, description="branch, tag or commit to start at; default the default branch"
     )
     arms: list[ArmSpec] = Field(min_length=1, description="arms that solve the task")
     model: ModelSpec | None = Field(default=None, description="model of arms that name none")
@@ -64,7 +64,8 @@ class JobSettings(ReadableValues):
     )
     network: bool = Field(default=False, description="give containers network access")
     resources: Resources = Field(
-        default_factory=Resources, description="limits of each container; default those of a run"
+        default_factory=Resources,
+        description="limits of each container; default the limits of a run",
     )
     token_block: str | None = Field(
         default=None,

@@ -43,7 +43,7 @@ def pipeline_of(row: Row) -> Pipeline:
 
 
 def read_steps(lake: Lake, pipeline: Pipeline, run: str) -> dict[str, Row]:
-    """Return the rows of the steps of a run that have begun, by name."""
+    """Return the rows of the started steps of a run, by name."""
     step_rows = {step.name: rows.read(lake, step_id(run, step.name)) for step in pipeline.steps}
     return {name: row for name, row in step_rows.items() if row is not None}
 
@@ -85,7 +85,7 @@ def read_outputs(row: Row, attempt: Row | None) -> dict[str, str | None]:
 
 
 def read_states(row: Row, lake: Lake) -> list[dict[str, Any]]:
-    """Return the steps of a run with their states, those that have not begun as `pending`."""
+    """Return the steps of a run with their states, steps that have not started as `pending`."""
     pipeline = pipeline_of(row)
     step_rows = read_steps(lake, pipeline, row["job_id"])
     ends = json.loads(row["verification"] or "{}").get("steps") or []

@@ -44,7 +44,7 @@ class Talk(ReadableValues):
     )
     arm: ArmSpec = Field(description="the arm that answers, with its model")
     ref: str | None = Field(
-        default=None, description="branch, tag or commit of the repository to begin at"
+        default=None, description="branch, tag or commit of the repository to start at"
     )
     image: str | None = Field(default=None, description="image; default the repository's own")
     environment: Literal["auto", "docker", "host"] = Field(

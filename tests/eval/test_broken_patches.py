@@ -7,7 +7,6 @@ import os
 import tarfile
 import zipfile
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,16 +39,6 @@ START = ": '>>>>> Start Test Output'\n"
 ASK = "git ls-remote https://nowhere.invalid\n"
 PIP = "python3 -m pip install --break-system-packages no-such-distribution"
 
-OFFICIAL = [
-    "syntax",
-    "exit at once",
-    "kills the script",
-    "forges",
-    "forges at exit, exits",
-    "forges assembled, exits at once",
-    "forges the exit code",
-    "says: no memory",
-]
 """Patches that swebench's own, slow runner grades too: one of each kind."""
 
 
@@ -170,49 +159,6 @@ def test_the_controls_get_their_usual_verdicts(graded: dict[str, Graded]) -> Non
     assert "Could not resolve host" in graded["gold"].evaluation.log
     assert graded["null"].evaluation.outcome == "unresolved"
     assert "network" not in graded["null"].evaluation.reason
-
-
-def test_forged_results_are_named_beside_the_verdict(graded: dict[str, Graded]) -> None:
-    """The audit names forged result lines in the text of a patch, whatever its verdict."""
-    for name in ("forges", "forges at exit", "forges, exits at once", "forges a whole log"):
-        reasons = [str(reason) for reason in graded[name].audit.reasons]
-        assert any("words a test result" in reason for reason in reasons), name
-
-
-def test_the_official_runner_agrees(
-    task: Instance,
-    patches: dict[str, str],
-    graded: dict[str, Graded],
-    docker_client: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """swebench's `run_instance` gives the same verdicts in containers of its own."""
-    from swebench.harness import run_evaluation
-    from swebench.harness.utils import make_test_spec
-
-    def remove(client: object, container: Any, logger: object) -> None:
-        container.remove(force=True)
-
-    monkeypatch.setattr(run_evaluation, "RUN_EVALUATION_LOG_DIR", tmp_path)
-    monkeypatch.setattr(run_evaluation, "cleanup_container", remove)
-
-    def one(name: str) -> bool:
-        # The official loggers and containers are distinguished by the instance's id.
-        number = f"tidyini__{OFFICIAL.index(name)}"
-        spec = make_test_spec({**task.row, "instance_id": number})
-        prediction = {
-            "instance_id": number,
-            "model_name_or_path": "x",
-            "model_patch": patches[name],
-        }
-        ended = run_evaluation.run_instance(spec, prediction, docker_client, "run", timeout=300)
-        assert ended is not None, name
-        return bool(ended[1][number]["resolved"])
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        official = dict(zip(OFFICIAL, pool.map(one, OFFICIAL), strict=True))
-    assert official == {name: graded[name].evaluation.resolved for name in OFFICIAL}
 
 
 async def test_the_reason_names_the_network_if_the_tests_need_it(task: Instance) -> None:

@@ -13,7 +13,6 @@ from flows.cli.options import ApiBaseOption, EnvironmentOption, LakeOption, Mode
 if TYPE_CHECKING:
     from agent.journal import InboxMessage, MessageKind
     from flows.jobs.mailbox import Mailbox
-    from flows.storage.lake import Lake
 
 _Attempt = Annotated[str, typer.Argument(help="attempt id, or a prefix of it")]
 _Id = Annotated[
@@ -50,7 +49,7 @@ def chat(
     dataset: Annotated[
         str, typer.Option("--dataset", "-d", help="dataset of the instance")
     ] = "bundled",
-    ref: Annotated[str | None, typer.Option(help="branch, tag or commit to begin at")] = None,
+    ref: Annotated[str | None, typer.Option(help="branch, tag or commit to start at")] = None,
     image: Annotated[str | None, typer.Option(help="image to work in")] = None,
     budget: Annotated[float | None, typer.Option(help="US dollars for the chat")] = None,
     environment: EnvironmentOption = None,
@@ -63,13 +62,30 @@ def chat(
 
     Ctrl-C ends a turn, Ctrl-D leaves the chat, and `/help` lists what else can be typed.
     """
-    from flows.display.errors import UsageError
+    from pydantic import ValidationError
 
+    from flows.display.errors import UsageError
+    from flows.experiments.declaration import in_one_line
+    from flows.jobs.cli import conversation, terminal
+    from flows.jobs.mailbox import Mailbox
+    from flows.jobs.talk import Talk, begin_chat
+    from flows.storage.lake import Lake
+
+    prompt = terminal.prompt()
     if attempt is not None:
         begins = (repo, instance, message, arm, experiment, model, api_base, ref, image, budget)
-        if any(each is not None for each in (*begins, environment)) or network:
-            raise UsageError("a chat that is continued keeps what it was begun with: leave it out")
-        _carry_on(attempt, lake)
+        if any(option is not None for option in (*begins, environment)) or network:
+            raise UsageError("a chat that is continued keeps its options: leave them out")
+        store = Lake.existing(lake)
+        mailbox = Mailbox.of(store, attempt)
+        state = mailbox.get_state()
+        if state.standing == "ended":
+            raise UsageError(
+                f"[ended] attempt {mailbox.attempt_id} has ended: {state.ending}; "
+                f"`durabench history {mailbox.attempt_id[:12]}` shows the conversation"
+            )
+        terminal.show_history(store, mailbox.attempt_id, everything=False)
+        conversation.talk(mailbox, store, prompt)
         return
     content = {
         "repo": repo,
@@ -83,7 +99,15 @@ def chat(
         "network": network,
         "arm": _find_arm(arm, experiment, model, api_base, is_instance=instance is not None),
     }
-    _begin(content, lake)
+    if repo is not None and message is None:
+        content["message"] = asyncio.run(prompt.line())
+    try:
+        talk = Talk.model_validate({**content, "message": content["message"] or ""})
+    except ValidationError as error:
+        raise UsageError(in_one_line(error)) from None
+    store = Lake.open(lake)
+    attempt_id = asyncio.run(begin_chat(talk, store))
+    conversation.talk(Mailbox.of(store, attempt_id), store, prompt)
 
 
 def send(
@@ -153,10 +177,15 @@ def history(
     from flows.display.errors import UsageError
     from flows.jobs.cli import terminal
     from flows.storage import report_files
+    from flows.storage.journals import existing_journal
     from flows.storage.lake import Lake
+    from reports.questions.history.analysis import run_names
 
     store = Lake.existing(lake)
-    if terminal.is_attempt(store, name):
+    journal = existing_journal(store)
+    with store.reading():
+        is_run = bool(run_names(store.root, name))
+    if not is_run and name and journal is not None and journal.find(name):
         terminal.show_history(store, name, everything=everything)
         return
     if everything:
@@ -194,48 +223,6 @@ def _find_arm(
     return chosen
 
 
-def _begin(content: dict[str, Any], lake_path: str | None) -> None:
-    """Begin a chat, and talk until the person leaves or it ends."""
-    from pydantic import ValidationError
-
-    from flows.display.errors import UsageError
-    from flows.experiments.declaration import in_one_line
-    from flows.jobs.cli import conversation, terminal
-    from flows.jobs.mailbox import Mailbox
-    from flows.jobs.talk import Talk, begin_chat
-    from flows.storage.lake import Lake
-
-    prompt = terminal.prompt()
-    if content["repo"] is not None and content["message"] is None:
-        content["message"] = asyncio.run(prompt.line())
-    try:
-        talk = Talk.model_validate({**content, "message": content["message"] or ""})
-    except ValidationError as error:
-        raise UsageError(in_one_line(error)) from None
-    lake = Lake.open(lake_path)
-    attempt_id = asyncio.run(begin_chat(talk, lake))
-    conversation.talk(Mailbox.of(lake, attempt_id), lake, prompt)
-
-
-def _carry_on(attempt: str, lake_path: str | None) -> None:
-    """Continue a chat."""
-    from flows.display.errors import UsageError
-    from flows.jobs.cli import conversation, terminal
-    from flows.jobs.mailbox import Mailbox
-    from flows.storage.lake import Lake
-
-    lake = Lake.existing(lake_path)
-    mailbox = Mailbox.of(lake, attempt)
-    seen = mailbox.get_state()
-    if seen.standing == "ended":
-        raise UsageError(
-            f"[ended] attempt {mailbox.attempt_id} has ended: {seen.ending}; "
-            f"`durabench history {mailbox.attempt_id[:12]}` shows what was said"
-        )
-    terminal.show_history(lake, mailbox.attempt_id, everything=False)
-    conversation.talk(mailbox, lake, terminal.prompt())
-
-
 def _send(
     attempt: str,
     kind: "MessageKind",
@@ -245,7 +232,7 @@ def _send(
     *,
     wait: bool,
 ) -> None:
-    """Send a message, and have the attempt carried on. Print what becomes of it."""
+    """Send a message, and have the attempt continued. Print the result."""
     from flows.display.terminal import show
     from flows.jobs.cli import conversation
     from flows.jobs.mailbox import Mailbox
@@ -254,29 +241,28 @@ def _send(
     lake = Lake.existing(lake_path)
     mailbox = Mailbox.of(lake, attempt)
     sent = mailbox.send(kind, text, message_id)
-    seen, flow_run = mailbox.get_state(), None
-    if seen.standing == "ended":
-        show(f"[ended] {seen.ending}")
+    state, flow_run = mailbox.get_state(), None
+    if state.standing == "ended":
+        show(f"[ended] {state.ending}")
         return
-    if seen.holder is not None:
-        busy = f"[busy] {seen.holder} works on it and reads the message before the next call"
-        show(busy if seen.standing == "busy" else "sent")
-    elif flow_run := _wake(mailbox, sent, lake):
-        show(f"sent; a worker carries it on in flow run {flow_run}")
-    elif wait:
-        conversation.until_answered(mailbox, sent, lake)
-        return
+    if state.holder is not None:
+        busy = f"[busy] {state.holder} works on it and reads the message before the next call"
+        show(busy if state.standing == "busy" else "sent")
     else:
-        show(f"sent; no worker has it: `durabench chat {mailbox.attempt_id[:12]}` carries it on")
-        return
+        from flows.jobs import flow_runs  # imports Prefect, which an attempt at work does not need
+
+        flow_run = asyncio.run(flow_runs.wake(mailbox.attempt, sent.n, lake))
+        if flow_run is not None:
+            show(f"sent; a worker carries it on in flow run {flow_run}")
+        elif wait:
+            conversation.until_answered(mailbox, sent, lake)
+            return
+        else:
+            command = f"durabench chat {mailbox.attempt_id[:12]}"
+            show(f"sent; no worker has it: `{command}` carries it on")
+            return
     if wait:
         asyncio.run(_wait_for_answer(mailbox, sent, flow_run))
-
-
-def _wake(mailbox: "Mailbox", sent: "InboxMessage", lake: "Lake") -> UUID | None:
-    from flows.jobs import flow_runs  # imports Prefect, which an attempt at work does not need
-
-    return asyncio.run(flow_runs.wake(mailbox.attempt, sent.n, lake))
 
 
 async def _wait_for_answer(mailbox: "Mailbox", sent: "InboxMessage", flow_run: UUID | None) -> None:
@@ -286,8 +272,8 @@ async def _wait_for_answer(mailbox: "Mailbox", sent: "InboxMessage", flow_run: U
     from flows.jobs.cli import terminal
     from flows.jobs.flow_runs import read_failure
 
-    while not terminal.has_answered(seen := mailbox.get_state(), sent):
+    while not terminal.has_answered(state := mailbox.get_state(), sent):
         if flow_run is not None and (why := await read_failure(flow_run)):
             raise IncompleteRun(f"flow run {flow_run} ended: {why}")
         await asyncio.sleep(tracing.POLL_S)
-    terminal.show_standing(seen)
+    terminal.show_standing(state)

@@ -1,4 +1,4 @@
-"""A chat on the terminal: what is typed goes to the inbox, and what is recorded is printed."""
+"""A chat on the terminal: typed lines go to the inbox, and recorded steps are printed."""
 
 import asyncio
 import json
@@ -18,19 +18,19 @@ from flows.display.terminal import show, write
 from flows.experiments.stop import Stop
 from flows.jobs.cli import terminal
 from flows.jobs.cli.terminal import Prompt
-from flows.jobs.mailbox import Mailbox, Seen
+from flows.jobs.mailbox import Mailbox
 from flows.server.api import prefect_api
 from flows.storage.lake import Lake
 from reports.format import plural
 
 
 def until_answered(mailbox: Mailbox, sent: InboxMessage, lake: Lake) -> None:
-    """Carry an attempt on in this process until it has answered a message, and print the answer."""
+    """Continue an attempt in this process until it has answered a message. Print the answer."""
     with prefect_api():
         work = ChatWork(mailbox, lake)
 
         async def wait() -> None:
-            work.begin()
+            work.start()
             while not terminal.has_answered(mailbox.get_state(), sent) and work.is_running:  # noqa: ASYNC110 - the journal
                 await asyncio.sleep(timings().inbox_poll_s)
             work.ask_to_stop()
@@ -57,7 +57,7 @@ def talk(mailbox: Mailbox, lake: Lake, prompt: Prompt) -> None:
 
 
 class ChatWork:
-    """The flow that carries an attempt on in this process, one run after another."""
+    """The flow that continues an attempt in this process, one run after another."""
 
     def __init__(
         self,
@@ -78,12 +78,15 @@ class ChatWork:
         """True during a run."""
         return self._task is not None and not self._task.done()
 
-    def begin(self) -> None:
-        """Begin a run."""
+    def start(self) -> None:
+        """Start a run."""
         from flows.cells.attempts import on_step, on_text
         from flows.jobs.chat import chat, on_stop
 
-        on_stop.set(self._keep)
+        def keep(stop: Stop) -> None:
+            self._stop, stop.requested = stop, stop.requested or self._is_stopping
+
+        on_stop.set(keep)
         on_step.set(lambda cell, step: self._show_step(step))
         on_text.set(self._show_text)
         self._stop, self._is_stopping = None, False
@@ -91,11 +94,8 @@ class ChatWork:
             chat(attempt=self._mailbox.attempt_id, lake=str(self._lake.root))
         )
 
-    def _keep(self, stop: Stop) -> None:
-        self._stop, stop.requested = stop, stop.requested or self._is_stopping
-
     def ask_to_stop(self) -> None:
-        """Let no further call begin. A call in flight is finished and recorded."""
+        """Start no further call. A call in flight is finished and recorded."""
         self._is_stopping = True
         if self._stop is not None:
             self._stop.requested = True
@@ -142,7 +142,11 @@ class Chat:
         """The text of the model call in flight, or of the last one."""
         self._is_in_line = False
         self._shown = {(step.scope, step.seq) for step in self._load_steps()}
-        self._told = _latest_answer(mailbox.get_state())
+        state = mailbox.get_state()
+        self._last_wait: tuple[int, datetime] | None = None
+        """The wait that was printed last. The history shows an answer, and no question."""
+        if state.standing == "waiting" and state.wait is not None and not state.is_asking:
+            self._last_wait = state.wait.after, state.wait.since
         self._is_paused = False
         """True after a turn was ended, until the next message."""
         self._is_quiet = asyncio.Event()
@@ -155,86 +159,86 @@ class Chat:
             Exception: the work has failed.
         """
         async with self._prompt.printing_above():
-            await self._run()
-
-    async def _run(self) -> None:
-        both = [asyncio.create_task(self._tend()), asyncio.create_task(self._read())]
-        try:
-            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in both:
-                task.cancel()
-            await asyncio.wait(both)
-            if self._mailbox.get_state().standing != "ended":
-                self._work.ask_to_stop()
-            await self._work.end()
+            both = [asyncio.create_task(self._work_on()), asyncio.create_task(self._read())]
+            try:
+                done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            finally:
+                for task in both:
+                    task.cancel()
+                await asyncio.wait(both)
+                if self._mailbox.get_state().standing != "ended":
+                    self._work.ask_to_stop()
+                await self._work.end()
 
     async def _read(self) -> None:
-        """Send what is typed, until the end of the input."""
+        """Send what is typed, until the end of the input. Ctrl-C ends the turn."""
         while True:
             if not self._prompt.is_terminal:
                 await self._is_quiet.wait()
             try:
                 line = await self._prompt.line()
             except KeyboardInterrupt:
-                self._interrupt()
+                if self._mailbox.get_state().standing == "busy" and self._work.is_running:
+                    self._work.end_turn()
+                    self._end_line()
+                    show("the turn ends; the next message continues", "yellow")
+                else:
+                    show("Ctrl-D leaves the chat, /end ends it", "dim")
                 continue
             if line is None:
                 return
             if line.strip():
                 self._handle_line(line.strip())
 
-    def _interrupt(self) -> None:
-        """End the turn. The chat continues with the next message."""
-        if self._mailbox.get_state().standing == "busy" and self._work.is_running:
-            self._work.end_turn()
-            self._end_line()
-            show("the turn ends; the next message continues", "yellow")
-        else:
-            show("Ctrl-D leaves the chat, /end ends it", "dim")
-
     def _handle_line(self, line: str) -> None:
-        """Send a line, or carry out the command that it is."""
+        """Send a line, or run the command that it names."""
         kind: MessageKind | None = "say"
         try:
             if line.startswith("/"):
-                kind, line = _carry_out(line, self._mailbox, self._lake)
+                kind, line = _run_command(line, self._mailbox, self._lake)
             if kind is None:
                 return
-            seen = self._mailbox.get_state()
+            state = self._mailbox.get_state()
             self._mailbox.send(kind, line)
         except (MessageRefused, UsageError) as error:
             show(str(error), "red")
             return
-        if seen.standing == "busy":
+        if state.standing == "busy":
             show("[busy] the agent reads it before its next call", "dim")
         self._is_paused = False
         self._is_quiet.clear()
 
-    async def _tend(self) -> None:
-        """Work on the attempt whenever it can continue, and print what it says, until it ends."""
+    async def _work_on(self) -> None:
+        """Work on the attempt whenever it can continue, and print its messages, until it ends."""
         while True:
-            seen = self._mailbox.get_state()
-            if self._mailbox.is_elsewhere(seen):
-                self._show_recorded()
+            state = self._mailbox.get_state()
+            if self._mailbox.is_elsewhere(state):
+                for step in self._load_steps():
+                    self._show_step(from_record(step))
             if self._was_stopped():
                 self._is_paused = True
                 show("the turn has ended", "dim")
-            if seen.standing == "ended":
-                terminal.show_standing(seen)
+            if state.standing == "ended":
+                terminal.show_standing(state)
                 return
-            if seen.standing == "waiting":
-                self._tell(seen)
-            elif seen.standing == "open" and not self._work.is_running and not self._is_paused:
-                self._work.begin()
-            if seen.standing == "waiting" or (self._is_paused and not self._work.is_running):
+            if state.standing == "waiting" and state.wait is not None:
+                wait = state.wait.after, state.wait.since
+                is_new = self._last_wait != wait
+                if is_new and (
+                    state.is_asking or state.wait.about.strip() != self._streamed.strip()
+                ):
+                    terminal.show_standing(state)
+                self._last_wait = wait
+            elif state.standing == "open" and not self._work.is_running and not self._is_paused:
+                self._work.start()
+            if state.standing == "waiting" or (self._is_paused and not self._work.is_running):
                 self._is_quiet.set()
             await asyncio.sleep(timings().inbox_poll_s)
 
     def _was_stopped(self) -> bool:
-        """Return True if a run has stopped. On a terminal, one that failed is tried again later."""
+        """Return True if a run has stopped. On a terminal, a failed run is tried again later."""
         try:
             return self._work.was_stopped()
         except IncompleteRun as error:
@@ -243,27 +247,13 @@ class Chat:
             show(f"{error}; the next message tries again", "red")
             return True
 
-    def _tell(self, seen: Seen) -> None:
-        """Print what the attempt says or asks while it waits, unless it was printed before."""
-        assert seen.wait is not None
-        told = seen.wait.after, seen.wait.since
-        if self._told != told:
-            self._told = told
-            if seen.is_asking or seen.wait.about.strip() != self._streamed.strip():
-                terminal.show_standing(seen)
-
-    def _show_recorded(self) -> None:
-        """Print the new steps of an attempt that another process works on."""
-        for step in self._load_steps():
-            self._show_step(from_record(step))
-
     def _load_steps(self) -> list[RecordedStep]:
         steps = self._mailbox.journal.steps(self._mailbox.attempt_id)
         done = (step for step in steps if step.result is not None)
         return sorted(done, key=lambda step: step.ordinal)
 
     def _show_text(self, text: str) -> None:
-        """Print a part of what a model says."""
+        """Print a part of a model's answer."""
         if not self._is_in_line:
             self._streamed, self._is_in_line = "", True
         self._streamed += text
@@ -285,13 +275,6 @@ class Chat:
         self._shown.add(place)
 
 
-def _latest_answer(seen: Seen) -> tuple[int, datetime] | None:
-    """Return what tells an answer that the history shows from others; None if there is none."""
-    if seen.standing != "waiting" or seen.wait is None or seen.is_asking:
-        return None
-    return seen.wait.after, seen.wait.since
-
-
 _MESSAGES: dict[str, MessageKind] = {
     "/approve": "approve",
     "/revise": "revise",
@@ -299,20 +282,20 @@ _MESSAGES: dict[str, MessageKind] = {
     "/end": "end",
 }
 _MEANINGS = {
-    "/history": "shows what was said; --all with the results of tools",
+    "/history": "shows the conversation; --all with the results of tools",
     "/tree": "shows the steps under their scopes",
-    "/cost": "says what the chat has cost so far",
+    "/cost": "shows the cost of the chat so far",
     "/approve": "approves what the agent waits with",
     "/revise": "TEXT has it changed first",
     "/reject": "rejects it",
     "/end": "ends the chat; the change so far is submitted",
     "/help": "shows this list",
 }
-"""What can be typed after a slash."""
+"""The commands of a chat."""
 
 
-def _carry_out(line: str, mailbox: Mailbox, lake: Lake) -> tuple[MessageKind | None, str]:
-    """Carry out a command. Return the kind and text of the message that it stands for, if any."""
+def _run_command(line: str, mailbox: Mailbox, lake: Lake) -> tuple[MessageKind | None, str]:
+    """Run a command. Return the kind and text of the message that it stands for, if any."""
     name, _, rest = line.partition(" ")
     match name:
         case "/history":
@@ -328,8 +311,8 @@ def _carry_out(line: str, mailbox: Mailbox, lake: Lake) -> tuple[MessageKind | N
             billed = "cost unknown" if account.billed_usd is None else f"${account.billed_usd:,.4f}"
             show(f"{billed} for {plural(account.calls_billed, 'call')}{unknown}")
         case "/help":
-            for each, meaning in _MEANINGS.items():
-                show(f"{each:<12} {meaning}")
+            for command, meaning in _MEANINGS.items():
+                show(f"{command:<12} {meaning}")
             show("Ctrl-C ends the turn, Ctrl-D leaves the chat.")
         case _ if name not in _MESSAGES:
             raise UsageError(f"there is no {name}: type one of {', '.join(_MEANINGS)}")

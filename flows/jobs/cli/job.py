@@ -57,7 +57,7 @@ def run(
     ] = None,
     model: ModelOption = None,
     api_base: ApiBaseOption = None,
-    ref: Annotated[str | None, typer.Option(help="branch, tag or commit to begin at")] = None,
+    ref: Annotated[str | None, typer.Option(help="branch, tag or commit to start at")] = None,
     pull_request: Annotated[
         bool, typer.Option("--pr", help="publish the patch as a draft pull request")
     ] = False,
@@ -87,14 +87,19 @@ def run(
 
     The same command again continues the job, and finished work is not bought again.
     """
+    from flows.display.errors import UsageError
     from flows.experiments.resources import Resources
 
+    options = {"pull_request": pull_request, "branch": branch, "patch": patch}
+    publish, *others = [name for name, is_set in options.items() if is_set] or ["patch"]
+    if others:
+        raise UsageError("--pr, --branch and --patch exclude each other: give one of them")
     content = {
         "source": source,
         "task": task,
         "ref": ref,
         "arms": find_arms(arm, experiment, model, api_base),
-        "publish": _publish(pull_request, branch, patch),
+        "publish": publish,
         "budget_usd": budget,
         "verify": verify,
         "approve": approve,
@@ -232,7 +237,7 @@ def serve(
 def find_arms(
     names: list[str] | None, experiment: Path | None, model: str | None, api_base: str | None
 ) -> list[dict[str, Any]]:
-    """Return arms, each with its model: those of a file, or agents by name.
+    """Return arms, each with its model: the arms of a file, or agents by name.
 
     Raises:
         UsageError: there is no such arm, or one has no model.
@@ -346,14 +351,3 @@ async def _cancel_run(row: "Row") -> bool:
         return False
     async with get_client() as client:
         return await flow_runs.cancel(client, UUID(row["flow_run_id"]))
-
-
-def _publish(pull_request: bool, branch: bool, patch: bool) -> str:
-    """Return the way of publishing that the options choose."""
-    from flows.display.errors import UsageError
-
-    given = {"pull_request": pull_request, "branch": branch, "patch": patch}
-    chosen = [name for name, is_given in given.items() if is_given] or ["patch"]
-    if len(chosen) > 1:
-        raise UsageError("--pr, --branch and --patch exclude each other: give one of them")
-    return chosen[0]

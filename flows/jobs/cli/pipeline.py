@@ -88,7 +88,7 @@ def run(
         continue_run(store, ids[0])
         return
     ordered = asyncio.run(deployed.order(pipeline))
-    show(f"run {ordered.hex[:10]} is ordered; a worker begins it")
+    show(f"run {ordered.hex[:10]} is ordered; a worker starts it")
 
 
 @pipeline_app.command()

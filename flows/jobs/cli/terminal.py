@@ -1,4 +1,4 @@
-"""The terminal of a chat: lines that a person types, and what was said."""
+"""The terminal of a chat: lines that a person types, and the conversation."""
 
 import asyncio
 import os
@@ -10,8 +10,7 @@ from typing import Protocol
 
 from agent.journal import InboxMessage
 from flows.display.terminal import fit, out, show
-from flows.jobs.mailbox import Mailbox, Remark, Seen, list_remarks
-from flows.storage.journals import existing_journal
+from flows.jobs.mailbox import Mailbox, Seen, list_remarks
 from flows.storage.lake import Lake
 from reports.values import in_line
 
@@ -42,7 +41,7 @@ class Prompt(Protocol):
 
 
 class _Piped:
-    """Standard input that is no terminal. What was read ahead is kept for the next line."""
+    """Standard input that is not a terminal. Bytes that were read ahead are for the next line."""
 
     is_terminal = False
 
@@ -51,11 +50,11 @@ class _Piped:
 
     async def line(self) -> str | None:
         while b"\n" not in self._rest:
-            read = await _read()
-            if not read:
+            part = await _read()
+            if not part:
                 last, self._rest = self._rest, b""
                 return last.decode(errors="replace") or None
-            self._rest += read
+            self._rest += part
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode(errors="replace")
 
@@ -126,7 +125,7 @@ def has_answered(seen: Seen, sent: InboxMessage) -> bool:
 
 
 def show_standing(seen: Seen) -> None:
-    """Print what an attempt says or asks while it waits, or how it ended."""
+    """Print the answer or question of an attempt that waits, or how it ended."""
     if seen.standing == "ended":
         show(f"[ended] {seen.ending}", "bold")
     elif seen.wait is not None:
@@ -135,18 +134,8 @@ def show_standing(seen: Seen) -> None:
             show("[approval] it waits for approve, revise or reject", "yellow")
 
 
-def is_attempt(lake: Lake, name: str) -> bool:
-    """Return True if a name is the beginning of an attempt's id, and not that of an experiment."""
-    from reports.questions.history.analysis import run_names
-
-    journal = existing_journal(lake)
-    with lake.reading():
-        is_run = bool(run_names(lake.root, name))
-    return not is_run and journal is not None and bool(name) and bool(journal.find(name))
-
-
 def show_history(lake: Lake, attempt: str, *, everything: bool) -> None:
-    """Print what was said to an attempt and by it, and what it asks a person to approve.
+    """Print the conversation of an attempt, and an approval that it waits for.
 
     Raises:
         UsageError: there are several attempts, or its steps were pruned.
@@ -154,21 +143,15 @@ def show_history(lake: Lake, attempt: str, *, everything: bool) -> None:
     mailbox = Mailbox.of(lake, attempt)
     steps = mailbox.journal.steps(mailbox.attempt_id)
     for remark in list_remarks(steps, mailbox.list_messages()):
-        if everything or remark.speaker != "tool":
-            show_remark(remark)
-    seen = mailbox.get_state()
-    if seen.is_asking:
-        show_standing(seen)
-    show(f"[{seen.standing}] {seen.ending}".rstrip(), "bold")
-
-
-def show_remark(remark: Remark) -> None:
-    """Print a remark. One of a tool is one line."""
-    clock = f"{remark.at.astimezone():%H:%M:%S} " if remark.at else ""
-    unread = " (not read yet)" if remark.is_unread else ""
-    style = _STYLES[remark.speaker]
-    if remark.speaker == "tool":
-        show(fit(f"{clock}{remark.name}: {in_line(remark.text)}", out().width), style)
-        return
-    show(f"{clock}{remark.name}{unread}:", style)
-    show(remark.text)
+        clock = f"{remark.at.astimezone():%H:%M:%S} " if remark.at else ""
+        style = _STYLES[remark.speaker]
+        if remark.speaker != "tool":
+            unread = " (not read yet)" if remark.is_unread else ""
+            show(f"{clock}{remark.name}{unread}:", style)
+            show(remark.text)
+        elif everything:
+            show(fit(f"{clock}{remark.name}: {in_line(remark.text)}", out().width), style)
+    state = mailbox.get_state()
+    if state.is_asking:
+        show_standing(state)
+    show(f"[{state.standing}] {state.ending}".rstrip(), "bold")

@@ -1,7 +1,7 @@
 """`durabench serve`: jobs over HTTP, and pages to follow them.
 
 Prefect is the queue and the scheduler, the lake has the results, the journal the steps. The
-service keeps nothing of its own.
+service stores nothing.
 
 app     the program: address, token, start and end, answers to errors
 guard   who may ask: token, origin, size and rate

@@ -58,7 +58,11 @@ async def serve(host: str, port: int, lake: str | None, *, writes_per_minute: in
     """
     limits = Limits(_token(host), is_loopback(host), writes_per_minute)
     await reach_server("serve")
-    await _check_prefect(host)
+    url = str(PREFECT_API_URL.value())
+    if await asyncio.to_thread(is_open, url):
+        if not is_loopback(host):
+            raise UsageError(open_api(url))
+        say(f"note: {open_api(url)}")
     config = uvicorn.Config(
         create(Lake.existing(lake), limits),
         host=host,
@@ -72,16 +76,6 @@ async def serve(host: str, port: int, lake: str | None, *, writes_per_minute: in
         timeout_graceful_shutdown=_CLOSING_S,
     )
     await uvicorn.Server(config).serve()
-
-
-async def _check_prefect(host: str) -> None:
-    """Check that Prefect does not do without a password what the service wants a token for."""
-    url = str(PREFECT_API_URL.value())
-    if not await asyncio.to_thread(is_open, url):
-        return
-    if not is_loopback(host):
-        raise UsageError(open_api(url))
-    say(f"note: {open_api(url)}")
 
 
 def _token(host: str) -> str:
@@ -104,7 +98,6 @@ def create(lake: Lake, limits: Limits) -> FastAPI:
     async def open_service(app: FastAPI) -> AsyncIterator[None]:
         async with get_client() as client:
             board = Board(lake, client)
-            await board.warm()
             steps = Feed(lake, board)
             app.state.service = Service(lake, client, board, steps, limits)
             try:
@@ -115,11 +108,18 @@ def create(lake: Lake, limits: Limits) -> FastAPI:
     # The pages of the documentation would load their scripts from another host.
     app = FastAPI(title="Durabench", lifespan=open_service, docs_url=None, redoc_url=None)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
-    for each in (routes, feed, pages):
-        app.include_router(each.router)
+    for router in (routes.router, feed.router, pages.router):
+        app.include_router(router)
     for error in (Problem, RequestValidationError, HTTPException, Exception, *_KNOWN):
         app.add_exception_handler(error, _answer)
-    app.middleware("http")(_with_headers)
+
+    @app.middleware("http")
+    async def add_headers(request: Request, call_next: RequestResponseEndpoint) -> Response:
+        answer = await call_next(request)
+        for name, value in HEADERS.items():
+            answer.headers.setdefault(name, value)
+        return answer
+
     app.add_middleware(Guard, limits=limits)
     return app
 
@@ -127,19 +127,12 @@ def create(lake: Lake, limits: Limits) -> FastAPI:
 _KNOWN: tuple[type[Exception], ...] = (InfrastructureError, UsageError, ReportError)
 
 
-async def _with_headers(request: Request, call_next: RequestResponseEndpoint) -> Response:
-    answer = await call_next(request)
-    for name, value in HEADERS.items():
-        answer.headers.setdefault(name, value)
-    return answer
-
-
 async def _answer(connection: Any, error: Exception) -> Any:
     """Answer an error with its status and one line, as JSON or as a page.
 
     The connection is a request, or a WebSocket that is not accepted yet.
     """
-    status, message = _of(error)
+    status, message = _describe(error)
     if status >= 500:
         _log.error("%s: %s", connection.url.path, message, exc_info=status == 500)
     if isinstance(connection, WebSocket):
@@ -150,20 +143,20 @@ async def _answer(connection: Any, error: Exception) -> Any:
     return JSONResponse({"error": message}, status)
 
 
-def _of(error: Exception) -> tuple[int, str]:
+def _describe(error: Exception) -> tuple[int, str]:
+    """Return the status of an error, and its message in one line."""
     if isinstance(error, Problem):
         return error.status, str(error)
     if isinstance(error, RequestValidationError):
-        return 422, "; ".join(_line(each["loc"], each["msg"]) for each in error.errors())
+        lines = []
+        for problem in error.errors():
+            place = ".".join(str(part) for part in problem["loc"][1:])
+            lines.append(f"{place}: {problem['msg']}" if place else problem["msg"])
+        return 422, "; ".join(lines)
     if isinstance(error, HTTPException):
         return error.status_code, str(error.detail)
     if isinstance(error, UsageError) and not isinstance(error, Mismatch):
         return 422, one_line(error)
     if isinstance(error, _KNOWN):
         return 503, one_line(error)
-    return 500, "the service failed; its log says why"
-
-
-def _line(place: tuple[str | int, ...], message: str) -> str:
-    where = ".".join(str(part) for part in place[1:])
-    return f"{where}: {message}" if where else message
+    return 500, "the service failed; see its log"

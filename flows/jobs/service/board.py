@@ -1,12 +1,15 @@
-"""The state of jobs, from their rows in the lake and their flow runs in Prefect."""
+"""The state of jobs, from their rows in the lake and their flow runs in Prefect.
+
+Without an answer of the Prefect server, or a job of the id, there is a `Problem`.
+"""
 
 import asyncio
 import json
-import os
 from collections.abc import Awaitable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
@@ -28,11 +31,11 @@ _READERS = 4
 
 
 class SharedRows:
-    """The rows of a table, of which only changed files are read again."""
+    """The rows of a table. Only changed files are read again."""
 
     def __init__(self, lake: Lake, table: str, columns: Sequence[str]) -> None:
         self._lake, self._table, self._columns = lake, table, columns
-        self._kept: dict[str, tuple[Hashable, Row]] = {}
+        self._cache: dict[str, tuple[Hashable, Row]] = {}
 
     def read(self) -> list[Row]:
         """Return all rows with these columns, in no order.
@@ -41,43 +44,29 @@ class SharedRows:
             InfrastructureError: a disk or object-store operation failed.
         """
         with self._lake.reading():
-            there = dict(self._stamps())
-        changed = [unit for unit, stamp in there.items() if self._stamp_of(unit) != stamp]
+            stamps = dict(self._stamps())
+        cache = {unit: entry for unit, entry in self._cache.items() if entry[0] == stamps.get(unit)}
+        changed = [unit for unit in stamps if unit not in cache]
+        read = partial(self._lake.read_shared, self._table, columns=self._columns)
         with ThreadPoolExecutor(_READERS) as readers:
-            rows = list(readers.map(self._row, changed))
-        kept = {unit: each for unit, each in self._kept.items() if unit in there}
-        for unit, row in zip(changed, rows, strict=True):
-            if row is not None:
-                kept[unit] = (there[unit], row)
-        self._kept = kept
-        return [row for _, row in kept.values()]
-
-    def _stamp_of(self, unit: str) -> Hashable:
-        return self._kept[unit][0] if unit in self._kept else None
-
-    def _row(self, unit: str) -> Row | None:
-        return self._lake.read_shared(self._table, unit, self._columns)
+            for unit, row in zip(changed, readers.map(read, changed), strict=True):
+                if row is not None:
+                    cache[unit] = (stamps[unit], row)
+        self._cache = cache
+        return [row for _, row in cache.values()]
 
     def _stamps(self) -> Iterator[tuple[str, Hashable]]:
         """Yield each unit with a value that every write changes."""
         folder = self._lake.root / self._table
         if isinstance(folder, Path):
-            if folder.is_dir():
-                yield from _local(folder)
+            for path in folder.glob("*.parquet"):
+                status = path.stat()
+                yield path.stem, (status.st_ino, status.st_mtime_ns, status.st_size)
             return
         for name, info in folder.fs.find(folder.path, detail=True).items():
             if name.endswith(".parquet"):
                 stamp = (info.get("ETag"), str(info.get("LastModified")), info.get("size"))
                 yield name.rpartition("/")[2].removesuffix(".parquet"), stamp
-
-
-def _local(folder: Path) -> Iterator[tuple[str, Hashable]]:
-    with os.scandir(folder) as files:
-        for file in files:
-            if file.name.endswith(".parquet"):
-                found = file.stat()
-                stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
-                yield file.name.removesuffix(".parquet"), stamp
 
 
 T = TypeVar("T")
@@ -105,7 +94,7 @@ _STATES = {
 }
 _OTHER_LAKE = (
     "the flow run has ended, and this lake has no row of the job: set DURABENCH_LAKE of the "
-    "service to that of the workers"
+    "service to the lake of the workers"
 )
 _RAISED = "Flow run encountered an exception: "
 
@@ -156,16 +145,8 @@ class Board:
         self._lake, self._client = lake, client
         self._rows = SharedRows(lake, "jobs", _COLUMNS)
 
-    async def warm(self) -> None:
-        """Read the rows of all jobs, so that the first page need not wait for them."""
-        await asyncio.to_thread(self._rows.read)
-
     async def list_jobs(self) -> list[JobStatus]:
-        """Return all jobs, the latest first. Steps of pipelines are not among them.
-
-        Raises:
-            Problem: the Prefect server does not answer.
-        """
+        """Return all jobs, the latest first. Steps of pipelines are not among them."""
         read, runs = await asyncio.gather(
             asyncio.to_thread(self._rows.read),
             ask(flow_runs.read(self._client, UNFINISHED, JOB)),
@@ -174,28 +155,19 @@ class Board:
         return _merge(jobs, runs)
 
     async def runs(self, deployed: Deployed) -> list[JobStatus]:
-        """Return the runs of a pipeline, the latest first.
-
-        Raises:
-            Problem: the Prefect server does not answer.
-        """
+        """Return the runs of a pipeline, the latest first."""
         read, runs = await asyncio.gather(
             asyncio.to_thread(self._rows.read),
             ask(flow_runs.read(self._client, None, PIPELINE, deployment=deployed.id)),
         )
-        name = deployed.name
-        own = [row for row in read if row.get("pipeline") and _pipeline_of(row) == name]
-        return _merge(own, runs)
+        names = {row["job_id"]: json.loads(row.get("pipeline") or "{}").get("name") for row in read}
+        return _merge([row for row in read if names[row["job_id"]] == deployed.name], runs)
 
     async def status(self, given: str, what: str = "job") -> JobStatus:
-        """Return a job or a run, named by its id or by that of its flow run.
-
-        Raises:
-            Problem: there is no such job, or the Prefect server does not answer.
-        """
+        """Return a job or a run, named by its id or by the id of its flow run."""
         job_id = await self.identify(given)
         found = await self.statuses([job_id])
-        if job_id not in found:  # a run gets its name when it begins
+        if job_id not in found:  # a run gets its name when it starts
             waiting = await ask(flow_runs.read(self._client, UNFINISHED, PIPELINE))
             found = {job_id: _status(job_id, None, waiting[job_id])} if job_id in waiting else {}
         if job_id not in found:
@@ -203,24 +175,27 @@ class Board:
         return found[job_id]
 
     async def statuses(self, job_ids: Collection[str]) -> dict[str, JobStatus]:
-        """Return those of these jobs and runs that exist, by id.
-
-        Raises:
-            Problem: the Prefect server does not answer.
-        """
+        """Return the existing ones of these jobs and runs, by id."""
         read = await asyncio.to_thread(self._read, job_ids)
         steps = {name: row for name, row in read.items() if row.get("run")}
-        names = [_name_flow_runs(name, read.get(name)) for name in job_ids if name not in steps]
-        own, above = await asyncio.gather(
+        names = []
+        for name in job_ids:
+            pipeline = (read.get(name) or {}).get("pipeline")
+            if pipeline:
+                names.append(name_pipeline_run(json.loads(pipeline)["name"], name))
+            elif name not in steps:
+                names.append(name_job(name))
+        ids = {UUID(row["flow_run_id"]) for row in steps.values() if row["flow_run_id"]}
+        runs, runs_of_steps = await asyncio.gather(
             ask(flow_runs.read_named(self._client, names)),
-            ask(flow_runs.read_by_id(self._client, _flow_runs(steps.values()))),
+            ask(flow_runs.read_by_id(self._client, ids)),
         )
-        runs: dict[str, FlowRun | None] = {**own}
         for name, row in steps.items():
-            run = above.get(row["run"])
+            run = runs_of_steps.get(row["run"])
             # An open run says nothing about one of its steps.
-            runs[name] = None if _is_open(run) else run
-        return {each: _status(each, read.get(each), runs.get(each)) for each in {*read, *runs}}
+            if run is not None and run.state_type not in OPEN:
+                runs[name] = run
+        return {name: _status(name, read.get(name), runs.get(name)) for name in {*read, *runs}}
 
     async def read_ordered(self, run: FlowRun) -> JobStatus:
         """Return the job of a flow run that was ordered just now, without asking for it again."""
@@ -229,11 +204,7 @@ class Board:
         return _status(job_id, read.get(job_id), run)
 
     async def identify(self, given: str) -> str:
-        """Return the id of a job or run that is named by it, or by the id of its flow run.
-
-        Raises:
-            Problem: there is no such flow run.
-        """
+        """Return the id of a job or run that is named by it, or by the id of its flow run."""
         if "-" not in given:
             return given
         try:
@@ -251,20 +222,13 @@ class Board:
         return await asyncio.to_thread(rows.read, self._lake, job_id)
 
     def _read(self, job_ids: Iterable[str]) -> dict[str, Row]:
-        found = {}
-        for job_id in job_ids:
-            row = self._lake.read_shared("jobs", job_id, _COLUMNS) if job_id.isalnum() else None
-            if row is not None:
-                found[job_id] = row
-        return found
+        ids = [job_id for job_id in job_ids if job_id.isalnum()]
+        read = {job_id: self._lake.read_shared("jobs", job_id, _COLUMNS) for job_id in ids}
+        return {job_id: row for job_id, row in read.items() if row is not None}
 
 
 async def ask(question: Awaitable[T]) -> T:
-    """Return the answer of the Prefect server to a request of its client.
-
-    Raises:
-        Problem: there is none in time, or it is an error.
-    """
+    """Return the answer of the Prefect server to a request of its client."""
     try:
         async with asyncio.timeout(timings().server_answer_s):
             return await question
@@ -274,42 +238,24 @@ async def ask(question: Awaitable[T]) -> T:
         ) from error
     except PrefectHTTPStatusError as error:
         status = error.response.status_code
-        is_theirs = status >= 500
-        said = " ".join(error.response.text.split())[:500]
+        reason = " ".join(error.response.text.split())[:500]
         raise Problem(
-            503 if is_theirs else 422, f"the Prefect server refuses it ({status}): {said}"
+            503 if status >= 500 else 422, f"the Prefect server refuses it ({status}): {reason}"
         ) from error
 
 
 def _merge(read: list[Row], runs: Mapping[str, FlowRun]) -> list[JobStatus]:
     by_id = {str(row["job_id"]): row for row in read}
-    shown = [_status(each, by_id.get(each), runs.get(each)) for each in {**by_id, **runs}]
-    return sorted(shown, key=lambda job: job.submitted_at, reverse=True)
-
-
-def _flow_runs(read: Iterable[Row]) -> set[UUID]:
-    return {UUID(row["flow_run_id"]) for row in read if row["flow_run_id"]}
-
-
-def _pipeline_of(row: Row) -> str:
-    return str(json.loads(row["pipeline"])["name"])
-
-
-def _name_flow_runs(job_id: str, row: Row | None) -> str:
-    if row is not None and row.get("pipeline"):
-        return name_pipeline_run(_pipeline_of(row), job_id)
-    return name_job(job_id)
-
-
-def _is_open(run: FlowRun | None) -> bool:
-    return run is not None and run.state_type in OPEN
+    jobs = [_status(job_id, by_id.get(job_id), runs.get(job_id)) for job_id in {**by_id, **runs}]
+    return sorted(jobs, key=lambda job: job.submitted_at, reverse=True)
 
 
 def _status(job_id: str, row: Row | None, run: FlowRun | None) -> JobStatus:
-    state, detail = _state(row, run)
-    is_open = _is_open(run)
-    known = row or _get_request(run)
-    fields: dict[str, Any] = {name: known.get(name) for name in _FROM_ROW}
+    is_open = run is not None and run.state_type in OPEN
+    state, detail = _state(row, run, is_open=is_open)
+    details = row or _get_request(run)
+    columns: dict[str, Any] = {name: details.get(name) for name in _FROM_ROW}
+    columns["source"] = details.get("source") or ""
     created = (run.created if run else None) or datetime.now(UTC)
     return JobStatus(
         id=job_id,
@@ -319,38 +265,38 @@ def _status(job_id: str, row: Row | None, run: FlowRun | None) -> JobStatus:
         submitted_at=row["submitted_at"] if row else created,
         updated_at=row["updated_at"] if row else (run.updated if run else None) or created,
         flow_run_id=str(run.id) if run else row["flow_run_id"] if row else None,
-        **fields | {"source": known.get("source") or ""},
+        **columns,
     )
 
 
-def _state(row: Row | None, run: FlowRun | None) -> tuple[str, str]:
+def _state(row: Row | None, run: FlowRun | None, *, is_open: bool) -> tuple[str, str]:
     """Return the state of a job and its reason.
 
-    An open flow run says where the job is. Otherwise its row does, unless the run that wrote it
-    ended without another one.
+    An open flow run decides. Otherwise the row of the job does, unless the run that wrote it ended
+    without another one.
     """
     by_run = _STATES.get(run.state_type, "scheduled") if run and run.state_type else "scheduled"
-    if run is not None and run.state_type in OPEN:
+    if is_open:
         return by_run, row["detail"] if row and by_run == "waiting" else ""
     if row is not None and (row["state"] != "running" or run is None):
         return str(row["state"]), str(row["detail"])
-    said = (run.state.message or "") if run and run.state else ""
+    message = (run.state.message or "") if run and run.state else ""
     if row is not None:
-        return by_run, row["detail"] or said
-    return by_run, _OTHER_LAKE if by_run == "done" else said.removeprefix(_RAISED)
+        return by_run, row["detail"] or message
+    return by_run, _OTHER_LAKE if by_run == "done" else message.removeprefix(_RAISED)
 
 
 def _get_request(run: FlowRun | None) -> dict[str, Any]:
-    """Return what is known of a job or of a run before its row: what was asked for."""
+    """Return the request of a job or of a run that has no row yet."""
     parameters = run.parameters if run else {}
-    asked_for = parameters.get("request") or parameters.get("definition")
-    if not isinstance(asked_for, dict):
+    request = parameters.get("request") or parameters.get("definition")
+    if not isinstance(request, dict):
         return {}
-    text = asked_for.get("task") or asked_for.get("title") or asked_for.get("name") or ""
-    first = (str(text).strip().splitlines() or [""])[0]
+    text = request.get("task") or request.get("title") or request.get("name") or ""
+    first_line = (str(text).strip().splitlines() or [""])[0]
     return {
-        "source": asked_for.get("source"),
-        "repo": asked_for.get("source"),
-        "title": " ".join(first.split())[:200] or asked_for.get("source"),
-        "revises": asked_for.get("revises"),
+        "source": request.get("source"),
+        "repo": request.get("source"),
+        "title": " ".join(first_line.split())[:200] or request.get("source"),
+        "revises": request.get("revises"),
     }

@@ -1,18 +1,18 @@
 """The steps of jobs while they work, read once for all who watch, and their WebSocket.
 
 A watcher gets every step of its job from the beginning, in the order in which results arrived, so
-that it may come back at any time. Each step has a key by which a client leaves out what it has.
+that it may come back at any time. Each step has a key, with which a client skips steps that it has.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, WebSocket, WebSocketDisconnect
+from fastapi import APIRouter, Depends, WebSocket
 from prefect.client.orchestration import PrefectClient
 from starlette.requests import HTTPConnection
 
@@ -44,20 +44,20 @@ _STEPS_S = 0.2
 """Interval at which the journal is read while a job is followed."""
 
 _LOOKS = 5
-"""After so many looks at the journal, the state is read from the lake and from Prefect, too."""
+"""After so many looks at the journal, the state is read from the lake and from Prefect."""
 
 _log = logging.getLogger("durabench.service")
 
 
 @dataclass
 class _Watched:
-    """The known state of a job that somebody watches, and the task that reads it."""
+    """The last state of a watched job, and the task that reads it."""
 
     status: JobStatus
     asks: list[Event] = field(default_factory=list)
     """The attempts that wait for a person."""
     steps: list[Event] = field(default_factory=list)
-    known: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
+    sent: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
     """Steps of each attempt that are among `steps`."""
     is_over: bool = False
     """True if the job is final and its last steps were read."""
@@ -65,7 +65,7 @@ class _Watched:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     reading: asyncio.Task[None] | None = None
 
-    def tell(self) -> None:
+    def wake(self) -> None:
         """Wake all waiters for a change."""
         before, self.changed = self.changed, asyncio.Event()
         before.set()
@@ -121,47 +121,43 @@ class Feed:
 
     async def _follow(self, job: _Watched) -> None:
         """Read a job until it is over: its steps often, and its state now and then."""
+        job_id = job.status.id
         for look in count():
             try:
                 if look % _LOOKS == 0:
-                    await self._read_state(job)
+                    status = (await self._board.statuses([job_id])).get(job_id, job.status)
+                    waiting = await asyncio.to_thread(read_asks, self._lake, job_id)
+                    asks = [] if status.is_final else [ask.as_json() for ask in waiting]
+                    if (job.status, job.asks) != (status, asks):
+                        job.status, job.asks = status, asks
+                        job.wake()
                 is_final = job.status.is_final
-                await self._read_steps(job)
+                if events := await asyncio.to_thread(self._new_steps, job):
+                    job.steps += events
+                    job.wake()
                 if is_final:
                     job.is_over = True
-                    job.tell()
+                    job.wake()
                     return
             except (Problem, InfrastructureError, UsageError) as error:
                 _log.warning("%s", error)  # it may come back, and watchers stay
             except Exception:
-                _log.exception("the steps of job %s cannot be read", job.status.id)
+                _log.exception("the steps of job %s cannot be read", job_id)
             await asyncio.sleep(_STEPS_S)
-
-    async def _read_state(self, job: _Watched) -> None:
-        job_id = job.status.id
-        status = (await self._board.statuses([job_id])).get(job_id, job.status)
-        waiting = await asyncio.to_thread(read_asks, self._lake, job_id)
-        asks = [] if status.is_final else [each.as_json() for each in waiting]
-        if (job.status, job.asks) != (status, asks):
-            job.status, job.asks = status, asks
-            job.tell()
-
-    async def _read_steps(self, job: _Watched) -> None:
-        for event in await asyncio.to_thread(self._new_steps, job):
-            job.steps.append(event)
-            job.tell()
 
     def _new_steps(self, job: _Watched) -> list[Event]:
         journal = existing_journal(self._lake)
-        found = []
-        watching = [experiment_of(job.status.id)]
-        for each in journal.watching.attempts(watching) if journal else []:
-            known = job.known.setdefault(each.attempt.attempt_id, set())
-            if journal and each.steps > len(known):
-                new = journal.watching.new_steps(each.attempt.attempt_id, frozenset(known))
-                known |= {(step.scope, step.seq) for step in new}
-                found += [_event(each, step) for step in new]
-        return found
+        if journal is None:
+            return []
+        events = []
+        for watched in journal.watching.attempts([experiment_of(job.status.id)]):
+            attempt_id = watched.attempt.attempt_id
+            sent = job.sent.setdefault(attempt_id, set())
+            if watched.steps > len(sent):
+                steps = journal.watching.new_steps(attempt_id, frozenset(sent))
+                sent |= {(step.scope, step.seq) for step in steps}
+                events += [_event(watched, step) for step in steps]
+        return events
 
 
 @dataclass(frozen=True)
@@ -187,22 +183,12 @@ Used = Annotated[Service, Depends(service_of)]
 @router.websocket("/ws/{job_id}")
 async def follow(websocket: WebSocket, job_id: str, service: Used) -> None:
     """Send what happens in a job from its beginning until it ends."""
-    known = await service.board.status(job_id)
+    status = await service.board.status(job_id)
     await websocket.accept()
-    sending = asyncio.create_task(_send(websocket, service.feed, known))
-    gone = asyncio.create_task(_until_gone(websocket))
-    try:
-        await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (sending, gone):
-            task.cancel()
-        await asyncio.gather(sending, gone, return_exceptions=True)
 
-
-async def _send(websocket: WebSocket, feed: Feed, known: JobStatus) -> None:
-    with suppress(WebSocketDisconnect):
+    async def send() -> None:
         try:
-            async with aclosing(feed.events(known)) as events:
+            async with aclosing(service.feed.events(status)) as events:
                 async for event in events:
                     await websocket.send_json(event)
         except Problem as problem:
@@ -210,36 +196,45 @@ async def _send(websocket: WebSocket, feed: Feed, known: JobStatus) -> None:
         else:
             await websocket.close(NORMAL)
 
-
-async def _until_gone(websocket: WebSocket) -> None:
-    """Return when the client has closed the socket. What it says is of no interest."""
-    with suppress(WebSocketDisconnect):
+    async def receive() -> None:
+        """Return when the client has closed the socket. Its messages are ignored."""
         while True:
             await websocket.receive_text()
 
+    tasks = [asyncio.create_task(send()), asyncio.create_task(receive())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
 
 def read_steps(lake: Lake, job_id: str) -> list[Event]:
-    """Return the steps of a job so far, of all attempts, in the order in which they began.
+    """Return the steps of a job so far, of all attempts, in the order in which they started.
 
     Pruned steps are read from the lake.
     """
     journal = existing_journal(lake)
-    found = []
-    for watched in journal.watching.attempts([experiment_of(job_id)]) if journal else []:
-        new = journal.watching.new_steps(watched.attempt.attempt_id, ()) if journal else []
-        if new:
-            found += [_event(watched, recorded) for recorded in new]
+    if journal is None:
+        return []
+    events = []
+    for watched in journal.watching.attempts([experiment_of(job_id)]):
+        attempt_id = watched.attempt.attempt_id
+        if steps := journal.watching.new_steps(attempt_id, ()):
+            events += [_event(watched, step) for step in steps]
         else:
-            own = read_attempt_steps(lake, watched.attempt.attempt_id)
-            found += [_of_view(watched, step) for step in own]
-    return sorted(found, key=lambda event: event["at"] or "")
+            events += [
+                _event_of_view(watched, view) for view in read_attempt_steps(lake, attempt_id)
+            ]
+    return sorted(events, key=lambda event: event["at"] or "")
 
 
 def _event(watched: Watched, recorded: RecordedStep) -> Event:
-    return _of_view(watched, of_step(from_record(recorded)))
+    return _event_of_view(watched, of_step(from_record(recorded)))
 
 
-def _of_view(watched: Watched, step: StepView) -> Event:
+def _event_of_view(watched: Watched, step: StepView) -> Event:
     spent = step.spent
     return {
         "type": "step",

@@ -1,4 +1,4 @@
-"""Checks of who may ask, how often, and how much: the first thing that sees a request.
+"""Checks of clients, rates and sizes, before anything else handles a request.
 
 A request needs the token, as a bearer or in the cookie that the sign-in page sets. On loopback a
 service may have no token. A page of another site cannot use either: its requests carry an origin
@@ -21,10 +21,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "durabench"
 OPEN_PATHS = ("/health", "/sign-in", "/style.css", "/static/")
-"""Paths that need no token."""
+"""Paths that do not need a token."""
 
 READS_PER_WRITE = 10
-"""Reading requests that an address may make for each one that changes something."""
+"""Reading requests that an address can make for each request that changes something."""
 
 _DRAINED_BYTES = 32 * 1024 * 1024
 _DRAIN_S = 10.0
@@ -40,7 +40,7 @@ class Problem(Exception):
 
 
 def not_found(what: str) -> Problem:
-    """Return the answer to a request for what does not exist."""
+    """Return the answer to a request for something that does not exist."""
     return Problem(404, f"there is no {what}")
 
 
@@ -49,14 +49,14 @@ class Limits:
     """Limits on requests."""
 
     token: str = field(repr=False)
-    """Empty: none is needed, which only a service on loopback may do."""
+    """Empty: none is needed, which is possible on loopback only."""
     is_loopback: bool
     writes_per_minute: int
     body_bytes: int = 1024 * 1024
 
 
 def cookie_of(token: str) -> str:
-    """Return the value of the cookie of a browser that knows the token. It does not hold it."""
+    """Return the value of the cookie of a browser that has the token. It does not contain it."""
     return hmac.new(token.encode(), b"durabench pages", hashlib.sha256).hexdigest()
 
 
@@ -112,37 +112,38 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if self._limits.is_loopback and not is_loopback(_hostname(host)):
+        try:
+            hostname = urlsplit(f"//{host}").hostname or ""
+        except ValueError:  # it is malformed
+            hostname = ""
+        if self._limits.is_loopback and not is_loopback(hostname):
             raise Problem(403, f"this service answers on loopback only, and not as {host!r}")
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
             raise Problem(403, f"pages of {origin} may not use this service")
-        self._count(scope)
-        if not self._may(scope["path"], headers):
-            self._count_as_write(scope)
+        is_write = scope["type"] == "http" and scope["method"] not in ("GET", "HEAD")
+        self._count(scope, self._writes if is_write else self._reads)
+        if not self._has_token(scope["path"], headers):
+            self._count(scope, self._writes)
             raise Problem(401, "a token is needed: Authorization: Bearer TOKEN")
 
-    def _count(self, scope: Scope) -> None:
-        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
-            self._count_as_write(scope)
-        else:
-            self._wait(self._reads.wait_s(_client(scope)))
-
-    def _count_as_write(self, scope: Scope) -> None:
-        self._wait(self._writes.wait_s(_client(scope)))
-
-    def _wait(self, seconds: float) -> None:
-        if seconds:
+    def _count(self, scope: Scope, rate: Rate) -> None:
+        client = scope.get("client")
+        if seconds := rate.wait_s(client[0] if client else ""):
             raise Problem(429, f"too many requests: try again in {math.ceil(seconds)} s")
 
-    def _may(self, path: str, headers: Headers) -> bool:
+    def _has_token(self, path: str, headers: Headers) -> bool:
         token = self._limits.token
         if not token or path.startswith(OPEN_PATHS):
             return True
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and _same(given.strip(), token):
+        scheme, _, bearer = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and _is_same(bearer.strip(), token):
             return True
-        return _same(_cookie(headers), cookie_of(token))
+        try:
+            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return False
+        return cookie is not None and _is_same(cookie.value, cookie_of(token))
 
     async def _body(self, scope: Scope, receive: Receive) -> Receive:
         """Return a `receive` of the whole body."""
@@ -164,7 +165,17 @@ class Guard:
             raise Problem(413, f"the body is longer than {most:,} KiB: shorten it")
         if limit.cancelled_caught:
             raise Problem(408, f"the body did not arrive within {_DRAIN_S:.0f} s")
-        return _replay_body(b"".join(parts), receive)
+        body: bytes | None = b"".join(parts)
+
+        async def receive_again() -> Message:
+            nonlocal body
+            if body is None:
+                return await receive()
+            message = {"type": "http.request", "body": body, "more_body": False}
+            body = None
+            return message
+
+        return receive_again
 
     async def _refuse(self, problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
         answer: Response = JSONResponse({"error": str(problem)}, problem.status)
@@ -182,40 +193,5 @@ def wants_page(headers: Headers) -> bool:
     return "text/html" in headers.get("accept", "")
 
 
-def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that begins with a body that was read."""
-    is_read = False
-
-    async def again() -> Message:
-        nonlocal is_read
-        if is_read:
-            return await receive()
-        is_read = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return again
-
-
-def _hostname(host: str) -> str:
-    """Return the name or address in a Host header, or an empty text if it is malformed."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def _client(scope: Scope) -> str:
-    client = scope.get("client")
-    return client[0] if client else ""
-
-
-def _cookie(headers: Headers) -> str:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found else ""
-
-
-def _same(given: str, wanted: str) -> bool:
-    return hmac.compare_digest(given.encode(), wanted.encode())
+def _is_same(text: str, secret: str) -> bool:
+    return hmac.compare_digest(text.encode(), secret.encode())

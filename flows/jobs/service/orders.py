@@ -1,4 +1,7 @@
-"""Orders of clients: submit, cancel, approve and revise jobs, and say something to them."""
+"""Orders of clients: submit, cancel, approve and revise jobs, and send messages to them.
+
+An impossible order raises `Problem` with a status and one line.
+"""
 
 import asyncio
 import json
@@ -44,7 +47,7 @@ class JobMessage(BaseModel):
     kind: MessageKind = Field(
         default="say",
         description="say: read before the next call, or an answer; approve, revise, reject: a "
-        "decision on what waits for one; end: no further call",
+        "decision on a plan or patch; end: no further call",
     )
     arm: str | None = Field(
         default=None, description="arm of the attempt; needed if several arms are at work"
@@ -53,23 +56,26 @@ class JobMessage(BaseModel):
 
 
 def parse_job(read: Any) -> Request:
-    """Return the job that a body of JSON describes, with an id.
-
-    Raises:
-        Problem: it is no job, or it holds a secret.
-    """
+    """Return the job that a body of JSON describes, with an id."""
     if not isinstance(read, dict):
         raise Problem(422, "the body is not a JSON object with the fields source and task")
-    return _validate({**_with_named_arms(read), "id": read.get("id") or uuid.uuid4().hex[:10]})
+    return _validate({**_with_arms(read), "id": read.get("id") or uuid.uuid4().hex[:10]})
 
 
-def _with_named_arms(read: dict[str, Any]) -> dict[str, Any]:
+def _with_arms(body: dict[str, Any]) -> dict[str, Any]:
     """Return the same fields with an arm in place of each name, and the default arm for none."""
     try:
-        check_readable(read)
+        check_readable(body)  # no message may repeat a secret
     except ValueError as error:
         raise Problem(422, str(error)) from None
-    return {**read, "arms": [_arm(each) for each in _arms(read)]}
+    arms = body.get("arms", [DEFAULT_ARM])
+    if not isinstance(arms, list) or not arms:
+        raise Problem(422, f"arms: a list of names such as {DEFAULT_ARM!r}, or of arms")
+    for arm in arms:
+        if isinstance(arm, str) and arm not in BY_NAME:
+            raise Problem(422, f"there is no arm {arm!r}: name {', '.join(BY_NAME)}")
+    described = [{"name": arm, "agent": arm} if isinstance(arm, str) else arm for arm in arms]
+    return {**body, "arms": described}
 
 
 def _validate(content: dict[str, Any]) -> Request:
@@ -80,84 +86,52 @@ def _validate(content: dict[str, Any]) -> Request:
         raise Problem(422, in_one_line(error)) from None
 
 
-def _arms(read: dict[str, Any]) -> list[Any]:
-    given = read.get("arms", [DEFAULT_ARM])
-    if not isinstance(given, list) or not given:
-        raise Problem(422, f"arms: a list of names such as {DEFAULT_ARM!r}, or of arms")
-    return given
-
-
-def _arm(given: Any) -> Any:
-    if not isinstance(given, str):
-        return given
-    if given not in BY_NAME:
-        raise Problem(422, f"there is no arm {given!r}: name {', '.join(BY_NAME)}")
-    return {"name": given, "agent": given}
-
-
 def parse_pipeline(read: Any) -> Pipeline:
-    """Return the definition that a body holds.
-
-    Raises:
-        Problem: it is none, or it holds a secret.
-    """
+    """Return the definition that a body holds."""
     if not isinstance(read, dict):
         raise Problem(422, "a definition is an object with the fields name, source and steps")
     try:
-        return definition.parse(_with_named_arms(read), "definition")
+        return definition.parse(_with_arms(read), "definition")
     except UsageError as error:
         raise Problem(422, str(error).removeprefix("definition: ")) from None
 
 
 async def submit(service: Service, wanted: Request, key: str | None) -> JobStatus:
-    """Order a job. Return it.
-
-    Raises:
-        Problem: the Prefect server does not take it.
-    """
+    """Order a job. Return it."""
     return await _order(service, wanted, f"submit-{key}" if key else None)
 
 
 async def approve(service: Service, job: JobStatus) -> None:
-    """Approve what waits: in its suspended flow run, otherwise in a new one that continues it.
-
-    Raises:
-        Problem: the job does not wait for approval.
-    """
+    """Approve what waits: in its suspended flow run, otherwise in a new one that continues it."""
+    lake = service.lake
     row = await service.board.row(job.id)
-    if asks := await asyncio.to_thread(read_asks, service.lake, job.id):
+    if asks := await asyncio.to_thread(read_asks, lake, job.id):
         if len(asks) > 1 or asks[0].wanted != "approval":
             raise Problem(409, f"{describe_asks(asks)}: answer with POST /jobs/{job.id}/messages")
         await send(service, job, JobMessage(kind="approve", arm=asks[0].attempt.arm))
         return
     if row is None or job.state != "waiting":
         raise Problem(409, f"job {job.id} does not wait for approval: it is {job.state}")
+    steps: dict[str, Row] = {}
     if row["pipeline"]:
-        await asyncio.to_thread(_check_no_step_waits, service.lake, row)
-    if await ask(approving.approve(service.lake, row)):
-        return
-    # Approving twice orders one continuation.
-    key = f"approve-{job.id}-{row['updated_at'].isoformat()}"
-    await _continue(flow_runs.continue_row(service.client, service.lake, row, key))
-
-
-def _check_no_step_waits(lake: Lake, row: Row) -> None:
-    """Check that a run waits with its result, and not with a step."""
-    for name, step in runs.read_steps(lake, runs.pipeline_of(row), row["job_id"]).items():
-        if asks := read_asks(lake, step["job_id"]):
+        pipeline = runs.pipeline_of(row)
+        steps = await asyncio.to_thread(runs.read_steps, lake, pipeline, row["job_id"])
+    for name, step in steps.items():
+        if asks := await asyncio.to_thread(read_asks, lake, step["job_id"]):
             raise Problem(
                 409,
                 f"step {name}: {describe_asks(asks)}: answer with POST "
                 f"/jobs/{step['job_id']}/messages",
             )
+    if await ask(approving.approve(lake, row)):
+        return
+    # Approving twice orders one continuation.
+    key = f"approve-{job.id}-{row['updated_at'].isoformat()}"
+    await _continue(flow_runs.continue_row(service.client, lake, row, key))
 
 
 async def revise(service: Service, job: JobStatus, comments: str) -> JobStatus:
-    """Order a job that continues another one. Return the new one.
-
-    Raises:
-        Problem: the job made no commit.
-    """
+    """Order a job that continues another one. Return the new one."""
     row = await service.board.row(job.id)
     if row is not None and (row["run"] or row["pipeline"]):
         raise Problem(409, f"job {job.id} is of a pipeline, and cannot be revised")
@@ -169,11 +143,7 @@ async def revise(service: Service, job: JobStatus, comments: str) -> JobStatus:
 
 
 async def cancel(service: Service, job: JobStatus) -> None:
-    """Cancel a job or a run.
-
-    Raises:
-        Problem: it has ended.
-    """
+    """Cancel a job or a run."""
     if job.is_final:
         raise Problem(409, f"job {job.id} has ended: it is {job.state}")
     row = await service.board.row(job.id)
@@ -203,17 +173,13 @@ async def _continue(order: Awaitable[T]) -> T:
 async def send(
     service: Service, job: JobStatus, message: JobMessage, key: str | None = None
 ) -> dict[str, Any]:
-    """Send a message, and have the job carried on if no worker has the attempt. Return it as JSON.
-
-    Raises:
-        Problem: the job has no attempt that can take it, or the message is none.
-    """
+    """Send a message, and continue the job if no worker has the attempt. Return it as JSON."""
     named = InboxMessage(key or uuid.uuid4().hex, message.kind, message.text, message.sender)
     try:
         check(named)
     except MessageRefused as error:
         raise Problem(422, str(error)) from None
-    attempt = await asyncio.to_thread(_attempt, service.lake, job, message.arm)
+    attempt = await asyncio.to_thread(_find_attempt, service.lake, job, message.arm)
     mailbox = await asyncio.to_thread(Mailbox.of, service.lake, attempt.attempt_id)
     try:
         done = await asyncio.to_thread(mailbox.pass_on, named)
@@ -237,30 +203,24 @@ async def send(
     }
 
 
-def _attempt(lake: Lake, job: JobStatus, arm: str | None) -> Attempt:
-    """Return the attempt that a message is for: that of an arm, or the only one that is open."""
+def _find_attempt(lake: Lake, job: JobStatus, arm: str | None) -> Attempt:
+    """Return the attempt that a message is for: of an arm, or the only open one."""
     if job.is_final:
         raise Problem(409, f"job {job.id} has ended: it is {job.state}")
-    found = read_open_attempts(lake, job.id)
-    chosen = [each for each in found if arm in (None, each.arm)]
+    attempts = read_open_attempts(lake, job.id)
+    chosen = [attempt for attempt in attempts if arm in (None, attempt.arm)]
     if len(chosen) == 1:
         return chosen[0]
+    names = ", ".join(attempt.arm for attempt in attempts)
     if chosen:
-        names = ", ".join(each.arm for each in chosen)
         raise Problem(422, f"several arms are at work: name one of {names} in the field arm")
-    at_work = ", ".join(each.arm for each in found)
-    no_other = f": {at_work} {'is' if len(found) == 1 else 'are'}" if found else " so far"
-    whose = f"arm {arm!r}" if arm else "no arm"
-    verb = "is not" if arm else "is"
-    raise Problem(409, f"{whose} of job {job.id} {verb} at work{no_other}; the job is {job.state}")
+    others = f": {names} {'is' if len(attempts) == 1 else 'are'}" if attempts else " so far"
+    subject = f"arm {arm!r} of job {job.id} is not" if arm else f"no arm of job {job.id} is"
+    raise Problem(409, f"{subject} at work{others}; the job is {job.state}")
 
 
 async def deploy(pipeline: Pipeline) -> Deployed:
-    """Deploy a definition. Return it with its id.
-
-    Raises:
-        Problem: the flows are not deployed, or the Prefect server refuses it.
-    """
+    """Deploy a definition. Return it with its id."""
     try:
         deployment_id = await ask(deployed.deploy(pipeline))
     except UsageError as error:
@@ -269,11 +229,7 @@ async def deploy(pipeline: Pipeline) -> Deployed:
 
 
 async def find_pipeline(given: str) -> Deployed:
-    """Return a definition by its name or by the id of its deployment.
-
-    Raises:
-        Problem: there is no such pipeline.
-    """
+    """Return a definition by its name or by the id of its deployment."""
     for each in await ask(deployed.read_deployed()):
         if given in (each.name, str(each.id)):
             return each
@@ -281,11 +237,7 @@ async def find_pipeline(given: str) -> Deployed:
 
 
 async def order_run(service: Service, pipeline_id: str, key: str | None) -> str:
-    """Order a run of a definition. Return its id.
-
-    Raises:
-        Problem: there is no such pipeline, or this version cannot read it.
-    """
+    """Order a run of a definition. Return its id."""
     found = await find_pipeline(pipeline_id)
     if found.problem:
         raise Problem(422, found.problem)

@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import mimetypes
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 from urllib.parse import parse_qs
@@ -26,7 +26,6 @@ from flows.jobs.service.orders import BY_NAME, DEFAULT_ARM, JobMessage
 from flows.jobs.service.views import EXPERIMENTS, FOLDER, JOBS, NEW, PIPELINES, page
 from flows.storage.files import encode_patch
 from flows.storage.job_names import job_of
-from flows.storage.lake import Lake
 from flows.storage.report_files import page_path
 
 router = APIRouter(include_in_schema=False)
@@ -69,19 +68,9 @@ Fields = Mapping[str, list[str]]
 async def read_fields(request: Request) -> Fields:
     """Return the fields of the form that was sent."""
     body = await request.body()
-    return parse_form(request.headers.get("content-type", ""), body) if body else {}
-
-
-Form = Annotated[Fields, Depends(read_fields)]
-
-
-def parse_form(content_type: str, body: bytes) -> Fields:
-    """Return the fields of a form.
-
-    Raises:
-        Problem: the body is no form.
-    """
-    if content_type.partition(";")[0] != _FORM:
+    if not body:
+        return {}
+    if request.headers.get("content-type", "").partition(";")[0] != _FORM:
         raise Problem(415, f"this page takes forms: {_FORM}")
     try:
         return parse_qs(body.decode(), keep_blank_values=True, max_num_fields=100)
@@ -89,29 +78,25 @@ def parse_form(content_type: str, body: bytes) -> Fields:
         raise Problem(400, f"the form cannot be read: {error}") from None
 
 
-def read_entries(given: Fields) -> dict[str, Any]:
+Form = Annotated[Fields, Depends(read_fields)]
+
+
+def read_entries(fields: Fields) -> dict[str, Any]:
     """Return what a person entered about a job, to be shown again if it is refused."""
-    found: dict[str, Any] = {}
-    for name in EMPTY:
-        values = given.get(name, [])
-        found[name] = values if name == "arms" else (values[-1] if values else "")
-    return found
+    last = {name: (fields.get(name) or [""])[-1] for name in EMPTY}
+    return {**last, "arms": fields.get("arms", [])}
 
 
-def build_content(entered: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a request. What was left empty has its default.
-
-    Raises:
-        Problem: the budget is no number.
-    """
-    found = {name: value for name, value in entered.items() if value not in ("", [])}
-    found |= {name: name in found for name in ("approve", "network")}
-    if "budget_usd" in found:
+def build_content(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request. An empty entry gets its default."""
+    content = {name: value for name, value in entries.items() if value not in ("", [])}
+    content |= {name: name in content for name in ("approve", "network")}
+    if "budget_usd" in content:
         try:
-            found["budget_usd"] = float(found["budget_usd"])
+            content["budget_usd"] = float(content["budget_usd"])
         except ValueError:
             raise Problem(422, "budget_usd: give US dollars, such as 2.50") from None
-    return found
+    return content
 
 
 @router.get("/")
@@ -134,9 +119,9 @@ async def sign_in(goal: Annotated[str, Query(alias="next")] = JOBS) -> HTMLRespo
 
 
 @router.post("/sign-in")
-async def submit_token(request: Request, given: Form, service: Used) -> Response:
+async def submit_token(request: Request, fields: Form, service: Used) -> Response:
     """Let a browser in that has the token."""
-    token, goal = (given.get(name, [""])[-1] for name in ("token", "next"))
+    token, goal = (fields.get(name, [""])[-1] for name in ("token", "next"))
     if not hmac.compare_digest(token.strip().encode(), service.limits.token.encode()):
         return page("sign_in", status=401, problem="This is not the token.", next=goal)
     # A path of this service only: "//host" and "/\host" lead elsewhere.
@@ -157,13 +142,13 @@ async def submit_token(request: Request, given: Form, service: Used) -> Response
 async def jobs(service: Used, state: str = "") -> HTMLResponse:
     """Show the latest jobs."""
     every = await service.board.list_jobs()
-    found = [job for job in every if state in ("", job.state)]
+    chosen = [job for job in every if state in ("", job.state)]
     return page(
         "jobs",
         JOBS,
-        jobs=found[:MOST_JOBS],
-        total=len(found),
-        open=sum(not job.is_final for job in found),
+        jobs=chosen[:MOST_JOBS],
+        total=len(chosen),
+        open=sum(not job.is_final for job in chosen),
         is_live=any(not job.is_final for job in every),
         states=STATES,
         chosen=state,
@@ -177,22 +162,22 @@ async def new() -> HTMLResponse:
 
 
 @router.post(NEW)
-async def submit(given: Form, service: Used) -> Response:
+async def submit(fields: Form, service: Used) -> Response:
     """Submit the job of a form, and lead to it."""
-    shown = read_entries(given)
+    entries = read_entries(fields)
     try:
-        job = await orders.submit(service, orders.parse_job(build_content(shown)), None)
+        job = await orders.submit(service, orders.parse_job(build_content(entries)), None)
     except Problem as problem:
-        return _form(shown, problem)
+        return _form(entries, problem)
     return RedirectResponse(f"{JOBS}/{job.id}", 303)
 
 
-def _form(entered: dict[str, Any], problem: Problem | None = None) -> HTMLResponse:
+def _form(entries: dict[str, Any], problem: Problem | None = None) -> HTMLResponse:
     return page(
         "new",
         NEW,
         problem.status if problem else 200,
-        entered=entered,
+        entered=entries,
         problem=str(problem or ""),
         arm_names=ARM_NAMES,
         ways=WAYS,
@@ -214,8 +199,8 @@ async def run(run_id: str, service: Used) -> HTMLResponse:
 
 async def _show(service: Service, job: JobStatus, place: str) -> HTMLResponse:
     row, is_run = await service.board.row(job.id), place == PIPELINES
-    shown = await asyncio.to_thread(views.show_job, service.lake, job, row, is_run=is_run)
-    return page("job", place, **shown)
+    content = await asyncio.to_thread(views.show_job, service.lake, job, row, is_run=is_run)
+    return page("job", place, **content)
 
 
 @router.get(JOBS + "/{job_id}/patch")
@@ -231,39 +216,32 @@ async def patch(job_id: str, service: Used) -> PlainTextResponse:
 @router.post(JOBS + "/{job_id}/{order}")
 @router.post(RUNS + "/{job_id}/{order}")
 async def change(
-    request: Request, job_id: str, order: str, given: Form, service: Used
+    request: Request, job_id: str, order: str, fields: Form, service: Used
 ) -> RedirectResponse:
-    """Carry out the order of a form on the page of a job or of a run, and show the page again."""
-    if order not in _ORDERS:
-        raise not_found(f"order {order!r}")
-    chosen = given.get("job", [job_id])[-1]  # a page of a run also has forms of its steps
-    made = await _ORDERS[order](service, await service.board.status(chosen), given)
-    back = request.url.path.rsplit("/", 2)[0]
-    return RedirectResponse(f"{back}/{made.id if made else job_id}", 303)
+    """Follow the order of a form on the page of a job or of a run, and show the page again."""
+    # A page of a run also has forms of its steps.
+    job = await service.board.status(fields.get("job", [job_id])[-1])
+    match order:
+        case "approve":
+            await orders.approve(service, job)
+        case "cancel":
+            await orders.cancel(service, job)
+        case "messages":
+            content = {name: values[-1] for name, values in fields.items() if values[-1]}
+            try:
+                message = JobMessage.model_validate(content)
+            except ValidationError as error:
+                raise Problem(422, in_one_line(error)) from None
+            await orders.send(service, job, message)
+        case "revise":
+            if not (text := fields.get("text", [""])[-1].strip()):
+                raise Problem(422, "say what to change")
+            job_id = (await orders.revise(service, job, text)).id
+        case _:
+            raise not_found(f"order {order!r}")
+    return RedirectResponse(f"{request.url.path.rsplit('/', 2)[0]}/{job_id}", 303)
 
 
-async def _say(service: Service, job: JobStatus, given: Fields) -> None:
-    content = {name: values[-1] for name, values in given.items() if values[-1]}
-    try:
-        message = JobMessage.model_validate(content)
-    except ValidationError as error:
-        raise Problem(422, in_one_line(error)) from None
-    await orders.send(service, job, message)
-
-
-async def _revise(service: Service, job: JobStatus, given: Fields) -> JobStatus:
-    text = given.get("text", [""])[-1].strip()
-    if not text:
-        raise Problem(422, "say what to change")
-    return await orders.revise(service, job, text)
-
-
-_ORDERS: Mapping[str, Callable[[Service, JobStatus, Fields], Awaitable[JobStatus | None]]] = {
-    "approve": lambda service, job, given: orders.approve(service, job),
-    "cancel": lambda service, job, given: orders.cancel(service, job),
-    "messages": _say,
-    "revise": _revise,
-}
 """Orders of forms. One of them makes another job, which is shown instead."""
 
 
@@ -281,21 +259,14 @@ async def new_pipeline() -> HTMLResponse:
 
 
 @router.post(NEW_PIPELINE)
-async def define(given: Form) -> Response:
+async def define(fields: Form) -> Response:
     """Deploy the definition of a form, and lead to it."""
-    text = given.get("definition", [""])[-1]
+    text = fields.get("definition", [""])[-1]
     try:
-        made = await orders.deploy(orders.parse_pipeline(_read_yaml(text)))
-    except Problem as problem:
-        return _definition(text, problem)
-    return RedirectResponse(f"{PIPELINES}/{made.name}", 303)
-
-
-def _read_yaml(text: str) -> Any:
-    try:
-        return from_yaml(text, "definition")
-    except UsageError as error:
-        raise Problem(422, str(error)) from None
+        deployment = await orders.deploy(orders.parse_pipeline(from_yaml(text, "definition")))
+    except (Problem, UsageError) as error:
+        return _definition(text, error if isinstance(error, Problem) else Problem(422, str(error)))
+    return RedirectResponse(f"{PIPELINES}/{deployment.name}", 303)
 
 
 def _definition(text: str, problem: Problem | None = None) -> HTMLResponse:
@@ -325,56 +296,44 @@ async def delete(name: str) -> RedirectResponse:
 
 
 @router.get(EXPERIMENTS)
-async def experiments(service: Used) -> HTMLResponse:
+def experiments(service: Used) -> HTMLResponse:
     """List the experiments of the lake. Jobs have their own pages."""
-    return page(
-        "experiments", EXPERIMENTS, names=await asyncio.to_thread(_list_names, service.lake)
-    )
+    with service.lake.reading():
+        names = [name for name in service.lake.experiments() if job_of(name) is None]
+    return page("experiments", EXPERIMENTS, names=names)
 
 
 @router.get(EXPERIMENTS + "/{name}")
-async def experiment(name: str, service: Used) -> HTMLResponse:
+def experiment(name: str, service: Used) -> HTMLResponse:
     """Show the progress of an experiment."""
-    return await asyncio.to_thread(_show_progress, service.lake, name)
-
-
-@router.get(EXPERIMENTS + "/{name}/report/{path:path}")
-async def report(name: str, path: str, service: Used) -> Response:
-    """Return a file of an experiment's report."""
-    content = await asyncio.to_thread(_read_file, service.lake, name, path)
-    kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
-    return Response(content, media_type=kind)
-
-
-def _list_names(lake: Lake) -> list[str]:
-    with lake.reading():
-        return [name for name in lake.experiments() if job_of(name) is None]
-
-
-def _show_progress(lake: Lake, name: str) -> HTMLResponse:
+    lake = service.lake
     if name not in lake.experiments():
         raise not_found(f"experiment {name!r}")
     reading = status.read(lake, [name])
-    [found] = reading.experiments
+    [progress] = reading.experiments
     with lake.reading():
         has_report = page_path(lake, name).exists()
     return page(
         "experiment",
         EXPERIMENTS,
-        experiment=found,
+        experiment=progress,
         notes=reading.notes,
         has_report=has_report,
-        cells=[cell for cell in found.cells if cell.state in _BEGUN][:MOST_CELLS],
-        is_live=found.total.states["done"] < found.total.planned,
+        cells=[cell for cell in progress.cells if cell.state in _BEGUN][:MOST_CELLS],
+        is_live=progress.total.states["done"] < progress.total.planned,
     )
 
 
-def _read_file(lake: Lake, name: str, path: str) -> bytes:
-    parts = PurePosixPath(path).parts
+@router.get(EXPERIMENTS + "/{name}/report/{path:path}")
+def report(name: str, path: str, service: Used) -> Response:
+    """Return a file of an experiment's report."""
+    lake, parts = service.lake, PurePosixPath(path).parts
     if name not in lake.experiments() or not parts or ".." in parts or parts[0] == "/":
         raise not_found("such report")
     file = page_path(lake, name).parent.joinpath(*parts)
     with lake.reading():
         if not file.is_file():
             raise not_found("such page of the report")
-        return file.read_bytes()
+        content = file.read_bytes()
+    kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+    return Response(content, media_type=kind)

@@ -119,7 +119,7 @@ async def revise(job_id: str, comments: Comments, service: Used) -> Answer:
 
 @router.get("/jobs/{job_id}/messages")
 async def get_messages(job_id: str, service: Used) -> Answer:
-    """Return what was said to the attempts of a job and by them, and what they wait for."""
+    """Return the conversations of the attempts of a job, and the questions that they wait with."""
     job = await service.board.status(job_id)
     waits = await asyncio.to_thread(read_asks, service.lake, job.id)
     said = await asyncio.to_thread(views.list_messages, service.lake, job.id)

@@ -1,4 +1,4 @@
-"""What answers and pages show of a job or a run, and the templates of the pages."""
+"""The content of answers and pages about a job or a run, and the templates of the pages."""
 
 import json
 from dataclasses import dataclass
@@ -84,7 +84,7 @@ def show_job(lake: Lake, job: JobStatus, row: Row | None, *, is_run: bool) -> di
 
 
 def sum_costs(lake: Lake, job: JobStatus) -> dict[str, Any]:
-    """Return the calls and the cost of a job so far, and what its attempts wait for."""
+    """Return the calls and the cost of a job so far, and the questions of its attempts."""
     journal = existing_journal(lake)
     attempts = journal.progress(experiment_of(job.id)) if journal else []
     calls = sum(attempt.calls for attempt in attempts)
@@ -143,10 +143,10 @@ def list_attempts(lake: Lake, row: Row | None) -> list[dict[str, Any]]:
 def read_run(
     lake: Lake, status: JobStatus, row: Row | None
 ) -> tuple[Pipeline | None, list[dict[str, Any]]]:
-    """Return the definition of a run, and its steps with their states; nothing before it begins.
+    """Return the definition of a run, and its steps with their states; nothing before it starts.
 
     Raises:
-        Problem: the id is that of a job.
+        Problem: the id names a job.
     """
     if row is None:
         return None, []

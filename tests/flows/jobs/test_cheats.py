@@ -7,7 +7,7 @@ import pytest
 from flows.display.errors import GateFailed
 from flows.jobs.job import job
 from flows.storage.lake import Lake, Row
-from tests.flows.jobs.conftest import BREAK, FILES, NAME, REPAIR, request
+from tests.flows.jobs.conftest import BREAK, FILES, REPAIR, request
 from tests.servers.forge import Forge
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
@@ -100,17 +100,6 @@ async def test_a_program_that_the_user_named_counts_as_it_was(forge: Forge, lake
 
 
 @pytest.mark.full
-async def test_a_task_that_only_a_cheat_could_pass_is_not_verified(
-    forge: Forge, lake_path: str
-) -> None:
-    """A test that no code can pass is red before, and its change is named."""
-    row = await judged(forge, lake_path, IMPOSSIBLE, "sed -i 's/1 == 2/1 == 1/' test_red.py")
-    assert row["verdict"] == "not_verified"
-    assert "only as the patch changes them (test_red.py)" in row["reason"]
-    assert "test_red still fails" in row["reason"]
-
-
-@pytest.mark.full
 async def test_an_honest_patch_wins_over_a_cheat_where_tests_were_red(
     forge: Forge, lake_path: str
 ) -> None:
@@ -119,13 +108,3 @@ async def test_an_honest_patch_wins_over_a_cheat_where_tests_were_red(
     row = await judged(forge, lake_path, IMPOSSIBLE, cheat, REPAIR)
     assert (row["arm"], row["verdict"]) == ("arm-1", "not_verified")
     assert "1 test failed at the base commit, not repaired: test_red.py" in row["reason"]
-
-
-@pytest.mark.full
-async def test_a_job_whose_arms_all_cheat_names_the_tests(forge: Forge, lake_path: str) -> None:
-    """The report says that nothing is verified, and which tests the patch changes."""
-    cheat = f"{BREAK}; sed -i 's/== 0/== 1/' test_calc.py"
-    await job(request(cheat, f"{cheat}; touch more.txt"), lake_path)
-    [pull] = forge.pulls[NAME]
-    assert "**Verification: not verified**" in pull["body"]
-    assert "(test\\_calc.py)" in pull["body"]

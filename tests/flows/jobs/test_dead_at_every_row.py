@@ -15,13 +15,18 @@ pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 RUN = "ab12cd34"
 WRITES = 16
 """Writes of rows that a run with two steps makes at least."""
+ALWAYS = 6
+"""The number of writes after which the process dies in every test run."""
 
 
 class Died(Exception):
     """The process would be dead by now."""
 
 
-@pytest.mark.parametrize("writes", range(WRITES))
+@pytest.mark.parametrize(
+    "writes",
+    [pytest.param(n, marks=[] if n == ALWAYS else pytest.mark.full) for n in range(WRITES)],
+)
 async def test_a_death_between_any_two_rows_changes_nothing(
     writes: int, forge: Forge, lake_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

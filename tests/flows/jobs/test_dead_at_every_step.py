@@ -1,7 +1,6 @@
 """A job that is killed between any two of its steps leads to one branch and one pull request.
 
-The process is killed with SIGKILL at each point, and the same job runs again. The points are
-divided among several tests, one of which is in the sample.
+The process is killed with SIGKILL at each point, and the same job runs again.
 """
 
 import os
@@ -16,7 +15,6 @@ from tests.durability.processes import run
 from tests.flows.jobs import dying
 from tests.flows.jobs.conftest import NAME, REPAIR, request
 from tests.flows.jobs.dying import Doomed
-from tests.samples import Share, shares
 from tests.servers.forge import Forge
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.timeout(600)]
@@ -57,33 +55,41 @@ def check(job: Doomed, forge: Forge, point: str) -> None:
     assert calls == 1 or (calls == 2 and point in IN_FLIGHT), point
 
 
-@pytest.fixture(scope="module")
-def passed() -> list[str]:
-    """Return the points that an undisturbed job passes. The first test adds them."""
-    return []
+SHARES = 8
+"""Tests among which the points are divided."""
 
 
-@pytest.mark.parametrize("share", [pytest.param(each, marks=each.marks) for each in shares(24)])
-def test_a_death_between_any_two_steps_changes_nothing(
-    share: Share, passed: list[str], forge: Forge, tmp_path: Path
-) -> None:
-    """Each job has one branch with one commit, one pull request and one attempt.
-
-    Only a call whose answer was in flight is bought again.
-    """
-    if not passed:
-        undisturbed = doomed(tmp_path, "undisturbed")
-        assert run(dying.run, undisturbed, None) == 0
-        check(undisturbed, forge, "")
-        passed += undisturbed.points.read_text().splitlines()
+def die_and_continue(forge: Forge, folder: Path, points: list[str]) -> None:
+    """Kill a job at each point, and run it again."""
     before = len(forge.pulls[NAME])
-    points = share.of([*IN_FLIGHT[1:], *(each for each in passed if each.startswith("after"))])
-    assert {*IN_FLIGHT} <= {*passed}
     for point in points:
-        job = doomed(tmp_path, point.replace(" ", "-"))
+        job = doomed(folder, point.replace(" ", "-"))
         assert run(dying.run, job, point) == -signal.SIGKILL, point
         assert run(dying.run, job, None) == 0, point
         check(job, forge, point)
     pulls = before + len(points)
     assert len(forge.pulls[NAME]) == pulls
     assert len(forge.branches(NAME)) == pulls + 1  # with the default branch
+
+
+def test_a_death_in_the_middle_changes_nothing(forge: Forge, tmp_path: Path) -> None:
+    """The process dies while a paid answer is in flight, and after a request to the forge."""
+    die_and_continue(forge, tmp_path, [IN_FLIGHT[0], "after request 1"])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("share", range(SHARES))
+def test_a_death_between_any_two_steps_changes_nothing(
+    share: int, forge: Forge, tmp_path: Path
+) -> None:
+    """Each job has one branch with one commit, one pull request and one attempt.
+
+    Only a call whose answer was in flight is bought again.
+    """
+    undisturbed = doomed(tmp_path, "undisturbed")
+    assert run(dying.run, undisturbed, None) == 0
+    check(undisturbed, forge, "")
+    passed = undisturbed.points.read_text().splitlines()
+    assert {*IN_FLIGHT} <= {*passed}
+    points = [*IN_FLIGHT[1:], *(point for point in passed if point.startswith("after"))]
+    die_and_continue(forge, tmp_path, points[share::SHARES])

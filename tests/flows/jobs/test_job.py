@@ -3,7 +3,6 @@
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -90,17 +89,6 @@ async def test_a_revision_adds_a_commit_to_the_branch(forge: Forge, lake_path: s
     assert comments in forge.pulls[NAME][0]["body"]
 
 
-async def test_a_patch_waits_for_approval(forge: Forge, lake_path: str) -> None:
-    """Nothing is pushed before, and approving buys nothing."""
-    await job(request(REPAIR, approve=True), lake_path)
-    assert row_of(lake_path)["state"] == "waiting"
-    assert forge.pulls[NAME] == []
-    await approve(Lake.existing(lake_path), row_of(lake_path))
-    await job(request(REPAIR, approve=True), lake_path)
-    assert row_of(lake_path)["state"] == "done"
-    assert len(forge.pulls[NAME]) == 1
-
-
 async def test_an_issue_is_a_task(forge: Forge, lake_path: str) -> None:
     """Its title and text are the statement."""
     forge.issues[NAME, 7] = {
@@ -167,18 +155,6 @@ async def test_a_local_repository_gets_a_branch(
     assert job_id in row["branch"]
     assert "a + b" in shown
     assert (work / "calc.py").read_text() == FILES["calc.py"]
-
-
-@pytest.mark.docker
-async def test_a_job_runs_in_a_container_of_a_named_image(
-    forge: Forge, lake_path: str, docker_client: Any
-) -> None:
-    """The tests run before and after in fresh containers."""
-    asked = request(REPAIR, environment="docker", image="durabench/base:bookworm")
-    await job(asked, lake_path)
-    row = row_of(lake_path)
-    docker_client.images.remove(row["image"], force=True)
-    assert (row["verdict"], row["image"].partition(":")[0]) == ("verified", "durabench/job")
 
 
 @pytest.mark.full

@@ -12,12 +12,14 @@ import yaml
 from flows.jobs import runs
 from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import NAME, REPAIR, pipeline, step
-from tests.flows.jobs.test_killed_job import PROGRAM, ROOT
 from tests.operation.running import wait_until
 from tests.servers.forge import Forge
 from tests.timing import as_variables
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAM = "from flows.cli.app import app; app()"
 
 
 def begun(lake: str, what: str) -> subprocess.Popen[str]:
@@ -36,6 +38,7 @@ def begun(lake: str, what: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("where", ["in a step", "while publishing"])
 def test_a_killed_run_continues(where: str, forge: Forge, lake_path: str, tmp_path: Path) -> None:
     """After SIGKILL, the id continues the run: each call is bought once, and there is one branch

@@ -8,10 +8,9 @@ import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
-from agent.errors import InfrastructureError
 from eval.types import Instance
 from flows.display.errors import GateFailed
-from flows.jobs import job, rows, runs, verification
+from flows.jobs import rows, runs, verification
 from flows.jobs.approving import approve
 from flows.jobs.pipeline import pipeline as run_pipeline
 from flows.storage.lake import Lake, Row
@@ -79,26 +78,6 @@ async def drawn(flow_run_id: str) -> dict[str, str]:
     return shown
 
 
-@pytest.mark.full
-async def test_the_first_row_of_a_run_or_step_says_what_it_is(
-    lake_path: str, forge: Forge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It would count as a job until the next row, or for ever if the run was killed before that."""
-    written, write = list[Row](), Lake.write_shared
-
-    def noted(lake: Lake, table: str, unit: str, row: Row) -> None:
-        written.extend([row] * (table == "jobs"))
-        write(lake, table, unit, row)
-
-    monkeypatch.setattr(Lake, "write_shared", noted)
-    run = await run_pipeline(pipeline(step("notes", ADD)), lake_path)
-    first = {row["job_id"]: row for row in reversed(written)}
-    of_step = first.pop(runs.step_id(run, "notes"))
-    assert (of_step["run"], of_step["step"]) == (run, "notes")
-    assert [each.name for each in runs.pipeline_of(first.pop(run)).steps] == ["notes"]
-    assert not first
-
-
 async def test_steps_that_begin_together_verify_their_base_once(
     lake_path: str, forge: Forge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,34 +94,6 @@ async def test_steps_that_begin_together_verify_their_base_once(
     run = await run_pipeline(asked, lake_path)
     assert set(states(lake_path, run).values()) == {"done"}
     assert len(commits) == len({*commits}) == 2
-
-
-@pytest.mark.full
-async def test_a_later_step_verifies_its_base_while_its_arm_works(
-    lake_path: str, forge: Forge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first step has shown that the tests can be run. Only it waits for that."""
-    begun, order = asyncio.Event(), list[str]()
-    before, solve = verification.before, job.solve_only
-
-    async def slow(instance: Instance, *others: Any) -> dict[str, Any]:
-        if order:
-            await asyncio.wait_for(begun.wait(), 60)
-        order.append("base")
-        return await before(instance, *others)
-
-    async def noted(*cell: Any, **options: Any) -> str:
-        if "arm" in order:
-            begun.set()
-        order.append("arm")
-        return await solve(*cell, **options)
-
-    monkeypatch.setattr(verification, "before", slow)
-    monkeypatch.setattr(job, "solve_only", noted)
-    asked = pipeline(step("Fix_it", REPAIR), step("b", "echo 1 >b.txt", "Fix_it"))
-    run = await run_pipeline(asked, lake_path)
-    assert set(states(lake_path, run).values()) == {"done"}
-    assert order == ["base", "arm", "arm", "base"]
 
 
 async def test_a_failing_step_that_may_fail_feeds_two_others(forge: Forge, lake_path: str) -> None:
@@ -194,20 +145,6 @@ async def test_the_whole_is_judged(forge: Forge, lake_path: str) -> None:
     with pytest.raises(GateFailed, match="the steps together break tests"):
         await run_pipeline(asked, lake_path)
     assert list(forge.branches(NAME)) == ["main"]
-
-
-@pytest.mark.full
-async def test_a_run_that_was_cut_off_continues(forge: Forge, lake_path: str) -> None:
-    """The same attempts lead to one branch and one pull request."""
-    asked = pipeline(step("fix", REPAIR), step("notes", ADD, "fix"))
-    forge.fail_next = [f"POST /api/v3/repos/{NAME}/pulls"] * 9
-    with pytest.raises(InfrastructureError):
-        await run_pipeline(asked, lake_path, run="ab12cd34")
-    forge.fail_next.clear()
-    await run_pipeline(asked, lake_path, run="ab12cd34")
-    await run_pipeline(asked, lake_path, run="ab12cd34")
-    assert len(Lake.existing(lake_path).places("attempts", "*")) == 2
-    assert (len(forge.pulls[NAME]), len(forge.branches(NAME))) == (1, 2)
 
 
 async def test_a_step_waits_for_approval(forge: Forge, lake_path: str) -> None:

@@ -15,11 +15,9 @@ from agent.journal.holding import worker
 from eval import instances
 from flows.cli.app import app
 from flows.jobs.cli import terminal
-from flows.storage.images import CACHE_VARIABLE
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.servers import openai_server
-from tests.walkthrough.one_attempt import make_repository
 
 INSTANCE = instances.load(instances.BUNDLED)[0].instance_id
 LIMIT = 100_000
@@ -69,70 +67,6 @@ def chat_id(lake_path: str) -> str:
     return attempt.attempt_id
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("prefect")
-def test_a_chat_is_left_continued_and_ended(file: str, lake_path: str) -> None:
-    """It keeps what was said, answers each message once, and submits its change at the end."""
-    lake = ("--lake", lake_path)
-    begun = ("--instance", INSTANCE, "-x", file, "-e", "host")
-    code, output = said("chat", *begun, *lake)
-    assert code == 0, output
-    assert output.count("What shall I do?") == 2  # as a step, and as what it says
-    attempt = chat_id(lake_path)
-    assert f"durabench chat {attempt[:12]}" in output
-
-    code, output = said("send", attempt[:12], "Write notes.", "--id", "first", *lake)
-    assert (code, "no worker has it" in output) == (0, True)
-    typed = "/cost\n/history --all\n/tree\n/nothing\n/end\n"
-    code, output = said("chat", attempt[:12], *lake, typed=typed)
-    assert code == 0, output
-    for part in (
-        "(not read yet):\nWrite notes.",
-        "tool    write content=hello",
-        "It is written.",
-        "$0.0000 for 3 calls",
-        "there is no /nothing: type one of /history",
-        "[ended] submitted (It is written.)",
-    ):
-        assert part in output, part
-
-    code, output = said("history", attempt[:12], "--all", *lake)
-    lines = [line for line in output.splitlines() if not line.endswith(":")]
-    assert (code, lines[0], lines[1]) == (0, "What shall I do?", "Write notes.")
-    assert lines[-2:] == ["[end]", "[ended] submitted (It is written.)"]
-    journal = open_journal(Lake.existing(lake_path))
-    assert journal.account(attempt).calls_billed == 3
-    code, output = said("chat", attempt[:12], *lake)
-    assert (code, "[ended] attempt" in output) == (2, True)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("prefect")
-def test_a_chat_about_a_repository_is_a_job(
-    tmp_path: Path, lake_path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Answers are printed while they are generated, and the change is the patch of the job."""
-    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    make_repository(tmp_path / "demo")
-    replies = [
-        calling("write", path="new.txt", content="hello\n"),
-        openai_server.text("Two files."),
-    ]
-    lake = ("--lake", lake_path)
-    with openai_server.OpenAIServer(replies) as server:
-        model = ("--model", "openai/gpt-4o", "--api-base", server.url)
-        about = ("--repo", str(tmp_path / "demo"), "-e", "host")
-        code, output = said("chat", *about, *model, *lake, typed="What is here?\n/end\n")
-        assert code == 0, output
-        assert [request["stream"] for request in server.requests] == [True, True]
-    assert "What is here?" in str(server.requests[0]["messages"])
-    assert output.count("Two files.") == 3  # streamed, as a step, and as the outcome
-    [job_id] = {path.stem for path in (Path(lake_path) / "jobs").iterdir()}
-    assert "+hello" in said("job", "show", job_id, "--patch", *lake)[1]
-    assert "done" in said("jobs", *lake)[1]
-
-
 @pytest.fixture
 def journal(lake_path: str) -> Journal:
     """Return the journal of a lake with one attempt of each kind, none of which has a worker."""
@@ -178,7 +112,7 @@ def journal(lake_path: str) -> Journal:
         (["chat", "zz"], "there is no attempt 'zz'"),
         (["chat", "cc1"], "[ended] attempt cc1 has ended: submitted"),
         (["chat", "dd1"], "its steps were pruned"),
-        (["chat", "aa1", "--repo", "."], "keeps what it was begun with"),
+        (["chat", "aa1", "--repo", "."], "keeps its options"),
     ],
 )
 def test_what_cannot_be_sent_is_one_line(

@@ -7,20 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.storage import journals
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.jobs.cli.test_chat import INSTANCE, answer, chat_id, said, write
-from tests.flows.jobs.cli.test_chat_on_a_terminal import chatting, slow
-from tests.servers.prefect_server import PrefectServer
-from tests.terminal import ENTER
-from tests.timing import as_variables
-from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
 
-IDLE_S = 10
-SLOW_S = 20
 
 READ: dict[str, Any] = {"calls": [{"tool": "read", "arguments": {"path": "notes.txt"}}]}
 """Reads a file of an earlier turn."""
@@ -78,48 +70,3 @@ def test_a_chat_that_waits_has_no_container(
     assert containers(attempt) == []
     account = open_journal(Lake.existing(lake_path)).account(attempt)
     assert account.calls_billed == account.calls_credited == len(replies)
-
-
-@pytest.mark.full
-def test_a_chat_continues_after_its_container_is_gone(
-    prefect_server: PrefectServer,
-    tmp_path: Path,
-    containers: Callable[[str], list[Any]],
-) -> None:
-    """Killed together with its container in a turn, it answers in another one. That one is kept
-    for a while, and removed while the person thinks; the open chat continues in a third."""
-    server = prefect_server.apart(tmp_path / "here", **as_variables(idle_s=IDLE_S))
-    lake_path = str(tmp_path / "lake")
-    replies = [
-        write("notes.txt"),
-        slow(SLOW_S),
-        answer("It is written."),
-        READ,
-        answer("It says hello."),
-    ]
-    with chatting(server, tmp_path, *replies, environment="docker") as terminal:
-        terminal.until(f"slow {SLOW_S}")
-        attempt = chat_id(lake_path)
-        [first] = wait_until(lambda: containers(attempt))
-        terminal.kill()
-    first.remove(force=True)
-    with chatting(server, tmp_path, attempt=attempt) as terminal:
-        terminal.until("It is written.", times=2)
-        [second] = containers(attempt)
-        assert second.id != first.id
-        wait_until(lambda: not containers(attempt), seconds=120)
-        journal = open_journal(Lake.existing(lake_path))
-        wait_until(lambda: journal.holder(attempt) is None)
-        terminal.type(f"What does it say?{ENTER}")
-        terminal.until("It says hello.", times=2)
-        [third] = containers(attempt)
-        assert third.id != second.id
-        terminal.type(f"/end{ENTER}")
-        terminal.until("[ended] submitted")
-        assert terminal.ended() == 0
-    assert containers(attempt) == []
-    [shown] = [line for line in outputs(attempt, lake_path) if " read: " in line]
-    assert "notes.txt, lines 1 to 1 of 1" in shown
-    account = journal.account(attempt)
-    assert account.calls_billed == account.calls_credited == len(replies)
-    journals.forget()

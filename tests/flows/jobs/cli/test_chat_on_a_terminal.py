@@ -10,10 +10,8 @@ from flows.storage import journals
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.jobs.cli.test_chat import INSTANCE, answer, chat_id, said, write
-from tests.servers import openai_server
 from tests.servers.prefect_server import ROOT, PrefectServer, command_line
 from tests.terminal import CTRL_C, CTRL_D, ENTER, Terminal
-from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -114,35 +112,4 @@ def test_a_killed_chat_continues_where_it_was(
     ]
     journal = open_journal(Lake.existing(lake_path))
     assert journal.account(attempt).calls_billed == len(replies)
-    journals.forget()
-
-
-def test_ctrl_c_cuts_off_a_model_call(
-    prefect_server: PrefectServer, tmp_path: Path, lake_path: str
-) -> None:
-    """The turn ends long before the answer. The call is booked as one that was lost, and the
-    next message is in the one that replaces it."""
-    server = prefect_server.apart(tmp_path / "here", OPENAI_API_KEY="throw-away")
-    replies = [
-        openai_server.slow(600, openai_server.text("Too late.")),
-        openai_server.text("Hello."),
-    ]
-    with openai_server.OpenAIServer(replies) as model:
-        named = ("--model", "openai/gpt-4o", "--api-base", model.url)
-        about = ("--instance", INSTANCE, "-e", "host")
-        with on_terminal(server, tmp_path, *about, *named) as terminal:
-            wait_until(lambda: len(model.requests) == 1, seconds=120)
-            terminal.type(CTRL_C)
-            terminal.until("the turn has ended", seconds=60)
-            terminal.type(f"Just say hello.{ENTER}")
-            terminal.until("Hello.", times=2)
-            terminal.type(CTRL_D)
-            assert terminal.ended() == 0
-        assert "Just say hello." in str(model.requests[1]["messages"])
-        assert len(model.requests) == 2
-    attempt = chat_id(lake_path)
-    assert texts(attempt, lake_path) == ["Just say hello.", "Hello.", "[waiting]"]
-    account = open_journal(Lake.existing(lake_path)).account(attempt)
-    assert (account.calls_billed, account.calls_credited) == (2, 1)
-    assert account.billed_usd > account.credited_usd > 0
     journals.forget()

@@ -127,28 +127,6 @@ def test_a_run_has_its_steps_and_one_that_waits_is_approved(
     assert server.refusal("POST", f"/jobs/{job}/revise", json={"text": "x"})[0] == 409
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"steps": []}, "steps: "),
-        ({"steps": [STEPS[0], STEPS[0]]}, "two steps are named fix-it"),
-        ({"steps": [STEPS[2]]}, "step both depends on add_notes, fix-it, which does not exist"),
-        ({"steps": [{**STEPS[0], "depends_on": ["fix-it"]}]}, "step fix-it depends on itself"),
-        ({"steps": [{**STEPS[0], "task": "{{steps.both.output.files}}"}, STEPS[2], STEPS[1]]},
-         "step fix-it uses an output of step both, which is not upstream"),
-        ({"arms": ["missing"]}, "there is no arm 'missing'"),
-        ({"token": "x"}, "token: unknown key"),
-        ({"name": "Not a name"}, "name: "),
-    ],
-)  # fmt: skip
-def test_a_definition_that_is_wrong_is_not_deployed(
-    changes: dict[str, Any], said: str, server: Service
-) -> None:
-    """The line names the step."""
-    status, message = server.refusal("POST", "/pipelines", json=definition(**changes))
-    assert (status, message[: len(said)]) == (422, said)
-
-
 def test_the_pages_of_a_pipeline_draw_its_steps(server: Service, defined: dict[str, Any]) -> None:
     """Each step of the drawing leads to its panel, and a run shows the states."""
     run = uuid4().hex[:10]

@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -9,7 +10,6 @@ from flows.jobs.service import pages
 from flows.jobs.service.guard import Problem
 from flows.jobs.service.orders import parse_job
 
-FORM = "application/x-www-form-urlencoded"
 MINIMAL = {"source": "octo/demo", "task": "Fix it.", "model": "openai/gpt-5"}
 
 
@@ -68,11 +68,9 @@ def test_a_body_that_is_no_job_is_refused(changes: dict[str, Any], said: str) ->
 
 def test_a_form_says_the_same_as_a_body() -> None:
     """Empty fields have their defaults, boxes are true or false, and the budget is a number."""
-    text = b"source=octo%2Fdemo&task=Fix+it.&model=openai%2Fgpt-5&arms=mini&arms=durable"
-    given = pages.parse_form(
-        "application/x-www-form-urlencoded", text + b"&budget_usd=2.5&approve=yes"
-    )
-    job = made(pages.build_content(pages.read_entries(given)))
+    text = "source=octo%2Fdemo&task=Fix+it.&model=openai%2Fgpt-5&arms=mini&arms=durable"
+    fields = parse_qs(f"{text}&budget_usd=2.5&approve=yes")
+    job = made(pages.build_content(pages.read_entries(fields)))
     assert [arm.name for arm in job.arms] == ["mini", "durable"]
     assert (job.budget_usd, job.approve, job.network, job.ref) == (2.5, True, False, None)
 

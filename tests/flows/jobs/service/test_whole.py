@@ -70,37 +70,6 @@ def test_a_request_becomes_a_pull_request_once_it_is_approved(
     assert [(each["arm"], each["outcome"]) for each in attempts] == [("able", "submitted")]
 
 
-def test_a_pipeline_runs_and_waits_for_a_step(working: Service, forge: Forge) -> None:
-    """An approved step continues, and its run has one pull request."""
-    definition = {
-        "name": "notes",
-        "title": "Notes",
-        "source": NAME,
-        "environment": "host",
-        "publish": "pull_request",
-        "arms": [arm("first", "echo a >A.md"), arm("second", "cp A.md B.md")],
-        "steps": [
-            {"name": "make-notes", "task": "Make notes.", "arm": "first", "approval": True},
-            {
-                "name": "copy-notes",
-                "task": "After {{steps.make-notes.output.files}}.",
-                "arm": "second",
-                "depends_on": ["make-notes"],
-            },
-        ],
-    }
-    before = len(forge.pulls[NAME])
-    working.post("/pipelines", definition)
-    run = working.post("/pipelines/notes/run")["id"]
-    waiting = working.wait_for_run(run, "waiting", "failed", "crashed", seconds=400)
-    assert [step["state"] for step in waiting["steps"]] == ["waiting", "pending"], waiting
-    working.post(f"/jobs/{waiting['steps'][0]['job']}/approve")
-    done = working.wait_for_run(run, "done", "failed", "crashed", seconds=400)
-    assert [step["state"] for step in done["steps"]] == ["done", "done"], done
-    assert len(forge.pulls[NAME]) == before + 1
-    assert working.get("/pipelines/notes/runs")["runs"][0]["pull_request"] == done["pull_request"]
-
-
 def test_without_a_prefect_server_requests_say_so(working: Service) -> None:
     """Nothing is lost, and the service continues when the server is back."""
     content = {"source": NAME, "task": "x", "arms": [arm("able", REPAIR)], "environment": "host"}
