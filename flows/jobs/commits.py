@@ -67,7 +67,7 @@ class Conflict(Exception):
 def combine(mirror: Path, base: str, steps: Sequence[Row], name: str) -> str:
     """Commit the patches of steps on a base commit, in order. Return the last commit.
 
-    `steps` are rows of jobs, each after the steps that it builds on. `name` is for the commit's ref.
+    `steps` are rows of jobs, each after the steps that it builds on. `name` is for its ref.
 
     Raises:
         Conflict: two steps change the same lines.
