@@ -26,11 +26,15 @@ def body(row: Row, moved_to: str) -> str:
     """
     statement = row["statement"].strip()
     task = statement[:_QUOTED_CHARACTERS] + ("\n…" if len(statement) > _QUOTED_CHARACTERS else "")
+    changes = ["| file | added | removed |", "|---|---|---|"]
+    for path, added, removed in read_changes(row["patch"]):
+        in_table = quote_code(path).replace("|", "\\|")
+        changes.append(f"| {in_table} | {added} | {removed} |")
     parts = [
         f"**Verification: {_VERDICTS[row['verdict']]}** – {quote_text(row['reason'])}",
         _section("Task", quote_block(task)),
         *_steps(row),
-        _section("Changes", _changes(row["patch"])),
+        _section("Changes", "\n".join(changes)),
         _section("Verification", _verification(row)),
         _section("Cost", _cost(row)),
         _section(
@@ -69,15 +73,6 @@ def _steps(row: Row) -> list[str]:
             f"| {quote_text(step['name'])} | {step['state']} | {verdict} | {arm} | {detail} |"
         )
     return [_section("Steps", "\n".join(lines))]
-
-
-def _changes(patch: str) -> str:
-    """Return the changed files with their numbers of added and removed lines."""
-    lines = ["| file | added | removed |", "|---|---|---|"]
-    for path, added, removed in read_changes(patch):
-        in_table = quote_code(path).replace("|", "\\|")
-        lines.append(f"| {in_table} | {added} | {removed} |")
-    return "\n".join(lines)
 
 
 def _verification(row: Row) -> str:

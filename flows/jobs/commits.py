@@ -56,8 +56,8 @@ def commit_on(mirror: Path, parent: str, row: Row) -> str:
         tree = git.git(mirror, "write-tree", given=indexed)
     origin = f"Made by arm {row['arm']} of job {row['job_id']} of Durabench."
     message = f"{quote_title(row['title'])}\n\n{origin}\n"
-    given = git.Given(text=message.encode(), variables=who)
-    return git.git(mirror, "commit-tree", tree, "-p", parent, given=given)
+    commit_input = git.Given(text=message.encode(), variables=who)
+    return git.git(mirror, "commit-tree", tree, "-p", parent, given=commit_input)
 
 
 class Conflict(Exception):

@@ -19,7 +19,6 @@ from prefect.client.schemas.filters import (
     FlowFilter,
     FlowFilterName,
 )
-from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
 
 from flows.display.errors import UsageError
@@ -71,7 +70,13 @@ async def deploy(pipeline: Pipeline) -> UUID:
     if pipeline.name == PIPELINE:
         raise UsageError(f"the name {PIPELINE} is taken: name the pipeline otherwise")
     async with get_client() as client:
-        model = await _find_model(client)
+        # Definitions are copies of this deployment.
+        model = await find_deployment(client, f"{PIPELINE}/{PIPELINE}")
+        if model is None or not model.work_pool_name:
+            raise UsageError(
+                f"the server has no deployment {PIPELINE}/{PIPELINE} on a work pool: run "
+                "`durabench setup` and `prefect deploy --all` in a clone first"
+            )
         timing = pipeline.schedule
         schedules = [CronSchedule(cron=timing.cron, timezone=timing.timezone)] if timing else []
         return await client.create_deployment(
@@ -80,7 +85,9 @@ async def deploy(pipeline: Pipeline) -> UUID:
             description=pipeline.title or f"Pipeline {pipeline.name} on {pipeline.source}.",
             tags=[JOB_TAG, TAG],
             parameters={**model.parameters, "definition": pipeline.model_dump(mode="json")},
-            schedules=[DeploymentScheduleCreate(schedule=each, active=True) for each in schedules],
+            schedules=[
+                DeploymentScheduleCreate(schedule=timing, active=True) for timing in schedules
+            ],
             work_pool_name=model.work_pool_name,
             work_queue_name=model.work_queue_name,
             path=model.path,
@@ -92,17 +99,6 @@ async def deploy(pipeline: Pipeline) -> UUID:
         )
 
 
-async def _find_model(client: PrefectClient) -> DeploymentResponse:
-    """Return the deployment that definitions are copies of."""
-    deployment = await find_deployment(client, f"{PIPELINE}/{PIPELINE}")
-    if deployment is None or not deployment.work_pool_name:
-        raise UsageError(
-            f"the server has no deployment {PIPELINE}/{PIPELINE} on a work pool: run `durabench "
-            "setup` and `prefect deploy --all` in a clone first"
-        )
-    return deployment
-
-
 async def order(name: str) -> UUID:
     """Order a run of a deployed definition. Return the id of its flow run.
 
@@ -110,8 +106,8 @@ async def order(name: str) -> UUID:
         UsageError: no server is configured, or it has no such pipeline.
         InfrastructureError: the server does not answer.
     """
-    async with _find(name, "run") as (client, found):
-        return (await client.create_flow_run_from_deployment(found)).id
+    async with _find(name, "run") as (client, deployment):
+        return (await client.create_flow_run_from_deployment(deployment)).id
 
 
 async def delete(name: str) -> None:
@@ -120,20 +116,20 @@ async def delete(name: str) -> None:
     Raises:
         UsageError, InfrastructureError: as for `order`.
     """
-    async with _find(name, "delete") as (client, found):
-        await client.delete_deployment(found)
+    async with _find(name, "delete") as (client, deployment):
+        await client.delete_deployment(deployment)
 
 
 async def read_deployed() -> list[Deployed]:
     """Return the deployed definitions of the configured server, by name."""
     async with get_client() as client:
-        found = await client.read_deployments(
+        deployments = await client.read_deployments(
             flow_filter=FlowFilter(name=FlowFilterName(any_=[PIPELINE])),
             deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])),
         )
     return [
-        Deployed(each.id, each.name, each.parameters["definition"])
-        for each in sorted(found, key=lambda each: each.name)
+        Deployed(deployment.id, deployment.name, deployment.parameters["definition"])
+        for deployment in sorted(deployments, key=lambda deployment: deployment.name)
     ]
 
 
@@ -141,10 +137,10 @@ async def read_deployed() -> list[Deployed]:
 async def _find(name: str, command: str) -> AsyncIterator[tuple[PrefectClient, UUID]]:
     await reach_server(f"pipeline {command}")
     async with get_client() as client:
-        found = await find_deployment(client, f"{PIPELINE}/{name}")
-        if found is None or TAG not in found.tags:
+        deployment = await find_deployment(client, f"{PIPELINE}/{name}")
+        if deployment is None or TAG not in deployment.tags:
             raise UsageError(
                 f"there is no file, deployed pipeline or run {name!r}: see `durabench pipeline "
                 "runs`, or deploy it with `durabench pipeline deploy FILE`"
             )
-        yield client, found.id
+        yield client, deployment.id

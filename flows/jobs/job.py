@@ -123,8 +123,8 @@ def flow_run_id() -> str | None:
 
 def is_published(row: Row, request: Request) -> bool:
     """Return True if the job has ended with the requested result."""
-    made = {"patch": "commit", "branch": "branch", "pull_request": "pull_request"}
-    return bool(row["state"] == "done" and row[made[request.publish]])
+    result_column = {"patch": "commit", "branch": "branch", "pull_request": "pull_request"}
+    return bool(row["state"] == "done" and row[result_column[request.publish]])
 
 
 async def _solve_and_publish(prepared: Prepared, row: Row, store: Lake) -> Row:

@@ -70,8 +70,10 @@ async def pipeline(definition: Pipeline, lake: str | None = None, *, run: str | 
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
     check_starts()
-    own = find_own()  # a new run has the beginning of its flow run's id, so that a retry has it too
-    store, run = Lake.open(lake), run or (own.id if own else uuid.uuid4()).hex[:10]
+    flow_run = (
+        find_own()
+    )  # a new run has the beginning of its flow run's id, so that a retry has it too
+    store, run = Lake.open(lake), run or (flow_run.id if flow_run else uuid.uuid4()).hex[:10]
     await name_run(name_pipeline_run(definition.name, run))
     async with forge_token(definition):
         request = runs.request_of_run(definition, run)

@@ -190,9 +190,9 @@ def history(
         return
     if everything:
         raise UsageError(f"--all goes with the id of an attempt, and there is no attempt {name!r}")
-    found = report_files.read_history(store, name)
-    report_files.write_history(store, found)
-    console.history(store, found)
+    runs = report_files.read_history(store, name)
+    report_files.write_history(store, runs)
+    console.history(store, runs)
 
 
 def _find_arm(

@@ -162,11 +162,11 @@ def approve(job: _Id, lake: LakeOption = None) -> None:
     store, row = _find(job, lake)
     if row["state"] != "waiting":
         raise UsageError(f"job {row['job_id']} does not wait for approval: it is {row['state']}")
-    for each in read_asks(store, row["job_id"]):
+    for ask in read_asks(store, row["job_id"]):
         raise UsageError(
-            f"arm {each.attempt.arm} of job {row['job_id']} waits for a person's {each.wanted}: "
-            f"see `durabench history {each.attempt.attempt_id[:12]}`, and answer with "
-            f"`durabench {'approve' if each.wanted == 'approval' else 'send'}`"
+            f"arm {ask.attempt.arm} of job {row['job_id']} waits for a person's {ask.wanted}: "
+            f"see `durabench history {ask.attempt.attempt_id[:12]}`, and answer with "
+            f"`durabench {'approve' if ask.wanted == 'approval' else 'send'}`"
         )
     if asyncio.run(approving.approve(store, row)):
         terminal.show(f"job {row['job_id']} is approved; a worker continues it")
@@ -179,9 +179,12 @@ def approve(job: _Id, lake: LakeOption = None) -> None:
 @job_app.command()
 def cancel(job: _Id, lake: LakeOption = None) -> None:
     """Cancel a job. What it bought is kept, and running it again continues it."""
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_API_URL
+
     from flows.display import terminal
     from flows.display.errors import UsageError
-    from flows.jobs import rows
+    from flows.jobs import flow_runs, rows
     from flows.storage.job_names import FINAL
 
     store, row = _find(job, lake)
@@ -189,8 +192,14 @@ def cancel(job: _Id, lake: LakeOption = None) -> None:
     if row["state"] in FINAL:
         raise UsageError(f"job {row['job_id']} has ended: it is {row['state']}")
     rows.update(store, row, state="cancelled", detail="")
-    is_told = asyncio.run(_cancel_run(row))
-    stopped = "; its flow run is asked to stop" if is_told else ""
+
+    async def ask_to_stop(flow_run_id: UUID) -> bool:
+        async with get_client() as client:
+            return await flow_runs.cancel(client, flow_run_id)
+
+    run_id = row["flow_run_id"]
+    is_asked = PREFECT_API_URL.value() and run_id and asyncio.run(ask_to_stop(UUID(run_id)))
+    stopped = "; its flow run is asked to stop" if is_asked else ""
     terminal.show(f"job {row['job_id']} is cancelled{stopped}")
 
 
@@ -255,18 +264,20 @@ def find_arms(
             for arm in chosen
         ]
     in_a_file = ("command", "python")
-    known = {str(name): each.needs_model for name, each in ARMS.items() if name not in in_a_file}
+    needs_model = {
+        str(name): agent.needs_model for name, agent in ARMS.items() if name not in in_a_file
+    }
     for name in names or ():
-        if name not in known:
+        if name not in needs_model:
             raise UsageError(
-                f"there is no arm {name!r}: name {', '.join(known)}, or an arm of a file with "
-                "--experiment"
+                f"there is no arm {name!r}: name {', '.join(needs_model)}, or an arm of a file "
+                "with --experiment"
             )
     if api_base and not model:
         raise UsageError("--api-base goes with --model")
     spec = {"provider": "litellm", "name": model, "api_base": api_base} if model else None
     return [
-        {"name": name, "agent": name, "model": spec if known[name] else None}
+        {"name": name, "agent": name, "model": spec if needs_model[name] else None}
         for name in names or ["durable"]
     ]
 
@@ -291,7 +302,7 @@ def _run(content: dict[str, Any], lake: str | None) -> None:
     from flows.server.api import prefect_api
 
     try:
-        asked = Request.model_validate(content)
+        request = Request.model_validate(content)
     except ValidationError as error:
         raise UsageError(in_one_line(error)) from None
     with prefect_api():
@@ -299,22 +310,22 @@ def _run(content: dict[str, Any], lake: str | None) -> None:
         from flows.jobs.job import job
 
         on_step.set(partial(running.show_step, full=False))
-        job_id = running.run_flow(lambda: job(asked, lake), needs_litellm=asked.needs_litellm)
-    _show_end(*_find(job_id, lake), asked)
+        job_id = running.run_flow(lambda: job(request, lake), needs_litellm=request.needs_litellm)
+    _show_end(*_find(job_id, lake), request)
 
 
-def _show_end(store: "Lake", row: "Row", asked: "Request") -> None:
+def _show_end(store: "Lake", row: "Row", request: "Request") -> None:
     from flows.display import terminal
     from flows.jobs.changes import tell_automation
     from flows.jobs.mailbox import read_asks
     from flows.storage.files import encode_patch
 
     if asks := read_asks(store, row["job_id"]):
-        for each in asks:
-            attempt, command = each.attempt, "approve" if each.wanted == "approval" else "send"
-            terminal.show(each.about)
+        for ask in asks:
+            attempt, command = ask.attempt, "approve" if ask.wanted == "approval" else "send"
+            terminal.show(ask.about)
             terminal.show(
-                f"arm {attempt.arm} waits for a person's {each.wanted}: "
+                f"arm {attempt.arm} waits for a person's {ask.wanted}: "
                 f"`durabench {command} {attempt.attempt_id[:12]}`, then the same command again"
             )
         return
@@ -324,7 +335,7 @@ def _show_end(store: "Lake", row: "Row", asked: "Request") -> None:
         terminal.show(f"the patch {warned}")
     if row["state"] == "waiting":
         terminal.show(f"`durabench job approve {row['job_id']}` publishes it")
-    elif asked.publish == "patch":
+    elif request.publish == "patch":
         terminal.write_data(encode_patch(row["patch"]))
     else:
         terminal.show(row["pull_request"] or f"branch {row['branch']}")
@@ -338,16 +349,3 @@ def _refuse_step(row: "Row") -> None:
         raise UsageError(
             f"job {row['job_id']} is a step of run {row['run']}: name that run instead"
         )
-
-
-async def _cancel_run(row: "Row") -> bool:
-    """Ask the flow run of a job to stop. Return False if no server has it."""
-    from prefect.client.orchestration import get_client
-    from prefect.settings import PREFECT_API_URL
-
-    from flows.jobs import flow_runs
-
-    if not PREFECT_API_URL.value() or row["flow_run_id"] is None:
-        return False
-    async with get_client() as client:
-        return await flow_runs.cancel(client, UUID(row["flow_run_id"]))

@@ -77,8 +77,8 @@ def run(
 
     if pipeline.endswith((".yaml", ".yml")) or "/" in pipeline:
         defined = load(Path(pipeline))
-        known = runs.find(Lake.existing(lake), run)["job_id"] if run else None
-        _run(defined, Lake.open(lake), known)
+        run_id = runs.find(Lake.existing(lake), run)["job_id"] if run else None
+        _run(defined, Lake.open(lake), run_id)
         return
     if run:
         raise UsageError("--run goes with a file: the id alone continues a run as it was declared")

@@ -166,13 +166,13 @@ class Board:
     async def status(self, given: str, what: str = "job") -> JobStatus:
         """Return a job or a run, named by its id or by the id of its flow run."""
         job_id = await self.identify(given)
-        found = await self.statuses([job_id])
-        if job_id not in found:  # a run gets its name when it starts
+        statuses = await self.statuses([job_id])
+        if job_id not in statuses:  # a run gets its name when it starts
             waiting = await ask(flow_runs.read(self._client, UNFINISHED, PIPELINE))
-            found = {job_id: _status(job_id, None, waiting[job_id])} if job_id in waiting else {}
-        if job_id not in found:
+            statuses = {job_id: _status(job_id, None, waiting[job_id])} if job_id in waiting else {}
+        if job_id not in statuses:
             raise not_found(f"{what} {given!r}")
-        return found[job_id]
+        return statuses[job_id]
 
     async def statuses(self, job_ids: Collection[str]) -> dict[str, JobStatus]:
         """Return the existing ones of these jobs and runs, by id."""
@@ -208,10 +208,10 @@ class Board:
         if "-" not in given:
             return given
         try:
-            found = await ask(flow_runs.read_by_id(self._client, [UUID(given)]))
+            runs = await ask(flow_runs.read_by_id(self._client, [UUID(given)]))
         except ValueError:
-            found = {}
-        for job_id in found:
+            runs = {}
+        for job_id in runs:
             return job_id
         raise not_found(f"job {given!r}")
 

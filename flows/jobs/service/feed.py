@@ -92,12 +92,12 @@ class Feed:
         job.watchers += 1
         job.reading = job.reading or asyncio.create_task(self._follow(job))
         try:
-            sent, shown = 0, None
+            sent, last = 0, None
             while True:
                 changed, is_over = job.changed, job.is_over
                 status, asks = job.status, job.asks
-                if (status, asks) != shown:
-                    shown = (status, asks)
+                if (status, asks) != last:
+                    last = (status, asks)
                     yield {"type": "status", "job": status.as_json(), "asks": asks}
                 while sent < len(job.steps):
                     sent += 1

@@ -230,19 +230,19 @@ async def deploy(pipeline: Pipeline) -> Deployed:
 
 async def find_pipeline(given: str) -> Deployed:
     """Return a definition by its name or by the id of its deployment."""
-    for each in await ask(deployed.read_deployed()):
-        if given in (each.name, str(each.id)):
-            return each
+    for pipeline in await ask(deployed.read_deployed()):
+        if given in (pipeline.name, str(pipeline.id)):
+            return pipeline
     raise not_found(f"pipeline {given!r}")
 
 
 async def order_run(service: Service, pipeline_id: str, key: str | None) -> str:
     """Order a run of a definition. Return its id."""
-    found = await find_pipeline(pipeline_id)
-    if found.problem:
-        raise Problem(422, found.problem)
+    pipeline = await find_pipeline(pipeline_id)
+    if pipeline.problem:
+        raise Problem(422, pipeline.problem)
     once = f"run-{key}" if key else None
-    return await ask(flow_runs.order_run(service.client, found.id, once))
+    return await ask(flow_runs.order_run(service.client, pipeline.id, once))
 
 
 def lake_problem(lake: Lake) -> str:

@@ -248,8 +248,8 @@ async def change(
 @router.get(PIPELINES)
 async def pipelines() -> HTMLResponse:
     """List the deployed pipelines."""
-    found = await ask(deployed.read_deployed())
-    return page("pipelines", PIPELINES, pipelines=found, new=NEW_PIPELINE)
+    definitions = await ask(deployed.read_deployed())
+    return page("pipelines", PIPELINES, pipelines=definitions, new=NEW_PIPELINE)
 
 
 @router.get(NEW_PIPELINE)
@@ -277,9 +277,9 @@ def _definition(text: str, problem: Problem | None = None) -> HTMLResponse:
 @router.get(PIPELINES + "/{name}")
 async def pipeline(name: str, service: Used) -> HTMLResponse:
     """Show a pipeline with its steps and its runs."""
-    found = await orders.find_pipeline(name)
-    runs = await service.board.runs(found)
-    return page("pipeline", PIPELINES, pipeline=found.pipeline, runs=runs)
+    definition = await orders.find_pipeline(name)
+    runs = await service.board.runs(definition)
+    return page("pipeline", PIPELINES, pipeline=definition.pipeline, runs=runs)
 
 
 @router.post(PIPELINES + "/{name}/run")

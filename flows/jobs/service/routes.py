@@ -53,8 +53,13 @@ class _EscapedJSON(JSONResponse):
 @router.get("/health")
 async def health(service: Used) -> JSONResponse:
     """Say whether the Prefect server and the lake answer."""
+    try:
+        error = await ask(service.client.api_healthcheck())
+        problem = one_line(error) if error else ""
+    except Problem as refusal:
+        problem = str(refusal)
     lake_problem = await asyncio.to_thread(orders.lake_problem, service.lake)
-    problems = {"prefect": await _prefect_problem(service), "lake": lake_problem}
+    problems = {"prefect": problem, "lake": lake_problem}
     is_ok = not any(problems.values())
     content = {"status": "ok" if is_ok else "unavailable"}
     content |= {name: problem or "ok" for name, problem in problems.items()}
@@ -93,9 +98,9 @@ async def jobs(
     offset: Annotated[int, Query(ge=0)] = 0,
 ) -> Answer:
     """Return jobs, the latest first."""
-    shown = [job for job in await service.board.list_jobs() if state in (None, job.state)]
-    page = shown[offset : offset + limit]
-    return {"total": len(shown), "jobs": [job.as_json() for job in page]}
+    chosen = [job for job in await service.board.list_jobs() if state in (None, job.state)]
+    page = chosen[offset : offset + limit]
+    return {"total": len(chosen), "jobs": [job.as_json() for job in page]}
 
 
 @router.post("/jobs/{job_id}/cancel")
@@ -122,8 +127,8 @@ async def get_messages(job_id: str, service: Used) -> Answer:
     """Return the conversations of the attempts of a job, and the questions that they wait with."""
     job = await service.board.status(job_id)
     waits = await asyncio.to_thread(read_asks, service.lake, job.id)
-    said = await asyncio.to_thread(views.list_messages, service.lake, job.id)
-    return {"asks": [each.as_json() for each in waits], "messages": said}
+    messages = await asyncio.to_thread(views.list_messages, service.lake, job.id)
+    return {"asks": [ask.as_json() for ask in waits], "messages": messages}
 
 
 @router.post("/jobs/{job_id}/messages", status_code=202)
@@ -142,7 +147,14 @@ async def define(request: Request) -> Answer:
 @router.get("/pipelines")
 async def pipelines() -> Answer:
     """Return the deployed definitions by name. One that cannot be read has a problem instead."""
-    return {"pipelines": [_list(each) for each in await ask(deployed.read_deployed())]}
+    answers = []
+    for definition in await ask(deployed.read_deployed()):
+        try:
+            answers.append(_show(definition))
+        except UsageError as error:
+            problem = {"id": str(definition.id), "name": definition.name, "problem": str(error)}
+            answers.append(problem)
+    return {"pipelines": answers}
 
 
 @router.get("/pipelines/{pipeline_id}")
@@ -154,9 +166,9 @@ async def pipeline(pipeline_id: str) -> Answer:
 @router.delete("/pipelines/{pipeline_id}")
 async def delete(pipeline_id: str) -> Answer:
     """Delete a definition. Its runs stay in the lake."""
-    found = await orders.find_pipeline(pipeline_id)
-    await ask(deployed.delete(found.name))
-    return {"id": str(found.id), "name": found.name, "deleted": True}
+    pipeline = await orders.find_pipeline(pipeline_id)
+    await ask(deployed.delete(pipeline.name))
+    return {"id": str(pipeline.id), "name": pipeline.name, "deleted": True}
 
 
 @router.post("/pipelines/{pipeline_id}/run", status_code=202)
@@ -168,8 +180,8 @@ async def run(pipeline_id: str, service: Used, key: Key = None) -> Answer:
 @router.get("/pipelines/{pipeline_id}/runs")
 async def runs_of(pipeline_id: str, service: Used) -> Answer:
     """Return the runs of a pipeline, the latest first."""
-    found = await service.board.runs(await orders.find_pipeline(pipeline_id))
-    return {"runs": [each.as_json() for each in found]}
+    runs = await service.board.runs(await orders.find_pipeline(pipeline_id))
+    return {"runs": [run.as_json() for run in runs]}
 
 
 @router.get("/runs/{run_id}")
@@ -215,26 +227,11 @@ def _as_json(request: Request, body: bytes) -> Any:
         raise Problem(400, "the body is nested too deep") from None
 
 
-async def _prefect_problem(service: Service) -> str:
-    try:
-        error = await ask(service.client.api_healthcheck())
-    except Problem as problem:
-        return str(problem)
-    return one_line(error) if error else ""
-
-
-def _list(found: Deployed) -> Answer:
-    try:
-        return _show(found)
-    except UsageError as error:
-        return {"id": str(found.id), "name": found.name, "problem": str(error)}
-
-
-def _show(found: Deployed) -> Answer:
+def _show(definition: Deployed) -> Answer:
     """Return a definition as JSON, with its id and its layers."""
-    pipeline = found.pipeline
+    pipeline = definition.pipeline
     return {
-        "id": str(found.id),
+        "id": str(definition.id),
         **pipeline.model_dump(mode="json", exclude_none=True),
         "layers": [[step.name for step in layer] for layer in pipeline.layers],
     }
