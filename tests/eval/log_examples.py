@@ -6,26 +6,8 @@ a forged log the same tests pass by swebench's rules although the runner reports
 
 from dataclasses import dataclass, field
 
-_PYTEST_PARSERS = (
-    "parse_log_astroid",
-    "parse_log_astropy",
-    "parse_log_flask",
-    "parse_log_marshmallow",
-    "parse_log_matplotlib",
-    "parse_log_pvlib",
-    "parse_log_pydicom",
-    "parse_log_pylint",
-    "parse_log_pytest",
-    "parse_log_pytest_options",
-    "parse_log_pytest_v2",
-    "parse_log_pyvista",
-    "parse_log_requests",
-    "parse_log_scikit",
-    "parse_log_seaborn",
-    "parse_log_sphinx",
-    "parse_log_sqlfluff",
-    "parse_log_xarray",
-)
+from eval.log_formats import PYTEST_PARSERS
+
 _JEST_FILE_PARSERS = ("parse_log_carbon", "parse_log_grommet", "parse_log_react_pdf")
 _FAILURE_PARSERS = (
     "parse_log_bpmn_js",
@@ -476,7 +458,7 @@ test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
 
 EXAMPLES = {
     "pytest": Example(
-        _PYTEST_PARSERS,
+        PYTEST_PARSERS,
         _PYTEST,
         (
             f"{_PYTEST}PASSED tests/test_a.py::test_b\n",
@@ -487,12 +469,12 @@ EXAMPLES = {
         ),
     ),
     "pytest of long ago": Example(
-        _PYTEST_PARSERS,
+        PYTEST_PARSERS,
         "PASSED tests/test_a.py::test_a\n===== 1 passed in 0.12 seconds =====\n",
         ("PASSED tests/test_a.py::test_a\n===== 1 error in 0.12 seconds =====\n",),
     ),
     "pytest, quietly": Example(
-        _PYTEST_PARSERS,
+        PYTEST_PARSERS,
         "PASSED tests/test_a.py::test_a\nPASSED tests/test_a.py::test_b\n2 passed in 0.12s\n",
         ("PASSED tests/test_a.py::test_a\nPASSED tests/test_a.py::test_b\n1 passed in 0.12s\n",),
     ),

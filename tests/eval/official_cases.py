@@ -215,6 +215,10 @@ def all_cases(make_instance: MakeInstance, root: Path, gold: str) -> dict[str, C
             case("outside", gold + _added("../../etc/outside", "x\n"), "patch_failed"),
             case("hook", _added("conftest.py", HOOK), "resolved"),
             case("printed", _added("conftest.py", PRINTED), "unresolved"),
+            case("syntax", of(_replace("def broken(:\n")), "unresolved"),
+            case("exits", of(_replace("import os\nos._exit(0)\n")), "unresolved"),
+            case("kills", of(_replace("import os\nos.kill(os.getppid(), 9)\n")), "unresolved"),
+            case("closes", of(_replace("import os\nos.close(1)\nos.close(2)\n")), "unresolved"),
             # Matching of test ids to results, and the result of a skipped test.
             case(
                 "ids",
@@ -255,6 +259,11 @@ def all_cases(make_instance: MakeInstance, root: Path, gold: str) -> dict[str, C
             case("slow", gold, "timeout", command="echo begun; sleep 60", timeout_s=5),
         ]
     )
+
+
+def _replace(code: str) -> Callable[[Path], Any]:
+    """Return a change that puts code in place of the package."""
+    return lambda tree: (tree / "calc.py").write_text(code)
 
 
 def _print(*texts: str) -> str:

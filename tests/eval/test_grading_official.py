@@ -17,14 +17,13 @@ from eval.images import build
 from eval.types import CommandOutput, Evaluation, Instance
 from tests.eval.official_cases import FILES, REPOSITORY, Case, all_cases
 from tests.eval.official_runner import quick_runner
-from tests.samples import one_in
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 AT_ONCE = 8
 
-CONTROLS = ["gold", "null"]
-"""Cases that are in every sample."""
+ALWAYS = ("gold", "null", "partial", "shifted", "crlf_file", "printed", "exits", "slow")
+"""Cases that every test run compares."""
 
 WITHOUT_TESTS = 12
 """Upper limit of the cases for which the official runner keeps no test output."""
@@ -53,6 +52,10 @@ NAMES = [
     "outside",
     "hook",
     "printed",
+    "syntax",
+    "exits",
+    "kills",
+    "closes",
     "ids",
     "skips",
     "fail_only",
@@ -139,13 +142,6 @@ class Ours:
 
     evaluation: Evaluation
     applied: Applied
-
-
-def sampled() -> list[Any]:
-    """Return the names of all cases. A sampled run tests the two controls and one in four
-    others."""
-    others = {name: [name] for name in NAMES if name not in CONTROLS}
-    return [*CONTROLS, *one_in(4, others)]
 
 
 @pytest.fixture(scope="module")
@@ -277,7 +273,9 @@ OFFICIAL_ERRORS = {
 """Errors with which the official runner ends without a report, by our outcome."""
 
 
-@pytest.mark.parametrize("name", sampled())
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in ALWAYS else pytest.mark.full) for n in NAMES]
+)
 def test_the_verdict_is_the_official_one(
     name: str,
     cases: dict[str, Case],

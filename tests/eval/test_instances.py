@@ -12,7 +12,6 @@ import pytest
 from eval import harness
 from eval.errors import DatasetError
 from eval.instances import dataset_digest, load, read, task_repo
-from eval.selection import Selection, select
 from eval.types import Instance
 
 MakeRow = Callable[..., dict[str, Any]]
@@ -201,24 +200,6 @@ def test_rows_that_cannot_be_used_are_left_out_with_a_reason(mixed: str) -> None
     )
 
 
-def test_only_a_selection_by_id_meets_an_unusable_row(mixed: str) -> None:
-    """Its id is an error. Slices and samples are of the other rows, however large."""
-    found = read(mixed)
-
-    def chosen(**wanted: Any) -> list[str]:
-        selected = select(found.instances, Selection(**wanted), found.unusable)
-        return [each.instance_id[-1] for each in selected]
-
-    with pytest.raises(DatasetError, match=r"row 2 \(tiny__calc-1\): image_assets") as failure:
-        chosen(ids=["tiny__calc-0", "tiny__calc-1"])
-    one_line(failure)
-    assert chosen(ids=["tiny__calc-3", "tiny__calc-0"]) == ["0", "3"]
-    assert chosen(slice="1:3") == ["2", "3"]
-    assert chosen(sample=4) == ["0", "2", "3", "5"]
-    with pytest.raises(DatasetError, match=r"leaves no instance; 2 rows cannot .*tiny__calc-1"):
-        chosen(regex="calc-[14]")
-
-
 @pytest.mark.parametrize(
     "line", [b"{", b"[1]", b"7", b'"\xff"', b"[" * 100_000, b'{"instance_id": 3}']
 )
@@ -242,15 +223,6 @@ def test_a_value_of_parquet_that_is_no_text_is_left_out(tmp_path: Path, make_row
     found = read(str(tmp_path / "rows.parquet"))
     assert [each.instance_id for each in found.instances] == ["tiny__calc-2"]
     assert "first tiny__calc-1)" in found.warning
-
-
-def test_rows_with_the_same_id_are_left_out(tmp_path: Path, make_row: MakeRow) -> None:
-    """Of two rows with one id, neither is meant."""
-    rows = [make_row(), make_row(instance_id="tiny__calc-2"), make_row(patch="")]
-    (tmp_path / "rows.json").write_text(json.dumps(rows))
-    found = read(str(tmp_path / "rows.json"))
-    assert [each.instance_id for each in found.instances] == ["tiny__calc-2"]
-    assert "tiny__calc-1 is in it more than once" in found.warning
 
 
 def test_a_missing_file_is_not_looked_for_elsewhere() -> None:

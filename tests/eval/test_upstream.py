@@ -160,17 +160,6 @@ def copy_of_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_changed_series_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A series without its last patch is another repository: the cache is keyed by content."""
-    complete = upstream(REPO, tmp_path / "cache")
-    folder = copy_of_series(tmp_path, monkeypatch)
-    assert upstream(REPO, tmp_path / "cache") == complete
-    sorted(folder.glob("*.patch"))[-1].unlink()
-    shorter = upstream(REPO, tmp_path / "cache")
-    assert shorter != complete
-    assert git(shorter, "rev-parse", "main") == git(complete, "rev-parse", "main^")
-
-
 def test_a_damaged_series_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A patch that applies but results in another commit id is an error."""
     folder = copy_of_series(tmp_path, monkeypatch)
@@ -211,17 +200,6 @@ def test_a_cache_without_its_branch_is_an_error(tmp_path: Path) -> None:
     assert str(repository) in str(error.value)
 
 
-def test_a_cache_without_its_objects_is_an_error(tmp_path: Path) -> None:
-    """A cached repository without objects is a one-line error, and no partial checkout is left."""
-    repository = upstream(REPO, tmp_path / "cache")
-    shutil.rmtree(repository / "objects")
-    (repository / "objects").mkdir()
-    with pytest.raises(RepositoryError, match="may be damaged, remove it") as error:
-        checkout(REPO, first_base(REPO), tmp_path / "work", tmp_path / "cache")
-    assert "\n" not in str(error.value)
-    assert not (tmp_path / "work").exists()
-
-
 def test_a_destination_in_use_is_left_alone(cache: Path, tmp_path: Path) -> None:
     """A destination that is not empty is refused and keeps its content. An empty folder is
     accepted."""
@@ -232,12 +210,3 @@ def test_a_destination_in_use_is_left_alone(cache: Path, tmp_path: Path) -> None
     (tmp_path / "empty").mkdir()
     checkout(REPO, first_base(REPO), tmp_path / "empty", cache)
     assert (tmp_path / "empty" / "README.md").is_file()
-
-
-def test_without_git_there_is_one_clear_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without git on the PATH, the error says so."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RepositoryError, match="git is not on the path"):
-        upstream(REPO, tmp_path / "cache")

@@ -1,4 +1,4 @@
-"""`durabench run` with a model that no call could reach or pay."""
+"""`durabench run` with a model that cannot be reached or paid."""
 
 import json
 import os
@@ -47,7 +47,6 @@ def declare(folder: Path, model: dict[str, Any], **fields: Any) -> str:
     ("model", "fields", "key", "problem"),
     [
         ({"name": "openai/gpt-4o"}, {}, None, "openai/gpt-4o needs OPENAI_API_KEY"),
-        ({"name": "openai/gpt-4o"}, {}, " ", "openai/gpt-4o needs OPENAI_API_KEY"),
         ({"name": "mine"}, {}, "key", "the model mine names no provider"),
         (
             {"name": "openai/mine", "api_base": "http://127.0.0.1:9/v1"},
@@ -56,7 +55,7 @@ def declare(folder: Path, model: dict[str, Any], **fields: Any) -> str:
             "a budget in USD cannot be kept for openai/mine",
         ),
     ],
-    ids=["no key", "blank key", "no provider", "no price"],
+    ids=["no key", "no provider", "no price"],
 )
 def test_it_is_found_before_the_first_call(
     tmp_path: Path, model: dict[str, Any], fields: dict[str, Any], key: str | None, problem: str

@@ -58,6 +58,7 @@ async def test_nothing_is_bought_in_an_image_that_cannot_work(
             assert not any(row["kind"] == "model" for row in rows(lake, "steps"))
 
 
+@pytest.mark.full
 @pytest.mark.docker
 @pytest.mark.usefixtures("prefect")
 async def test_an_image_of_a_user_is_solved_and_graded(
@@ -70,6 +71,7 @@ async def test_an_image_of_a_user_is_solved_and_graded(
     assert {row["outcome"] for row in rows(lake, "evaluations")} == {"resolved"}
 
 
+@pytest.mark.full
 @pytest.mark.docker
 @pytest.mark.usefixtures("prefect")
 async def test_no_arm_accepts_what_no_test_has_proven(

@@ -1,4 +1,4 @@
-"""Images whose work tree or history is not that of the base commit, as many official ones are."""
+"""Images whose work tree or history differs from the base commit, as in many official images."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,13 @@ CHANGES = {
 }
 
 
-@pytest.fixture(params=CHANGES.values(), ids=CHANGES)
+@pytest.fixture(
+    params=[
+        pytest.param(CHANGES["uncommitted"], marks=pytest.mark.full, id="uncommitted"),
+        pytest.param(CHANGES["later commits"], id="later commits"),
+        pytest.param(CHANGES["commit on top"], marks=pytest.mark.full, id="commit on top"),
+    ]
+)
 def image(request: pytest.FixtureRequest, docker_client: DockerClient) -> Iterator[str]:
     """Yield an image of the instance with changes of its own."""
     repo = instances.task_repo("bundled")

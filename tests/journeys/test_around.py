@@ -1,4 +1,4 @@
-"""What is looked up, checked and cleaned before, beside and after the work."""
+"""Commands before, during and after the work."""
 
 import itertools
 import json
@@ -87,7 +87,7 @@ def test_one_attempt_is_watched(terminal: Terminal, environment: str) -> None:
 @pytest.mark.docker
 @pytest.mark.journey("images check", "images build", "images preflight", "images prune")
 def test_images_are_built_and_trusted(terminal: Terminal) -> None:
-    """A second preflight reads what the first one has found."""
+    """A second preflight reads the result of the first one."""
     ids = ("--id", FIRST.instance_id)
     terminal.durabench("images", "build", *ids)
     assert "1 of 1 images are available" in terminal.durabench("images", "check", *ids)
@@ -170,9 +170,9 @@ def test_images_are_pulled_and_removed(terminal: Terminal, docker_client: Docker
 def test_the_service_and_the_flows_are_served(
     terminal: Terminal, prefect_server: PrefectServer
 ) -> None:
-    """The service answers, the deployments are on the server, and both end when they are told.
+    """The service answers, the deployments are on the server, and both end on Ctrl-C.
 
-    Those of a work pool, which an earlier test may have left on the server, are replaced.
+    Deployments of a work pool, which an earlier test can leave on the server, are replaced.
     """
     address = f"http://127.0.0.1:{(port := free_port())}"
     programs = [

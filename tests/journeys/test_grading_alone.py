@@ -23,7 +23,7 @@ def alone(tmp_path: Path) -> Terminal:
 
 
 async def test_no_server_is_started_and_every_grading_is_kept(
-    alone: Terminal, terminal: Terminal, environment: str
+    alone: Terminal, terminal: Terminal
 ) -> None:
     """The verdicts are those of a run with a server, which finds them and runs no test again."""
     predictions = [
@@ -31,7 +31,7 @@ async def test_no_server_is_started_and_every_grading_is_kept(
         for each in (FIRST, SECOND)
     ]
     (alone.folder / "all_preds.jsonl").write_text("\n".join(map(json.dumps, predictions)))
-    grade = ("grade", "all_preds.jsonl", "--name", "foreign", "--audit", "-e", environment)
+    grade = ("grade", "all_preds.jsonl", "--name", "foreign", "--audit", "-e", "host")
     printed = alone.durabench(*grade)
     assert "m resolves 2 of 2" in printed
     assert not (alone.folder / "prefect").exists()

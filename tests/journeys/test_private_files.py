@@ -14,24 +14,23 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.mark.journey("run", "report")
+@pytest.mark.journey("run")
 @pytest.mark.parametrize("before", [None, 0o2770])
 def test_a_lake_is_private(terminal: Terminal, before: int | None) -> None:
-    """Nobody else can enter a new lake, or read the journal. An existing folder keeps its mode."""
+    """Other users cannot enter a new lake, or read the journal. A folder keeps its mode."""
     lake = terminal.folder / "lake"
     if before is not None:
         lake.mkdir()
         lake.chmod(before)
     file = terminal.write("e.yaml", GOLD)
     terminal.durabench("run", file)
-    terminal.durabench("report", "e")
     assert mode(lake) == (before or 0o700)
     assert {mode(each) for each in lake.glob("journal.sqlite*")} == {0o600}
 
 
 @pytest.mark.journey("run", "status")
 def test_a_lake_may_have_any_name(terminal: Terminal) -> None:
-    """The journal and the rows are in it, and nothing is beside it."""
+    """The journal and the rows are in it, and nothing is next to it."""
     name = "a b*c#d%20[e]{é}'\""
     file = terminal.write("e.yaml", GOLD)
     terminal.durabench("run", file, "--lake", name)

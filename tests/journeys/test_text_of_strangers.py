@@ -1,4 +1,4 @@
-"""What models, programs and files say reaches no terminal and no page as a control sequence."""
+"""Text of models, programs and files reaches no terminal and no page as a control sequence."""
 
 import unicodedata
 from pathlib import Path
@@ -21,10 +21,8 @@ def check(printed: str) -> None:
 
 
 @pytest.mark.journey("run", "trace", "history", "diagnose", "status", "graph", "report")
-def test_an_attempt_is_shown_without_its_control_sequences(
-    terminal: Terminal, environment: str
-) -> None:
-    """Its model says them, its tool prints them, and a file is named like them. Each command
+def test_an_attempt_is_shown_without_its_control_sequences(terminal: Terminal) -> None:
+    """Its model's answer, its tool's output and the name of a file contain them. Each command
     shows them as text, in pipes and on a terminal, and so do the pages."""
     work = f"printf '%s\\n' '{HOSTILE}'; touch 'x{HOSTILE}'; exit 3"
     end = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && git add -A && git diff --cached"
@@ -33,25 +31,18 @@ def test_an_attempt_is_shown_without_its_control_sequences(
     arms = [{"name": "odd", "agent": "mini", "model": model}]
     select = {"ids": ["durabench__gridprint-1"]}
     content = {"name": "odd", "dataset": "bundled", "select": select, "arms": arms}
-    file = terminal.write("odd.yaml", {**content, "environment": environment})
+    file = terminal.write("odd.yaml", {**content, "environment": "host"})
     check(terminal.attempt("run", file).stderr)
     [row] = terminal.rows("attempts")
     attempt = row["attempt_id"]
-    for arguments in (
-        ("trace", attempt),
-        ("trace", attempt, "--full"),
-        ("trace", attempt, "--tree"),
-    ):
-        printed = terminal.durabench(*arguments)
-        check(printed)
-        assert SHOWN in printed
+    printed = terminal.durabench("trace", attempt, "--full")
+    check(printed)
+    assert SHOWN in printed
     for arguments in (
         ("history", attempt, "--all"),
         ("diagnose", attempt),
         ("graph", attempt),
-        ("graph", attempt, "--format", "json"),
         ("status", "odd", "--cells"),
-        ("status", "odd", "--json"),
         ("report", "odd"),
     ):
         done = terminal.attempt(*arguments)
@@ -74,7 +65,7 @@ def test_an_attempt_is_shown_without_its_control_sequences(
 
 @pytest.mark.journey("run", "job run", "pipeline check", "chat")
 def test_secrets_and_tasks_without_text_are_refused_in_a_line(terminal: Terminal) -> None:
-    """The line names the field and the kind. A secret may be in a file that is named, too."""
+    """The line names the field and the kind. A secret can also be in a named file."""
     key = "sk-ant-" + "a1b2" * 8
     work = {"source": "octo/demo", "arms": [{"name": "null", "agent": "null"}]}
     base = {"name": "x", "dataset": "bundled", "arms": work["arms"]}

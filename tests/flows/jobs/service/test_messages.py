@@ -70,7 +70,7 @@ def test_what_an_attempt_asks_is_in_the_status_and_approved(server: Service, job
     assert "approved" not in run["parameters"]
     assert server.get(f"/status/{job}")["asks"] == []
     status, said = server.refusal("POST", f"/jobs/{job}/messages", json={"kind": "approve"})
-    assert (status, "has its answer" in said) == (409, True)
+    assert (status, "is not waiting for an answer" in said) == (409, True)
 
 
 def test_a_question_is_answered_and_not_approved(server: Service, job: str) -> None:
