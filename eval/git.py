@@ -13,7 +13,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from eval.errors import RepositoryError
@@ -124,30 +123,25 @@ def temporary(parent: Path) -> Iterator[Path]:
         yield Path(name)
 
 
-@dataclass(frozen=True)
-class Given:
-    """Input of one git command, apart from its arguments."""
-
-    text: bytes = field(default=b"", repr=False)
-    """Standard input."""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Configuration for this command only. Git gets it in its environment, so it may be secret."""
-
-
-_NOTHING = Given()
-
-
-def git(folder: Path, *arguments: str, check: bool = True, given: Given = _NOTHING) -> str:
+def git(
+    folder: Path,
+    *arguments: str,
+    check: bool = True,
+    text: bytes = b"",
+    variables: Mapping[str, str] = {},
+    settings: Mapping[str, str] = {},
+) -> str:
     """Run git in a folder of Durabench. Return its output.
 
-    The cache may have any owner, because only Durabench writes there. So git trusts the folder.
+    `text` is standard input. Git gets `settings` in its environment, so they can be secret. The
+    cache can have any owner, because only Durabench writes there. So git trusts the folder.
 
     Raises:
         RepositoryError: git failed. The message is one line.
     """
     trust = {"safe.directory": str(folder.resolve())}
-    return _output(folder, arguments, replace(given, settings={**trust, **given.settings}), check)
+    finished = _run(folder, arguments, text, variables, {**trust, **settings})
+    return _read_output(folder, arguments, finished, check)
 
 
 def read(folder: Path, *arguments: str, check: bool = True) -> str:
@@ -158,7 +152,7 @@ def read(folder: Path, *arguments: str, check: bool = True) -> str:
     Raises:
         RepositoryError: git failed, or does not trust the folder. The message is one line.
     """
-    return _output(folder, arguments, _NOTHING, check)
+    return _read_output(folder, arguments, _run(folder, arguments), check)
 
 
 def list_changed_files(folder: Path) -> list[str]:
@@ -196,8 +190,12 @@ def list_changed_files(folder: Path) -> list[str]:
     return [entry[3:] for entry in output.split("\0") if entry]
 
 
-def _output(folder: Path, arguments: tuple[str, ...], given: Given, check: bool) -> str:
-    finished = _run(folder, arguments, given)
+def _read_output(
+    folder: Path,
+    arguments: tuple[str, ...],
+    finished: subprocess.CompletedProcess[bytes],
+    check: bool,
+) -> str:
     if check and finished.returncode != 0:
         lines = finished.stderr.decode("utf-8", "replace").strip().splitlines()
         reason = lines[-1] if lines else f"exit code {finished.returncode}"
@@ -213,19 +211,19 @@ def diff(folder: Path, base: str, head: str) -> str:
         RepositoryError: a commit is missing.
     """
     options = ("--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-renames")
-    finished = _run(folder, ("diff", *options, base, head), _NOTHING)
+    finished = _run(folder, ("diff", *options, base, head))
     if finished.returncode != 0:
         raise RepositoryError(f"git diff failed in {folder}: {base} or {head} is missing")
     return finished.stdout.decode("utf-8", "surrogateescape")
 
 
-def talk(folder: Path, *arguments: str, given: Given = _NOTHING) -> str:
+def talk(folder: Path, *arguments: str, settings: Mapping[str, str] = {}) -> str:
     """Run a git command that reaches another repository. Return its output.
 
     Raises:
         RepositoryError: git failed. The message is all output of git and of the other side.
     """
-    finished = _run(folder, arguments, given)
+    finished = _run(folder, arguments, settings=settings)
     if finished.returncode != 0:
         message = finished.stderr.decode("utf-8", "replace")
         raise RepositoryError(" ".join(message.split()) or f"exit code {finished.returncode}")
@@ -247,37 +245,24 @@ def _fetch(source: Path, commit: str, folder: Path, *options: str) -> None:
 
 
 def _run(
-    folder: Path, arguments: tuple[str, ...], given: Given
+    folder: Path,
+    arguments: tuple[str, ...],
+    text: bytes = b"",
+    variables: Mapping[str, str] = {},
+    settings: Mapping[str, str] = {},
 ) -> subprocess.CompletedProcess[bytes]:
-    try:
-        return subprocess.run(
-            ["git", *arguments],
-            cwd=folder,
-            env=_environment(given),
-            input=given.text,
-            capture_output=True,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise RepositoryError(f"git is not on the path, or {folder} is gone") from None
-    except OSError as error:
-        raise RepositoryError(f"cannot run git in {folder}: {error.strerror}") from None
-
-
-def _environment(given: Given) -> dict[str, str]:
-    """Return an environment in which git ignores the user's configuration."""
+    """Run git in an environment in which it ignores the user's configuration."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    settings = {**_SETTINGS, **given.settings}
     numbered = {
-        f"GIT_CONFIG_{part}_{number}": text
-        for number, setting in enumerate(settings.items())
-        for part, text in zip(("KEY", "VALUE"), setting, strict=True)
+        f"GIT_CONFIG_{part}_{number}": value
+        for number, setting in enumerate({**_SETTINGS, **settings}.items())
+        for part, value in zip(("KEY", "VALUE"), setting, strict=True)
     }
-    return {
+    environment = {
         **inherited,
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_COUNT": str(len(settings)),
+        "GIT_CONFIG_COUNT": str(len(numbered) // 2),
         **numbered,
         "GIT_COMMITTER_NAME": NAME,
         "GIT_COMMITTER_EMAIL": EMAIL,
@@ -290,5 +275,18 @@ def _environment(given: Given) -> dict[str, str]:
         "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
         "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
         "LC_ALL": "C",
-        **given.variables,
+        **variables,
     }
+    try:
+        return subprocess.run(
+            ["git", *arguments],
+            cwd=folder,
+            env=environment,
+            input=text,
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise RepositoryError(f"git is not on the path, or {folder} is gone") from None
+    except OSError as error:
+        raise RepositoryError(f"cannot run git in {folder}: {error.strerror}") from None

@@ -99,8 +99,7 @@ class ImageStore:
         try:
             with self.fetching(BASE_IMAGE):
                 images.ensure_bases([instance], repo, self._client)
-            add = images.bundler(self._cache)
-            list(images.build([instance], repo, add, client=self._client))
+            list(images.build([instance], repo, self._cache, client=self._client))
         except RepositoryError as error:
             raise ImageError(str(error)) from error
         return "built"

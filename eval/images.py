@@ -5,7 +5,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,6 @@ from eval.digests import canonical_digest
 from eval.errors import ImageError
 from eval.instances import task_repo
 from eval.types import Instance
-
-MakeContext = Callable[[Instance, Path], None]
-"""Adds an image's inputs to the folder that becomes its build context."""
 
 PARALLEL_BUILDS = 2
 """A build is a short burst of disk and CPU on a single daemon. More builds at once gain nothing."""
@@ -73,15 +70,15 @@ def check(instances: Iterable[Instance], dataset: str, *, client: Any = None) ->
 def build(
     instances: Sequence[Instance],
     repo: Path,
-    make_context: MakeContext | None = None,
+    cache: Path | None = None,
     *,
     client: Any = None,
 ) -> Iterator[BuiltImage]:
     """Build the images of a task repo's instances. Yield each image as it becomes ready.
 
-    The build context is a copy of the task's folder plus the files that `make_context` adds.
-    Without `make_context`, a bundled package gets its history up to the base commit as
-    `base.bundle`. An image that carries the digest of the same ingredients is not rebuilt.
+    The build context is a copy of the task's folder. A bundled package gets its history up to the
+    base commit as `base.bundle`, and `cache` is for unpacked repositories. An image that carries
+    the digest of the same ingredients is not rebuilt.
 
     Raises:
         ImageError: no daemon answers, or an image cannot be built. The message has the last
@@ -94,10 +91,10 @@ def build(
         tempfile.TemporaryDirectory(prefix="durabench-images-") as scratch,
         ThreadPoolExecutor(PARALLEL_BUILDS) as pool,
     ):
-        add = make_context or bundler(Path(scratch) / "upstream")
+        unpacked = cache or Path(scratch) / "upstream"
         local = local_images(client)
         builds = [
-            pool.submit(_build_one, client, i, folders[i.instance_id], add, local)
+            pool.submit(_build_one, client, i, folders[i.instance_id], unpacked, local)
             for i in instances
         ]
         try:
@@ -119,7 +116,7 @@ def ensure_bases(instances: Iterable[Instance], repo: Path, client: Any) -> None
 
 
 def _build_one(
-    client: Any, instance: Instance, folder: Path, add: MakeContext, local: dict[str, str]
+    client: Any, instance: Instance, folder: Path, cache: Path, local: dict[str, str]
 ) -> BuiltImage:
     clock = time.perf_counter()
     # The ingredients are the task's files, the commit (which stands for the content of the bundle),
@@ -138,25 +135,13 @@ def _build_one(
     with tempfile.TemporaryDirectory(prefix="durabench-context-") as scratch:
         context = Path(scratch) / "context"
         shutil.copytree(folder, context)
-        add(instance, context)
+        if upstream.series(instance.repo) is not None:
+            bundle = context / "base.bundle"
+            upstream.bundle(instance.repo, instance.base_commit, bundle, cache)
         labels = {LABEL: "instance", DIGEST_LABEL: digest}
         build_image(client, context, instance.image, labels)
     duration_s = time.perf_counter() - clock
     return BuiltImage(instance.instance_id, instance.image, "built", duration_s)
-
-
-def bundler(cache: Path) -> MakeContext:
-    """Return a `MakeContext` that adds a bundled package's history up to the base commit.
-
-    `cache` is the folder for unpacked repositories.
-    """
-
-    def add(instance: Instance, context: Path) -> None:
-        if upstream.series(instance.repo) is not None:
-            destination = context / "base.bundle"
-            upstream.bundle(instance.repo, instance.base_commit, destination, cache)
-
-    return add
 
 
 def _folder(instance: Instance, repo: Path) -> Path:

@@ -58,14 +58,14 @@ class Access:
 
     token: str = field(default="", repr=False)
 
-    def get_git_input(self, address: str) -> git.Given:
-        """Return the input of a git command that reaches an address."""
+    def get_git_settings(self, address: str) -> dict[str, str]:
+        """Return the settings of a git command that reaches an address."""
         parts = urlsplit(address)
         if not self.token or parts.scheme not in ("http", "https"):
-            return git.Given()
+            return {}
         user = base64.b64encode(f"x-access-token:{self.token}".encode()).decode()
         name = f"http.{parts.scheme}://{parts.netloc}/.extraHeader"
-        return git.Given(settings={name: f"Authorization: Basic {user}"})
+        return {name: f"Authorization: Basic {user}"}
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def fetch_mirror(given: RepositorySource, cache: Path, access: Access) -> Path:
         RepositoryError: the repository cannot be reached.
     """
     target = mirror_path(given, cache)
-    allowed = access.get_git_input(given.address)
+    allowed = access.get_git_settings(given.address)
     git.make_folder(target.parent)
     with _lock(target):
         if not target.exists():
@@ -172,12 +172,12 @@ def fetch_mirror(given: RepositorySource, cache: Path, access: Access) -> Path:
                 bare.rename(target)
         try:
             head = git.talk(
-                target, "ls-remote", "--symref", "--", given.address, "HEAD", given=allowed
+                target, "ls-remote", "--symref", "--", given.address, "HEAD", settings=allowed
             )
             git.talk(
                 target, "fetch", "--quiet", "--prune", "--force", "--no-write-fetch-head",
                 "--", given.address, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*",
-                given=allowed,
+                settings=allowed,
             )  # fmt: skip
         except RepositoryError as error:
             raise _explain(given, str(error)[-300:]) from None

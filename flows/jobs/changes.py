@@ -21,7 +21,7 @@ def read_changes(patch: str) -> list[tuple[str, int, int]]:
         # Inside a repository, git would leave out files of other folders.
         output = git.git(
             Path("/"), "apply", "--numstat", "-z", "-",
-            given=git.Given(text=encode_patch(patch), variables={"GIT_DIR": "/nonexistent"}),
+            text=encode_patch(patch), variables={"GIT_DIR": "/nonexistent"},
         )  # fmt: skip
     except RepositoryError:
         return []

@@ -48,16 +48,14 @@ def commit_on(mirror: Path, parent: str, row: Row) -> str:
     }
     with git.temporary(mirror) as folder:
         index = {"GIT_INDEX_FILE": str(folder / "index")}
-        indexed = git.Given(variables=index)
         patch = row["patch"].encode(errors="surrogateescape")
-        git.git(mirror, "read-tree", parent, given=indexed)
+        git.git(mirror, "read-tree", parent, variables=index)
         git.git(mirror, "apply", "--cached", "--3way", "--binary", "--whitespace=nowarn", "-",
-                given=git.Given(text=patch, variables=index))  # fmt: skip
-        tree = git.git(mirror, "write-tree", given=indexed)
+                text=patch, variables=index)  # fmt: skip
+        tree = git.git(mirror, "write-tree", variables=index)
     origin = f"Made by arm {row['arm']} of job {row['job_id']} of Durabench."
     message = f"{quote_title(row['title'])}\n\n{origin}\n"
-    commit_input = git.Given(text=message.encode(), variables=who)
-    return git.git(mirror, "commit-tree", tree, "-p", parent, given=commit_input)
+    return git.git(mirror, "commit-tree", tree, "-p", parent, text=message.encode(), variables=who)
 
 
 class Conflict(Exception):

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.errors import InfrastructureError
@@ -19,16 +18,6 @@ T = TypeVar("T")
 
 _TIMEOUT_S = 30
 _RETRIES = 3
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A pull request to be opened."""
-
-    branch: str
-    base: str
-    title: str
-    body: str
 
 
 def read_issue(source: RepositorySource) -> tuple[str, str]:
@@ -48,7 +37,7 @@ def read_issue(source: RepositorySource) -> tuple[str, str]:
     return _call(source, read, f"the issue {source.web}/{source.name}/issues/{number}")
 
 
-def pull_request(source: RepositorySource, draft: Draft) -> str:
+def pull_request(source: RepositorySource, branch: str, base: str, title: str, body: str) -> str:
     """Return the address of the pull request of a branch. Open a draft if there is none.
 
     The text of an existing one is replaced.
@@ -59,32 +48,29 @@ def pull_request(source: RepositorySource, draft: Draft) -> str:
     """
     from github import GithubException
 
-    head = f"{source.name.partition('/')[0]}:{draft.branch}"
+    def update(repository: "Repository") -> str | None:
+        head = f"{source.name.partition('/')[0]}:{branch}"
+        for pull in repository.get_pulls(state="all", head=head):
+            if pull.body != body:
+                pull.edit(body=body)
+            return str(pull.html_url)
+        return None
 
     def open_one(repository: "Repository") -> str:
-        if address := _update_existing(repository, head, draft):
+        if address := update(repository):
             return address
         try:
             pull = repository.create_pull(
-                base=draft.base, head=draft.branch, title=draft.title, body=draft.body, draft=True
+                base=base, head=branch, title=title, body=body, draft=True
             )
         except GithubException as error:
             # Another run of the job may have opened it meanwhile.
-            if error.status != 422 or not (address := _update_existing(repository, head, draft)):
+            if error.status != 422 or not (address := update(repository)):
                 raise
             return address
         return str(pull.html_url)
 
     return _call(source, open_one, f"a pull request in {source.name}")
-
-
-def _update_existing(repository: "Repository", head: str, draft: Draft) -> str | None:
-    """Return the address of the branch's pull request, with its text replaced, or None."""
-    for pull in repository.get_pulls(state="all", head=head):
-        if pull.body != draft.body:
-            pull.edit(body=draft.body)
-        return str(pull.html_url)
-    return None
 
 
 def _call(source: RepositorySource, call: Callable[["Repository"], T], what: str) -> T:

@@ -55,8 +55,9 @@ def publish(lake: Lake, row: Row, request: Request, source: RepositorySource, mi
     base = _base_branch(row)
     head = _read_head(target, mirror, base)
     moved_to = head if head != row["base_commit"] and not row["revises"] else ""
-    draft = forge.Draft(branch, base, quote_title(row["title"]), body.body(row, moved_to))
-    return rows.update(lake, row, pull_request=forge.pull_request(target, draft))
+    title, text = quote_title(row["title"]), body.body(row, moved_to)
+    address = forge.pull_request(target, branch, base, title, text)
+    return rows.update(lake, row, pull_request=address)
 
 
 def _on_forge(source: RepositorySource) -> RepositorySource:
@@ -84,9 +85,11 @@ def _push(
 ) -> None:
     """Push a commit to a branch, unless it is there. `parent` is the head of an earlier job."""
     address, ref = target.address, f"refs/heads/{branch}"
-    allowed = access_to(target).get_git_input(address)
+    allowed = access_to(target).get_git_settings(address)
     try:
-        head = git.talk(mirror, "ls-remote", "--", address, ref, given=allowed).partition("\t")[0]
+        head = git.talk(mirror, "ls-remote", "--", address, ref, settings=allowed).partition("\t")[
+            0
+        ]
         if head == commit:
             return
         if head != (parent or ""):
@@ -96,7 +99,7 @@ def _push(
             )
         git.talk(
             mirror, "push", "--quiet", f"--force-with-lease={ref}:{head}", "--", address,
-            f"{commit}:{ref}", given=allowed,
+            f"{commit}:{ref}", settings=allowed,
         )  # fmt: skip
     except RepositoryError as error:
         message = str(error)[-400:]
@@ -119,9 +122,9 @@ def _push(
 
 def _read_head(source: RepositorySource, mirror: Path, branch: str) -> str:
     """Return the commit of a branch in the repository now, or '' if there is none."""
-    allowed, ref = access_to(source).get_git_input(source.address), f"refs/heads/{branch}"
+    allowed, ref = access_to(source).get_git_settings(source.address), f"refs/heads/{branch}"
     try:
-        output = git.talk(mirror, "ls-remote", "--", source.address, ref, given=allowed)
+        output = git.talk(mirror, "ls-remote", "--", source.address, ref, settings=allowed)
     except RepositoryError as error:
         raise InfrastructureError(f"{source.address} cannot be reached: {error}") from None
     return output.partition("\t")[0]

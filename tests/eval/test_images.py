@@ -10,7 +10,6 @@ from eval.base_image import BASE_IMAGE, connect
 from eval.errors import ImageError
 from eval.images import build, check
 from eval.types import Instance
-from tests.eval.containers import output_of
 
 MakeInstance = Callable[..., Instance]
 MakeTaskRepo = Callable[..., Path]
@@ -60,23 +59,6 @@ class TestWithDocker:
         assert [image.action for image in build([instance], repo, client=docker_client)] == [
             "built"
         ]
-
-    def test_the_context_can_be_added_to(
-        self, repo: Path, instance: Instance, docker_client: Any
-    ) -> None:
-        """Files that the caller adds to the context reach the image, and the task's folder is not
-        changed."""
-        folder = repo / "tasks" / instance.instance_id
-        dockerfile = folder / "Dockerfile"
-        dockerfile.write_text(dockerfile.read_text() + "COPY added.txt /\n")
-
-        def add(which: Instance, context: Path) -> None:
-            (context / "added.txt").write_text(which.instance_id)
-
-        (built,) = build([instance], repo, add, client=docker_client)
-        assert built.action == "built"
-        assert output_of(instance.image, "cat /added.txt", docker_client) == b"tiny__images-1"
-        assert not (folder / "added.txt").exists()
 
     def test_a_failed_build_shows_the_end_of_its_log(
         self, repo: Path, instance: Instance, docker_client: Any
