@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,6 @@ REPAIRED = "sed -i 's/return a - b/" + r"\n    ".join(REPAIR) + "/'"
 DOCTORED = {
     "clean": ("true", None),
     "dangling": (f"{LATER} && {FORGET}", None),
-    "packed": (f"{LATER} && git repack -qad && {FORGET}", None),
-    "stash": (
-        "echo x >> calc.py && git -c user.name=x -c user.email=x@x.org stash -q",
-        None,
-    ),
-    "reflog": (f"{LATER} && git reset -q --hard HEAD~", None),
     "tag": (f"{LATER} && git tag v2 && {FORGET}", None),
     "copy": (
         f"git clone -q . /opt/copy && cd /opt/copy && {LATER}",
@@ -60,6 +55,11 @@ DOCTORED = {
 }
 """Commands that doctor an image, and the beginning of the expected reason, if any."""
 
+ALWAYS = ("clean", "bundle", "installed release")
+"""Images that every test run checks."""
+
+Doctor = Callable[[str], Instance]
+
 
 @pytest.fixture(scope="module")
 def doctored(
@@ -68,32 +68,29 @@ def doctored(
     make_task_repo: Callable[..., Path],
     tmp_path_factory: pytest.TempPathFactory,
     gold: str,
-) -> Iterator[dict[str, Instance]]:
-    """Yield an instance with a built image and its base commit for each way to doctor an image."""
-    root = tmp_path_factory.mktemp("doctored")
+) -> Iterator[Doctor]:
+    """Yield a function that builds an image, and returns its instance with its base commit."""
     repair = "".join(f"+    {line}\n" for line in REPAIR)
     patch = gold.replace("+    return a + b\n", repair).replace("+1,5", "+1,7")
-    made = {
-        name: make_instance(
-            instance_id=f"tiny__{name.replace(' ', '-')}",
-            image=f"durabench/test-preflight:{name.replace(' ', '-')}",
-            patch=patch,
-        )
-        for name in DOCTORED
-    }
-    for name, instance in made.items():
-        make_task_repo(root, instance)
+
+    @cache
+    def build(name: str) -> Instance:
+        slug = name.replace(" ", "-")
+        image = f"durabench/test-preflight:{slug}"
+        instance = make_instance(instance_id=f"tiny__{slug}", image=image, patch=patch)
+        root = make_task_repo(tmp_path_factory.mktemp(slug), instance)
         with (root / "tasks" / instance.instance_id / "Dockerfile").open("a") as dockerfile:
             dockerfile.write("RUN git rev-parse HEAD > /base-commit\n")
             dockerfile.write(f"RUN {DOCTORED[name][0]}\n")
-    list(images.build(list(made.values()), root, client=docker_client))
-    yield {name: replace(i, base_commit=base_of(docker_client, i)) for name, i in made.items()}
-    for instance in made.values():
-        docker_client.images.remove(instance.image, force=True)
+        list(images.build([instance], root, client=docker_client))
+        tags.append(image)
+        commit = output_of(image, "cat /base-commit", docker_client).decode().strip()
+        return replace(instance, base_commit=commit)
 
-
-def base_of(client: Any, instance: Instance) -> str:
-    return output_of(instance.image, "cat /base-commit", client).decode().strip()
+    tags: list[str] = []
+    yield build
+    for image in tags:
+        docker_client.images.remove(image, force=True)
 
 
 def opener(instance: Instance) -> Callable[[], AbstractAsyncContextManager[GradingShell]]:
@@ -110,32 +107,32 @@ def opener(instance: Instance) -> Callable[[], AbstractAsyncContextManager[Gradi
     return fresh
 
 
-@pytest.mark.parametrize("name", DOCTORED)
-async def test_an_image_with_later_commits_fails(name: str, doctored: dict[str, Instance]) -> None:
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in ALWAYS else pytest.mark.full) for n in DOCTORED]
+)
+async def test_an_image_with_later_commits_fails(name: str, doctored: Doctor) -> None:
     """An image that hides later commits outside its repository fails, for that reason alone. One
     that is clean passes, and so does one whose own later commits are removed at the opening."""
-    found = await check(doctored[name], opener(doctored[name]))
+    found = await check(doctored(name), opener(doctored(name)))
     _, begins = DOCTORED[name]
     assert found.passed == (begins is None)
     assert [r for r in found.reasons if not r.startswith(begins or "-")] == []
 
 
-async def test_a_reference_patch_that_resolves_nothing_fails(
-    doctored: dict[str, Instance], gold: str
-) -> None:
+async def test_a_reference_patch_that_resolves_nothing_fails(doctored: Doctor, gold: str) -> None:
     """An image whose reference patch does not resolve fails: it would count against every arm."""
-    instance = replace(doctored["clean"], patch=gold.replace("a + b", "a * b"))
+    instance = replace(doctored("clean"), patch=gold.replace("a + b", "a * b"))
     [reason] = (await check(instance, opener(instance))).reasons
     assert reason.startswith("gold: the reference patch is unresolved: 1 of 1 failing tests")
 
 
 @pytest.mark.full
 async def test_tests_that_pass_without_a_patch_fail(
-    doctored: dict[str, Instance], make_instance: MakeInstance
+    doctored: Doctor, make_instance: MakeInstance
 ) -> None:
     """An image whose tests pass without a patch fails: it would count for every arm."""
     passing = make_instance(FAIL_TO_PASS=["test_calc.py::test_double"], PASS_TO_PASS=[])
-    clean = doctored["clean"]
+    clean = doctored("clean")
     instance = replace(passing, image=clean.image, base_commit=clean.base_commit)
     [reason] = (await check(instance, opener(instance))).reasons
     assert reason == "null: the tests pass without any patch"
@@ -143,12 +140,12 @@ async def test_tests_that_pass_without_a_patch_fail(
 
 @pytest.mark.full
 async def test_broken_infrastructure_is_no_result(
-    doctored: dict[str, Instance], monkeypatch: pytest.MonkeyPatch
+    doctored: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A host that is too slow to apply a patch raises an error; it is no result about the image."""
     monkeypatch.setattr(grading, "APPLY_TIMEOUT_S", 0.001)
     with pytest.raises(ImageError, match="applying the patch took too long"):
-        await check(doctored["clean"], opener(doctored["clean"]))
+        await check(doctored("clean"), opener(doctored("clean")))
 
 
 def test_the_key_changes_with_what_the_result_depends_on(make_instance: MakeInstance) -> None:
