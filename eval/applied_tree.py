@@ -20,8 +20,6 @@ _TIMEOUT_S = 600.0
 _MAX_BYTES = 32 * 1024 * 1024
 _TOO_LARGE = 3
 _AT_ONCE = 100
-_BEGINS = "--- durabench: tree"
-"""A line before the output of a function. The profile of a login shell may print lines before."""
 
 _ABSENT, _LINK = "000000", "120000"
 _MODULES = (".py", ".pyc", ".so", ".pyd")
@@ -123,12 +121,8 @@ class AppliedTree:
             "places": official.installed_below,
             "most": str(_MAX_BYTES),
         }
-        settings = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
-        script = "\n".join([*settings, _SCRIPT, f"echo {shlex.quote(_BEGINS)}", command])
-        done = await official.run(
-            f"/bin/bash -c {shlex.quote(script)}",
-            timeout_s=_TIMEOUT_S,
-            max_output_bytes=2 * _MAX_BYTES,
+        done, lines = await official.call(
+            _SCRIPT, command, variables, timeout_s=_TIMEOUT_S, max_output_bytes=2 * _MAX_BYTES
         )
         if done.timed_out:
             raise TimeoutError
@@ -136,7 +130,7 @@ class AppliedTree:
             raise _UnreadableError(f"the patch changes files of more than {_MAX_BYTES >> 20} MiB")
         if done.exit_code or done.truncated:
             raise _UnreadableError(f"the work tree cannot be read: {done.output.strip()[-200:]}")
-        return done.output.partition(f"{_BEGINS}\n")[2].splitlines()
+        return lines or []
 
 
 def _entries(raw: bytes) -> Iterator[tuple[str, list[str]]]:

@@ -21,18 +21,19 @@ _LINES = 4
 """Number of lines of one file of the patch to look for."""
 _ENOUGH = 3
 """So many lines together are found by no accident, whatever the name of the file."""
-_BEGINS = "--- durabench: copies"
 
-# The first grep finds the few files with any of the lines, and the next ones look for each line
-# in these. Files that only root can read count, as the agent may be root.
-_SCRIPT = """\
+# The first grep finds the few files with any of the lines, and the next ones look for each line in
+# these. Files that only root can read count, as the agent may be root.
+_PREPARE = """\
 set -o pipefail
 search() {
   find / -xdev \\( -path /proc -o -path /sys -o -path /dev -o -path "$root" \\) -prune -o \
     -type f -size -4M -print0 2>/dev/null | xargs -0r grep -lIFs -f "$1" --
 }
+export LC_ALL=C
 cd -- "$root" && lines=$(mktemp) && printf '%s\\n' "${every[@]}" >"$lines" || exit
-echo "$begins"
+"""
+_SEARCH = """\
 search "$lines" | grep -vxF -e "$lines" | head -n 1000 | while IFS= read -r path; do
   for ((at = 0; at < ${#every[@]}; at++)); do
     ! grep -qIFs -e "${every[at]}" -- "$path" || printf '%s %s\\n' "$at" "$path"
@@ -41,9 +42,8 @@ done
 rm -f -- "$lines"
 """
 _GREP_REPOSITORY = """\
-cd -- "$root" || exit
-echo "$begins"
-printf '%s\\n' "${every[@]}" | grep -rhoIFs --exclude-dir=.git -f - . | sort -u
+grep -rhoIFs --exclude-dir=.git -f "$lines" . | sort -u
+rm -f -- "$lines"
 """
 
 
@@ -81,7 +81,7 @@ async def find_copies(shell: GradingShell, patch: str) -> list[str]:
     ]
     lines = [line for excerpt in excerpts for line in excerpt.lines]
     lines_of = dict[str, set[str]]()
-    for output in await _run(official, _SCRIPT, lines):
+    for output in await _run(official, _SEARCH, lines):
         number, _, path = output.partition(" ")
         lines_of.setdefault(path, set()).add(lines[int(number)])
     return sorted(
@@ -105,18 +105,14 @@ def _read_excerpts(patch: str) -> list[_Excerpt]:
     return excerpts
 
 
-async def _run(official: OfficialShell, script: str, lines: list[str]) -> list[str]:
-    """Return the lines that a script prints, which gets `lines` as its array `every`."""
+async def _run(official: OfficialShell, command: str, lines: list[str]) -> list[str]:
+    """Return the output lines of a command, which gets `lines` as its array `every`."""
     if not lines:
         return []
-    settings = (
-        f"root={shlex.quote(official.root)} begins={shlex.quote(_BEGINS)}\n"
-        f"export LC_ALL=C\nevery=({shlex.join(lines)})\n"
-    )
-    done = await official.run(
-        f"/bin/bash -c {shlex.quote(settings + script)}", timeout_s=_TIMEOUT_S
-    )
-    if done.timed_out or _BEGINS not in done.output:
+    script = f"every=({shlex.join(lines)})\n{_PREPARE}"
+    root = {"root": official.root}
+    done, output = await official.call(script, command, root, timeout_s=_TIMEOUT_S)
+    if done.timed_out or output is None:
         reason = "it took too long" if done.timed_out else done.output.strip()[-200:]
         raise ImageError(f"the image could not be searched for copies of the patch: {reason}")
-    return done.output.partition(f"{_BEGINS}\n")[2].splitlines()
+    return output

@@ -5,7 +5,6 @@ only one possible source. Others are a tag, a stash, a reflog, another worktree,
 object, or a second copy of the repository.
 """
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +30,6 @@ Where = Literal[
 
 _SCRIPT = Path(__file__).with_name("history.sh").read_text(encoding="utf-8")
 _TIMEOUT_S = 600.0
-_BEGINS = "--- durabench: history"
-"""A line before the output of a function. The profile of a login shell may print lines before."""
 
 _LISTED = 1000
 """Maximum number of commits to check, newest first. One newer commit is enough to fail."""
@@ -120,16 +117,13 @@ class _Repository:
             ImageError: the function fails.
         """
         variables |= {"base": self._base, "folder": self._folder, "limit": str(_LISTED)}
-        settings = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
-        script = "\n".join([*settings, _SCRIPT, f"echo {shlex.quote(_BEGINS)}", function])
-        command = f"/bin/bash -c {shlex.quote(script)}"
-        done = await self._official.run(command, timeout_s=_TIMEOUT_S)
+        done, lines = await self._official.call(_SCRIPT, function, variables, timeout_s=_TIMEOUT_S)
         if done.exit_code != 0:
             raise ImageError(
                 f"git cannot read {self._folder} ({function} ended with {done.exit_code}): "
                 f"{done.output.strip()[-200:]}"
             )
-        return done.output.partition(f"{_BEGINS}\n")[2].splitlines()
+        return lines or []
 
     async def newer(self) -> frozenset[str]:
         """Return the ids of the newer commits."""

@@ -10,13 +10,14 @@ import shlex
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
 from eval import git
 from eval.base_image import DIGEST_LABEL, LABEL, build_image
 from eval.digests import canonical_digest
 from eval.errors import DatasetError, ImageError
 from eval.images import canonical, local_images
+from eval.repositories import CommitFiles
 
 BY_KIND = {
     "python": "python:3.12-bookworm",
@@ -77,14 +78,6 @@ RUN git -C /testbed bundle unbundle /tmp/later.bundle >/dev/null \\
 """
 
 
-class Readable(Protocol):
-    """Files whose paths and texts can be read."""
-
-    @property
-    def paths(self) -> frozenset[str]: ...
-    def text(self, path: str) -> str: ...
-
-
 @dataclass(frozen=True)
 class ImageRecipe:
     """The base of an image, and the command that installs what the tests need."""
@@ -100,7 +93,9 @@ class ImageRecipe:
     """The commit that `base` has in /testbed already, with everything installed; '' for none."""
 
 
-def recipe(files: Readable, kind: str | None, install: str | None, name: str | None) -> ImageRecipe:
+def recipe(
+    files: CommitFiles, kind: str | None, install: str | None, name: str | None
+) -> ImageRecipe:
     """Return the recipe of a repository's image.
 
     A named image or one of the repository's own has its dependencies already, so `install` is only
@@ -122,7 +117,7 @@ def recipe(files: Readable, kind: str | None, install: str | None, name: str | N
     return ImageRecipe(base=BY_KIND[kind], install=install)
 
 
-def _devcontainer(files: Readable) -> ImageRecipe | None:
+def _devcontainer(files: CommitFiles) -> ImageRecipe | None:
     path = next((name for name in _DEVCONTAINERS if name in files.paths), None)
     if path is None:
         return None

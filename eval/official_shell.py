@@ -26,6 +26,9 @@ _AS_BY_DOCKER_EXEC = (
 _HAS_NO_ROUTE = "/bin/bash -c '[[ $(wc -l </proc/net/route) -le 1 ]]'"
 _CHECK_TIMEOUT_S = 60.0
 
+_BEGINS = "--- durabench: output"
+"""A line before the output of a command."""
+
 _NO_ROOM = 28  # ENOSPC
 _HAS_ROOM = (
     "/bin/bash -c 'for folder in . /tmp; do "
@@ -101,6 +104,30 @@ class OfficialShell:
         return await self._shell.run(
             f"{self._prefix}{command}", timeout_s=timeout_s, max_output_bytes=max_output_bytes
         )
+
+    async def call(
+        self,
+        script: str,
+        command: str,
+        variables: Mapping[str, str],
+        *,
+        timeout_s: float,
+        max_output_bytes: int | None = None,
+    ) -> tuple[CommandOutput, list[str] | None]:
+        """Run a command after a Bash script with variables. Return the end, and the printed lines.
+
+        The lines are None if the script ended before the command.
+        """
+        settings = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
+        text = "\n".join([*settings, script, f"echo {shlex.quote(_BEGINS)}", command])
+        done = await self.run(
+            f"/bin/bash -c {shlex.quote(text)}",
+            timeout_s=timeout_s,
+            max_output_bytes=max_output_bytes,
+        )
+        # The profile of a login shell can print lines before.
+        _, has_begun, output = done.output.partition(f"{_BEGINS}\n")
+        return done, output.splitlines() if has_begun else None
 
     async def is_offline(self) -> bool:
         """Return True for a container without network. A host is never offline."""
