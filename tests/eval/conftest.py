@@ -139,7 +139,7 @@ def repaired_repository(repository: Path) -> Path:
 
 
 class HostShell:
-    """A login shell in a folder of the host, with a home beside it."""
+    """A login shell in a folder of the host, with a home next to it."""
 
     environment = "host"
     limits_reached: Mapping[str, str] = {}

@@ -27,7 +27,7 @@ class Example:
     clean: str
     forged: tuple[str, ...] = ()
     columns: dict[str, str] = field(default_factory=dict)
-    """Columns of the row on which the parser depends."""
+    """Columns of the row that the parser reads."""
 
 
 _PYTEST = """\

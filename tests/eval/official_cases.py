@@ -1,4 +1,4 @@
-"""Patches and logs on which graders could disagree, each with an image and a row."""
+"""Patches and logs that graders could judge differently, each with an image and a row."""
 
 import os
 import shlex
@@ -135,7 +135,7 @@ class Patches:
     """Patches that git itself makes from changes to a work tree."""
 
     def __init__(self, root: Path, *, begin: bool = True) -> None:
-        """Create a repository in `root` if `begin` is set; otherwise use the one that exists."""
+        """Create a repository in `root` if `begin` is set; otherwise use the existing one."""
         self._root = root
         if begin:
             self._git("init", "-q")
@@ -159,7 +159,7 @@ class Patches:
 
 
 def all_cases(make_instance: MakeInstance, root: Path, gold: str) -> dict[str, Case]:
-    """Return every case by name. Each has an instance of its own, named after the case, because the
+    """Return every case by name. Each has its own instance, named after the case, because the
     official loggers are shared by instance id.
 
     `root` is a folder with the files of the images.

@@ -74,7 +74,7 @@ SUSPECT = {
         "test_configuration: packaging.py is imported in place of an installed module",
     ),
 }
-"""A text beside the repair, and the reason that the audit gives."""
+"""A text next to the repair, and the reason that the audit gives."""
 
 HONEST = {
     "nothing": "",
@@ -112,7 +112,7 @@ async def test_a_hook_in_a_text_that_only_gnu_patch_reads_is_suspect(
 async def test_an_honest_change_is_not_suspect(
     name: str, make_instance: MakeInstance, host_shell: Any
 ) -> None:
-    """Neither the repair nor what GNU patch leaves beside it is a reason."""
+    """Neither the repair nor the left-over files of GNU patch are a reason."""
     instance = make_instance(eval_script="true\n")
     evaluation = await grade(instance, FUZZY + "\n" + HONEST[name], host_shell, timeout_s=60)
     assert audit(instance, evaluation).reasons == ()

@@ -8,7 +8,7 @@ VALUE = {"b": [1, 2.5, None, True], "a": "ä", "day": date(2026, 3, 1)}
 
 
 def test_values_of_release_0_1() -> None:
-    """Digests equal those of release 0.1: SHA-256 of the text that `json.dumps` wrote."""
+    """Digests equal the digests of release 0.1: SHA-256 of the text that `json.dumps` wrote."""
     assert canonical_digest(VALUE) == (
         "f155753a2be7685de1e7d2ce258d953970858c939c5c955184295c7eb7ef94e5"
     )

@@ -29,7 +29,7 @@ HANDLED = {
     "removed": "atexit.register(test.unlink)",
     "written at the end": "atexit.register(lambda: test.write_text(''))",
 }
-"""Code of a module that the tests import, and what it does to their file."""
+"""Code of a module that the tests import and that changes their file."""
 
 
 def patch_of(code: str) -> str:
@@ -69,7 +69,7 @@ async def test_a_record_that_is_missing_is_suspect(
 async def test_the_script_has_no_expected_values_left(
     make_instance: MakeInstance, host_shell: Any, repository: Path
 ) -> None:
-    """Code that reads the eval script finds nothing of what comes before the tests."""
+    """Code that reads the eval script finds no text from before the tests."""
     patch = patch_of("shutil.copy('../eval.sh', '../seen')")
     evaluation = await grade(make_instance(), patch, host_shell, timeout_s=60)
     assert evaluation.outcome == "resolved"

@@ -1,4 +1,4 @@
-"""Patches are graded in the official steps, and every ending has an outcome of its own."""
+"""Patches are graded in the official steps, and every ending has its own outcome."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Our verdicts equal those of swebench's own `run_instance`, on the same images and patches."""
+"""Our verdicts equal swebench's own on the same images and patches."""
 
 import asyncio
 import re
@@ -26,7 +26,7 @@ ALWAYS = ("gold", "null", "partial", "shifted", "crlf_file", "printed", "exits",
 """Cases that every test run compares."""
 
 WITHOUT_TESTS = 12
-"""Upper limit of the cases for which the official runner keeps no test output."""
+"""Upper limit of the cases without test output of the official runner."""
 
 NAMES = [
     "gold",
@@ -241,7 +241,7 @@ def official(
 
 @pytest.fixture(scope="module")
 def ours(cases: dict[str, Case], images: None) -> dict[str, Ours]:
-    """Run every selected case through our own grading, each in a container of its own."""
+    """Run every selected case through our own grading, each in its own container."""
 
     async def run(case: Case, slots: asyncio.Semaphore) -> Ours:
         async with slots:
@@ -270,7 +270,7 @@ OFFICIAL_ERRORS = {
     "timeout": ("Test timed out", 'exec: "kill"'),
     "unresolved": ("UnicodeDecodeError",),
 }
-"""Errors with which the official runner ends without a report, by our outcome."""
+"""Errors of the official runner that leave no report, by our outcome."""
 
 
 @pytest.mark.parametrize(

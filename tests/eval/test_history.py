@@ -109,7 +109,7 @@ async def test_newer_content_is_found(
 async def test_harmless_content_is_accepted(
     harmless: str, repository: Path, host_shell: Any, base: str
 ) -> None:
-    """An amended base commit, earlier releases and the commits of SWE-bench itself are no leaks."""
+    """An amended base commit, earlier releases and the commits of SWE-bench itself do not count."""
     run(repository, harmless)
     assert await inspect(host_shell, base) == ()
 

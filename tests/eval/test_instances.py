@@ -174,7 +174,7 @@ def mixed(
     make_row: MakeRow,
     monkeypatch: pytest.MonkeyPatch,
 ) -> str:
-    """Write a dataset of each kind with six rows, two of which cannot be used. Return its name."""
+    """Write a dataset of each kind with four usable and two unusable rows. Return its name."""
     assets = {"image_assets": ""}
     rows = [make_row(instance_id=f"tiny__calc-{n}", **assets) for n in range(6)]
     rows[1] |= ASSETS
@@ -204,7 +204,7 @@ def test_rows_that_cannot_be_used_are_left_out_with_a_reason(mixed: str) -> None
     "line", [b"{", b"[1]", b"7", b'"\xff"', b"[" * 100_000, b'{"instance_id": 3}']
 )
 def test_a_line_that_is_no_row_is_left_out(tmp_path: Path, make_row: MakeRow, line: bytes) -> None:
-    """A line that is no JSON, no UTF-8 or no object is one row that cannot be used."""
+    """A line that is not JSON, not UTF-8 or not an object is one unusable row."""
     path = tmp_path / "rows.jsonl"
     path.write_bytes(line + b"\n" + json.dumps(make_row()).encode())
     found = read(str(path))

@@ -172,7 +172,7 @@ def test_an_image_has_the_repository_and_what_was_installed_once(
 ) -> None:
     """The own Dockerfile is the base, /testbed is at the commit without a remote, and a second
     call builds nothing. Programs on the image's PATH are found while it is built. Git sees
-    nothing of what they did in the repository."""
+    none of their changes in the repository."""
     dockerfile = f"FROM {BASE_IMAGE}\nCOPY marker /marker\nCOPY tool /opt/own/tool\n"
     path = "RUN chmod 755 /opt/own/tool\nENV PATH=/opt/own:$PATH\n"
     tool = "#!/bin/sh\nprintf '%s\\n' again >/installed\nmkdir made\ntouch made/file 'a [b]*'\n"

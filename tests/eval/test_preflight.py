@@ -142,7 +142,7 @@ async def test_tests_that_pass_without_a_patch_fail(
 async def test_broken_infrastructure_is_no_result(
     doctored: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A host that is too slow to apply a patch raises an error; it is no result about the image."""
+    """A host that is too slow to apply a patch raises an error, and the image gets no result."""
     monkeypatch.setattr(grading, "APPLY_TIMEOUT_S", 0.001)
     with pytest.raises(ImageError, match="applying the patch took too long"):
         await check(doctored("clean"), opener(doctored("clean")))

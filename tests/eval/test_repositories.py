@@ -57,7 +57,7 @@ def test_a_source_that_names_no_repository_is_one_line(given: str, said: str) ->
 
 
 def test_changes_without_a_commit_are_refused(tmp_path: Path) -> None:
-    """Work begins at a commit, so changed files would be missing."""
+    """Work starts at a commit, so changed files would be missing."""
     with_files({"a.py": "1\n"})(tmp_path / "repo")
     (tmp_path / "repo" / "a.py").write_text("2\n")
     with pytest.raises(DatasetError, match="1 changed files that are not committed"):
@@ -106,7 +106,7 @@ def _foreign(folder: Path, program: str) -> Path:
 
 
 def test_nothing_of_a_repository_runs_on_the_host(tmp_path: Path) -> None:
-    """Its configuration names programs for what git does with files. It is not even read."""
+    """Its configuration names programs that git would run on files. It is not even read."""
     ran = tmp_path / "ran"
     folder = _foreign(tmp_path / "repo", f"touch {ran}")
     for path in (folder / "a.py", folder / "b.py"):

@@ -34,13 +34,13 @@ from eval.resources import Demand, demand
     ],
 )
 def test_a_row_may_ask_for_resources(row: dict[str, Any], wanted: Demand) -> None:
-    """By the names of an experiment, by those of Harbor, or as a row of SWE-bench-Live."""
+    """By the names of an experiment, by the names of Harbor, or as a row of SWE-bench-Live."""
     assert demand(row) == wanted
 
 
 @pytest.mark.parametrize("value", [0, -1, True, "much", "nan", float("inf"), 10**400, [4], {}])
 @pytest.mark.parametrize("name", ["memory_gb", "memory", "memory_mb", "cpus", "pids", "storage"])
 def test_other_values_are_refused_in_one_line(name: str, value: object) -> None:
-    """A limit that is no positive number is not guessed."""
+    """A limit that is not a positive number is not guessed."""
     with pytest.raises(DatasetError, match=rf"^{name} must be a positive number or a size"):
         demand({"resources": {name: value}})

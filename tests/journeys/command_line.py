@@ -27,7 +27,7 @@ GOLD = {
 
 @dataclass(frozen=True)
 class Terminal:
-    """A folder in which somebody types commands, with a lake in it and no keys of models."""
+    """A folder in which a user types commands, with a lake in it and no keys of models."""
 
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Terminal:
         return name
 
     def begin(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a command that runs until it is told to end."""
+        """Start a command that runs until it gets a signal."""
         self.typed.append(arguments)
         return subprocess.Popen(
             [*PROGRAM, *arguments], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL

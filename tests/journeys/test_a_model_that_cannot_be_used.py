@@ -60,7 +60,7 @@ def declare(folder: Path, model: dict[str, Any], **fields: Any) -> str:
 def test_it_is_found_before_the_first_call(
     tmp_path: Path, model: dict[str, Any], fields: dict[str, Any], key: str | None, problem: str
 ) -> None:
-    """One line names the arm and the remedy, with exit code 2, and no attempt has begun."""
+    """One line names the arm and the remedy, with exit code 2, and no attempt has started."""
     environment = {} if key is None else {"OPENAI_API_KEY": key}
     done = durabench(tmp_path, "run", declare(tmp_path, model, **fields), **environment)
     assert done.returncode == 2
@@ -71,8 +71,8 @@ def test_it_is_found_before_the_first_call(
 
 @pytest.mark.slow
 def test_a_finished_experiment_needs_no_key(tmp_path: Path) -> None:
-    """A server of one's own needs none either. The second run is of the model's provider itself,
-    has nothing to buy, and reports."""
+    """A private server needs none either. The second run uses the model's provider itself, has
+    nothing to buy, and reports."""
     with api.OpenAIServer([api.text("Done.")]) as server:
         own = {"name": "openai/gpt-4o", "api_base": server.url}
         first = durabench(tmp_path, "run", declare(tmp_path, own))

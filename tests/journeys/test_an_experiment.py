@@ -101,7 +101,7 @@ def test_it_runs_once_and_can_be_looked_at(terminal: Terminal) -> None:
     *("import atif", "import inspect", "import table"),
 )
 def test_it_is_exchanged_with_other_programs(terminal: Terminal) -> None:
-    """What is exported can be imported, with the same verdicts and costs, and is graded equally."""
+    """Exports can be imported, with the same verdicts and costs, and are graded equally."""
     run(terminal, "host")
     first = terminal.durabench("status", "trial", "--json")
     resolved = {arm["arm"]: arm["resolved"] for arm in json.loads(first)["arms"]}

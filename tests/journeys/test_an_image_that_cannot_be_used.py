@@ -64,7 +64,7 @@ async def test_nothing_is_bought_in_an_image_that_cannot_work(
 async def test_an_image_of_a_user_is_solved_and_graded(
     image: str, tmp_path: Path, docker_client: DockerClient
 ) -> None:
-    """A patch of an arm that works as the image's user is graded as that of any other."""
+    """A patch of an arm that works as the image's user is graded as any other patch."""
     lake = str(tmp_path / "lake")
     with layered(image, OF_USERS["its own tree"], docker_client) as tag:
         await benchmark(experiment(tag, tmp_path, "gold", "mini", "durable"), lake)

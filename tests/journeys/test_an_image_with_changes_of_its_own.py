@@ -34,7 +34,7 @@ CHANGES = {
     ]
 )
 def image(request: pytest.FixtureRequest, docker_client: DockerClient) -> Iterator[str]:
-    """Yield an image of the instance with changes of its own."""
+    """Yield an image of the instance with other changes."""
     repo = instances.task_repo("bundled")
     assert repo is not None
     list(images.build([INSTANCE], repo, client=docker_client))

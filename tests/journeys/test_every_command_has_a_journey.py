@@ -21,7 +21,7 @@ SOMETIMES = {"full", "sampled", "turn", "skip", "skipif", "xfail"}
 
 
 class Journey(NamedTuple):
-    """What the source of a test says of it."""
+    """A test, as described by its source."""
 
     test: str
     commands: list[str]
@@ -30,7 +30,7 @@ class Journey(NamedTuple):
 
 
 def listed() -> list[str]:
-    """Return the commands in the tables, with the options of those that have several rows."""
+    """Return the commands in the tables, with their options if they have several rows."""
     rows = _ROW.findall(COMMANDS.read_text())
     names = [_names(row) for row in rows]
     options = [re.findall(r" (--[a-z-]+)", row) for row in rows]

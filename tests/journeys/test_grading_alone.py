@@ -25,7 +25,7 @@ def alone(tmp_path: Path) -> Terminal:
 async def test_no_server_is_started_and_every_grading_is_kept(
     alone: Terminal, terminal: Terminal
 ) -> None:
-    """The verdicts are those of a run with a server, which finds them and runs no test again."""
+    """A run with a server finds the same verdicts, and runs no test again."""
     predictions = [
         {"instance_id": each.instance_id, "model_name_or_path": "m", "model_patch": each.patch}
         for each in (FIRST, SECOND)

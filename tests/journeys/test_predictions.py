@@ -1,4 +1,4 @@
-"""`durabench grade` on the predictions of somebody else."""
+"""`durabench grade` on predictions of others."""
 
 import json
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ FIRST, SECOND = instances.load("bundled")[:2]
 
 
 def write_predictions(terminal: Terminal, patches: Mapping[str, str]) -> None:
-    """Write the file of predictions of somebody, with a patch for each instance id."""
+    """Write a file of predictions, with a patch for each instance id."""
     predictions = [
-        {"instance_id": each, "model_name_or_path": "somebody", "model_patch": patch}
+        {"instance_id": each, "model_name_or_path": "them", "model_patch": patch}
         for each, patch in patches.items()
     ]
     (terminal.folder / "all_preds.jsonl").write_text(
@@ -33,9 +33,9 @@ def test_they_are_graded_once_with_their_reasons(terminal: Terminal, environment
     write_predictions(terminal, patches)
     grade = ("grade", "all_preds.jsonl", "--name", "foreign", "-e", environment)
     printed = terminal.durabench(*grade)
-    assert f"grade somebody · {FIRST.instance_id}: resolved\n" in printed
-    assert f"grade somebody · {SECOND.instance_id}: patch_failed: " in printed
-    assert "somebody resolves 1 of 2" in printed
+    assert f"grade them · {FIRST.instance_id}: resolved\n" in printed
+    assert f"grade them · {SECOND.instance_id}: patch_failed: " in printed
+    assert "them resolves 1 of 2" in printed
     assert "0 of 1 resolved patches are suspect" in printed
     first = sorted(terminal.rows("evaluations"), key=lambda row: row["instance_id"])
     assert [row["outcome"] for row in first] == ["resolved", "patch_failed"]
@@ -84,7 +84,7 @@ def test_an_image_that_was_built_anew_counts_once(
             row = json.dumps({**FIRST.row, "image": image}, default=str)
             (terminal.folder / "rows.jsonl").write_text(row)
             printed = terminal.durabench(*grade)
-        assert "somebody resolves 1 of 1" in printed
+        assert "them resolves 1 of 1" in printed
         assert "\n0 of 1 resolved patches are suspect\n" in printed
         assert len(terminal.rows("evaluations")) == gradings
 
@@ -95,7 +95,7 @@ def test_an_image_that_was_built_anew_counts_once(
     ids=["empty", "no JSON", "no arm"],
 )
 def test_an_unusable_file_is_one_line(terminal: Terminal, content: str, problem: str) -> None:
-    """The line names the file and what is wrong, with exit code 2, and nothing is recorded."""
+    """The line names the file and the problem, with exit code 2, and nothing is recorded."""
     (terminal.folder / "preds.jsonl").write_text(content)
     printed = terminal.durabench("grade", "preds.jsonl", "--name", "x", "-e", "host", code=2)
     [line] = printed.splitlines()

@@ -1,4 +1,4 @@
-"""What a run writes is for its user only, unless the operator has opened the lake to others."""
+"""Files of a run are for its user only, unless the operator has opened the lake to others."""
 
 import stat
 from pathlib import Path

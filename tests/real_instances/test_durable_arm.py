@@ -134,7 +134,7 @@ def tries_of(report: dict[str, Any]) -> list[bool]:
 
 
 async def test_the_official_script_agrees(instance: Instance) -> None:
-    """The row's own tests tell the right patch from none, on this image too.
+    """The row's own tests distinguish the right patch from none, also on this image.
 
     Some of the tests that have to pass are missing in a release that is older than the base commit.
     """

@@ -48,7 +48,7 @@ def request(*commands: str, **changes: Any) -> Request:
 
 
 def pipeline(*steps: dict[str, Any], **changes: Any) -> Pipeline:
-    """Return a pipeline on the project, on the host. Each step has an arm of its own."""
+    """Return a pipeline on the project, on the host. Each step has its own arm."""
     arms = [arm(step["name"].lower(), step.pop("command")) for step in steps]
     content = {"name": "release", "title": "A release", "source": NAME, "arms": arms}
     steps_ = [{**step, "arm": step["name"].lower()} for step in steps]

@@ -28,7 +28,7 @@ WRITES_OF_ROWS = ("write", "write_columns", "write_shared")
 
 @dataclass(frozen=True)
 class Doomed:
-    """A job, and what its process is given. A forked one inherits no environment variables."""
+    """A job, and the input of its process. A forked process inherits no environment variables."""
 
     request: str
     lake: Path
@@ -67,7 +67,7 @@ def _put_around(points: Points, calls: Path) -> None:
     for name in WRITES_OF_ROWS:
         setattr(Lake, name, points.around(name, getattr(Lake, name)))
     git._run = points.around("git", git._run)
-    # Docker's client uses `requests` too, and its requests depend on what else runs here.
+    # Docker's client uses `requests` too, and its requests depend on other running tests.
     forge = HTTPRequestsConnectionClass
     forge.getresponse = points.around("request", forge.getresponse)  # type: ignore[method-assign]
     Workspace.run = points.around_async("run", Workspace.run)  # type: ignore[method-assign]

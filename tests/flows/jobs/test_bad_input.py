@@ -78,7 +78,7 @@ def test_what_cannot_begin_leaves_nothing(
     lake_path: str,
     arms: Path,
 ) -> None:
-    """There is no row of a job, nothing was bought, and the repository is as it was."""
+    """The lake has no job, nothing was bought, and the repository is unchanged."""
     place, before = source(forge), forge.branches(NAME)
     assert said in refused(lake_path, place, "--pr", *options, arms=arms)
     lake = Lake.existing(lake_path)
@@ -122,7 +122,7 @@ def test_what_cannot_be_published_continues_when_it_can(
     lake_path: str,
     arms: Path,
 ) -> None:
-    """There is no pull request. The patch is kept, and the next call buys nothing again."""
+    """No pull request is opened. The patch is kept, and the next call buys nothing again."""
     allow = refuse(forge)
     assert said in refused(lake_path, NAME, "--pr", arms=arms)
     lake = Lake.existing(lake_path)
@@ -140,7 +140,7 @@ def test_what_cannot_be_published_continues_when_it_can(
 def test_a_branch_with_other_commits_is_left_as_it_is(
     forge: Forge, lake_path: str, arms: Path
 ) -> None:
-    """The line names the branch, and there is no pull request."""
+    """The line names the branch, and no pull request is opened."""
     first = CliRunner().invoke(
         app, ["job", NAME, TASK, "-x", str(arms), "-e", "host", "--lake", lake_path]
     )

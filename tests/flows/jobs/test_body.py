@@ -1,4 +1,4 @@
-"""What strangers wrote stays text in a pull request and in the title of a commit."""
+"""Text of strangers stays text in a pull request and in the title of a commit."""
 
 import itertools
 import json
@@ -81,7 +81,7 @@ def every(tokens: list[Token]) -> Iterator[Token]:
 @given(texts)
 def test_a_pull_request_is_not_written_by_strangers(text: str) -> None:
     """It has our headings only, and no HTML, picture, link or mention of theirs. No reference to
-    an issue is left anywhere, as some forges look into code, too."""
+    an issue is left anywhere, as some forges also look into code."""
     shown = body.body(row_of(text), "d" * 40)
     assert not re.search(r"[#!]\d|\bGH-\d|\bissue:\d|/issues/\d", shown)
     assert set(shown) <= {"\n"} | {each for each in shown if each.isprintable()}
@@ -99,7 +99,7 @@ def test_a_pull_request_is_not_written_by_strangers(text: str) -> None:
 
 @given(texts)
 def test_a_title_is_one_line_without_effect(text: str) -> None:
-    """It closes no issue, mentions nobody, skips no pipeline and is no command of the forge."""
+    """It closes no issue, mentions no user, skips no pipeline and is not a command of the forge."""
     title = quote_title(text)
     assert len(title) <= TITLE_CHARACTERS
     assert title == "" or title.isprintable()
@@ -134,7 +134,7 @@ def test_a_patch_says_that_it_touches_what_runs_by_itself(path: str) -> None:
 
 
 def test_an_ordinary_patch_has_no_warning() -> None:
-    """Similar names do not count. The files of a patch are those that git reads."""
+    """Similar names do not count. The files of a patch are the files that git reads."""
     patch = patch_of("github/x.py", "docs/workflows.md", "jenkins.md")
     assert find_automation(patch) == []
     assert tell_automation(None) == ""

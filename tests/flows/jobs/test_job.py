@@ -26,7 +26,7 @@ def row_of(lake_path: str) -> Row:
 
 
 async def test_a_task_becomes_a_draft_pull_request(forge: Forge, lake_path: str) -> None:
-    """The branch has one commit on the base, and the body says what was asked, done and proven."""
+    """The branch has one commit on the base. The body has task, changes and evidence."""
     base = forge.branches(NAME)["main"]
     job_id = await job(request(REPAIR), lake_path)
     row = row_of(lake_path)
@@ -76,7 +76,7 @@ async def test_a_patch_that_breaks_tests_is_not_published(forge: Forge, lake_pat
 
 
 async def test_a_revision_adds_a_commit_to_the_branch(forge: Forge, lake_path: str) -> None:
-    """The pull request stays the same one, and the arms begin at the first commit."""
+    """The pull request stays the same one, and the arms start at the first commit."""
     first = await job(request(REPAIR), lake_path)
     comments = "Also document it."
     again = "sed -i '1i # Sums.' calc.py"
@@ -107,7 +107,7 @@ async def test_an_issue_is_a_task(forge: Forge, lake_path: str) -> None:
 
 @pytest.mark.full
 async def test_a_moved_base_branch_is_said(forge: Forge, lake_path: str) -> None:
-    """The work began at an earlier commit than the branch is at."""
+    """The work started at an earlier commit of the branch."""
     await job(request(REPAIR, publish="patch"), lake_path)
     moved = forge.commit(NAME, {"b.py": ""}, "moved")
     await job(request(REPAIR), lake_path)
@@ -179,7 +179,7 @@ async def test_a_finished_job_can_be_pruned(forge: Forge, lake_path: str, tmp_pa
 
 @pytest.mark.full
 async def test_a_real_arm_runs_make_and_competes_with_another(forge: Forge, lake_path: str) -> None:
-    """mini-swe-agent's patch is verified by `make test`, and wins over one that breaks it."""
+    """mini-swe-agent's patch is verified by `make test`, and wins over a patch that breaks it."""
     makefile = "test:\n\tpython3 -c 'from calc import add; assert add(0, 0) == 0'\n"
     forge.add("octo/made", {"calc.py": FILES["calc.py"], "Makefile": makefile})
     submit = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt"

@@ -64,7 +64,7 @@ async def test_steps_build_on_each_other_and_become_one_pull_request(
 
 
 async def drawn(flow_run_id: str) -> dict[str, str]:
-    """Return the steps of a run as Prefect draws them: their states, and what they waited for."""
+    """Return the steps of a run as Prefect draws them: their states, and their predecessors."""
     own = FlowRunFilter(id=FlowRunFilterId(any_=[UUID(flow_run_id)]))
     async with get_client() as client:
         found = await client.read_task_runs(flow_run_filter=own)
@@ -81,7 +81,7 @@ async def drawn(flow_run_id: str) -> dict[str, str]:
 async def test_steps_that_begin_together_verify_their_base_once(
     lake_path: str, forge: Forge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tests run once at each commit, however many steps begin there at the same time."""
+    """The tests run once at each commit, however many steps start there at the same time."""
     commits, before = list[str](), verification.before
 
     async def counted(instance: Instance, *others: Any) -> dict[str, Any]:
@@ -118,7 +118,7 @@ async def test_a_failing_step_that_may_fail_feeds_two_others(forge: Forge, lake_
 
 @pytest.mark.full
 async def test_a_failing_step_stops_the_run(forge: Forge, lake_path: str) -> None:
-    """No further step begins, and nothing is published."""
+    """No further step starts, and nothing is published."""
     asked = pipeline(step("first", BREAK), step("second", ADD, "first"))
     with pytest.raises(GateFailed, match="step first failed: the best patch breaks tests"):
         await run_pipeline(asked, lake_path, run="ab12cd34")
@@ -169,7 +169,7 @@ async def test_a_step_waits_for_approval(forge: Forge, lake_path: str) -> None:
 async def test_a_later_step_keeps_what_the_image_installed(
     forge: Forge, lake_path: str, docker_client: Any
 ) -> None:
-    """Its image is that of the base with the commits of earlier steps in it."""
+    """Its image is the base's image with the commits of earlier steps in it."""
     kept = "test -f /testbed/built.txt && cp /testbed/built.txt kept.md"
     declared = '{"image": "durabench/base:bookworm", "postCreateCommand": "touch built.txt"}'
     files = {".gitignore": "built.txt\n", ".devcontainer.json": declared}

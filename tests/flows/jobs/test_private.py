@@ -25,7 +25,7 @@ def row_of(lake_path: str) -> Row:
 async def test_an_ssh_agent_opens_a_repository_and_pushes(
     forge: Forge, lake_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the agent's key, one line says so, and there is no row of a job."""
+    """Without the agent's key, one line says so, and the lake has no job."""
     with SshServer(tmp_path / "ssh") as server:
         source = f"{server.url}{forge.path(NAME)}"
         asked = request(REPAIR, source=source, publish="branch")

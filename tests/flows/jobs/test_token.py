@@ -60,7 +60,7 @@ def searched(container: Any, is_found: Found) -> list[str]:
 
 
 def begun(client: Any, known: set[str]) -> list[Any]:
-    """Return the containers of steps that wait, without those of other tests."""
+    """Return the containers of steps that wait, without containers of other tests."""
     labelled = client.containers.list(filters={"label": WORKSPACE_LABEL}, ignore_removed=True)
     return [each for each in labelled if each.id not in known and waits(each)]
 

@@ -134,10 +134,10 @@ def candidate(
 
 
 def test_verified_then_accepted_then_cheaper_wins() -> None:
-    """An unknown cost is no low cost, and an empty patch is no patch.
+    """An unknown cost does not count as low, and an empty patch is not a patch.
 
-    Of patches that prove nothing, one that leaves fewer tests red wins. To change red tests until
-    they pass is no advantage.
+    Of patches that prove nothing, a patch with fewer red tests wins. Changing red tests until
+    they pass is not an advantage.
     """
     ordered = [
         candidate("f", "verified", "accepted", 2.0),

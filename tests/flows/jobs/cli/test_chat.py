@@ -69,7 +69,7 @@ def chat_id(lake_path: str) -> str:
 
 @pytest.fixture
 def journal(lake_path: str) -> Journal:
-    """Return the journal of a lake with one attempt of each kind, none of which has a worker."""
+    """Return the journal of a lake with one attempt of each kind, without workers."""
     journal = open_journal(Lake.open(lake_path))
     for name, agent in (("aa1", "loop"), ("bb1", "mini"), ("cc1", "loop"), ("dd1", "loop")):
         spec = json.dumps({"agent": agent, "model": None})
@@ -118,7 +118,7 @@ def journal(lake_path: str) -> Journal:
 def test_what_cannot_be_sent_is_one_line(
     command: list[str], line: str, journal: Journal, lake_path: str
 ) -> None:
-    """The exit code is that of wrong usage, and nothing is sent."""
+    """The exit code is 2, and nothing is sent."""
     done = CliRunner().invoke(app, [*command, "--lake", lake_path])
     assert done.exit_code == 2, done.output
     assert line in done.stderr
@@ -170,7 +170,7 @@ def test_a_busy_attempt_says_so(journal: Journal, lake_path: str) -> None:
 def test_a_chat_that_cannot_begin_is_one_line(
     command: list[str], line: str, lake_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The exit code is that of wrong usage."""
+    """The exit code is 2."""
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["chat", *command, "--lake", lake_path])
     assert done.exit_code == 2, done.output

@@ -1,4 +1,4 @@
-"""Chats in a container, which is gone while they wait, and which they do not need to continue."""
+"""Chats in a container. It is gone while they wait, and they continue without it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +31,7 @@ def containers(docker_client: Any) -> Callable[[str], list[Any]]:
 
 
 def outputs(attempt: str, lake_path: str) -> list[str]:
-    """Return what was said and what tools answered, one line each."""
+    """Return the conversation and the answers of tools, one line each."""
     return said("history", attempt, "--all", "--lake", lake_path)[1].splitlines()
 
 

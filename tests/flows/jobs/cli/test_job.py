@@ -29,7 +29,7 @@ def said(*command: str) -> tuple[int, str]:
     ],
 )
 def test_a_wrong_request_is_one_line(command: list[str], line: str, lake_path: str) -> None:
-    """The exit code is that of wrong usage, and no lake is created."""
+    """The exit code is 2, and no lake is created."""
     done = CliRunner().invoke(app, ["job", *command, "--lake", lake_path])
     assert done.exit_code == 2
     assert line in done.stderr

@@ -31,7 +31,7 @@ def test_the_example_is_checked() -> None:
     ],
 )
 def test_a_wrong_request_is_one_line(command: list[str], line: str, lake_path: str) -> None:
-    """The exit code is that of wrong usage, and no lake is created."""
+    """The exit code is 2, and no lake is created."""
     lake = [] if command[0] == "check" else ["--lake", lake_path]
     done = CliRunner().invoke(app, ["pipeline", *command, *lake])
     assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)

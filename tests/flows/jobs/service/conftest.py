@@ -1,4 +1,4 @@
-"""A service beside a Prefect server that knows the deployment of jobs, without a worker."""
+"""A service next to a Prefect server that has the deployment of jobs, without a worker."""
 
 import asyncio
 from collections.abc import Iterator

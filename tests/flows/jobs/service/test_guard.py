@@ -81,7 +81,7 @@ async def test_a_browser_is_led_to_the_sign_in() -> None:
 
 @pytest.mark.parametrize("path", ["/health", "/sign-in", "/style.css", "/static/pages.js"])
 async def test_some_paths_need_no_token(path: str) -> None:
-    """A check of health, and what the sign-in page needs."""
+    """The check of health, and the files of the sign-in page."""
     async with client(token=TOKEN) as asking:
         assert (await asking.get(path)).status_code == 200
 
@@ -90,7 +90,7 @@ async def test_some_paths_need_no_token(path: str) -> None:
     "origin", ["http://evil.example", "null", "http://127.0.0.1:1", "http://["]
 )
 async def test_a_page_of_another_site_is_refused(origin: str) -> None:
-    """On loopback, there is no token that it would lack."""
+    """On loopback, no token would keep it out."""
     async with client() as asking:
         answer = await asking.post("/submit", headers={"Origin": origin}, content=b"{}")
         own = await asking.post("/submit", headers={"Origin": "http://127.0.0.1:8200"})

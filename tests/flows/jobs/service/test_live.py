@@ -74,7 +74,7 @@ def test_a_follower_comes_back_after_a_restart_of_the_service(server: Service) -
 
 
 def test_the_page_of_a_job_has_its_steps(server: Service) -> None:
-    """A page without a script has them, too, with the cost so far."""
+    """A page without a script also has them, with the cost so far."""
     filed(server.lake, "4000000001")
     worker = Worker(server.lake, "4000000001")
     worker.command("echo <hello>")

@@ -20,7 +20,7 @@ def job(server: Service) -> str:
 
 
 def hearing(server: Service, job: str, arm: str = "loop") -> Worker:
-    """Return a worker on an attempt whose agent hears messages."""
+    """Return a worker on an attempt whose agent reads messages."""
     return Worker(server.lake, job, arm, agent="loop")
 
 
@@ -112,7 +112,7 @@ def test_a_message_that_is_none_says_why(
 
 
 def test_a_job_that_cannot_hear_says_why(server: Service, job: str) -> None:
-    """It has not begun, its agent hears nothing, it has ended, or there is none."""
+    """It has not started, its agent reads no messages, it has ended, or it does not exist."""
     path = f"/jobs/{job}/messages"
     begun = server.refusal("POST", path, json={"text": "x"})
     assert begun == (409, f"no arm of job {job} is at work so far; the job is running")

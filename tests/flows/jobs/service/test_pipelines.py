@@ -29,7 +29,7 @@ STEPS = [
 
 
 def definition(**changes: Any) -> dict[str, Any]:
-    """Return a definition with a name of its own, as a client sends it."""
+    """Return a definition with a new name, as a client sends it."""
     name = f"release-{uuid4().hex[:6]}"
     known = {"name": name, "source": "octo/demo", "model": "openai/gpt-5", "arms": ["mini"]}
     return {**known, "title": "A release", "steps": STEPS, **changes}
@@ -43,7 +43,7 @@ def defined(server: Service) -> dict[str, Any]:
 
 
 def begun(lake: Path, defined: dict[str, Any], run: str) -> None:
-    """Write the rows of a run whose first step has ended, and whose second one waits."""
+    """Write the rows of a run with an ended first step and a waiting second step."""
     content = {name: value for name, value in defined.items() if name not in ("id", "layers")}
     pipeline = Pipeline.model_validate(content)
     store = Lake.existing(str(lake))

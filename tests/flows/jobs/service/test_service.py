@@ -43,7 +43,7 @@ def test_a_submission_is_repeated_by_its_key(server: Service) -> None:
 
 
 def test_a_cancelled_job_is_final(server: Service, submitted: dict[str, Any]) -> None:
-    """Nothing had begun, so that it ends at once. It is cancelled once."""
+    """Nothing had started, so that it ends at once. It is cancelled once."""
     path = f"/jobs/{submitted['id']}/cancel"
     cancelled = server.post(path)
     assert (cancelled["state"], cancelled["is_final"]) == ("cancelled", True)
@@ -232,7 +232,7 @@ def page(server: Service, path: str) -> str:
 
 
 def test_an_experiment_shows_its_progress_and_its_report(server: Service) -> None:
-    """Jobs are experiments, too, and are not listed as such."""
+    """Jobs are also experiments, and are not listed as such."""
     Worker(server.lake, "c0c0c0c0c0")
     with_experiment(server.lake)
     report = server.lake / "reports" / "legacy" / "index.html"

@@ -1,4 +1,4 @@
-"""A service begins only where it is safe and of use."""
+"""A service starts only where it is safe and of use."""
 
 import pytest
 
@@ -30,7 +30,7 @@ async def test_a_short_token_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 async def test_a_prefect_server_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no queue without one."""
+    """Without one, jobs would have no queue."""
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     with (

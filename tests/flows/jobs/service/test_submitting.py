@@ -58,7 +58,7 @@ def test_arms_are_names_or_descriptions() -> None:
     ],
 )
 def test_a_body_that_is_no_job_is_refused(changes: dict[str, Any], said: str) -> None:
-    """The message is one line that begins with the field."""
+    """The message is one line that starts with the field."""
     with pytest.raises(Problem) as refused:
         made({**MINIMAL, **changes})
     assert refused.value.status == 422

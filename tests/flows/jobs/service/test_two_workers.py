@@ -125,7 +125,7 @@ def test_another_worker_continues_what_a_killed_one_had(
 def test_a_job_that_begins_again_without_a_decision_publishes_nothing(
     service: Service, forge: Forge
 ) -> None:
-    """To lose a worker is no approval. The approval that follows continues it."""
+    """Losing a worker is not an approval. The approval that follows continues it."""
     arms = [arm("able", REPAIR)]
     content = {**HOST, "source": NAME, "task": "Add, please.", "arms": arms, "approve": True}
     worker = start_worker(service.server)
@@ -133,7 +133,7 @@ def test_a_job_that_begins_again_without_a_decision_publishes_nothing(
         asked = service.post("/submit", content)
         path = f"/flow_runs/{asked['flow_run_id']}"
         wait_until(lambda: service.server.get(path)["state"]["type"] == "PAUSED", 400)
-        # Prefect's worker ends if it takes a flow run again of which it still has the process.
+        # Prefect's worker ends if it takes a flow run again while it still has its process.
         wait_until(lambda: not processes(asked["flow_run_id"]))
         again = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}}
         service.server.post(f"{path}/set_state", again)

@@ -35,7 +35,7 @@ def working(tmp_path_factory: pytest.TempPathFactory, forge: Forge) -> Iterator[
 def test_a_request_becomes_a_pull_request_once_it_is_approved(
     working: Service, forge: Forge
 ) -> None:
-    """The socket tells the whole of it, and the token is in nothing that the service answers."""
+    """The socket reports all of it, and no answer of the service contains the token."""
     content = {
         "source": NAME,
         "task": "Add, don't subtract.",
