@@ -64,7 +64,6 @@ async def run(files: Mapping[str, str], folder: Path, suite: Suite | None = None
         await workspace.close()
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", PROJECTS)
 async def test_a_detected_suite_names_its_tests(name: str, tmp_path: Path) -> None:
     """The passed and the failed test are distinguished, and the exit code agrees."""

@@ -11,8 +11,6 @@ from agent.runners import ObservedResults, prepare, runner_of
 from agent.runners.runner import results
 from tests.agent.runners.running import ENDINGS_OF_UNITTEST, PYTEST, UNITTEST, launch, recorded
 
-pytestmark = pytest.mark.sampled(2)
-
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("recorded.json").read_text())
 
 PYTEST_OUTCOMES = {
@@ -152,16 +150,16 @@ CHEATS_OF_UNITTEST = {
 }
 
 
-@pytest.mark.parametrize("code", CHEATS_OF_UNITTEST.values(), ids=CHEATS_OF_UNITTEST)
-def test_cheats_of_unittest(tmp_path: Path, code: str) -> None:
+def test_cheats_of_unittest(tmp_path: Path) -> None:
     """Code that changes unittest's own classes or ends the process is detected."""
-    (tmp_path / "calc.py").write_text(f"import unittest\n{code}\n")
     (tmp_path / "test_calc.py").write_text(
         "import calc\nfrom unittest import TestCase\n\n\nclass TestCalc(TestCase):\n"
         "    def test_calc(self):\n        self.assertEqual(1, 2)\n"
     )
-    message = recorded(UNITTEST, "test_calc.py", tmp_path)
-    assert results(message["exit_code"], message["records"], message["problem"]).problem
+    for code in CHEATS_OF_UNITTEST.values():
+        (tmp_path / "calc.py").write_text(f"import unittest\n{code}\n")
+        message = recorded(UNITTEST, "test_calc.py", tmp_path)
+        assert results(message["exit_code"], message["records"], message["problem"]).problem
 
 
 def test_a_missing_runner_is_reported(tmp_path: Path) -> None:

@@ -78,9 +78,11 @@ async def docker(shared_container: SharedContainer) -> AsyncIterator[Workspace]:
         yield workspace
 
 
-@pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(
+    params=["host", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.full])]
+)
 def workspace(request: pytest.FixtureRequest) -> Workspace:
-    """Return the project on the host, then in a container."""
+    """Return the project on the host, and in `make test-all` also in a container."""
     opened: Workspace = request.getfixturevalue(request.param)
     return opened
 

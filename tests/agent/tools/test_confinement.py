@@ -2,12 +2,9 @@
 
 from pathlib import PurePosixPath
 
-import pytest
-
 from agent.tools import Toolbox
 from agent.workspaces import Workspace
 from tests.agent.commands import sh
-from tests.samples import host_and_docker
 
 ESCAPES = {
     "absolute": "{outside}/file",
@@ -39,60 +36,46 @@ async def make_outside(workspace: Workspace) -> str:
     return outside
 
 
-@pytest.mark.parametrize(
-    ("workspace", "path"),
-    host_and_docker({name: [path] for name, path in ESCAPES.items()}, every=4),
-    indirect=["workspace"],
-)
-async def test_paths_cannot_leave(workspace: Workspace, implementer: Toolbox, path: str) -> None:
+async def test_paths_cannot_leave(workspace: Workspace, implementer: Toolbox) -> None:
     """No tool reads or writes outside the repository, and the model receives the reason."""
     outside = await make_outside(workspace)
-    path = path.format(outside=outside)
     look = f"ls {outside}; cat {outside}/file; ls"
     before = await sh(workspace, look)
-    for tool, arguments in USES:
-        result = await implementer.use(workspace, tool, {"path": path, **arguments})
-        assert not result.ok
-        assert "is outside the repository" in result.output
-        assert "secret\n" not in result.output
-    tests = await implementer.use(workspace, "run_tests", {"paths": [f"{path}::test"]})
-    assert not tests.ok
-    assert await sh(workspace, look) == before
+    for escape in ESCAPES.values():
+        path = escape.format(outside=outside)
+        for tool, arguments in USES:
+            result = await implementer.use(workspace, tool, {"path": path, **arguments})
+            assert not result.ok
+            assert "is outside the repository" in result.output
+            assert "secret\n" not in result.output
+        tests = await implementer.use(workspace, "run_tests", {"paths": [f"{path}::test"]})
+        assert not tests.ok
+        assert await sh(workspace, look) == before
 
 
-@pytest.mark.parametrize(
-    ("workspace", "path"),
-    host_and_docker(
-        {path: [path] for path in ("link/new", "../out", ".git/hooks/pre-commit")}, every=3
-    ),
-    indirect=["workspace"],
-)
-async def test_patches_cannot_leave(workspace: Workspace, implementer: Toolbox, path: str) -> None:
-    """A patch that names a file outside the repository, or one of git's, is refused completely."""
+async def test_patches_cannot_leave(workspace: Workspace, implementer: Toolbox) -> None:
+    """A patch that names a file outside the repository, or a file of git, is refused completely."""
     outside = await make_outside(workspace)
     before = await sh(workspace, f"ls {outside} .. .git/hooks")
-    patch = (
-        "--- a/src/calc/core.py\n+++ b/src/calc/core.py\n@@ -3 +3 @@\n-    return a - b\n"
-        f"+    return a + b\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+out\n"
-    )
-    result = await implementer.use(workspace, "apply_patch", {"patch": patch})
-    assert not result.ok
-    assert result.changed == []
-    assert await sh(workspace, f"ls {outside} .. .git/hooks") == before
+    for path in ("link/new", "../out", ".git/hooks/pre-commit"):
+        patch = (
+            "--- a/src/calc/core.py\n+++ b/src/calc/core.py\n@@ -3 +3 @@\n-    return a - b\n"
+            f"+    return a + b\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+out\n"
+        )
+        result = await implementer.use(workspace, "apply_patch", {"patch": patch})
+        assert not result.ok
+        assert result.changed == []
+        assert await sh(workspace, f"ls {outside} .. .git/hooks") == before
 
 
-@pytest.mark.parametrize(
-    "path", [".git/config", ".git", "link/config", "src/../.git/hooks/new", "sub/.git/config"]
-)
-async def test_gits_files_cannot_be_written(
-    host: Workspace, implementer: Toolbox, path: str
-) -> None:
+async def test_gits_files_cannot_be_written(host: Workspace, implementer: Toolbox) -> None:
     """Git's files cannot be written by name, through a link or in a nested repository."""
     await sh(host, "ln -s .git link; git init -q sub")
     before = await sh(host, "cat .git/config sub/.git/config; ls .git/hooks")
-    result = await implementer.use(host, "write", {"path": path, "content": "[core]\n"})
-    assert not result.ok
-    assert "belongs to git" in result.output
+    for path in (".git/config", ".git", "link/config", "src/../.git/hooks/x", "sub/.git/config"):
+        result = await implementer.use(host, "write", {"path": path, "content": "[core]\n"})
+        assert not result.ok
+        assert "belongs to git" in result.output
     assert await sh(host, "cat .git/config sub/.git/config; ls .git/hooks") == before
 
 

@@ -63,13 +63,6 @@ async def test_an_edit_that_matches_nowhere_or_twice_says_so(
     assert re.search(reason, result.output)
 
 
-async def test_overlapping_places_are_counted(host: Workspace, implementer: Toolbox) -> None:
-    """Overlapping matches are counted separately: `aaa` contains `aa` twice."""
-    await host.write("a.txt", b"aaa\n")
-    result = await implementer.use(host, "edit", {"path": "a.txt", "old": "aa", "new": "b"})
-    assert "occurs 2 times" in result.output
-
-
 @pytest.mark.parametrize(
     ("tool", "arguments", "reason"),
     [

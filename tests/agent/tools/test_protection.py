@@ -8,32 +8,17 @@ from agent.workspaces import Workspace
 from tests.agent.commands import sh
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
-from tests.samples import host_and_docker
-
-pytestmark = pytest.mark.sampled(4)
 
 SURE = "def test_add():\n    assert True\n"
 CORE, OTHER = "tests/test_core.py", "tests/unit/test_other.py"
 
 TRICKS = {
     "edits a test": (f"echo 'def test_add(): pass' >{CORE}", [CORE]),
-    "edits and stages": (f"echo >{CORE}; git add -A", [CORE]),
-    "edits and commits": (f"echo >{CORE}; git commit -qam x", [CORE]),
-    "commits to a new history": (
-        f"git checkout -q --orphan o; echo >{CORE}; git commit -qam x; git branch -f main",
-        [CORE],
-    ),
-    "deletes": (f"rm {CORE}", [CORE]),
-    "deletes by git": (f"git rm -q {CORE}; git commit -qm x", [CORE]),
-    "removes from the index": (f"git rm -q --cached {CORE}; echo >{CORE}", [CORE]),
     "deletes all": ("rm -r tests", [CORE, "tests/unit/data.txt", OTHER]),
     "renames": (f"git mv {CORE} src/core.py", [CORE]),
-    "renames within": (f"git mv {CORE} tests/core.py", ["tests/core.py", CORE]),
     "edits test data": ("echo 4 >tests/unit/data.txt", ["tests/unit/data.txt"]),
-    "adds a test": ("echo >tests/test_new.py", ["tests/test_new.py"]),
     "adds a test beside the code": ("echo >src/calc/test_new.py", ["src/calc/test_new.py"]),
     "a hook in a new conftest": ("echo >src/calc/conftest.py", ["src/calc/conftest.py"]),
-    "a hook in the conftest": ("echo >>conftest.py", ["conftest.py"]),
     "a hook in what Python imports first": (
         "echo >sitecustomize.py; echo >src/usercustomize.py",
         ["sitecustomize.py", "src/usercustomize.py"],
@@ -50,53 +35,18 @@ TRICKS = {
         "echo >json.py; mkdir unittest; echo >unittest/__init__.py; echo >src/decimal.py",
         ["json.py", "src/decimal.py", "unittest/__init__.py"],
     ),
-    "hidden by .gitignore": (
-        "echo >src/conftest.py; echo conftest.py >>.gitignore",
-        ["src/conftest.py"],
-    ),
     "hidden by a .gitignore of its own": (
         "mkdir hid; echo >hid/conftest.py; echo '*' >hid/.gitignore",
         ["hid/conftest.py"],
-    ),
-    "hidden by info/exclude": (
-        "echo >src/conftest.py; echo 'src/conftest.py' >>.git/info/exclude",
-        ["src/conftest.py"],
-    ),
-    "hidden by core.excludesFile": (
-        "echo >src/conftest.py; echo conftest.py >docs/rules;"
-        "git config core.excludesFile $PWD/docs/rules",
-        ["src/conftest.py"],
     ),
     "hidden in a repository": (
         "git init -q src; echo >src/conftest.py; git -C src add -A; git -C src commit -qm x",
         ["src/conftest.py"],
     ),
-    "assume-unchanged": (f"git update-index --assume-unchanged {CORE}; echo >{CORE}", [CORE]),
-    "skip-worktree": (f"git update-index --skip-worktree {CORE}; echo >{CORE}", [CORE]),
     "sparse checkout": (
         "git update-index --refresh; git sparse-checkout set src",
         [CORE, "tests/unit/data.txt", OTHER],
     ),
-    "a filter in .gitattributes": (
-        f"git config filter.old.clean 'git show HEAD:{CORE}'; echo >{CORE};"
-        "echo '* filter=old' >.gitattributes",
-        [CORE],
-    ),
-    "an encoding in .gitattributes": (
-        f"echo '*.py working-tree-encoding=UTF-16' >.gitattributes;"
-        f"iconv -t UTF-16 -o {CORE} {CORE}",
-        [CORE],
-    ),
-    "line ends in .gitattributes": (
-        f"echo '*.py text eol=crlf' >.gitattributes; sed -i 's/$/\\r/' {CORE}",
-        [CORE],
-    ),
-    "another work tree": (f"git config core.worktree /tmp; echo >{CORE}", [CORE]),
-    "a replaced commit": (
-        f"echo >{CORE}; git commit -qam x; git replace HEAD~1 HEAD; git reset -q --hard HEAD~1",
-        [CORE],
-    ),
-    "no index": (f"rm .git/index; echo >{CORE}", [CORE]),
     "what is remembered of the start": (
         "echo >src/conftest.py; for f in ../git /var/tmp/.durabench; do"
         " [[ -d $f ]] && printf 'src/conftest.py\\0' >$f/files; done",
@@ -127,7 +77,6 @@ TRICKS = {
         "printf '[tool.pytest]\\naddopts = [\"--co\"]' >src/pyproject.toml",
         ["src/pyproject.toml"],
     ),
-    "pyproject.toml, gone": ("git rm -q pyproject.toml", ["pyproject.toml"]),
     "pyproject.toml, broken": ("echo [ >>pyproject.toml", ["pyproject.toml"]),
     "setup.cfg": ("echo 'python_files = none.py' >>setup.cfg", ["setup.cfg"]),
     "setup.cfg, a comment in the header": (
@@ -138,7 +87,6 @@ TRICKS = {
         "printf '[x]\\na = b\\f[pytest]\\faddopts = --co' >src/setup.cfg",
         ["src/setup.cfg"],
     ),
-    "setup.cfg, broken": ("echo [metadata] >>setup.cfg", ["setup.cfg"]),
     "setup.cfg, a plugin": (
         "printf '[options.entry_points]\npytest11 =\n  a = b\n' >src/setup.cfg",
         ["src/setup.cfg"],
@@ -152,18 +100,12 @@ TRICKS = {
         """echo '{"scripts": {"test": "true"}}' >package.json""",
         ["package.json"],
     ),
-    "package.json, broken": ("echo '{' >src/package.json", ["src/package.json"]),
     "tox.ini": ("sed -i 's/commands.*/commands = true/' tox.ini", ["tox.ini"]),
-    "tox.ini, pytest": ("printf '[pytest]\\naddopts = --co' >>tox.ini", ["tox.ini"]),
     "tox.ini, a link": ("mv tox.ini docs/tox; ln -s docs/tox tox.ini", ["tox.ini"]),
 }
 
 
-@pytest.mark.parametrize(
-    ("workspace", "command", "expected"),
-    host_and_docker(TRICKS, every=5),
-    indirect=["workspace"],
-)
+@pytest.mark.parametrize(("command", "expected"), TRICKS.values(), ids=TRICKS)
 async def test_tricks_are_reverted(
     workspace: Workspace, implementer: Toolbox, command: str, expected: list[str]
 ) -> None:
@@ -177,8 +119,8 @@ async def test_tricks_are_reverted(
     assert await sh(workspace, look + modes) == before
     changed = {change.path for change in await workspace.changes()}
     assert not changed & set(expected)
-    told = render(result)
-    assert all(path in told for path in expected)
+    text = render(result)
+    assert all(path in text for path in expected)
     again = await implementer.use(workspace, "run_command", {"command": "true"})
     assert again.put_back == []
 
@@ -294,11 +236,7 @@ ANCHOR_TRICKS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("workspace", "command"),
-    host_and_docker({command: [command] for command in ANCHOR_TRICKS}, every=4),
-    indirect=["workspace"],
-)
+@pytest.mark.parametrize("command", ANCHOR_TRICKS)
 async def test_the_anchor_test_may_not_be_changed(
     workspace: Workspace, excepted: Toolbox, command: str
 ) -> None:

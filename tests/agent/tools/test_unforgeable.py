@@ -6,7 +6,6 @@ from agent.arms.durable.state import Anchor
 from agent.arms.durable.verification import passes
 from agent.tools import ToolSettings, run_paths
 from agent.workspaces import Workspace
-from tests.samples import one_in
 
 CORE = "tests/test_core.py"
 ANCHOR = Anchor(CORE, "", "", (f"{CORE}::test_add",))
@@ -79,12 +78,23 @@ AT_CALL = {
     "tells the debugger to skip": "    import sys\n    sys._getframe(1).f_code = None",
 }
 CHEATS = {
-    **{name: [f"{code}\n{ADD}"] for name, code in AT_IMPORT.items()},
+    **{name: f"{code}\n{ADD}" for name, code in AT_IMPORT.items()},
     **{
-        name: [f"{ADD.rsplit(':', 1)[0]}:\n{code}\n    return a - b\n"]
+        name: f"{ADD.rsplit(':', 1)[0]}:\n{code}\n    return a - b\n"
         for name, code in AT_CALL.items()
     },
 }
+ALWAYS = (
+    "prints a summary and ends",
+    "kills its parent",
+    "replaces the report",
+    "replaces the code of the call",
+    "registers a plugin",
+    "calls the recorder",
+    "loads other tests",
+    "skips",
+    "ends the process",
+)
 
 
 async def run(host: Workspace, code: str) -> None:
@@ -95,7 +105,13 @@ async def run(host: Workspace, code: str) -> None:
     assert done.problem or done.failed or done.errors or done.skipped
 
 
-@pytest.mark.parametrize("code", one_in(4, CHEATS))
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(code, id=name, marks=[] if name in ALWAYS else [pytest.mark.full])
+        for name, code in CHEATS.items()
+    ],
+)
 async def test_a_cheat_is_no_pass(host: Workspace, code: str) -> None:
     """Code that forges output, replaces parts of the runner or ends the process does not pass."""
     await run(host, code)

@@ -33,6 +33,9 @@ echo compiled >compiled.log
 
 make_repository = by_script(REPOSITORY)
 
+IN_DOCKER = [pytest.mark.docker, pytest.mark.full]
+"""Marks of what `test_in_docker.py` does once for each operation, in each `make test`."""
+
 
 @pytest.fixture(scope="session")
 def image(docker_client: DockerClient) -> Iterator[str]:
@@ -49,9 +52,9 @@ def shared_container(image: str) -> Iterator[SharedContainer]:
     shared.remove()
 
 
-@pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(params=["host", pytest.param("docker", marks=IN_DOCKER)])
 async def workspace(request: pytest.FixtureRequest) -> AsyncIterator[Workspace]:
-    """Yield a workspace on the host, then one in a container."""
+    """Yield a workspace on the host, and in `make test-all` also one in a container."""
     if request.param == "docker":
         shared: SharedContainer = request.getfixturevalue("shared_container")
         async with shared.workspace("base") as in_container:

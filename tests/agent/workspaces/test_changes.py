@@ -1,15 +1,15 @@
-"""Changes are detected whatever was done to git, and single files can be restored."""
+"""Changes are detected, put into patches and undone, whatever was done to git."""
 
+import subprocess
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
+from agent.errors import WorkspaceError
 from agent.workspaces import Change, HostWorkspace, Workspace
 from tests.agent.commands import sh
 from tests.agent.workspaces.conftest import make_repository
-from tests.samples import host_and_docker
-
-pytestmark = pytest.mark.sampled(5)
 
 CHANGES = {
     "edit": ("echo 4 >text.txt", {"text.txt": "modified"}),
@@ -17,15 +17,26 @@ CHANGES = {
         "printf 'ONE\\ntwo\\nthree\\n' >text.txt",
         {"text.txt": "modified"},
     ),
-    "staged": ("echo 4 >text.txt; git add -A", {"text.txt": "modified"}),
+    "staged, then edited": (
+        "echo 4 >text.txt; git add -A; echo 5 >>text.txt",
+        {"text.txt": "modified"},
+    ),
     "committed": ("echo 4 >text.txt; git commit -qam x", {"text.txt": "modified"}),
     "committed in another history": (
         "git checkout -q --orphan o; echo 4 >text.txt; git commit -qam x; git branch -f main;"
         "git tag -f base",
         {"text.txt": "modified"},
     ),
-    "new": ("mkdir d; echo new >'d/it is new'", {"d/it is new": "added"}),
+    "base commit replaced": (
+        "rm gone.txt; git replace base $(git commit-tree -m x $(git mktree </dev/null))",
+        {"gone.txt": "deleted"},
+    ),
+    "new": (
+        "mkdir d; echo new >'d/it is new'; : >empty",
+        {"d/it is new": "added", "empty": "added"},
+    ),
     "deleted": ("git rm -q gone.txt", {"gone.txt": "deleted"}),
+    "removed from the index alone": ("git rm -q --cached gone.txt", {}),
     "renamed": ("git mv text.txt d", {"text.txt": "deleted", "d": "added"}),
     "mode": ("chmod +x text.txt", {"text.txt": "modified"}),
     "mode, hidden": ("git config core.fileMode false; chmod +x text.txt", {"text.txt": "modified"}),
@@ -40,6 +51,11 @@ CHANGES = {
         "rm -r pkg; ln -s . pkg",
         {"pkg": "added", "pkg/deep/mod.py": "deleted"},
     ),
+    "binary": (
+        "printf '\\0\\3\\377' >binary.dat; head -c 5000 /dev/urandom >fresh.dat",
+        {"binary.dat": "modified", "fresh.dat": "added"},
+    ),
+    "no newline at the end": ("printf ' and more' >>open.txt", {"open.txt": "modified"}),
     "line ends": ("printf 'un\\ndeux\\n' >crlf.txt", {"crlf.txt": "modified"}),
     "line ends, by attribute": (
         "echo '*.txt text eol=crlf' >.git/info/attributes; printf 'un\\ndeux\\n' >crlf.txt",
@@ -54,6 +70,7 @@ CHANGES = {
         {"text.txt": "modified"},
     ),
     "ignored": ("echo since >since.log", {"since.log": "added"}),
+    "ignored, by force": ("echo 4 >kept.log; git add -f kept.log", {"kept.log": "added"}),
     "ignored by a new rule": (
         "echo '*' >.gitignore; echo new >new.txt",
         {".gitignore": "modified", "new.txt": "added"},
@@ -75,19 +92,35 @@ CHANGES = {
     ),
     "not UTF-8": ("echo new >$'caf\\351'", {"caf\udce9": "added"}),
     "line break": ("echo new >$'new\\nA'", {"new\nA": "added"}),
-    "ignored at the opening": (
-        "echo other >compiled.log; rm .gitignore",
-        {".gitignore": "deleted"},
-    ),
     "tracked, then ignored": (
         "echo text.txt >.git/info/exclude; git rm -q --cached text.txt; echo 4 >text.txt",
         {"text.txt": "modified"},
     ),
     "closed folder": ("echo 4 >pkg/deep/mod.py; chmod 0 pkg", {"pkg/deep/mod.py": "modified"}),
     "index gone": ("rm .git/index; echo 4 >text.txt", {"text.txt": "modified"}),
+    "index broken": ("echo broken >.git/index; echo 4 >text.txt", {"text.txt": "modified"}),
+    "index locked": ("touch .git/index.lock; echo 4 >text.txt", {"text.txt": "modified"}),
     "settings broken": ("echo '[' >.git/config; echo 4 >text.txt", {"text.txt": "modified"}),
+    "odd settings": (
+        "git config diff.noprefix true; git config color.ui always; git config core.bare true;"
+        "git config core.autocrlf true; git config core.worktree /tmp; echo 4 >text.txt",
+        {"text.txt": "modified"},
+    ),
+    "HEAD broken": ("echo nonsense >.git/HEAD; echo 4 >text.txt", {"text.txt": "modified"}),
+    "required filter": (
+        "git config filter.odd.required true; git config filter.odd.clean false;"
+        "echo '*.txt filter=odd' >.gitattributes; echo 4 >text.txt",
+        {".gitattributes": "added", "text.txt": "modified"},
+    ),
     "nothing": ("git commit -q --allow-empty -m nothing; touch text.txt", {}),
 }
+NOT_IN_A_PATCH = (
+    "ignored, by force",
+    "pipe",
+    "new pipe",
+    "in another repository",
+    "in a repository with a commit",
+)
 
 MANIFEST = (
     "find . -name .git -prune -o ! -type d -printf '%P %y %m %l ' ! -type p "
@@ -95,30 +128,42 @@ MANIFEST = (
 )
 
 
-def scratch_of(workspace: Workspace) -> str:
-    scratch = workspace._scratch  # type: ignore[attr-defined]
-    assert isinstance(scratch, str)
-    return scratch
+@pytest.fixture
+async def fresh() -> AsyncIterator[HostWorkspace]:
+    """Yield another workspace of the same repository."""
+    workspace = await HostWorkspace.open(prepare=make_repository, base_commit="base")
+    yield workspace
+    await workspace.close()
 
 
-@pytest.mark.parametrize(
-    ("workspace", "command", "expected"),
-    host_and_docker(CHANGES, every=3),
-    indirect=["workspace"],
-)
+@pytest.mark.parametrize("name", CHANGES)
 async def test_every_change_is_seen_and_restored(
-    workspace: Workspace, command: str, expected: dict[str, str]
+    workspace: Workspace, fresh: HostWorkspace, name: str
 ) -> None:
-    """Every changed path is reported whatever git's state, and restored with its mode and type."""
-    before = await sh(workspace, MANIFEST)
+    """Every changed path is reported whatever git's state, and restored with its mode and type.
+
+    The patch and the checkpoint give the same tree in another workspace, and in the same one.
+    """
+    command, expected = CHANGES[name]
+    opening, before = await workspace.tree(), await sh(workspace, MANIFEST)
     await sh(workspace, command)
     changes = await workspace.changes()
     assert {change.path: change.status for change in changes} == expected
     assert changes == sorted(changes, key=lambda change: change.path)
+    patch, checkpoint = await workspace.diff(), await workspace.checkpoint()
+    assert checkpoint.tree == await workspace.tree()
+    if name not in NOT_IN_A_PATCH and patch:
+        await fresh.apply(patch)
+        assert await fresh.tree() == checkpoint.tree
+    await fresh.restore(checkpoint)
+    assert await fresh.tree() == checkpoint.tree
     await workspace.put_back([change.path for change in changes])
     assert await workspace.changes() == []
-    if "compiled.log" not in command:
-        assert await sh(workspace, MANIFEST) == before
+    assert await sh(workspace, MANIFEST) == before
+    await workspace.restore(checkpoint)
+    assert await workspace.tree() == checkpoint.tree
+    await workspace.restore(None)
+    assert (await workspace.tree(), await workspace.diff()) == (opening, "")
 
 
 async def test_only_named_files_are_restored(workspace: Workspace) -> None:
@@ -137,47 +182,33 @@ async def test_only_named_files_are_restored(workspace: Workspace) -> None:
 
 
 async def test_a_folder_that_became_a_link_is_restored_completely(workspace: Workspace) -> None:
-    """Restoring one path restores the whole folder and does not touch the link's target."""
+    """Restoring a path behind a link restores the folder and does not touch the link's target."""
     await sh(workspace, "mkdir ../away; mv pkg ../away; echo 4 >../away/pkg/deep/mod.py")
-    await sh(workspace, "ln -s $PWD/../away/pkg pkg")
-    await workspace.put_back(["pkg/deep/mod.py"])
+    await sh(workspace, "ln -s $PWD/../away/pkg pkg; ln -s / root")
+    await workspace.put_back(["pkg/deep/mod.py", "root/etc/passwd"])
     assert await workspace.changes() == []
     assert await sh(workspace, "cat ../away/pkg/deep/mod.py; rm -r ../away") == "4\n"
-
-
-async def test_a_new_link_on_the_way_is_removed(workspace: Workspace) -> None:
-    """Restoring a path behind a new link removes the link and does not touch its target."""
-    await sh(workspace, "ln -s pkg link; ln -s / root")
-    await workspace.put_back(["link/deep/mod.py", "root/etc/passwd"])
-    assert await workspace.changes() == []
     assert "root" in await sh(workspace, "cat /etc/passwd")
 
 
-OUTSIDE = ["", ".", "..", "../x", "pkg/../../x", "/etc/passwd", ".git/config", ".git", "a\0b"]
-
-
-@pytest.mark.parametrize(
-    ("workspace", "path"),
-    host_and_docker({ascii(path): [path] for path in OUTSIDE}, every=9),
-    indirect=["workspace"],
-)
-async def test_nothing_outside_is_restored(workspace: Workspace, path: str) -> None:
+async def test_nothing_outside_is_restored(workspace: Workspace) -> None:
     """The root, paths outside the repository and git's own files are refused."""
-    with pytest.raises(ValueError, match="not a path of a file inside the repository"):
-        await workspace.put_back(["text.txt", path])
+    for path in ("", ".", "..", "../x", "pkg/../../x", "/etc/passwd", ".git/config", "a\0b"):
+        with pytest.raises(ValueError, match="not a path of a file inside the repository"):
+            await workspace.put_back(["text.txt", path])
 
 
 async def test_changes_since_a_tree(workspace: Workspace) -> None:
     """Changes since a tree are listed. Ignored files belong to no tree and are left out."""
     await sh(workspace, "echo 4 >text.txt; echo 4 >crlf.txt")
-    then = await workspace.tree()
+    tree = await workspace.tree()
     await sh(workspace, "printf 'one\\ntwo\\nthree\\n' >text.txt; echo new >new.txt; echo x >x.log")
-    assert await workspace.changes(since=then) == [
+    assert await workspace.changes(since=tree) == [
         Change("new.txt", "added"),
         Change("text.txt", "modified"),
     ]
-    await sh(workspace, f"rm -rf {scratch_of(workspace)}")
-    assert await workspace.changes(since=then) == [
+    await sh(workspace, f"rm -rf {workspace._scratch}")
+    assert await workspace.changes(since=tree) == [
         Change("crlf.txt", "modified"),
         Change("new.txt", "added"),
     ]
@@ -185,9 +216,9 @@ async def test_changes_since_a_tree(workspace: Workspace) -> None:
 
 async def test_altering_the_saved_state_hides_no_change(workspace: Workspace) -> None:
     """The list of files at the opening is not read again from where commands can change it."""
-    await sh(workspace, f"echo 1 >since.log; printf 'fsince.log\\0' >{scratch_of(workspace)}/files")
+    await sh(workspace, f"echo 1 >since.log; printf 'fsince.log\\0' >{workspace._scratch}/files")
     assert Change("since.log", "added") in await workspace.changes()
-    await sh(workspace, f"rm -rf {scratch_of(workspace)}; echo 4 >text.txt")
+    await sh(workspace, f"rm -rf {workspace._scratch}; echo 4 >text.txt")
     assert await workspace.changes() == [
         Change("since.log", "added"),
         Change("text.txt", "modified"),
@@ -197,13 +228,12 @@ async def test_altering_the_saved_state_hides_no_change(workspace: Workspace) ->
 
 
 async def test_a_state_that_an_earlier_release_saved(workspace: Workspace) -> None:
-    """Its list of files has no kinds, and a digest stands for what is now known otherwise."""
+    """Its list of files has no kinds, and its list of ids a digest."""
     old = """
     sed -z 's/^.//' files | sort -z >sorted && mv sorted files && read -r base tree _ <known &&
       echo "$base $tree $(sha256sum <files | cut -d ' ' -f 1)" >known
     """
-    await sh(workspace, f"cd {scratch_of(workspace)}\n{old}")
-    assert isinstance(workspace, Workspace)
+    await sh(workspace, f"cd {workspace._scratch}\n{old}")
     assert await workspace._begin_again()
     await sh(workspace, "echo 1 >since.log; rm gone.txt")
     assert await workspace.changes() == [
@@ -223,33 +253,7 @@ async def test_the_content_at_the_opening(workspace: Workspace) -> None:
     assert await workspace.originals([]) == {}
 
 
-async def test_no_checkpoint_is_the_opening(workspace: Workspace) -> None:
-    """Restoring None resets files, branches and the index to their state at the opening."""
-    look = "git status --porcelain --ignored; git log --all --oneline; git branch"
-    before, tree = await sh(workspace, MANIFEST + ";" + look), await workspace.tree()
-    await sh(workspace, "echo 4 >text.txt; git checkout -qb x; git commit -qam x; echo x >x.log")
-    await workspace.restore(None)
-    assert await workspace.tree() == tree
-    assert await sh(workspace, MANIFEST + ";" + look) == before
-
-
-async def test_an_ignored_file_that_is_added_by_force_is_seen_at_once(workspace: Workspace) -> None:
-    """Adding an ignored file by force changes the tree although no file changes."""
-    await sh(workspace, "echo 4 >kept.log")
-    before = await workspace.tree()
-    await sh(workspace, "git add -f kept.log")
-    assert await workspace.tree() != before
-
-
 PATCH = "--- a/text.txt\n+++ b/text.txt\n@@ -1,{count} +1,3 @@\n {one}\n-two\n+2\n three\n"
-
-
-@pytest.mark.parametrize("count", [3, 7])
-async def test_a_patch_is_applied(workspace: Workspace, count: int) -> None:
-    """A patch is applied even if it miscounts the lines of a hunk."""
-    await workspace.apply(PATCH.format(one="one", count=count))
-    assert await workspace.read("text.txt") == b"one\n2\nthree\n"
-
 
 NO_PATCHES = {
     "other lines": (PATCH.format(one="uno", count=3), "patch does not apply"),
@@ -260,20 +264,16 @@ NO_PATCHES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("workspace", "patch", "reason"),
-    host_and_docker(NO_PATCHES, every=3),
-    indirect=["workspace"],
-)
-async def test_a_patch_that_does_not_apply_changes_nothing(
-    workspace: Workspace, patch: str, reason: str
-) -> None:
-    """The error has git's reason, and the parts of the patch that fit are not applied either."""
+async def test_a_patch_is_applied_completely_or_not_at_all(workspace: Workspace) -> None:
+    """The error has git's reason. Wrong counts of lines in a hunk are corrected."""
     await sh(workspace, "ln -s /tmp link")
     good = "--- a/gone.txt\n+++ b/gone.txt\n@@ -1 +1 @@\n-gone\n+here\n"
-    with pytest.raises(ValueError, match=reason):
-        await workspace.apply(patch if patch == "no patch" else good + patch)
-    assert [change.path for change in await workspace.changes()] == ["link"]
+    for patch, reason in NO_PATCHES.values():
+        with pytest.raises(ValueError, match=reason):
+            await workspace.apply(patch if patch == "no patch" else good + patch)
+        assert [change.path for change in await workspace.changes()] == ["link"]
+    await workspace.apply(PATCH.format(one="one", count=7))
+    assert await workspace.read("text.txt") == b"one\n2\nthree\n"
 
 
 PATHS: list[tuple[str, str | None]] = [
@@ -305,29 +305,80 @@ async def test_paths_are_resolved(workspace: Workspace) -> None:
         await workspace.resolve(["text.txt", ""])
 
 
-@pytest.fixture
-async def prepared() -> AsyncIterator[Workspace]:
-    """Yield a workspace whose preparation left uncommitted changes."""
+async def test_a_diff_leaves_the_repository_alone(workspace: Workspace) -> None:
+    """The index and temporary files stay, and no hook or command of the repository runs."""
+    hook = ".git/hooks/post-index-change"
+    await sh(
+        workspace,
+        f"printf '#!/bin/bash\\ntouch hooked.txt' >{hook}; chmod +x {hook};"
+        f"git config core.fsmonitor {hook}; echo '*.txt diff=own' >.git/info/attributes;"
+        "git config diff.own.textconv 'touch hooked.txt; cat'; echo 4 >>text.txt",
+    )
+    look = "sha256sum .git/index .git/HEAD; find .git -type f | sort; ls -A . ${TMPDIR:-/tmp}"
+    before = await sh(workspace, look)
+    patch = await workspace.diff()
+    assert "+4\n" in patch
+    assert "hooked" not in patch
+    await workspace.checkpoint()
+    assert await sh(workspace, look) == before
 
-    def prepare(path) -> None:  # type: ignore[no-untyped-def]
+
+async def test_without_its_repository_there_is_no_diff(workspace: Workspace) -> None:
+    """Without .git the error says so and is not retryable."""
+    await sh(workspace, "rm -rf .git")
+    with pytest.raises(WorkspaceError, match=r"no diff against.*not a git repository") as caught:
+        await workspace.diff()
+    assert not caught.value.retryable
+
+
+def make_with_endings(folder: Path) -> None:
+    """Create a repository that stores LF and checks some files out with CR LF."""
+    folder.mkdir()
+    (folder / ".gitattributes").write_text("*.bat text eol=crlf\n*.txt text\n")
+    (folder / "run.bat").write_bytes(b"one\ntwo\n")
+    (folder / "note.txt").write_bytes(b"one\ntwo\n")
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+    commands = ["init -q", "add .", "commit -qm base", "rm -q --cached -r .", "reset -q --hard"]
+    for command in commands:
+        subprocess.run(["git", *identity, *command.split()], cwd=folder, check=True)
+
+
+async def test_a_diff_applies_to_files_whose_line_ends_git_changes() -> None:
+    """The diff applies to the opening and gives the same bytes, but it does not apply twice."""
+    files = {"run.bat": b"one\r\nTWO\r\n", "note.txt": b"one\nTWO\n"}
+    workspace = await HostWorkspace.open(prepare=make_with_endings, base_commit="HEAD")
+    try:
+        assert await workspace.read("run.bat") == b"one\r\ntwo\r\n"
+        for path, content in files.items():
+            await workspace.write(path, content)
+        patch = await workspace.diff()
+        await workspace.restore(None)
+        await workspace.apply(patch)
+        assert {path: await workspace.read(path) for path in files} == files
+        with pytest.raises(ValueError, match="does not apply"):
+            await workspace.apply(patch)
+    finally:
+        await workspace.close()
+
+
+async def test_changes_of_the_preparation_do_not_count() -> None:
+    """Files left uncommitted by the preparation are the state that is restored."""
+
+    def prepare(path: Path) -> None:
         make_repository(path)
         (path / "text.txt").write_text("prepared\n")
         (path / "pkg.egg-info").write_text("installed\n")
 
     workspace = await HostWorkspace.open(prepare=prepare, base_commit="base")
-    yield workspace
-    await workspace.close()
-
-
-async def test_changes_of_the_preparation_do_not_count(prepared: Workspace) -> None:
-    """Files left uncommitted by the preparation are the state that is restored."""
-    assert await prepared.changes() == []
-    await sh(prepared, "echo 4 >text.txt; rm pkg.egg-info; echo new >new.txt")
-    assert len(await prepared.changes()) == 3
-    await prepared.put_back(["text.txt"])
-    assert await prepared.read("text.txt") == b"prepared\n"
-    for damage in ("rm pkg.egg-info", f"rm -rf {scratch_of(prepared)}/objects; echo 5 >text.txt"):
-        await sh(prepared, damage)
-        await prepared.restore(None)
-        assert await prepared.changes() == []
-        assert await sh(prepared, "cat text.txt pkg.egg-info") == "prepared\ninstalled\n"
+    try:
+        assert await workspace.changes() == []
+        await sh(workspace, "echo 4 >text.txt; rm pkg.egg-info; echo new >new.txt")
+        assert len(await workspace.changes()) == 3
+        await workspace.put_back(["text.txt"])
+        assert await workspace.read("text.txt") == b"prepared\n"
+        await sh(workspace, f"rm -rf {workspace._scratch}/objects; echo 5 >text.txt")
+        await workspace.restore(None)
+        assert await workspace.changes() == []
+        assert await sh(workspace, "cat text.txt pkg.egg-info") == "prepared\ninstalled\n"
+    finally:
+        await workspace.close()

@@ -16,7 +16,7 @@ from docker import DockerClient
 
 from agent.errors import WorkspaceError
 from agent.workspaces import DockerWorkspace, HostWorkspace, janitor, ownership
-from tests.agent.workspaces.conftest import make_repository
+from tests.agent.workspaces.conftest import IN_DOCKER, make_repository
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -118,7 +118,7 @@ def _read(path: Path) -> bytes:
         return b""
 
 
-@pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(params=["host", pytest.param("docker", marks=IN_DOCKER)])
 def place(request: pytest.FixtureRequest, temporary: Path) -> tuple[str, str]:
     """Return a kind of workspace and where a worker finds it."""
     if request.param == "host":
@@ -157,20 +157,6 @@ async def test_leased_and_young_leftovers_are_spared(
     assert len(await sweep_one(attempt)) == 1
 
 
-async def test_leftovers_of_another_user_are_spared(
-    place: tuple[str, str],
-    attempt: str,
-    start: Callable[[str, str, str], Worker],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Leftovers of another user are not found."""
-    start(place[0], attempt, place[1]).kill()
-    with monkeypatch.context() as other:
-        other.setattr(ownership, "owner", lambda: "somebody-else")
-        assert await of_attempt(attempt) == []
-    assert len(await sweep_one(attempt)) == 1
-
-
 async def test_folders_of_other_programs_are_spared(temporary: Path) -> None:
     """Only folders with our own labels are leftovers. A similar name is not enough."""
     (temporary / "durabench-notes").mkdir()
@@ -197,6 +183,7 @@ async def test_a_reused_process_number_is_not_the_owner(attempt: str, temporary:
 
 
 @pytest.mark.docker
+@pytest.mark.full
 async def test_an_adopted_container_belongs_to_its_new_program(
     image: str,
     attempt: str,

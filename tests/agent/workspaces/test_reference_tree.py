@@ -10,7 +10,7 @@ from docker import DockerClient
 from agent.workspaces import Checkpoint, DockerWorkspace, HostWorkspace, Workspace
 from tests.agent.containers import image_of
 from tests.agent.repositories import by_script
-from tests.agent.workspaces.conftest import REPOSITORY
+from tests.agent.workspaces.conftest import IN_DOCKER, REPOSITORY
 
 TREES = {
     "clean": "",
@@ -21,6 +21,8 @@ TREES = {
     "both": "sed -i 's/one/uno/' text.txt; git commit -qam image; sed -i 's/three/tre/' text.txt",
 }
 
+IN_FULL = ("clean", "changed", "staged")
+
 EDIT = (
     "sed -i 's/two/due/' text.txt; echo y = 2 >>pkg/deep/mod.py; echo z = 3 >made.py; rm open.txt"
 )
@@ -28,12 +30,17 @@ EDIT = (
 Opener = Callable[[], Coroutine[Any, Any, Workspace]]
 
 
-@pytest.fixture(params=TREES.values(), ids=TREES)
+@pytest.fixture(
+    params=[
+        pytest.param(script, id=name, marks=[pytest.mark.full] if name in IN_FULL else [])
+        for name, script in TREES.items()
+    ]
+)
 def script(request: pytest.FixtureRequest) -> str:
     return f"{REPOSITORY}\n{request.param}"
 
 
-@pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(params=["host", pytest.param("docker", marks=IN_DOCKER)])
 async def opener(
     request: pytest.FixtureRequest, script: str, docker_client: DockerClient
 ) -> AsyncIterator[Opener]:

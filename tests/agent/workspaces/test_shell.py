@@ -1,15 +1,13 @@
 """The framing and the limits of a shell, against scripted and real servers."""
 
 import asyncio
-import os
 import random
 import subprocess
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +16,6 @@ from agent.errors import WorkspaceError
 from agent.workspaces import shell as shell_module
 from agent.workspaces.host import allow_interrupts
 from agent.workspaces.shell import Shell, server_command
-from tests.waiting import until
 
 
 class ScriptedServer:
@@ -75,17 +72,6 @@ async def test_output_between_commands_is_dropped() -> None:
     shell = scripted(server)
     assert (await shell.run("any", timeout_s=5)).text == "mine"
     assert (await shell.run("any", timeout_s=5)).text == "mine"
-
-
-async def test_every_request_has_a_token_of_its_own() -> None:
-    """A token that one command has learned is useless for the next."""
-    server = ScriptedServer(replying(b""))
-    shell = scripted(server)
-    for _ in range(20):
-        await shell.run("any", timeout_s=5)
-    tokens = {request.split(b" ")[0] for request in server.requests}
-    assert len(tokens) == 20
-    assert all(len(token) == 32 for token in tokens)
 
 
 async def test_the_end_of_the_stream_reports_the_last_output() -> None:
@@ -211,27 +197,6 @@ async def test_a_script_leaves_nothing_in_the_server(tmp_path: Path) -> None:
         assert (done.exit_code, done.text) == (0, f"{tmp_path}\nplain\n")
 
 
-async def test_a_script_that_takes_too_long_ends_with_its_programs(tmp_path: Path) -> None:
-    """All of its programs are in one process group, also those of a pipeline."""
-    async with real_server(tmp_path) as shell:
-        script = "echo $BASHPID; sleep 60 | sleep 61"
-        done = await shell.run(script, timeout_s=1, mode="plain")
-        assert done.timed_out
-        group = int(done.text)
-        # A killed process is gone a moment later.
-        await until(lambda: not _alive_in(group), seconds=5)
-
-
-def _alive_in(group: int) -> list[int]:
-    """Return the processes of a group that have not ended."""
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.NoSuchProcess, ProcessLookupError):
-            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
-    return found
-
-
 async def test_a_command_can_be_interrupted(tmp_path: Path) -> None:
     """Commands do not ignore SIGINT, as a shell's background jobs would."""
     async with real_server(tmp_path) as shell:
@@ -246,14 +211,6 @@ async def test_a_profile_adds_to_the_path_and_takes_nothing_away(tmp_path: Path)
         done = await shell.run("echo $PATH; type restore_path", timeout_s=5)
         assert done.text.splitlines()[0] == "/env/bin:/opt/own tools/bin:/usr/bin:/bin"
         assert "not found" in done.text
-
-
-async def test_plain_commands_read_no_profile(tmp_path: Path) -> None:
-    """A profile's output appears in login commands only."""
-    (tmp_path / ".bash_profile").write_text("echo welcome\n")
-    async with real_server(tmp_path) as shell:
-        assert (await shell.run("echo hi", timeout_s=5)).text == "welcome\nhi\n"
-        assert (await shell.run("echo hi", timeout_s=5, mode="plain")).text == "hi\n"
 
 
 async def test_a_missing_root_is_reported_at_the_start(tmp_path: Path) -> None:

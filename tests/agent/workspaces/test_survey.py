@@ -1,16 +1,12 @@
 """Git is asked about the work tree only when something in it has changed."""
 
 import asyncio
-import platform
-import re
 from typing import Any
 
 import pytest
 
 from agent.workspaces import Change, Workspace
 from tests.agent.commands import sh
-
-pytestmark = pytest.mark.sampled(4)
 
 
 @pytest.fixture
@@ -50,36 +46,6 @@ async def test_one_look_for_all_questions_about_an_edit(
     checkpoint = await workspace.checkpoint()
     assert (checkpoint.tree, b"+four" in checkpoint.delta) == (tree, True)
     assert asked == ["survey"]
-
-
-@pytest.mark.skipif(
-    tuple(map(int, re.findall(r"\d+", platform.release())[:2])) < (6, 13),
-    reason="a change in the same tick of the clock as a look counts, before Linux 6.13",
-)
-async def test_a_write_right_before_a_look_is_no_change_after_it(
-    workspace: Workspace, asked: list[str]
-) -> None:
-    """Commands that only read are no reason for another look."""
-    await settle(workspace)
-    asked.clear()
-    for number in range(20):
-        await workspace.write("text.txt", f"{number}\n".encode())
-        await workspace.tree()
-        await sh(workspace, "cat text.txt")
-        await workspace.tree()
-    assert asked == ["survey"] * 20
-
-
-async def test_nothing_is_asked_again_without_a_change(
-    workspace: Workspace, asked: list[str]
-) -> None:
-    """A new workspace is known, and commands that only read change nothing."""
-    await settle(workspace)
-    asked.clear()
-    await sh(workspace, "cat text.txt; git log -1; ls -R")
-    await workspace.tree()
-    assert await workspace.changes() == []
-    assert asked == []
 
 
 async def test_an_edit_before_a_look_is_no_change_after_it(
