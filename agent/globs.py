@@ -15,31 +15,31 @@ _MAX_ALTERNATIVES = 128
 
 
 def plain_globs(patterns: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    """Return globs as lists of folders, with every alternative on its own."""
-    plain = (each for pattern in patterns for each in _alternatives(pattern))
-    return tuple(dict.fromkeys(tuple(each.split("/")) for each in plain))
+    """Return globs as lists of folders, with every alternative separately."""
+    plain = (glob for pattern in patterns for glob in _list_alternatives(pattern))
+    return tuple(dict.fromkeys(tuple(glob.split("/")) for glob in plain))
 
 
-def _alternatives(pattern: str) -> list[str]:
-    """Return the globs without braces that a glob stands for; none if there are too many.
+def _list_alternatives(pattern: str) -> list[str]:
+    """Return the globs without braces for which a glob stands; none if there are too many.
 
-    `{a,b}` and `@(a|b)` are one of them, `?(a|b)` and `*(a|b)` also nothing, `+(a|b)` one.
+    `{a,b}` and `@(a|b)` mean one of the parts, `?(a|b)` and `*(a|b)` also nothing, `+(a|b)` one.
     """
     done: list[str] = []
     waiting = [pattern] if len(pattern) <= MAX_PATTERN else []
     while waiting:
         if len(done) + len(waiting) > _MAX_ALTERNATIVES:
             return []
-        each = waiting.pop()
-        group = _INNERMOST.search(each)
+        glob = waiting.pop()
+        group = _INNERMOST.search(glob)
         if group is None:
-            done.append(each)
+            done.append(glob)
             continue
         braces, kind, inside = group[1], group[2], group[3]
         parts = braces.split(",") if braces is not None else inside.split("|")
         if kind in ("?", "*"):
             parts.append("")
-        waiting += [f"{each[: group.start()]}{part}{each[group.end() :]}" for part in parts]
+        waiting += [f"{glob[: group.start()]}{part}{glob[group.end() :]}" for part in parts]
     return done
 
 
@@ -64,10 +64,10 @@ def matches(path: str, pattern: tuple[str, ...]) -> bool:
 
 
 def _skip_double_stars(places: set[int], pattern: tuple[str, ...]) -> set[int]:
-    """Return the places with those behind a `**`, which may stand for nothing."""
-    found = set(places)
+    """Return the places with those behind a `**`, which can stand for nothing."""
+    reached = set(places)
     for place in places:
         while place < len(pattern) and pattern[place] == "**":
             place += 1
-            found.add(place)
-    return found
+            reached.add(place)
+    return reached

@@ -13,8 +13,9 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
@@ -86,11 +87,11 @@ _LIST_IN_CODE = re.compile(
 
 @dataclass(frozen=True)
 class _Python:
-    """What pytest collects below a folder."""
+    """The rules by which pytest collects files below a folder."""
 
     files: tuple[str, ...] = _PYTHON
     inside: tuple[str, ...] = ()
-    """Folders or files where it begins; none for everywhere."""
+    """Folders or files where it starts; none for everywhere."""
     not_entered: tuple[str, ...] = _NOT_ENTERED
 
 
@@ -109,13 +110,22 @@ class TestFiles:
         `python` and `scripts` are by the folder of the configuration, '' for the root.
         """
         self._python = python or {}
-        self._scripts = {folder: plain_globs(found) for folder, found in (scripts or {}).items()}
+        self._scripts = {folder: plain_globs(globs) for folder, globs in (scripts or {}).items()}
         self._collected: dict[str, bool] = {}
 
     def collects(self, path: str) -> bool:
         """Return True if a test runner would collect tests from a file of this path."""
         if path not in self._collected:
-            self._collected[path] = self._collects(path)
+            name = path.rpartition("/")[2]
+            if name.endswith(".py"):
+                folder, rules = _nearest(self._python, path, _Python())
+                is_test = name != "conftest.py" and _is_collected(rules, _below(folder, path))
+            elif re.search(r"\.[cm]?[jt]sx?$", name):
+                folder, globs = _nearest(self._scripts, path, _PLAIN_SCRIPTS)
+                is_test = any(matches(_below(folder, path), glob) for glob in globs)
+            else:
+                is_test = bool(_NAMED.fullmatch(name) or _RUST_TEST.fullmatch(path))
+            self._collected[path] = is_test
         return self._collected[path]
 
     def owns(self, path: str) -> bool:
@@ -135,42 +145,36 @@ class TestFiles:
             or (either and pure.suffix not in (".py", ".pyi"))
         )
 
-    def _collects(self, path: str) -> bool:
-        name = path.rpartition("/")[2]
-        if name.endswith(".py"):
-            folder, rules = _nearest(self._python, path, _Python())
-            return name != "conftest.py" and _is_collected(rules, _below(folder, path))
-        if re.search(r"\.[cm]?[jt]sx?$", name):
-            folder, patterns = _nearest(self._scripts, path, _PLAIN_SCRIPTS)
-            return any(matches(_below(folder, path), pattern) for pattern in patterns)
-        return _NAMED.fullmatch(name) is not None or _RUST_TEST.fullmatch(path) is not None
-
 
 def read_test_files(paths: Collection[str], text: Callable[[str], str]) -> TestFiles:
     """Return which files of a repository are tests. `text` returns the text of a file."""
-    python: dict[str, _Python] = {}
-    scripts: dict[str, tuple[str, ...]] = {}
-    for folder, names in _find_configurations(paths):
-        inside = f"{folder}/" if folder else ""
-        read = ((name, text(f"{inside}{name}")) for name in names)
-        found = [(name, content) for name, content in read if len(content) <= MAX_CHARS]
-        if (settings := _pytest_settings(dict(found))) is not None:
-            python[folder] = _drop_absent_testpaths(_python(settings), folder, paths)
-        if patterns := _script_patterns(found):
-            scripts[folder] = patterns
-    return TestFiles(python, scripts)
-
-
-def _find_configurations(paths: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """Return the folders with configuration of test runners and its names, outermost first."""
     folders: dict[str, list[str]] = {}
     for path in paths:
         folder, _, name = path.rpartition("/")
-        known = name in _PYTEST_FILES or _SCRIPT_FILES.fullmatch(name)
-        if known and "node_modules" not in folder.split("/"):
+        is_settings = name in _PYTEST_FILES or _SCRIPT_FILES.fullmatch(name)
+        if is_settings and "node_modules" not in folder.split("/"):
             folders.setdefault(folder, []).append(name)
-    ordered = sorted(folders.items(), key=lambda each: (each[0].count("/") + bool(each[0]), each))
-    return ordered[:MAX_CONFIGURATIONS]
+    python: dict[str, _Python] = {}
+    scripts: dict[str, tuple[str, ...]] = {}
+    outermost = sorted(folders, key=lambda folder: (folder.count("/") + bool(folder), folder))
+    for folder in outermost[:MAX_CONFIGURATIONS]:
+        inside = f"{folder}/" if folder else ""
+        texts = [(name, text(f"{inside}{name}")) for name in folders[folder]]
+        files = [(name, content) for name, content in texts if len(content) <= MAX_CHARS]
+        if (settings := _read_pytest_settings(dict(files))) is not None:
+            rules = _Python(
+                _words(settings.get("python_files")) or _PYTHON,
+                tuple(word.strip("/") for word in _words(settings.get("testpaths"))),
+                _words(settings.get("norecursedirs")) or _NOT_ENTERED,
+            )
+            below = [_below(folder, path) for path in paths if path.startswith(inside)]
+            # Without a test in `testpaths`, pytest looks everywhere.
+            if not any(_is_collected(rules, path) for path in below if path.endswith(".py")):
+                rules = replace(rules, inside=())
+            python[folder] = rules
+        if patterns := _script_patterns(files):
+            scripts[folder] = patterns
+    return TestFiles(python, scripts)
 
 
 def _nearest(rules: Mapping[str, Any], path: str, otherwise: Any) -> tuple[str, Any]:
@@ -190,12 +194,21 @@ def _below(folder: str, path: str) -> str:
 # pytest
 
 
-def _pytest_settings(files: Mapping[str, str]) -> Mapping[str, Any] | None:
+def _read_pytest_settings(files: Mapping[str, str]) -> Mapping[str, Any] | None:
     """Return pytest's settings of a folder, as pytest finds them, or None if it has none."""
     for name in _PYTEST_FILES:
         if name not in files:
             continue
-        settings = _of_toml(files[name]) if name.endswith("toml") else _of_ini(files[name], name)
+        if name.endswith("toml"):
+            settings = _read_toml(files[name])
+        else:
+            parser = configparser.RawConfigParser(
+                strict=False, allow_no_value=True, default_section=""
+            )
+            with suppress(configparser.Error):
+                parser.read_string(files[name])
+            section = "tool:pytest" if name == "setup.cfg" else "pytest"
+            settings = dict(parser[section]) if parser.has_section(section) else None
         if settings is not None:
             return settings
         if name in ("pytest.ini", ".pytest.ini"):  # count even when empty
@@ -203,74 +216,36 @@ def _pytest_settings(files: Mapping[str, str]) -> Mapping[str, Any] | None:
     return None
 
 
-def _of_toml(text: str) -> Mapping[str, Any] | None:
+def _read_toml(text: str) -> Mapping[str, Any] | None:
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):
         return None
     tool = document.get("tool")
-    own = tool.get("pytest") if isinstance(tool, dict) else document.get("pytest")
-    if not isinstance(own, dict):
-        return None
-    options = own.get("ini_options", own)
+    table = tool.get("pytest") if isinstance(tool, dict) else document.get("pytest")
+    options = table.get("ini_options", table) if isinstance(table, dict) else None
     return options if isinstance(options, dict) else None
-
-
-def _of_ini(text: str, name: str) -> Mapping[str, Any] | None:
-    parser = configparser.RawConfigParser(strict=False, allow_no_value=True, default_section="")
-    try:
-        parser.read_string(text)
-    except configparser.Error:
-        return None
-    section = "tool:pytest" if name == "setup.cfg" else "pytest"
-    return dict(parser[section]) if parser.has_section(section) else None
-
-
-def _python(settings: Mapping[str, Any]) -> _Python:
-    return _Python(
-        _words(settings.get("python_files")) or _PYTHON,
-        tuple(each.strip("/") for each in _words(settings.get("testpaths"))),
-        _words(settings.get("norecursedirs")) or _NOT_ENTERED,
-    )
-
-
-def _drop_absent_testpaths(rules: _Python, folder: str, paths: Iterable[str]) -> _Python:
-    """Return the rules without `testpaths` if nothing is there, as pytest then looks everywhere."""
-    inside = f"{folder}/" if folder else ""
-    mine = (_below(folder, path) for path in paths if path.startswith(inside))
-    if any(_is_collected(rules, path) for path in mine if path.endswith(".py")):
-        return rules
-    return _Python(rules.files, (), rules.not_entered)
 
 
 def _is_collected(rules: _Python, path: str) -> bool:
     """Return True if pytest collects a Python file below the folder of its configuration."""
     if not any(_pytest_match(path, pattern) for pattern in rules.files):
         return False
-    outer = list(_outer(path))
-    if not rules.inside:
-        entered = outer
-    else:
-        begins = [
-            len(around)
-            for around in (*outer, path)
-            if any(each in ("", ".") or _glob_match(around, each) for each in rules.inside)
+    parts = path.split("/")
+    folders = ["/".join(parts[:count]) for count in range(1, len(parts))]
+    if rules.inside:
+        globs = [tuple(pattern.removeprefix("./").split("/")) for pattern in rules.inside]
+        starts = [
+            len(place) for place in (*folders, path) for glob in globs if matches(place, glob)
         ]
-        if any(each in ("", ".") for each in rules.inside):
-            begins.append(0)
-        if not begins:
+        if {"", "."}.intersection(rules.inside):
+            starts.append(0)
+        if not starts:
             return False
-        entered = [each for each in outer if len(each) > min(begins)]
+        folders = [folder for folder in folders if len(folder) > min(starts)]
     return not any(
-        _pytest_match(each, pattern) for each in entered for pattern in rules.not_entered
+        _pytest_match(folder, pattern) for folder in folders for pattern in rules.not_entered
     )
-
-
-def _outer(path: str) -> Iterator[str]:
-    """Yield the folders around a file, the outermost first."""
-    parts = path.split("/")[:-1]
-    for count in range(1, len(parts) + 1):
-        yield "/".join(parts[:count])
 
 
 def _pytest_match(path: str, pattern: str) -> bool:
@@ -280,10 +255,6 @@ def _pytest_match(path: str, pattern: str) -> bool:
     return fnmatchcase(f"/{path}", f"*/{pattern.removeprefix('./')}")
 
 
-def _glob_match(path: str, pattern: str) -> bool:
-    return matches(path, tuple(pattern.removeprefix("./").split("/")))
-
-
 def _words(value: Any) -> tuple[str, ...]:
     """Return the patterns of an option: a list, or words of one text."""
     if isinstance(value, str):
@@ -291,8 +262,8 @@ def _words(value: Any) -> tuple[str, ...]:
             value = shlex.split(value, comments=True)
         except ValueError:  # a quote is left open
             return ()
-    texts = [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
-    return tuple(each for each in texts[:_MAX_PATTERNS] if 0 < len(each) <= MAX_PATTERN)
+    texts = [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+    return tuple(text for text in texts[:_MAX_PATTERNS] if 0 < len(text) <= MAX_PATTERN)
 
 
 # jest, vitest and mocha
@@ -305,53 +276,40 @@ def _script_patterns(files: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     is_package = False
     for name, text in files:
         if name == "package.json":
-            package = _json(text)
+            package = _read_mapping(json.loads, text)
             is_package = True
             for runner, option in (("jest", "testMatch"), ("mocha", "spec")):
-                own = package.get(runner)
-                stated += _words_of(own.get(option)) if isinstance(own, dict) else []
-            named = f"{package.get('scripts')} {package.get('devDependencies')}"
-            runners += _SCRIPT_RUNNER.findall(named[:MAX_CHARS])
+                table = package.get(runner)
+                stated += _texts(table.get(option)) if isinstance(table, dict) else []
+            packages = f"{package.get('scripts')} {package.get('devDependencies')}"
+            runners += _SCRIPT_RUNNER.findall(packages[:MAX_CHARS])
         elif name.endswith((".json", ".jsonc", ".yml", ".yaml")):
-            own = _json(text) if ".json" in name else _yaml(text)
-            stated += _words_of(own.get("testMatch")) + _words_of(own.get("spec"))
-        elif _SCRIPT_FILES.fullmatch(name):
-            stated += _in_code(text)
+            options = _read_mapping(json.loads if ".json" in name else yaml.safe_load, text)
+            stated += _texts(options.get("testMatch")) + _texts(options.get("spec"))
+        elif _SCRIPT_FILES.fullmatch(name):  # code, which is searched and never run
+            lists = (match[1] for match in _LIST_IN_CODE.finditer(text))
+            literals = (literal[2] for part in lists for literal in _LITERAL.finditer(part))
+            stated += [glob for glob in literals if "*" in glob and len(glob) <= MAX_PATTERN]
             runners += _SCRIPT_RUNNER.findall(name)
-    patterns = [each.removeprefix("<rootDir>/").removeprefix("./") for each in stated]
+    patterns = [glob.removeprefix("<rootDir>/").removeprefix("./") for glob in stated]
     if patterns or not is_package:
         return tuple(patterns[:_MAX_PATTERNS])
-    known = [pattern for runner in dict.fromkeys(runners) for pattern in _OF_RUNNERS[runner]]
-    return tuple(dict.fromkeys(known)) or _SCRIPTS
+    usual = [glob for runner in dict.fromkeys(runners) for glob in _OF_RUNNERS[runner]]
+    return tuple(dict.fromkeys(usual)) or _SCRIPTS
 
 
-def _in_code(text: str) -> list[str]:
-    """Return the literal patterns of a configuration that is code. It is searched, never run."""
-    lists = (found[1] for found in _LIST_IN_CODE.finditer(text))
-    literals = (literal[2] for found in lists for literal in _LITERAL.finditer(found))
-    return [each for each in literals if "*" in each and len(each) <= MAX_PATTERN]
-
-
-def _words_of(value: Any) -> list[str]:
+def _texts(value: Any) -> list[str]:
     """Return the patterns of a JSON value: one text, or a list of texts."""
     values = value if isinstance(value, list) else [value]
-    return [each for each in values[:_MAX_PATTERNS] if isinstance(each, str)][:_MAX_PATTERNS]
+    return [text for text in values[:_MAX_PATTERNS] if isinstance(text, str)]
 
 
-def _json(text: str) -> dict[str, Any]:
-    return _mapping(json.loads, text)
-
-
-def _yaml(text: str) -> dict[str, Any]:
-    return _mapping(yaml.safe_load, text)
-
-
-def _mapping(parse: Callable[[str], Any], text: str) -> dict[str, Any]:
+def _read_mapping(parse: Callable[[str], Any], text: str) -> dict[str, Any]:
     try:
-        found = parse(text)
+        document = parse(text)
     except (ValueError, RecursionError, yaml.YAMLError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 _PLAIN_SCRIPTS = plain_globs(_SCRIPTS)

@@ -23,7 +23,7 @@ _DETECTORS: dict[Kind, Callable[[Files], Parts | None]] = {
 
 @dataclass(frozen=True)
 class Project:
-    """A project, with the commands that its files show. None and () mean that they show none."""
+    """A project, with the commands that its files show, or None and () otherwise."""
 
     kind: Kind
     install: str | None
@@ -42,15 +42,19 @@ def detect(files: Files) -> Project | None:
     Of several kinds, one with tests comes first, and then the one with the most source files. A
     makefile often only wraps the tools of another kind, so it counts if no other kind has tests.
     """
-    found = {kind: parts for kind, of in _DETECTORS.items() if (parts := of(files)) is not None}
-    if not found:
+    projects = {
+        kind: parts
+        for kind, detect_kind in _DETECTORS.items()
+        if (parts := detect_kind(files)) is not None
+    }
+    if not projects:
         return None
-    kind = max(found, key=lambda kind: _rank(kind, found[kind], files))
-    parts = found[kind]
+
+    def rank(kind: Kind) -> tuple[bool, bool, int]:
+        sources = sum(path.endswith(projects[kind].suffixes) for path in files.paths)
+        return projects[kind].tests is not None, kind != "make", sources
+
+    kind = max(projects, key=rank)
+    parts = projects[kind]
     why = ", ".join(parts.why) or f"files {parts.suffixes[0]}"
     return Project(kind, parts.install, parts.build, parts.tests, parts.lint, why)
-
-
-def _rank(kind: Kind, parts: Parts, files: Files) -> tuple[bool, bool, int]:
-    sources = sum(path.endswith(parts.suffixes) for path in files.paths)
-    return parts.tests is not None, kind != "make", sources

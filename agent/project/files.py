@@ -1,7 +1,7 @@
 """The files that detection reads: a set of paths, and the text of single files."""
 
 import os
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -32,7 +32,12 @@ class Folder:
 
     @cached_property
     def paths(self) -> Set[str]:
-        return frozenset(self._walk())
+        paths: set[str] = set()
+        for folder, folders, names in os.walk(self._root):
+            folders[:] = [name for name in folders if name not in _SKIPPED]
+            inner = Path(folder).relative_to(self._root)
+            paths.update((inner / name).as_posix() for name in names)
+        return paths
 
     def text(self, path: str) -> str:
         try:
@@ -40,9 +45,3 @@ class Folder:
                 return file.read(MOST_TEXT).decode("utf-8", "replace")
         except OSError:
             return ""
-
-    def _walk(self) -> Iterator[str]:
-        for folder, folders, names in os.walk(self._root):
-            folders[:] = [name for name in folders if name not in _SKIPPED]
-            inner = Path(folder).relative_to(self._root)
-            yield from ((inner / name).as_posix() for name in names)

@@ -28,10 +28,17 @@ def node(files: Files) -> Parts | None:
     """Return the parts of a Node.js project, or None if the files show none."""
     if "package.json" not in files.paths:
         return None
-    package = _package(files)
-    lock, (manager, install) = _manager(files)
+    try:
+        package = _table(json.loads(files.text("package.json")))
+    except ValueError:
+        package = {}
+    lock, (manager, install) = _find_manager(files)
     if manager in _NOT_WITH_NODE:
-        install = f"{_bring(manager, package)} && {install}"
+        # The release is the one that `packageManager` names, without its hash.
+        stated = str(package.get("packageManager", "")).partition("+")[0]
+        release = stated if re.fullmatch(rf"{manager}@[\w.-]+", stated) else manager
+        get = f"{{ command -v {manager} >/dev/null || npm install --global {release}; }}"
+        install = f"{get} && {install}"
     scripts = _texts(package.get("scripts"))
     return Parts(
         install=install,
@@ -43,7 +50,7 @@ def node(files: Files) -> Parts | None:
     )
 
 
-def _manager(files: Files) -> tuple[str, tuple[str, str]]:
+def _find_manager(files: Files) -> tuple[str, tuple[str, str]]:
     """Return the lock file, or '', and the package manager with its install command."""
     for lock, manager in _LOCKS.items():
         if lock in files.paths:
@@ -51,16 +58,6 @@ def _manager(files: Files) -> tuple[str, tuple[str, str]]:
                 return lock, ("yarn", "yarn install --immutable")
             return lock, manager
     return "", ("npm", "npm install")
-
-
-def _bring(manager: str, package: dict[str, Any]) -> str:
-    """Return the command that installs a package manager if it is missing.
-
-    The release is the one that `packageManager` names, without its hash.
-    """
-    named = str(package.get("packageManager", "")).partition("+")[0]
-    release = named if re.fullmatch(rf"{manager}@[\w.-]+", named) else manager
-    return f"{{ command -v {manager} >/dev/null || npm install --global {release}; }}"
 
 
 def _suite(manager: str, script: str) -> Suite | None:
@@ -109,15 +106,9 @@ def _lint(
         yield "npx tsc --noEmit"
 
 
-def _package(files: Files) -> dict[str, Any]:
-    try:
-        package = json.loads(files.text("package.json"))
-    except ValueError:
-        return {}
-    return package if isinstance(package, dict) else {}
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _texts(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict):
-        return {}
-    return {name: text for name, text in value.items() if isinstance(text, str)}
+    return {name: text for name, text in _table(value).items() if isinstance(text, str)}

@@ -33,7 +33,10 @@ def rust(files: Files) -> Parts | None:
     """Return the parts of a Rust crate or workspace, or None if the files show none."""
     if "Cargo.toml" not in files.paths:
         return None
-    tests = next((path for path in sorted(files.paths) if _has_rust_tests(files, path)), None)
+    sources = (path for path in sorted(files.paths) if path.endswith(".rs"))
+    marks = re.compile(r"#\[test\]|::test\]")
+    has_tests = (p for p in sources if p.startswith("tests/") or marks.search(files.text(p)))
+    tests = next(has_tests, None)
     everything = " --workspace" if "[workspace]" in files.text("Cargo.toml") else ""
     command = f"cargo test{everything} --no-fail-fast"
     return Parts(
@@ -44,13 +47,6 @@ def rust(files: Files) -> Parts | None:
         why=["Cargo.toml", *([tests] if tests else [])],
         suffixes=(".rs",),
     )
-
-
-def _has_rust_tests(files: Files, path: str) -> bool:
-    if not path.endswith(".rs"):
-        return False
-    text = files.text(path)
-    return path.startswith("tests/") or "#[test]" in text or "::test]" in text
 
 
 def make(files: Files) -> Parts | None:

@@ -4,7 +4,7 @@ import ast
 import configparser
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from agent.project.files import Files
@@ -82,7 +82,7 @@ def _suite(files: Files, tests: list[str]) -> tuple[Suite | None, str]:
 
 def _pytest_evidence(files: Files, tests: list[str]) -> str:
     """Return the reason to run pytest, or ''."""
-    if "tool.pytest" in _sections(_toml(files, "pyproject.toml")):
+    if "pytest" in _table(_toml(files, "pyproject.toml").get("tool")):
         return "[tool.pytest] in pyproject.toml"
     for name in ("pytest.ini", ".pytest.ini", "pytest.toml", "conftest.py", "tests/conftest.py"):
         if name in files.paths:
@@ -107,8 +107,8 @@ def _pytest_evidence(files: Files, tests: list[str]) -> str:
 
 
 def _first(files: Files, tests: list[str], pattern: re.Pattern[str]) -> str:
-    found = (path for path in tests[:_READ_TESTS] if pattern.search(files.text(path)))
-    return next(found, "")
+    paths = (path for path in tests[:_READ_TESTS] if pattern.search(files.text(path)))
+    return next(paths, "")
 
 
 def _install(files: Files, suite: Suite | None) -> str | None:
@@ -130,7 +130,7 @@ def _install(files: Files, suite: Suite | None) -> str | None:
     needed += programs
     if not needed:
         return None
-    has_groups = any(each in needed for each in groups)
+    has_groups = any(group in needed for group in groups)
     return f"{_NEWER_PIP if has_groups else ''}{_PIP} {' '.join(needed)}"
 
 
@@ -155,7 +155,7 @@ def _extras_of_setup(files: Files) -> dict[str, None]:
         for node in ast.walk(tree)
         if isinstance(node, ast.keyword) and node.arg == "extras_require"
     )
-    keys = (key for each in declared if isinstance(each, ast.Dict) for key in each.keys)
+    keys = (key for value in declared if isinstance(value, ast.Dict) for key in value.keys)
     return {str(key.value): None for key in keys if isinstance(key, ast.Constant)}
 
 
@@ -169,20 +169,17 @@ def _lint(files: Files) -> Iterator[str]:
     if "ruff" in tools or {"ruff.toml", ".ruff.toml"} & files.paths:
         yield "ruff check --no-fix --output-format concise ."
     ini = {name: _ini(files, name) for name in ("setup.cfg", "tox.ini")}
-    if ".flake8" in files.paths or any("flake8" in each for each in ini.values()):
+    if ".flake8" in files.paths or any("flake8" in settings for settings in ini.values()):
         yield "flake8 ."
     has_mypy = "mypy" in tools or {"mypy.ini", ".mypy.ini"} & files.paths
     if has_mypy or "mypy" in ini["setup.cfg"]:
-        yield "mypy" if _names_files(tools, files, ini["setup.cfg"]) else "mypy ."
-
-
-def _names_files(tools: dict[str, Any], files: Files, setup: configparser.ConfigParser) -> bool:
-    """Return True if the settings of mypy name what it checks."""
-    declared = [
-        _table(tools.get("mypy")),
-        *(each["mypy"] for each in (setup, _ini(files, "mypy.ini")) if "mypy" in each),
-    ]
-    return any(name in each for each in declared for name in ("files", "packages", "modules"))
+        files_of_settings = (ini["setup.cfg"], _ini(files, "mypy.ini"))
+        settings = [
+            _table(tools.get("mypy")),
+            *(sections["mypy"] for sections in files_of_settings if "mypy" in sections),
+        ]
+        targets = ("files", "packages", "modules")
+        yield "mypy" if any(name in table for table in settings for name in targets) else "mypy ."
 
 
 def _toml(files: Files, name: str) -> dict[str, Any]:
@@ -190,10 +187,6 @@ def _toml(files: Files, name: str) -> dict[str, Any]:
         return tomllib.loads(files.text(name))
     except tomllib.TOMLDecodeError:
         return {}
-
-
-def _sections(document: dict[str, Any]) -> Iterable[str]:
-    return {f"tool.{name}" for name in _table(document.get("tool"))}
 
 
 def _table(value: Any) -> dict[str, Any]:

@@ -27,25 +27,27 @@ async def run_suite(workspace: Workspace, suite: Suite, timeout_s: float) -> Tes
         _command(suite, mark), timeout_s=timeout_s, max_output_bytes=_OUTPUT_BYTES
     )
     output, _, report = done.output.partition(f"\n{mark}\n")
-    named, problem = NamesByResult(), ""
+    names, problem = NamesByResult(), ""
     if done.timed_out:
         problem = f"the tests took longer than {timeout_s:.0f} s and were ended"
     elif suite.results != "exit code":
-        named, problem = _read(suite, _results(suite, output, report), done.exit_code)
+        # Mocha before 9.2 prints its results and writes no report.
+        has_report = suite.writes_a_report and (suite.results != "mocha" or report.strip())
+        names, problem = _read(suite, report if has_report else output, done.exit_code)
     return TestRun(
         command=suite.command,
         exit_code=done.exit_code,
-        passed=named.passed,
-        failed=named.failed,
-        errors=named.errors,
+        passed=names.passed,
+        failed=names.failed,
+        errors=names.errors,
         output=output[-_SHOWN_CHARACTERS:],
-        skipped=named.skipped,
+        skipped=names.skipped,
         problem=problem,
     )
 
 
 def _command(suite: Suite, mark: str) -> str:
-    """Return the command with its report behind a mark that the tests do not know."""
+    """Return the command with its report behind a mark, which no test can read."""
     if not suite.writes_a_report:
         return suite.command
     return (
@@ -55,21 +57,14 @@ def _command(suite: Suite, mark: str) -> str:
     )
 
 
-def _results(suite: Suite, output: str, report: str) -> str:
-    """Return the text with the results. Mocha before 9.2 prints them and writes no report."""
-    if suite.results == "mocha" and not report.strip():
-        return output
-    return report if suite.writes_a_report else output
-
-
 def _read(suite: Suite, text: str, exit_code: int) -> tuple[NamesByResult, str]:
     """Return the tests in the results, and the reason why they prove nothing, or ''."""
     try:
-        named = parse(suite.results, text)
+        names = parse(suite.results, text)
     except Unreadable as error:
         return NamesByResult(), f"{error} (exit code {exit_code})"
-    if exit_code == 0 and named.failing:
-        return named, f"the exit code is 0, although tests failed, such as {named.failing[0]}"
-    if exit_code != 0 and not named.failing:
-        return named, f"the exit code is {exit_code}, although no test failed"
-    return named, "" if named.passed or named.failing else "no test ran"
+    if exit_code == 0 and names.failing:
+        return names, f"the exit code is 0, although tests failed, such as {names.failing[0]}"
+    if exit_code != 0 and not names.failing:
+        return names, f"the exit code is {exit_code}, although no test failed"
+    return names, "" if names.passed or names.failing else "no test ran"
