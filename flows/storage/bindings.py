@@ -54,7 +54,7 @@ def read(lake: Lake) -> Binding | None:
     except ValidationError:
         raise Mismatch(
             f"{path} is damaged, so the journal of the lake is unknown: restore it from a copy, "
-            f"or configure the journal and write it anew with {ADOPT}"
+            f"or configure the journal and write it again with {ADOPT}"
         ) from None
 
 
@@ -62,11 +62,10 @@ def lake_id(lake: Lake) -> str:
     """Return the id of a lake; its location if it is not bound to a journal yet.
 
     Raises:
-        Mismatch: the binding cannot be parsed.
-        InfrastructureError: a disk or object-store operation failed.
+        Mismatch, InfrastructureError: see `read`.
     """
-    found = read(lake)
-    return found.lake_id if found else str(lake.root)
+    binding = read(lake)
+    return binding.lake_id if binding else str(lake.root)
 
 
 def bind(lake: Lake, journal_id: str, journal: str) -> Binding:
@@ -75,17 +74,17 @@ def bind(lake: Lake, journal_id: str, journal: str) -> Binding:
     Raises:
         InfrastructureError: a disk or object-store operation failed.
     """
-    wanted = Binding(lake_id=uuid.uuid4().hex, journal_id=journal_id, journal=journal)
-    create_whole(_path(lake), wanted.model_dump_json().encode())
+    new = Binding(lake_id=uuid.uuid4().hex, journal_id=journal_id, journal=journal)
+    create_whole(_path(lake), new.model_dump_json().encode())
     # Read again in either case: not every store can keep the first of two concurrent writes.
-    found = read(lake)
-    if found is None:
+    binding = read(lake)
+    if binding is None:
         raise InfrastructureError(f"{_path(lake)} was written and has disappeared: run again")
-    return found
+    return binding
 
 
-def rebind(lake: Lake, journal_id: str, journal: str) -> Binding:
-    """Bind a lake to a journal, replacing any earlier binding. Return the new binding.
+def rebind(lake: Lake, journal_id: str, journal: str) -> tuple[Binding | None, Binding]:
+    """Bind a lake to a journal, replacing any earlier binding. Return the old and new binding.
 
     Raises:
         InfrastructureError: a disk or object-store operation failed.
@@ -95,33 +94,15 @@ def rebind(lake: Lake, journal_id: str, journal: str) -> Binding:
     except Mismatch:
         before = None
     lake_id = before.lake_id if before else uuid.uuid4().hex
-    made = Binding(lake_id=lake_id, journal_id=journal_id, journal=journal)
-    write_whole(_path(lake), made.model_dump_json().encode())
-    return made
+    after = Binding(lake_id=lake_id, journal_id=journal_id, journal=journal)
+    write_whole(_path(lake), after.model_dump_json().encode())
+    return before, after
 
 
-def leave_sign(lake: Lake, sign: str) -> None:
-    """Write a marker file that identifies this lake; earlier copies do not have it.
-
-    Raises:
-        InfrastructureError: a disk or object-store operation failed.
-    """
-    write_whole(_sign(lake, sign), b"")
-
-
-def has_sign(lake: Lake, sign: str) -> bool:
-    """Return True if the lake has this marker.
-
-    Raises:
-        InfrastructureError: a disk or object-store operation failed.
-    """
-    with lake.reading():
-        return _sign(lake, sign).exists()
+def sign_path(lake: Lake, sign: str) -> "Path | UPath":
+    """Return the path of a marker file that identifies a lake; earlier copies do not have it."""
+    return _path(lake).with_name(f"sign-{sign}")
 
 
 def _path(lake: Lake) -> "Path | UPath":
     return lake.root / ".journal" / "binding.json"
-
-
-def _sign(lake: Lake, sign: str) -> "Path | UPath":
-    return lake.root / ".journal" / f"sign-{sign}"

@@ -36,12 +36,21 @@ def list_abandoned() -> list[Path]:
     """
     if not _PROCESSES.is_dir():
         return []
-    own = [each for each in Path(tempfile.gettempdir()).glob(_ATTEMPTS) if _is_own_and_old(each)]
-    if not own:
+    attempts = []
+    for folder in Path(tempfile.gettempdir()).glob(_ATTEMPTS):
+        with suppress(OSError):  # it was just removed
+            status = folder.lstat()
+            if status.st_uid == os.getuid() and time.time() - status.st_mtime > _YOUNG_S:
+                attempts.append(folder)
+    if not attempts:
         return []
-    running = _command_lines()
-    dead = [each for each in own if os.fsencode(each) not in running]
-    return [*dead, *(root for each in dead if (root := _root(each)))]
+    command_lines = []
+    for path in _PROCESSES.glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # the process has just ended
+            command_lines.append(path.read_bytes())
+    running = b"\n".join(command_lines)
+    dead = [folder for folder in attempts if os.fsencode(folder) not in running]
+    return [*dead, *(root for folder in dead if (root := _root(folder)))]
 
 
 def remove(folders: list[Path]) -> None:
@@ -50,31 +59,14 @@ def remove(folders: list[Path]) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_own_and_old(folder: Path) -> bool:
-    try:
-        status = folder.lstat()
-    except OSError:  # it was just removed
-        return False
-    return status.st_uid == os.getuid() and time.time() - status.st_mtime > _YOUNG_S
-
-
-def _command_lines() -> bytes:
-    """Return the command lines of all processes."""
-    lines = []
-    for path in _PROCESSES.glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # the process has just ended
-            lines.append(path.read_bytes())
-    return b"\n".join(lines)
-
-
 def _root(attempt: Path) -> Path | None:
-    """Return the working folder that Prefect made for a flow run, if it is still there."""
+    """Return the working folder that Prefect created for a flow run, if it still exists."""
     try:
         root = Path(json.loads((attempt / "supervisor.json").read_text())["workspace_root"])
     except (OSError, ValueError, KeyError):
         return None
-    is_made = _ROOT.fullmatch(root.name) and root.parent == attempt.parent.resolve()
-    return root if is_made and root.is_dir() else None
+    is_of_prefect = _ROOT.fullmatch(root.name) and root.parent == attempt.parent.resolve()
+    return root if is_of_prefect and root.is_dir() else None
 
 
 @asynccontextmanager
@@ -97,11 +89,11 @@ async def clean_up_around(lake: Lake) -> AsyncIterator[None]:
 
 async def sweep(lake: Lake) -> list[str]:
     """Remove containers, folders and images that are no longer used. Return one line for each."""
-    removed = await janitor.sweep(await asyncio.to_thread(_active, lake))
+    removed = await janitor.sweep(await asyncio.to_thread(_list_active, lake))
     removed += await janitor.remove_snapshots(await _list_ended_snapshots(lake))
     folders = await asyncio.to_thread(list_abandoned)
     await asyncio.to_thread(remove, folders)
-    return [*removed, *map(_of_worker, folders)]
+    return [*removed, *map(_describe_folder, folders)]
 
 
 async def _list_ended_snapshots(lake: Lake) -> list[str]:
@@ -109,31 +101,30 @@ async def _list_ended_snapshots(lake: Lake) -> list[str]:
     journal = existing_journal(lake)
     if journal is None:
         return []
-    ended = [
-        images
-        for attempt_id, images in (await janitor.snapshots(journal.id)).items()
-        if await asyncio.to_thread(journal.outcome, attempt_id) is not None
-    ]
-    return [image for images in ended for image in images]
+    ended: list[str] = []
+    for attempt_id, images in (await janitor.snapshots(journal.id)).items():
+        if await asyncio.to_thread(journal.outcome, attempt_id) is not None:
+            ended += images
+    return ended
 
 
 async def leftovers(lake: Lake) -> list[str]:
     """Return a line for each container, folder or image that `sweep` would remove."""
-    found = await janitor.find(await asyncio.to_thread(_active, lake))
+    unused = await janitor.find(await asyncio.to_thread(_list_active, lake))
     images = await _list_ended_snapshots(lake)
     folders = await asyncio.to_thread(list_abandoned)
     return [
-        *map(str, found),
+        *map(str, unused),
         *(f"image {image}: of an attempt that has ended" for image in images),
-        *map(_of_worker, folders),
+        *map(_describe_folder, folders),
     ]
 
 
-def _of_worker(folder: Path) -> str:
+def _describe_folder(folder: Path) -> str:
     return f"folder {folder}: of a killed Prefect worker"
 
 
-def _active(lake: Lake) -> set[str]:
+def _list_active(lake: Lake) -> set[str]:
     """Return the ids of active attempts."""
     journal = existing_journal(lake)
     return journal.active() if journal else set()

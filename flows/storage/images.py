@@ -7,7 +7,6 @@ existed before are never removed.
 import hashlib
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -98,6 +97,10 @@ class ImageCache:
             raise ImageError(f"the image {image} was {how}, and another program removed it at once")
         return Fetched(image, image_id, how, time.perf_counter() - clock)
 
+    def find(self, image: str) -> str | None:
+        """Return the id of a local image; None if it is not available."""
+        return self.store.find([image]).get(image)
+
     def record_build(self, image: str) -> None:
         """Record that an image was built locally, so that it may be removed again."""
         self._record_arrival(_row(image, "built"))
@@ -115,14 +118,17 @@ class ImageCache:
         """
         for row in self._rows():
             if row["image_digest"] is None:
-                self._settle(row)
+                # Its pull or build was started by a dead program, unless it still goes on.
+                with self.store.fetching(row["image"], wait=False) as is_idle:
+                    if is_idle and self._record_arrival(row) is None:
+                        self._write(row | {"removed_at": datetime.now(UTC)})
         rows = [row for row in self._rows() if row["image_digest"] is not None]
-        here = self.store.find(row["image"] for row in rows)
-        kept = [row for row in rows if here.get(row["image"]) == row["image_digest"]]
+        local = self.store.find(row["image"] for row in rows)
+        cached = [row for row in rows if local.get(row["image"]) == row["image_digest"]]
         for row in rows:
-            if row not in kept:
+            if row not in cached:
                 self._write(row | {"removed_at": datetime.now(UTC)})
-        return sorted(kept, key=lambda row: row["last_needed_at"])
+        return sorted(cached, key=lambda row: row["last_needed_at"])
 
     def get_expected_bytes(self, image: str) -> int:
         """Return the expected size of an image; 0 without a limit.
@@ -149,15 +155,14 @@ class ImageCache:
         """
         if self.limit_bytes is None:
             return EvictionResult(True, ())
-        gone: Callable[[Row], bool] = (lambda row: True) if dry_run else self.remove
-        kept, removed = self.list_cached(), []
-        for row in list(kept):
-            if self._fits(kept, expected_bytes):
+        cached, removed = self.list_cached(), []
+        for row in list(cached):
+            if self._fits(cached, expected_bytes):
                 break
-            if gone(row):
-                kept.remove(row)
+            if dry_run or self.remove(row):
+                cached.remove(row)
                 removed.append(row)
-        return EvictionResult(self._fits(kept, expected_bytes), tuple(removed))
+        return EvictionResult(self._fits(cached, expected_bytes), tuple(removed))
 
     def remove(self, row: Row) -> bool:
         """Remove the image of this row. Return False if the image is in use."""
@@ -169,22 +174,13 @@ class ImageCache:
     def _rows(self) -> list[Row]:
         return [row for row in self._lake.all_shared("images") if row["removed_at"] is None]
 
-    def _fits(self, kept: list[Row], expected_bytes: int) -> bool:
+    def _fits(self, rows: list[Row], expected_bytes: int) -> bool:
         if not self.limit_bytes:  # keep no image, even if its removal frees no space
-            return not kept
-        return self._bytes(kept) + expected_bytes <= self.limit_bytes
+            return not rows
+        return self._bytes(rows) + expected_bytes <= self.limit_bytes
 
     def _bytes(self, rows: list[Row]) -> int:
         return self.store.size({row["image_digest"] for row in rows})
-
-    def find(self, image: str) -> str | None:
-        return self.store.find([image]).get(image)
-
-    def _settle(self, row: Row) -> None:
-        """Update the row of an image whose pull or build was begun by a dead program."""
-        with self.store.fetching(row["image"], wait=False) as is_idle:
-            if is_idle and self._record_arrival(row) is None:
-                self._write(row | {"removed_at": datetime.now(UTC)})
 
     def _record_arrival(self, row: Row) -> str | None:
         """Record id and size of a new image. Return its id; None if it is not available locally."""

@@ -1,4 +1,4 @@
-"""Locating the journal of a lake: `DURABENCH_DATABASE_URL`, or SQLite beside the tables.
+"""Locating the journal of a lake: `DURABENCH_DATABASE_URL`, or SQLite next to the tables.
 
 A lake on an object store needs the former, because SQLite needs a disk. The first run binds the
 lake and the journal to each other (`flows.storage.bindings`). After that, any other journal is
@@ -20,7 +20,7 @@ from agent.journal.database import is_missing, show_url
 from flows.display.errors import Mismatch, UsageError
 from flows.storage import bindings
 from flows.storage.bindings import ADOPT, Binding
-from flows.storage.lake import Lake, Row
+from flows.storage.lake import Lake, Row, write_whole
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -50,27 +50,26 @@ def journal_url(lake: Lake) -> str:
     Raises:
         UsageError: the lake cannot hold a journal, and none is configured.
     """
-    given = os.environ.get(VARIABLE)
-    if given:
-        return given
+    if url := os.environ.get(VARIABLE):
+        return url
     if not isinstance(lake.root, Path):
         raise UsageError(
             f"the lake {lake.root} is on an object store, which cannot hold the journal: set "
             f"{VARIABLE}=postgresql://… (or sqlite:////folder/journal.sqlite, for one machine)"
         )
-    if "?" in str(lake.root):  # what follows would be read as options of the database
+    if "?" in str(lake.root):  # the rest would be read as options of the database
         raise UsageError(
             f"the lake {lake.root} has a question mark in its path, so it cannot hold the journal: "
             f"choose another path, or set {VARIABLE}"
         )
-    return _beside(lake)
+    return _default_url(lake)
 
 
 def open_journal(lake: Lake) -> Journal:
     """Return the journal of a lake, opened once per process. Bind the lake to it if it is unbound.
 
     Raises:
-        UsageError: no journal is configured, or it is not the journal of that lake.
+        UsageError: no journal is configured, or it does not belong to that lake.
         JournalError: the journal cannot be opened; the message gives the reason.
     """
     return _bound(journal_url(lake), lake.root)
@@ -80,13 +79,11 @@ def existing_journal(lake: Lake) -> Journal | None:
     """Return the journal of a lake that has been run in; None if there is none.
 
     Raises:
-        UsageError: the configured journal is not that of the lake.
+        UsageError: the configured journal does not belong to the lake.
         JournalError: the journal cannot be opened; the message gives the reason.
     """
-    is_there = os.environ.get(VARIABLE) or (
-        isinstance(lake.root, Path) and (lake.root / _FILE).is_file()
-    )
-    if is_there:
+    has_file = isinstance(lake.root, Path) and (lake.root / _FILE).is_file()
+    if os.environ.get(VARIABLE) or has_file:
         return _open(journal_url(lake), lake.root)
     if binding := bindings.read(lake):
         raise _mismatch(lake, binding)
@@ -106,11 +103,11 @@ def claim(lake: Lake, experiment: str) -> None:
     """
     journal, binding = open_journal(lake), bindings.read(lake)
     assert binding is not None, "its journal was opened"
-    holds = journal.claim(experiment, Claim(binding.lake_id, str(lake.root)))
-    if holds.lake_id != binding.lake_id:
+    owner = journal.claim(experiment, Claim(binding.lake_id, str(lake.root)))
+    if owner.lake_id != binding.lake_id:
         raise Mismatch(
             f"experiment {experiment!r} of the journal {binding.journal_of(lake)} belongs to the "
-            f"lake {holds.lake}, and this is the lake {lake.root}: set DURABENCH_LAKE or --lake to "
+            f"lake {owner.lake}, and this is the lake {lake.root}: set DURABENCH_LAKE or --lake to "
             f"that one, or run under another --name; if that lake is gone for good, {ADOPT} gives "
             "its experiments to this one"
         )
@@ -120,7 +117,7 @@ def home(lake: Lake) -> Home:
     """Write the marker of a run to its lake and journal. Return the home for its workers."""
     journal, binding, sign = open_journal(lake), bindings.read(lake), uuid.uuid4().hex
     assert binding is not None, "its journal was opened"
-    bindings.leave_sign(lake, sign)
+    write_whole(bindings.sign_path(lake, sign), b"")
     journal.leave_sign(sign)
     return Home(
         lake_id=binding.lake_id,
@@ -132,7 +129,7 @@ def home(lake: Lake) -> Home:
 
 
 def check_home(lake: Lake, wanted: Home) -> None:
-    """Check that the lake and its journal are those of the run that scheduled the work.
+    """Check that the run that scheduled the work uses the same lake and journal.
 
     Raises:
         Mismatch: one of them differs; nothing was written.
@@ -143,7 +140,9 @@ def check_home(lake: Lake, wanted: Home) -> None:
     binding = bindings.read(lake)
     if binding is None or binding.lake_id != wanted.lake_id:
         raise Mismatch(f"{what}, and this worker has another at {lake.root}: {mend}")
-    if not bindings.has_sign(lake, wanted.sign):
+    with lake.reading():
+        has_sign = bindings.sign_path(lake, wanted.sign).exists()
+    if not has_sign:
         raise Mismatch(f"{what}, and this worker has a copy of it at {lake.root}: {mend}")
     what = f"the run that ordered this cell has its journal at {wanted.journal}"
     mend = f"{_remedy(wanted.journal, lake)} for this worker and restart it"
@@ -168,13 +167,9 @@ def adopt(lake: Lake) -> tuple[Binding | None, Binding, int]:
         JournalError: the journal cannot be opened.
     """
     url = journal_url(lake)
-    try:
-        before = bindings.read(lake)
-    except Mismatch:
-        before = None
     journal = Journal.open(url, blobs=blobs(lake))
     try:
-        after = bindings.rebind(lake, journal.id, _relative(lake, url))
+        before, after = bindings.rebind(lake, journal.id, _relative(lake, url))
         taken = journal.hand_over(Claim(after.lake_id, str(lake.root)))
     finally:
         journal.close()
@@ -232,8 +227,8 @@ def check_knows(lake: Lake, url: str) -> None:
     """
     if unknown_attempt(lake, set()) is None:
         return
-    known = set() if is_missing(url) else {one.attempt_id for one in _open(url, lake.root).find("")}
-    if unknown := unknown_attempt(lake, known):
+    attempts = [] if is_missing(url) else _open(url, lake.root).find("")
+    if unknown := unknown_attempt(lake, {attempt.attempt_id for attempt in attempts}):
         experiment, attempt_id = unknown
         raise Mismatch(
             f"attempt {attempt_id} of {experiment!r} is in the lake {lake.root} and not in the "
@@ -242,19 +237,18 @@ def check_knows(lake: Lake, url: str) -> None:
 
 
 def _mismatch(lake: Lake, binding: Binding) -> Mismatch:
-    own = binding.journal_of(lake)
-    given = os.environ.get(VARIABLE)
-    here = show_url(given) if given else _beside(lake)
-    if here == own:
+    bound = binding.journal_of(lake)
+    url = os.environ.get(VARIABLE)
+    used = show_url(url) if url else _default_url(lake)
+    remedy = _remedy(bound, lake)
+    if used == bound:
         now, remedy = "and there is another or none now", "restore the old one from a copy"
-    elif given:
-        now, remedy = f"and the one in use is {here}", _remedy(own, lake)
+    elif url:
+        now = f"and the one in use is {used}"
     else:
-        now = f"and {VARIABLE} is not set"
-        now += f", which means {here}" if here else ""
-        remedy = _remedy(own, lake)
+        now = f"and {VARIABLE} is not set" + (f", which means {used}" if used else "")
     return Mismatch(
-        f"the lake {lake.root} belongs to the journal {own}, {now}: {remedy}; {_LAST_RESORT}"
+        f"the lake {lake.root} belongs to the journal {bound}, {now}: {remedy}; {_LAST_RESORT}"
     )
 
 
@@ -264,12 +258,12 @@ _LAST_RESORT = (
 )
 
 
-def _remedy(own: str, lake: Lake) -> str:
-    return f"unset {VARIABLE}" if own == _beside(lake) else f"set {VARIABLE}={own}"
+def _remedy(url: str, lake: Lake) -> str:
+    return f"unset {VARIABLE}" if url == _default_url(lake) else f"set {VARIABLE}={url}"
 
 
-def _beside(lake: Lake) -> str:
-    """Return the URL of the default journal beside the lake; empty for an object store."""
+def _default_url(lake: Lake) -> str:
+    """Return the URL of the journal inside the lake; empty for an object store."""
     return f"sqlite:///{lake.root / _FILE}" if isinstance(lake.root, Path) else ""
 
 
@@ -278,16 +272,10 @@ def _relative(lake: Lake, url: str) -> str:
     return show_url(url).removeprefix(f"sqlite:///{lake.root}/")
 
 
-_DETAIL_OF_0_1 = "preflight failed"
-
-
 def is_refused(row: Row) -> bool:
-    """Return True if the attempt never began because the image of its instance is unfit.
-
-    Release 0.1 recorded such an attempt as `infrastructure`, with a detail of its own.
-    """
-    if row["outcome"] == "infrastructure":
-        return bool(row["detail"].startswith(_DETAIL_OF_0_1))
+    """Return True if the attempt never started because the image of its instance is unfit."""
+    if row["outcome"] == "infrastructure":  # as in release 0.1
+        return bool(row["detail"].startswith("preflight failed"))
     return bool(row["outcome"] == "refused")
 
 

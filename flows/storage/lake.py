@@ -15,30 +15,24 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from agent.errors import InfrastructureError
 from agent.stores import (
+    create_object,
     is_away,
     make_private,
+    put_object,
     reason,
     refusals,
+    replace_file,
 )
 from flows.display.errors import UsageError
-from flows.storage.files import (
-    Row as Row,
-)
-from flows.storage.files import (
-    create_file,
-    decode_rows,
-    encode_rows,
-    encode_table,
-    find_existing,
-    remove_file,
-    write_file,
-)
+from flows.storage.files import Row as Row  # most users of a lake name its rows
+from flows.storage.files import decode_rows, encode_rows, encode_table
 from reports.columns import SHARED_TABLES, TABLES, LakeTable
 from reports.lake import damage, location, matching, unit_file
 
@@ -54,7 +48,9 @@ VARIABLE = "DURABENCH_LAKE"
 class Lake:
     """A folder, or a prefix on an object store, with one Parquet dataset per table.
 
-    Every reading method raises InfrastructureError if a disk or object-store operation fails.
+    Every method that reads or writes raises InfrastructureError if the disk or the object store
+    fails, and every method that writes rows pyarrow.ArrowInvalid if one does not fit the declared
+    columns.
     """
 
     root: "Path | UPath"
@@ -71,10 +67,14 @@ class Lake:
             InfrastructureError: the object store does not answer.
         """
         lake = cls.existing(path)
+        folder = lake.root
+        if isinstance(folder, Path):
+            above = (folder, *folder.parents)
+            folder = next(path for path in above if path.exists() or path.is_symlink())
         try:
-            probe = find_existing(lake.root) / f".writable-{uuid.uuid4().hex}"
-            write_file(probe, b"")
-            remove_file(probe)
+            probe = folder / f".writable-{uuid.uuid4().hex}"
+            _put(probe, b"")
+            _remove(probe)
         except refusals() as error:
             if is_away(error):
                 raise InfrastructureError(
@@ -99,18 +99,13 @@ class Lake:
     def write(
         self, table: str, experiment: str, arm: str, unit: str, rows: Iterable[Row]
     ) -> "Path | UPath | None":
-        """Write the rows of one unit of work. Without rows, write no file.
-
-        Raises:
-            pyarrow.ArrowInvalid: a row does not fit the declared columns.
-            InfrastructureError: a disk or object-store operation failed; no partial file remains.
-        """
+        """Write the rows of one unit of work. Without rows, write no file."""
         content = list(rows)
         if not content:
             return None
-        final = unit_file(self.root, table, experiment, arm, unit)
-        self._put(final, encode_rows(TABLES[table], content))
-        return final
+        path = unit_file(self.root, table, experiment, arm, unit)
+        self._write(path, encode_rows(TABLES[table], content))
+        return path
 
     def write_columns(
         self,
@@ -121,40 +116,34 @@ class Lake:
         shared: Row,
         columns: Mapping[str, Sequence[Any]],
     ) -> None:
-        """Write one unit of work given by column. All rows have the values of `shared`.
-
-        Raises:
-            pyarrow.ArrowInvalid: a value does not fit its declared column.
-            InfrastructureError: a disk or object-store operation failed; no partial file remains.
-        """
+        """Write one unit of work given by column. All rows have the values of `shared`."""
         rows = len(next(iter(columns.values())))
         if not rows:
             return
+        schema = TABLES[table].schema
         arrays = {
             field.name: pa.array(columns[field.name], field.type)
             if field.name in columns
             else pa.repeat(pa.scalar(shared[field.name], field.type), rows)
-            for field in TABLES[table].schema
+            for field in schema
         }
-        arrow = pa.table(arrays, schema=TABLES[table].schema)
+        arrow = pa.table(arrays, schema=schema)
         arrow.validate(full=True)
-        self._put(unit_file(self.root, table, experiment, arm, unit), encode_table(arrow))
+        self._write(unit_file(self.root, table, experiment, arm, unit), encode_table(arrow))
 
     def has(self, table: str, experiment: str, arm: str, unit: str) -> bool:
         """Return True if a table contains a unit of work."""
-        return self._is_there(unit_file(self.root, table, experiment, arm, unit))
+        with self.reading():
+            return unit_file(self.root, table, experiment, arm, unit).exists()
 
     def remove(self, table: str, experiment: str, arm: str, unit: str) -> None:
-        """Remove the rows of one unit of work, if it exists.
-
-        Raises:
-            InfrastructureError: a disk or object-store operation failed.
-        """
+        """Remove the rows of one unit of work, if it exists."""
         remove(unit_file(self.root, table, experiment, arm, unit))
 
     def has_result(self, name: str) -> bool:
         """Return True if Prefect has a cached result under that name."""
-        return self._is_there(self.results / name)
+        with self.reading():
+            return (self.results / name).exists()
 
     def result(self, name: str) -> Any:
         """Return the JSON value of Prefect's cached result under that name; None without one."""
@@ -166,11 +155,7 @@ class Lake:
                 return None
 
     def write_result(self, name: str, value: Any) -> None:
-        """Store a JSON value under that name as Prefect stores results, without loading Prefect.
-
-        Raises:
-            InfrastructureError: a disk or object-store operation failed.
-        """
+        """Store a JSON value under that name as Prefect stores results, without loading Prefect."""
         metadata = {
             "storage_key": str(self.results / name),
             "expiration": None,
@@ -179,7 +164,7 @@ class Lake:
             "storage_block_id": None,
         }
         stored = {"metadata": metadata, "result": json.dumps(value)}
-        self._put(self.results / name, json.dumps(stored).encode())
+        self._write(self.results / name, json.dumps(stored).encode())
 
     def read(
         self,
@@ -193,18 +178,13 @@ class Lake:
 
         Return an empty list if it does not exist.
         """
-        return self._rows(
-            TABLES[table], unit_file(self.root, table, experiment, arm, unit), columns
-        )
+        path = unit_file(self.root, table, experiment, arm, unit)
+        return self._read(TABLES[table], path, columns)
 
     def write_shared(self, table: str, unit: str, row: Row) -> None:
-        """Write the row of one unit of work that belongs to no experiment.
-
-        Raises:
-            pyarrow.ArrowInvalid, InfrastructureError: see `write`.
-        """
+        """Write the row of one unit of work that belongs to no experiment."""
         path = self.root / table / f"{unit}.parquet"
-        self._put(path, encode_rows(SHARED_TABLES[table], [row]))
+        self._write(path, encode_rows(SHARED_TABLES[table], [row]))
 
     def read_shared(
         self, table: str, unit: str, columns: Sequence[str] | None = None
@@ -212,55 +192,50 @@ class Lake:
         """Return the row of one unit of work that belongs to no experiment, with these columns or
         all of them; None if it is missing."""
         path = self.root / table / f"{unit}.parquet"
-        rows = self._rows(SHARED_TABLES[table], path, columns)
-        return rows[0] if rows else None
+        return next(iter(self._read(SHARED_TABLES[table], path, columns)), None)
 
     def all_shared(self, table: str) -> list[Row]:
         """Return every row of a table that belongs to no experiment."""
-        return self._all_rows(table, "*.parquet")
+        return self._read_all(table, "*.parquet")
 
     def find(self, table: str, unit: str, experiment: str = "*") -> list[Row]:
         """Return the rows of a unit of work in any arm and, by default, any experiment."""
-        return self._all_rows(table, f"experiment={experiment}/arm=*/{unit}.parquet")
+        return self._read_all(table, f"experiment={experiment}/arm=*/{unit}.parquet")
 
     def rows(self, table: str, experiment: str) -> list[Row]:
         """Return every row of an experiment in a table."""
-        return self._all_rows(table, f"experiment={experiment}/arm=*/*.parquet")
+        return self._read_all(table, f"experiment={experiment}/arm=*/*.parquet")
 
     def latest_unit(self, table: str, experiment: str) -> str:
-        """Return the last unit by name, or ''. It is the newest if names begin with a time."""
-        files = self._files(table, f"experiment={experiment}/arm=*/*.parquet")
-        return max((path.stem for path in files), default="")
+        """Return the last unit by name, or ''. It is the newest if names start with a time."""
+        return max(self.units(table, "*", experiment), default="")
 
     def units(self, table: str, pattern: str, experiment: str = "*", arm: str = "*") -> list[str]:
         """Return the names of units that match a shell pattern, sorted."""
-        if "/" in pattern:
-            return []
-        files = self._files(table, f"experiment={experiment}/arm={arm}/{pattern}.parquet")
-        return sorted(path.stem for path in files)
+        return sorted(unit for _, _, unit in self.places(table, pattern, experiment, arm))
 
-    def places(self, table: str, pattern: str) -> list[tuple[str, str, str]]:
+    def places(
+        self, table: str, pattern: str, experiment: str = "*", arm: str = "*"
+    ) -> list[tuple[str, str, str]]:
         """Return experiment, arm and name of the units that match a shell pattern."""
         if "/" in pattern:
             return []
-        files = self._files(table, f"experiment=*/arm=*/{pattern}.parquet")
         return [
             (
                 path.parent.parent.name.removeprefix("experiment="),
                 path.parent.name.removeprefix("arm="),
                 path.stem,
             )
-            for path in files
+            for path in self._list(table, f"experiment={experiment}/arm={arm}/{pattern}.parquet")
         ]
 
     def experiments(self) -> list[str]:
         """Return the names of the experiments declared in this lake."""
-        files = self._files("experiments", "experiment=*/arm=*/*.parquet")
-        return sorted({path.parent.parent.name.removeprefix("experiment=") for path in files})
+        return sorted({experiment for experiment, _, _ in self.places("experiments", "*")})
 
     @property
     def results(self) -> "Path | UPath":
-        """Location of Prefect's task results, beside the rows they refer to."""
+        """Location of Prefect's task results, alongside the rows they refer to."""
         return self.root / ".results"
 
     @contextmanager
@@ -278,26 +253,16 @@ class Lake:
             ) from error
 
     def make_folder(self) -> None:
-        """Create the folder of the lake, for its owner only. One that exists keeps its mode.
-
-        Raises:
-            InfrastructureError: the disk rejects it.
-        """
+        """Create the folder of the lake, for its owner only. One that exists keeps its mode."""
         if isinstance(self.root, Path):
-            try:
+            with _writing(self.root):
                 make_private(self.root)
-            except OSError as error:
-                raise _unwritten(self.root, error) from error
 
-    def _put(self, path: "Path | UPath", content: bytes) -> None:
+    def _write(self, path: "Path | UPath", content: bytes) -> None:
         self.make_folder()
         write_whole(path, content)
 
-    def _is_there(self, path: "Path | UPath") -> bool:
-        with self.reading():
-            return path.exists()
-
-    def _rows(
+    def _read(
         self, table: LakeTable, path: "Path | UPath", columns: Sequence[str] | None = None
     ) -> list[Row]:
         with self.reading():
@@ -307,28 +272,24 @@ class Lake:
                 return []
         return _decode(path, table, content, columns)
 
-    def _all_rows(self, table: str, pattern: str) -> list[Row]:
-        files, declared = self._files(table, pattern), (TABLES | SHARED_TABLES)[table]
+    def _read_all(self, table: str, pattern: str) -> list[Row]:
+        paths, declared = self._list(table, pattern), (TABLES | SHARED_TABLES)[table]
         with self.reading():
-            contents = self._contents(files)
+            if isinstance(self.root, Path):
+                contents = [path.read_bytes() for path in paths]
+            else:
+                names = [path.path for path in paths if not isinstance(path, Path)]
+                options = {"on_error": "raise", "max_concurrency": 1}
+                contents = self.root.fs.cat_ranges(names, None, None, **options)
         return [
             row
-            for path, content in zip(files, contents, strict=True)
+            for path, content in zip(paths, contents, strict=True)
             for row in _decode(path, declared, content)
         ]
 
-    def _files(self, table: str, pattern: str) -> "Sequence[Path | UPath]":
+    def _list(self, table: str, pattern: str) -> "Sequence[Path | UPath]":
         with self.reading():
             return matching(self.root / table, pattern)
-
-    def _contents(self, files: "Sequence[Path | UPath]") -> list[bytes]:
-        if isinstance(self.root, Path):
-            return [path.read_bytes() for path in files]
-        names = [path.path for path in files if not isinstance(path, Path)]
-        contents: list[bytes] = self.root.fs.cat_ranges(
-            names, None, None, on_error="raise", max_concurrency=1
-        )
-        return contents
 
 
 def _decode(
@@ -340,37 +301,72 @@ def _decode(
         raise InfrastructureError(damage(path, error)) from error
 
 
+def _put(path: "Path | UPath", content: bytes) -> None:
+    if isinstance(path, Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, content, durable=False)
+    else:
+        put_object(path, content)
+
+
+def _remove(path: "Path | UPath") -> None:
+    if isinstance(path, Path):
+        path.unlink(missing_ok=True)
+    else:
+        path.fs.rm_file(path.path)  # `unlink` would treat the name as a pattern
+
+
+@contextmanager
+def _writing(path: "Path | UPath") -> Iterator[None]:
+    """Convert errors of writing a file during the block."""
+    try:
+        yield
+    except refusals() as error:
+        raise InfrastructureError(
+            f"{path} cannot be written: {reason(error)}; free some space or repair the disk or the "
+            "store, and run again"
+        ) from error
+
+
 def write_whole(path: "Path | UPath", content: bytes) -> None:
     """Write a file that appears whole or not at all.
 
     Raises:
         InfrastructureError: a disk or object-store operation failed; no partial file remains.
     """
-    try:
-        write_file(path, content)
-    except refusals() as error:
-        raise _unwritten(path, error) from error
+    with _writing(path):
+        _put(path, content)
 
 
-def _unwritten(path: "Path | UPath", error: Exception) -> InfrastructureError:
-    return InfrastructureError(
-        f"{path} cannot be written: {reason(error)}; free some space or repair the disk or the "
-        "store, and run again"
-    )
-
-
-def create_whole(path: "Path | UPath", content: bytes) -> bool:
-    """Create a file in its own folder, whole, unless it exists. Return True if it was written.
+def create_whole(path: "Path | UPath", content: bytes) -> None:
+    """Create a file in its own folder, whole, unless it exists.
 
     Of several concurrent writers, exactly one succeeds.
 
     Raises:
         InfrastructureError: a disk or object-store operation failed; nothing remains.
     """
-    try:
-        return create_file(path, content)
-    except refusals() as error:
-        raise InfrastructureError(f"{path} cannot be written: {reason(error)}") from error
+    with _writing(path):
+        if not isinstance(path, Path):
+            create_object(path, content)
+            return
+        if path.exists():
+            return
+        folder = path.parent
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Not every disk supports links, but on all disks a folder can only replace an empty folder.
+        with TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.") as temporary:
+            new = Path(temporary) / folder.name
+            new.mkdir()
+            with (new / path.name).open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                new.rename(folder)
+            except OSError:
+                if not path.exists():
+                    raise
 
 
 def remove(path: "Path | UPath") -> None:
@@ -380,7 +376,7 @@ def remove(path: "Path | UPath") -> None:
         InfrastructureError: a disk or object-store operation failed.
     """
     try:
-        remove_file(path)
+        _remove(path)
     except refusals() as error:
         raise InfrastructureError(f"{path} cannot be removed: {reason(error)}") from error
 

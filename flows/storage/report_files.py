@@ -1,4 +1,4 @@
-"""The report of an experiment, built and written beside the data, and rows of steps to show."""
+"""The report of an experiment, built and written next to the data, and steps for display."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flows.storage.lake import Lake, Row, remove, write_whole
 from reports.steps import StepView, of_row
@@ -43,8 +43,8 @@ def read(
 ) -> "Report":
     """Return the report of an experiment as data, with `alone` of two arms only.
 
-    `cutoffs` are the last days of training data by model. `meanwhile` is called while nothing can
-    be read yet.
+    `cutoffs` are the last days of training data by model. `meanwhile` is called before the first
+    rows are available.
 
     Raises:
         ReportError: there is nothing to report on, or the arm does not exist.
@@ -52,16 +52,9 @@ def read(
     """
     from reports.build import build  # DuckDB is slow to import, and most commands do not need it
 
+    options: dict[str, Any] = {"alone": alone, "cutoffs": cutoffs, "meanwhile": meanwhile}
     with lake.reading():
-        return build(
-            lake.root,
-            experiment,
-            baseline,
-            candidate,
-            alone=alone,
-            cutoffs=cutoffs,
-            meanwhile=meanwhile,
-        )
+        return build(lake.root, experiment, baseline, candidate, **options)
 
 
 def read_several(
@@ -75,8 +68,7 @@ def read_several(
 ) -> "Report":
     """Return the report of several experiments on the instances that all of them plan.
 
-    `cutoffs` are the last days of training data by model. `meanwhile` is called while nothing can
-    be read yet.
+    See `read` for `cutoffs` and `meanwhile`.
 
     Raises:
         ReportError: they have no common instance or dataset, or the arm does not exist.
@@ -85,18 +77,13 @@ def read_several(
     from reports.build import build
     from reports.combining import combine, get_combined_name
 
+    name = get_combined_name(experiments)
     with TemporaryDirectory(prefix="durabench-report-") as temporary, lake.reading():
         folder = Path(temporary)
         note = combine(lake.root, experiments, folder)
-        built = build(
-            folder,
-            get_combined_name(experiments),
-            baseline,
-            candidate,
-            cutoffs=cutoffs,
-            meanwhile=meanwhile,
-        )
-    return replace(built, notes=(note, *built.notes))
+        options: dict[str, Any] = {"cutoffs": cutoffs, "meanwhile": meanwhile}
+        report = build(folder, name, baseline, candidate, **options)
+    return replace(report, notes=(note, *report.notes))
 
 
 def is_repeated(lake: Lake, experiment: str) -> bool:
@@ -150,12 +137,9 @@ def write(
 ) -> str:
     """Write a report's pages and its Markdown into the lake. Return the Markdown.
 
-    `insight_of` tells what the pages of trajectories show besides the steps.
-
-    The report of two `compared` arms has a folder of its own beside the page of all arms.
-
-    The page is written after the trajectories that it links to. Trajectories of an earlier report
-    are removed.
+    `insight_of` returns additional content for the pages of trajectories. The report of two
+    `compared` arms has a separate folder. The page is written after the trajectories that it links
+    to. Trajectories of an earlier report are removed.
 
     Raises:
         InfrastructureError: a disk or object-store operation failed; the earlier report remains.
@@ -175,9 +159,9 @@ def write(
         before = matching(path.with_name(TRAJECTORIES), "*.html")
     write_whole(path.with_name("report.md"), text.encode(errors="backslashreplace"))
     write_whole(path, page.render(built).encode(errors="backslashreplace"))
-    for left in before:
-        if left not in linked:
-            remove(left)
+    for path_before in before:
+        if path_before not in linked:
+            remove(path_before)
     return text
 
 
@@ -200,12 +184,12 @@ def history_path(lake: Lake, series: str) -> "Path | UPath":
 
 
 def read_attempt_steps(lake: Lake, attempt_id: str) -> Iterator[StepView]:
-    """Yield the steps of an attempt for display, in the order in which they began."""
+    """Yield the steps of an attempt for display, in the order in which they started."""
+
+    def sort_key(row: Row) -> tuple[datetime, str, int]:
+        started_at = row["started_at"] or datetime.min.replace(tzinfo=UTC)  # imports have no times
+        return started_at, row["scope"], row["seq"]
+
     calls = {(call["scope"], call["seq"]): call for call in lake.find("llm_calls", attempt_id)}
-    for row in sorted(lake.find("steps", attempt_id), key=_order):
+    for row in sorted(lake.find("steps", attempt_id), key=sort_key):
         yield of_row(row, calls.get((row["scope"], row["seq"])))
-
-
-def _order(row: Row) -> tuple[datetime, str, int]:
-    """Sort key: the order in which steps began. Imported steps have no times."""
-    return row["started_at"] or datetime.min.replace(tzinfo=UTC), row["scope"], row["seq"]

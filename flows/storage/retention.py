@@ -57,36 +57,34 @@ class RemovableFile:
 def find_unreferenced(lake: Lake, names: frozenset[str]) -> list[RemovableFile]:
     """Return the payloads that are not among the names, except recent ones."""
     with lake.reading():
-        found = matching(blobs(lake).root, "*/*")
-        return _old(path for path in found if path.name not in names and path.name[0] != ".")
+        paths = matching(blobs(lake).root, "*/*")
+        return _list_old(path for path in paths if path.name not in names and path.name[0] != ".")
 
 
 def find_unfinished(lake: Lake) -> list[RemovableFile]:
     """Return leftovers of killed writers, and Prefect results that will never be read again."""
-    filed = set(lake.units("attempts", "*"))
-
-    def is_forgotten(name: str) -> bool:
-        attempt = _ATTEMPT.fullmatch(name)
-        return bool(_FAILURE.fullmatch(name)) or (attempt is not None and attempt[1] not in filed)
-
+    attempts, paths = set(lake.units("attempts", "*")), []
     with lake.reading():
-        found = [path for path in matching(lake.results, "*") if is_forgotten(path.name)]
+        for path in matching(lake.results, "*"):
+            attempt = _ATTEMPT.fullmatch(path.name)
+            if _FAILURE.fullmatch(path.name) or (attempt and attempt[1] not in attempts):
+                paths.append(path)
         if isinstance(lake.root, Path):  # an object store has no unfinished files
             hidden = (
                 (lake.root, "**/.*", _UNFINISHED),
                 (blobs(lake).root, "*/.*", _UNFINISHED_BODY),
             )
             for folder, pattern, name in hidden:
-                found += [path for path in folder.glob(pattern) if name.fullmatch(path.name)]
-        return _old(found)
+                paths += [path for path in folder.glob(pattern) if name.fullmatch(path.name)]
+        return _list_old(paths)
 
 
 def of_experiment(lake: Lake, name: str) -> list[RemovableFile]:
-    """Return all files of an experiment, its declaration last: it makes the name known."""
+    """Return all files of an experiment, its declaration last: without it the name is unknown."""
     escaped = glob.escape(name)
-    written = [f"{kind}/{escaped}" for kind in ("reports", "exports")]
+    folders = [f"{kind}/{escaped}" for kind in ("reports", "exports")]
     patterns = [
-        *(f"{folder}/{inside}" for folder in written for inside in ("*", "*/*")),
+        *(f"{folder}/{inside}" for folder in folders for inside in ("*", "*/*")),
         *(f"reports/{escaped}/compare/*/*/{inside}" for inside in ("*", "*/*")),
         *([f"jobs/{job_id}.parquet"] if (job_id := job_of(name)) else []),
         # Reports of earlier versions kept copies of rows.
@@ -94,7 +92,7 @@ def of_experiment(lake: Lake, name: str) -> list[RemovableFile]:
         *(f"{table}/experiment={escaped}/arm=*/*" for table in TABLES),
     ]
     with lake.reading():
-        return _files(path for pattern in patterns for path in matching(lake.root, pattern))
+        return _list_files(path for pattern in patterns for path in matching(lake.root, pattern))
 
 
 def remove(files: Iterable[RemovableFile]) -> None:
@@ -126,8 +124,8 @@ def remove_bodies(
 ) -> Iterator[list[RemovableFile]]:
     """Remove payloads that were unreferenced when `turns` was read. Yield the removed files.
 
-    Stop when an attempt is acquired: from then on, a worker may find an unreferenced payload in
-    storage and rely on it.
+    Stop when an attempt is acquired: from then on, a worker can rely on an unreferenced payload
+    that it finds in storage.
     """
     for start in range(0, len(files), BATCH):
         batch = files[start : start + BATCH]
@@ -136,17 +134,17 @@ def remove_bodies(
         yield batch
 
 
-def _old(paths: "Iterable[Path | UPath]") -> list[RemovableFile]:
+def _list_old(paths: "Iterable[Path | UPath]") -> list[RemovableFile]:
     youngest = time.time() - timings().prune_grace_s
-    return [file for file in _files(paths) if file.written_at < youngest]
+    return [file for file in _list_files(paths) if file.written_at < youngest]
 
 
-def _files(paths: "Iterable[Path | UPath]") -> list[RemovableFile]:
-    """Return those paths that are existing regular files."""
-    found = []
+def _list_files(paths: "Iterable[Path | UPath]") -> list[RemovableFile]:
+    """Return the paths that are existing regular files."""
+    files = []
     for path in paths:
         with suppress(FileNotFoundError):
             state = path.stat()
             if stat.S_ISREG(state.st_mode):
-                found.append(RemovableFile(path, state.st_size, state.st_mtime))
-    return found
+                files.append(RemovableFile(path, state.st_size, state.st_mtime))
+    return files
