@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from prefect import flow
 from prefect.client.orchestration import get_client
@@ -42,9 +42,6 @@ _UNFINISHED: Mapping[End, str] = {
 }
 """Message for each kind of unfinished cell, the most urgent first."""
 
-_LATE = ("matplotlib.backends.backend_svg", "reports.build", "reports.rendering.markdown")
-"""Modules of the report, which are imported while cells run."""
-
 
 @flow(name="benchmark")
 async def benchmark(
@@ -81,7 +78,6 @@ async def benchmark(
     for rebuy in plan.rebuys:
         say(str(rebuy))
     news = await Announcements.of(plan)
-    preparing = asyncio.create_task(asyncio.to_thread(report_files.prepare, *_LATE))
     with RunProgress(experiment.name, len(plan.cells), plan.lake) as progress:
 
         async def on_end(cell: Cell, end: End, result: str) -> None:
@@ -90,31 +86,28 @@ async def benchmark(
             await monitor.look(cell, end, result)
 
         async with graceful_stop() as stop:
-            results = await asyncio.to_thread(_results, plan, grade=grade)
-            monitor = await asyncio.to_thread(Monitor.of, plan, results)
-            left = await asyncio.to_thread(_list_missing_cells, plan, results, monitor)
-            if known := Counter(result for result in results if result is not None):
-                await progress.skip(known)
+            results, monitor, missing = await asyncio.to_thread(_read_results, plan, grade=grade)
+            if results:
+                await progress.skip(results)
                 await news.announce_resume()
             journal = await asyncio.to_thread(journals.open_journal, plan.lake)
             if not distributed:
                 shard = LocalShard(plan, journal, stop, grade=grade)
-                counts = await run_queue(shard, left, on_end, stop, monitor)
-            elif left or monitor.decision is not None:
+                counts = await run_queue(shard, missing, on_end, stop, monitor)
+            elif missing or monitor.decision is not None:
                 home = await asyncio.to_thread(journals.home, plan.lake)
                 async with get_client() as client:
                     order = Order(plan, lake, home, grade)
                     shards = await FlowRunShards.open(order, journal, client)
-                    counts = await run_queue(shards, left, on_end, stop, monitor)
+                    counts = await run_queue(shards, missing, on_end, stop, monitor)
             else:
                 counts = Counter[End]()
-            counts["done"] += known.total()
-            counts["not_needed"] += len(plan.cells) - len(left) - known.total()
+            counts["done"] += results.total()
+            counts["not_needed"] += len(plan.cells) - len(missing) - results.total()
             counts = +counts  # without zeros
             if spared := counts["not_needed"]:
                 await progress.spare(spared, str(monitor.decision))
             stop.check()
-    await preparing
     page = await publish(experiment.name, plan.lake)
     news.announce_finish(counts, page)
     for end, words in _UNFINISHED.items():
@@ -141,11 +134,11 @@ async def _judge(plan: Plan, news: Announcements, page: str) -> None:
     if not gates:
         return
     history = await asyncio.to_thread(report_files.read_history, plan.lake, plan.experiment.name)
-    own = next(run for run in history.runs if run.experiment == plan.experiment.name)
-    failed = find_failed_gates(gates, own.arms)
+    run = next(run for run in history.runs if run.experiment == plan.experiment.name)
+    failed = find_failed_gates(gates, run.arms)
     if not failed:
         return
-    before = history.before(own.experiment)
+    before = history.before(run.experiment)
     known = (
         {(gate.arm, gate.metric) for gate in find_failed_gates(gates, before.arms)}
         if before
@@ -157,24 +150,21 @@ async def _judge(plan: Plan, news: Announcements, page: str) -> None:
     raise GateFailed(f"{'; '.join(map(str, failed))} · {page}")
 
 
-def _results(plan: Plan, *, grade: bool) -> list[str | None]:
-    """Return the result of each cell; None if some work on it is missing."""
-    return CellStates(plan.lake).results(plan.cells, _local_images(plan), grade=grade)
+def _read_results(plan: Plan, *, grade: bool) -> tuple[Counter[str], Monitor, list[Cell]]:
+    """Return the number of finished cells by result, a monitor, and the cells that are missing.
 
-
-def _list_missing_cells(plan: Plan, results: Sequence[str | None], monitor: Monitor) -> list[Cell]:
-    """Return the cells of which some work is missing, and needed."""
+    A cell is missing if some work on it is, unless an early decision spares it.
+    """
+    local: dict[str, str] | None = None
+    if plan.environment == "docker" and plan.experiment.execution == "local":
+        images = {cell.instance.image for cell in plan.cells}
+        local = ImageCache.of(plan.lake).store.find(images)
+    results = CellStates(plan.lake).results(plan.cells, local, grade=grade)
+    monitor = Monitor.of(plan, results)
     spared = {attempt_id_of(cell) for group in monitor.not_needed() for cell in group}
-    return [
+    missing = [
         cell
         for cell, result in zip(plan.cells, results, strict=True)
         if result is None and (not spared or attempt_id_of(cell) not in spared)
     ]
-
-
-def _local_images(plan: Plan) -> dict[str, str] | None:
-    """Return the ids of local images by name; None if this process runs no containers."""
-    if plan.environment != "docker" or plan.experiment.execution == "distributed":
-        return None
-    images = {cell.instance.image for cell in plan.cells}
-    return ImageCache.of(plan.lake).store.find(images)
+    return Counter(result for result in results if result is not None), monitor, missing

@@ -86,18 +86,26 @@ async def admit(
         UsageError: there is no such recipe, it is invalid, or the program is not where it says.
         InfrastructureError: there is no workspace.
     """
-    cell = await _cell(recipe, environment, release)
-    options = cell.arm.options
-    assert isinstance(options, ARMS["command"].options)
-    chosen: Recipe = options.program  # type: ignore[attr-defined]
+    options = {"recipe": recipe, "release": release, "run_limit_s": _RUN_LIMIT_S}
+    content = {
+        "name": "admission",
+        "environment": environment,
+        "select": {"ids": [_INSTANCE]},
+        "model": {"provider": "simulated", "skill": 1},
+        "arms": [{"name": "checked", "agent": "command", "options": options}],
+    }
+    experiment = declaration.parse(content, "agents check")
+    instances = plan.load(experiment)
+    place = Place(await workspaces.decide(environment, instances))
+    [cell] = cells_of(experiment, instances, place)
+    chosen: Recipe = cell.arm.options.program  # type: ignore[attr-defined]
     guide = _Guide(cell.task)
     try:
         with _canary():
             outcome = await _run(cell, guide, "admission")
     except NoProgram as error:
         raise UsageError(str(error)) from error
-    told = (outcome.report or {})["command"]
-    stated, wanted = told["agent_version"], chosen.version
+    stated, wanted = (outcome.report or {})["command"]["agent_version"], chosen.version
     seen = "".join([*guide.seen, outcome.patch, outcome.detail])
     return chosen, [
         AdmissionGate("solved", bool(outcome.patch), _line(f"{outcome.status}, {outcome.detail}")),
@@ -108,27 +116,6 @@ async def admit(
         AdmissionGate("no key inside", _CANARY not in seen, _WAYS[_LOOKED in seen]),
         await _ends_as_infrastructure(cell),
     ]
-
-
-async def _cell(recipe: str, environment: str, release: str | None) -> Cell:
-    content = {
-        "name": "admission",
-        "environment": environment,
-        "select": {"ids": [_INSTANCE]},
-        "model": {"provider": "simulated", "skill": 1},
-        "arms": [
-            {
-                "name": "checked",
-                "agent": "command",
-                "options": {"recipe": recipe, "release": release, "run_limit_s": _RUN_LIMIT_S},
-            }
-        ],
-    }
-    experiment = declaration.parse(content, "agents check")
-    chosen = plan.load(experiment)
-    place = Place(await workspaces.decide(environment, chosen))
-    [cell] = cells_of(experiment, chosen, place)
-    return cell
 
 
 async def _run(cell: Cell, model: Model, attempt_id: str) -> Outcome:

@@ -103,7 +103,7 @@ class ReferenceArm(_Arm):
 
 
 class DerivedArm(_Arm):
-    """An arm that is like its base but for some options, as written. The base says the agent."""
+    """An arm that differs from its base in some options. It has the agent of its base."""
 
     base: str = Field(alias="from", description="arm of this experiment to derive from")
     options: dict[str, Any] = Field(
@@ -124,15 +124,8 @@ _AnyArm = Annotated[
 ]
 
 
-_OF_PYTHON = PythonOptions.model_fields.keys() - ArmOptions.model_fields.keys()
-
-
 def _with_function(value: Any) -> Any:
-    """Return an arm whose `agent` names a function as an arm of the agent `python`.
-
-    Raises:
-        ValueError: its options are no mapping, or those of the agent `python`.
-    """
+    """Return an arm whose `agent` names a function as an arm of the agent `python`."""
     if not isinstance(value, dict) or not isinstance(value.get("agent"), str):
         return value
     name, options = value["agent"], value.get("options") or {}
@@ -140,13 +133,17 @@ def _with_function(value: Any) -> Any:
         return value
     if not isinstance(options, dict):
         raise ValueError("the options of a function are a mapping of its settings")
-    if nested := _OF_PYTHON & options.keys():
+    of_python = PythonOptions.model_fields.keys() - ArmOptions.model_fields.keys()
+    if nested := of_python & options.keys():
         names = ", ".join(map(repr, sorted(nested)))
         raise ValueError(f"the options of a function are its settings: write them without {names}")
-    limits = {each: options[each] for each in options if each in ArmOptions.model_fields}
-    settings = {each: options[each] for each in options if each not in limits}
-    own = {"function": name, "settings": settings, **limits}
-    return {**value, "agent": "python", "options": own}
+    limits = {field: options[field] for field in options if field in ArmOptions.model_fields}
+    settings = {field: options[field] for field in options if field not in limits}
+    return {
+        **value,
+        "agent": "python",
+        "options": {"function": name, "settings": settings, **limits},
+    }
 
 
 ArmSpec = Annotated[
@@ -164,7 +161,7 @@ _OF_THE_EXPERIMENT = ("dataset", "split", "environment", "network", "seed")
 def derive_arms(arms: object) -> object:
     """Return the arms of a declaration, each derived one with the parts of its base.
 
-    Anything that is no list of mappings is left to the validation that follows.
+    The next validation refuses anything that is not a list of mappings.
 
     Raises:
         ValueError: a base does not exist, has another agent, or derives from its own descendant.
@@ -180,14 +177,19 @@ def merge_options(known: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[
 
     A mapping of another kind, such as another preset, replaces the known one.
     """
-    made = dict(known)
+    options = dict(known)
     for name, value in changed.items():
-        inner = made.get(name)
-        if isinstance(inner, dict) and isinstance(value, dict) and _is_same_kind(inner, value):
-            made[name] = merge_options(inner, value)
+        inner = options.get(name)
+        is_mergeable = isinstance(inner, dict) and isinstance(value, dict)
+        if is_mergeable and all(
+            inner.get(kind, default) == value[kind]
+            for kind, default in _KINDS.items()
+            if kind in value
+        ):
+            options[name] = merge_options(inner, value)
         else:
-            made[name] = value
-    return made
+            options[name] = value
+    return options
 
 
 def _whole(arm: dict[str, Any], named: Mapping[str, Any], behind: tuple[str, ...]) -> Any:
@@ -211,19 +213,8 @@ def _whole(arm: dict[str, Any], named: Mapping[str, Any], behind: tuple[str, ...
             f"arm {name!r} derives from {base_name!r}, whose agent is {base.get('agent')}: it "
             f"cannot be {agent}"
         )
-    own, options = base.get("options") or {}, arm.get("options") or {}
-    is_known = isinstance(own, dict) and isinstance(options, dict)
-    return {
-        **arm,
-        "agent": agent,
-        "model": arm.get("model") or base.get("model"),
-        "options": merge_options(own, options) if is_known else options,
-    }
-
-
-def _is_same_kind(known: Mapping[str, Any], changed: Mapping[str, Any]) -> bool:
-    return all(
-        known.get(kind, default) == changed[kind]
-        for kind, default in _KINDS.items()
-        if kind in changed
-    )
+    inherited, options = base.get("options") or {}, arm.get("options") or {}
+    if isinstance(inherited, dict) and isinstance(options, dict):
+        options = merge_options(inherited, options)
+    model = arm.get("model") or base.get("model")
+    return {**arm, "agent": agent, "model": model, "options": options}

@@ -200,9 +200,9 @@ class Experiment(ReadableValues, Declared):
     def __get_pydantic_json_schema__(
         cls, core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        made = handler(core)
-        number_fields(made, handler.resolve_ref_schema)
-        return made
+        schema = handler(core)
+        number_fields(schema, handler.resolve_ref_schema)
+        return schema
 
     @model_validator(mode="before")
     @classmethod
@@ -223,7 +223,9 @@ class Experiment(ReadableValues, Declared):
         if len(set(names)) < len(names):
             raise ValueError("two arms have the same name")
         for arm in self.arms:
-            if arm.base is not None and self._is_same(arm, self.arm(arm.base)):
+            base = arm if arm.base is None else self.arm(arm.base)
+            is_same = (arm.options, self.model_of(arm)) == (base.options, self.model_of(base))
+            if arm.base is not None and is_same:
                 raise ValueError(
                     f"arm {arm.name!r} changes nothing of {arm.base!r}: give it other options, or "
                     "another model"
@@ -259,9 +261,6 @@ class Experiment(ReadableValues, Declared):
             raise ValueError(f"gates names no arm of this experiment: {sorted(judged)}")
         return self
 
-    def _is_same(self, arm: ArmSpec, other: ArmSpec) -> bool:
-        return (arm.options, self.model_of(arm)) == (other.options, self.model_of(other))
-
     def model_of(self, arm: ArmSpec) -> ModelSpec | None:
         """Return the model of an arm; None for arms that need none."""
         return (arm.model or self.model) if ARMS[arm.agent].needs_model else None
@@ -281,16 +280,16 @@ class Experiment(ReadableValues, Declared):
         for arm in self.arms:
             if arm.name == name:
                 return arm
-        known = ", ".join(arm.name for arm in self.arms)
-        raise UsageError(f"experiment {self.name!r} has no arm {name!r}; it has {known}")
+        names = ", ".join(arm.name for arm in self.arms)
+        raise UsageError(f"experiment {self.name!r} has no arm {name!r}; it has {names}")
 
     def bases(self, arm: ArmSpec) -> list[ArmSpec]:
         """Return the arms that an arm derives from, the nearest first; empty for most arms."""
-        found = []
+        bases = []
         while arm.base is not None:
             arm = self.arm(arm.base)
-            found.append(arm)
-        return found
+            bases.append(arm)
+        return bases
 
     def afresh(self) -> "Experiment":
         """Return the same experiment under a name that has no results yet."""
@@ -315,8 +314,8 @@ def from_record(declaration: str) -> Experiment:
     content.pop("isolation", None)
     for arm in content["arms"]:
         if isinstance(arm, dict) and arm["agent"] in ARMS:
-            known = ARMS[arm["agent"]].options.model_fields
-            arm["options"] = {name: each for name, each in arm["options"].items() if name in known}
+            fields, options = ARMS[arm["agent"]].options.model_fields, arm["options"]
+            arm["options"] = {name: options[name] for name in options if name in fields}
     return Experiment.model_validate(content)
 
 

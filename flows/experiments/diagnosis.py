@@ -1,11 +1,11 @@
-"""The diagnosis of a failed attempt from its record, and a fork that would try otherwise."""
+"""The diagnosis of a failed attempt from its record, and a fork that tries something else."""
 
 import json
 import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from agent.errors import JournalError
@@ -29,7 +29,7 @@ _TESTS = re.compile(r"\b(pytest|unittest|runtests|tox|bin/test|run_tests|npm tes
 
 @dataclass(frozen=True)
 class Subject:
-    """An attempt with what its diagnosis is made from."""
+    """An attempt with the data for its diagnosis."""
 
     lake: Lake
     journal: Journal
@@ -40,8 +40,8 @@ class Subject:
     @cached_property
     def steps(self) -> list[RecordedStep]:
         """Its steps in the order in which they began."""
-        found = self.journal.steps(self.attempt.attempt_id)
-        return sorted(found, key=lambda step: step.ordinal)
+        steps = self.journal.steps(self.attempt.attempt_id)
+        return sorted(steps, key=lambda step: step.ordinal)
 
     @cached_property
     def graph(self) -> ExecutionStateGraph:
@@ -94,7 +94,7 @@ def insights(lake: Lake) -> Callable[[str], Insight | None]:
         journal = None
     known: dict[str, Subject] = {}
 
-    def of(attempt_id: str) -> Insight | None:
+    def insight_of(attempt_id: str) -> Insight | None:
         if journal is None:
             return None
         attempt = journal.attempt(attempt_id)
@@ -105,11 +105,11 @@ def insights(lake: Lake) -> Callable[[str], Insight | None]:
         except JournalError:
             return None
 
-    return of
+    return insight_of
 
 
 def draw_graph(graph: ExecutionStateGraph) -> tuple[GraphStep, ...]:
-    """Return the steps of a graph with what they use."""
+    """Return the steps of a graph with the steps that they use."""
     uses: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
     for source, target, _ in graph.edges:
         uses[target].append(source)
@@ -127,26 +127,29 @@ def label(step: RecordedStep) -> str:
 
 
 def diagnose(subject: Subject, lake_path: str | None = None) -> tuple[DiagnosisPart, ...]:
-    """Return what is known of an attempt's failure; nothing if it is resolved.
+    """Return the likely causes of an attempt's failure; nothing if it is resolved.
 
     Raises:
         JournalError: a stored work tree cannot be read.
     """
     if subject.is_resolved:
         return ()
-    written = writers(subject.patch, subject.steps, blobs(subject.lake))
-    other = _find_resolved(subject)
-    differs = _first_difference(subject, other) if other else None
+    files = writers(subject.patch, subject.steps, blobs(subject.lake))
+    # The files that the log of the failing tests names come first.
+    log = subject.verdict["log_tail"] if subject.verdict else ""
+    files.sort(key=lambda file: file.path not in log)
+    resolved = _find_resolved(subject)
+    change = _find_change(subject, resolved) if resolved else None
     return (
-        _diagnose_failure(subject),
-        _origin_of_lines(subject, written),
-        _evidence(subject, written),
-        _difference(subject, other, differs),
-        _next(subject, written, differs, lake_path),
+        _describe_failure(subject),
+        _describe_origin(subject, files),
+        _describe_evidence(subject, files),
+        _describe_change(subject, resolved, change),
+        _propose_fork(subject, files, change, lake_path),
     )
 
 
-def _diagnose_failure(subject: Subject) -> DiagnosisPart:
+def _describe_failure(subject: Subject) -> DiagnosisPart:
     verdict, row = subject.verdict, subject.row
     lines = []
     if verdict is None:
@@ -154,71 +157,77 @@ def _diagnose_failure(subject: Subject) -> DiagnosisPart:
     else:
         reason = f": {verdict['reason']}" if verdict["reason"] else ""
         lines.append(f"The verdict is {verdict['outcome']}{reason}.")
-        for column, what in (
+        for column, problem in (
             ("fail_to_pass_failure", "should pass and fails"),
             ("pass_to_pass_failure", "passed before and fails"),
         ):
             if names := verdict[column]:
-                lines.append(f"{plural(len(names), 'test')} that {what}: {_some(names)}")
+                lines.append(f"{plural(len(names), 'test')} that {problem}: {_some(names)}")
     if row is not None:
         detail = f", {row['detail']}" if row["detail"] else ""
         lines.append(f"The attempt ended as {row['outcome']}{detail}.")
     return DiagnosisPart("Failures", tuple(lines))
 
 
-def _origin_of_lines(subject: Subject, written: Sequence[Written]) -> DiagnosisPart:
-    title = "Origin of the lines"
-    if not written:
-        return DiagnosisPart(title, ("The attempt left no changed line.",))
+def _describe_origin(subject: Subject, files: Sequence[Written]) -> DiagnosisPart:
     lines, steps = [], []
-    for one in _find_concerned(subject, written)[:_NAMED]:
-        size = f"{one.path} (+{one.added} -{one.removed})"
-        if one.step is None:
+    for file in files[:_NAMED]:
+        size = f"{file.path} (+{file.added} -{file.removed})"
+        if file.step is None:
             lines.append(f"{size}: no single step wrote it as it is")
             continue
-        caller = _caller(subject.graph, one.step)
-        asked = f", asked for by call {caller}" if caller else ""
-        lines.append(f"{size}: step {one.step.place}, {_short(label(one.step))}{asked}")
-        steps += [one.step.place, *([caller] if caller else [])]
-    return DiagnosisPart(title, tuple(lines), tuple(dict.fromkeys(steps)))
+        caller = _find_caller(subject.graph, file.step)
+        requested = f", asked for by call {caller}" if caller else ""
+        lines.append(f"{size}: step {file.step.place}, {_short(label(file.step))}{requested}")
+        steps += [file.step.place, *([caller] if caller else [])]
+    if not files:
+        lines.append("The attempt left no changed line.")
+    return DiagnosisPart("Origin of the lines", tuple(lines), tuple(dict.fromkeys(steps)))
 
 
-def _find_concerned(subject: Subject, written: Sequence[Written]) -> list[Written]:
-    """Return the files of a patch, those that the log of the failing tests names first."""
-    log = subject.verdict["log_tail"] if subject.verdict else ""
-    return sorted(written, key=lambda one: one.path not in log)
-
-
-def _caller(graph: ExecutionStateGraph, step: RecordedStep) -> str | None:
-    """Return the model call that asked for a step: the latest one that it depends on by talk."""
+def _find_caller(graph: ExecutionStateGraph, step: RecordedStep) -> str | None:
+    """Return the model call that requested a step: the latest one that it depends on by talk."""
     place: str | None = step.place
-    while place is not None and not _is_call(graph, place):
+    while place is not None:
+        if any(name.startswith("model:") for name in graph.get_node(place).reads):
+            return place
         flows = graph.get_flows(place)
         talks = [source for source in flows if any(n.startswith("talk:") for n in flows[source])]
         place = max(talks, key=graph.position, default=None)
-    return place
+    return None
 
 
-def _is_call(graph: ExecutionStateGraph, place: str) -> bool:
-    return any(name.startswith("model:") for name in graph.get_node(place).reads)
-
-
-def _evidence(subject: Subject, written: Sequence[Written]) -> DiagnosisPart:
-    """Return the tests that ran on the written lines, and what opened the gates."""
-    title = "Evidence that let it pass"
-    last = max((one.step.ordinal for one in written if one.step is not None), default=None)
-    lines, steps = [], []
+def _describe_evidence(subject: Subject, files: Sequence[Written]) -> DiagnosisPart:
+    """Describe the tests that ran on the written lines, and the report of the agent."""
+    last = max((file.step.ordinal for file in files if file.step is not None), default=None)
     after = [step for step in subject.steps if last is not None and step.ordinal > last]
     runs = [step for step in after if _is_test_run(step)]
+    lines, steps = [], []
     for step in runs[-_NAMED:]:
         view = of_step(from_record(step))
         lines.append(f"step {step.place}: {_short(label(step))}: {view.outcome or 'no exit code'}")
         steps.append(step.place)
-    if written and not runs:
+    if files and not runs:
         lines.append("No test was run on these lines.")
-    lines += _unseen(subject, runs)
-    lines += _gates(subject.row)
-    return DiagnosisPart(title, tuple(lines) or ("Nothing was left to judge.",), tuple(steps))
+    if subject.verdict and runs:
+        verdict = subject.verdict
+        failing = [*verdict["fail_to_pass_failure"], *verdict["pass_to_pass_failure"]]
+        modules = dict.fromkeys(name.partition("::")[0] for name in failing)
+        texts = b"\n".join(step.request + (step.result or b"") for step in runs)
+        unseen = [name for name in modules if name.encode("utf-8", "replace") not in texts]
+        if unseen:
+            lines.append(f"No such run names the failing tests of {_some(unseen)}.")
+    row = subject.row
+    report: dict[str, Any] = json.loads(row["report"]) if row and row["report"] else {}
+    if agent_verdict := report.get("agent_verdict"):
+        lines.append(f"The agent's own verdict is {agent_verdict}.")
+    if closed := report.get("closed_gates"):
+        lines.append(f"Gates that stayed closed: {', '.join(closed)}.")
+    if report and not report.get("reproduced", True):
+        lines.append("No new test was seen to fail before the change.")
+    if not lines:
+        lines.append("Nothing was left to judge.")
+    return DiagnosisPart("Evidence that let it pass", tuple(lines), tuple(steps))
 
 
 def _is_test_run(step: RecordedStep) -> bool:
@@ -228,141 +237,106 @@ def _is_test_run(step: RecordedStep) -> bool:
     return _TESTS.search(request) is not None or b'"tests":{' in step.result
 
 
-def _unseen(subject: Subject, runs: Sequence[RecordedStep]) -> list[str]:
-    """Return a line for the files of failing tests that no run after the change names."""
-    verdict = subject.verdict
-    if verdict is None or not runs:
-        return []
-    failing = [*verdict["fail_to_pass_failure"], *verdict["pass_to_pass_failure"]]
-    files = dict.fromkeys(name.partition("::")[0] for name in failing)
-    told = b"\n".join(step.request + (step.result or b"") for step in runs)
-    unseen = [name for name in files if name.encode("utf-8", "replace") not in told]
-    return [f"No such run names the failing tests of {_some(unseen)}."] if unseen else []
-
-
-def _gates(row: Row | None) -> list[str]:
-    report: dict[str, Any] = json.loads(row["report"]) if row and row["report"] else {}
-    lines = []
-    if verdict := report.get("agent_verdict"):
-        lines.append(f"The agent's own verdict is {verdict}.")
-    if closed := report.get("closed_gates"):
-        lines.append(f"Gates that stayed closed: {', '.join(closed)}.")
-    if report and not report.get("reproduced", True):
-        lines.append("No new test was seen to fail before the change.")
-    return lines
-
-
 def _find_resolved(subject: Subject) -> Subject | None:
     """Return the resolved attempt at the same instance that is nearest to this one, or None.
 
-    The nearest shares its beginning, else it is of the same repeat, else of the same arm.
+    The nearest one shares its first steps, or else has the same repeat, or else the same arm.
     """
     own = subject.attempt
-    others = subject.journal.at_instance(own.experiment, own.instance_id)
-    for other in sorted(others, key=partial(_distance, own)):
-        if other.attempt_id == own.attempt_id:
-            continue
-        new = Subject(subject.lake, subject.journal, other, subject.known)
-        found = subject.known.setdefault(other.attempt_id, new)
-        if found.is_resolved:
-            return found
+
+    def get_distance(other: Attempt) -> tuple[bool, bool, bool, str]:
+        is_far = not _is_related(own, other)
+        return is_far, own.repeat != other.repeat, own.arm != other.arm, other.attempt_id
+
+    attempts = subject.journal.at_instance(own.experiment, own.instance_id)
+    for attempt in sorted(attempts, key=get_distance):
+        if attempt.attempt_id != own.attempt_id:
+            new = Subject(subject.lake, subject.journal, attempt, subject.known)
+            other = subject.known.setdefault(attempt.attempt_id, new)
+            if other.is_resolved:
+                return other
     return None
 
 
-def _distance(own: Attempt, other: Attempt) -> tuple[bool, bool, bool, str]:
-    is_related = _is_related(own, other)
-    return not is_related, own.repeat != other.repeat, own.arm != other.arm, other.attempt_id
-
-
-def _is_related(one: Attempt, other: Attempt) -> bool:
+def _is_related(attempt: Attempt, other: Attempt) -> bool:
     """Return True if one was forked or derived from the other, or both from a third attempt."""
-    family = {one.attempt_id, one.parent_id} & {other.attempt_id, other.parent_id}
+    family = {attempt.attempt_id, attempt.parent_id} & {other.attempt_id, other.parent_id}
     return bool(family - {None})
 
 
 @dataclass(frozen=True)
-class _Differing:
+class _Change:
     """The first reply of an attempt that differs from another attempt's."""
 
     step: RecordedStep
     how: str
     is_shared: bool
-    """True if the attempts share all that came before it."""
+    """True if the attempts share all earlier steps."""
 
 
-def _first_difference(subject: Subject, other: Subject) -> _Differing | None:
-    """Return the first call that was answered otherwise.
+def _find_change(subject: Subject, other: Subject) -> _Change | None:
+    """Return the first call with a different reply.
 
     Paths of workspaces and durations of tests are part of results, so only replies are compared.
     """
-    theirs = {step.place: step for step in other.steps}
+    others = {step.place: step for step in other.steps}
     is_shared = _is_related(subject.attempt, other.attempt)
     for step in subject.steps:
-        known = theirs.get(step.place)
-        if step.kind != "model" or (known is not None and _message(known) == _message(step)):
+        if step.kind != "model":
             continue
-        if known is None:
-            return _Differing(step, "the other attempt has no such call", is_shared)
-        is_same = known.digest == step.digest
-        how = f"{'the same' if is_same else 'another'} request, answered by {_short(label(known))}"
-        return _Differing(step, how, is_shared)
+        twin = others.get(step.place)
+        if twin is None:
+            return _Change(step, "the other attempt has no such call", is_shared)
+        if _read_message(twin) != _read_message(step):
+            request = "the same request" if twin.digest == step.digest else "another request"
+            return _Change(step, f"{request}, answered by {_short(label(twin))}", is_shared)
     return None
 
 
-def _message(step: RecordedStep) -> Any:
+def _read_message(step: RecordedStep) -> Any:
     if step.result is None:
         return None
     return json.loads(step.result.decode("utf-8", "surrogatepass")).get("message")
 
 
-def _difference(subject: Subject, other: Subject | None, found: _Differing | None) -> DiagnosisPart:
+def _describe_change(
+    subject: Subject, other: Subject | None, change: _Change | None
+) -> DiagnosisPart:
     title = "First difference from a resolved attempt"
     if other is None:
         return DiagnosisPart(title, ("No other attempt at this instance is resolved.",))
     lines = [f"{other.attempt.arm}, attempt {other.attempt.attempt_id[:12]}, is resolved."]
-    if found is None:
+    if change is None:
         lines.append("Until this attempt ended, it gave the same replies.")
     else:
-        step = found.step
-        lines.append(f"First other reply: step {step.place}, {_short(label(step))}: {found.how}")
+        step = change.step
+        lines.append(f"First other reply: step {step.place}, {_short(label(step))}: {change.how}")
     if paths := differing(subject.patch, other.patch):
         lines.append(f"Its patch differs in {_some(paths)}.")
-    return DiagnosisPart(title, tuple(lines), () if found is None else (found.step.place,))
+    return DiagnosisPart(title, tuple(lines), () if change is None else (change.step.place,))
 
 
-def _next(
-    subject: Subject, written: Sequence[Written], found: _Differing | None, lake_path: str | None
+def _propose_fork(
+    subject: Subject, files: Sequence[Written], change: _Change | None, lake_path: str | None
 ) -> DiagnosisPart:
-    """Return the fork from the call that led to the difference, to the lines, or to the end."""
+    """Propose a fork from the call that led to the difference, to the lines, or to the end."""
     title = "Forks to try"
-    place = _turning_point(subject, written, found)
+    callers = (_find_caller(subject.graph, file.step) for file in files if file.step is not None)
+    calls = [step.place for step in subject.steps if step.kind == "model"]
+    if change is not None and change.is_shared:
+        place: str | None = change.step.place
+    else:
+        place = next(filter(None, callers), calls[-1] if calls else None)
     if place is None:
         return DiagnosisPart(title, ("The attempt made no model call that could be made again.",))
     words = ["durabench", "fork", subject.attempt.attempt_id, "--at", place]
     words += ["--lake", lake_path] if lake_path else []
     kept = next(at for at, step in enumerate(subject.steps) if step.place == place)
-    return DiagnosisPart(
-        title,
-        (
-            f"Make call {place} again: {kept} of {plural(len(subject.steps), 'step')} are kept. "
-            "--model and --options change what answers.",
-        ),
-        (place,),
-        shlex.join(words),
+    proposal = (
+        f"Make call {place} again: {kept} of {plural(len(subject.steps), 'step')} are kept. "
+        "--model and --options change what answers."
     )
-
-
-def _turning_point(
-    subject: Subject, written: Sequence[Written], found: _Differing | None
-) -> str | None:
-    """Return the model call to make again."""
-    if found is not None and found.is_shared:
-        return found.step.place
-    for one in _find_concerned(subject, written):
-        if one.step is not None and (caller := _caller(subject.graph, one.step)):
-            return caller
-    calls = [step for step in subject.steps if step.kind == "model"]
-    return calls[-1].place if calls else None
+    return DiagnosisPart(title, (proposal,), (place,), shlex.join(words))
 
 
 def _some(names: Sequence[str]) -> str:

@@ -72,58 +72,6 @@ def show(
         UsageError: the question is incomplete or invalid.
         ReportError: the experiment or the lake does not exist.
     """
-    _check(question)
-    if earlier is not None and discordance is not None:
-        raise UsageError("give either --discordance or --from, not both")
-    built = report_files.read(Lake.existing(lake_path), earlier) if earlier else None
-    found = _assume(discordance, built, correlation)
-    try:
-        rows = answer(question, found)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    out().print(_table(question, found, rows))
-    if built:
-        for section in built.sections:
-            for line in section.advice:
-                terminal.show(line)
-
-
-def answer(question: Question, found: Assumption) -> list[Row]:
-    """Return one row for every number of repeats, up to the number in the question.
-
-    Raises:
-        ValueError: a share or a probability is out of range.
-    """
-    return [_row(question, found, repeats) for repeats in range(1, question.repeats + 1)]
-
-
-def _row(question: Question, found: Assumption, repeats: int) -> Row:
-    from reports.statistics.power import (
-        Design,
-        detection_power,
-        instances_needed,
-        smallest_detectable_difference,
-    )
-
-    design = Design(
-        instances=question.instances or 0,
-        repeats=repeats,
-        discordance=found.discordance,
-        difference=question.difference or 0.0,
-        correlation=found.correlation,
-    )
-    if question.difference is None:
-        smallest = smallest_detectable_difference(design, question.power)
-        return Row(repeats, question.instances, smallest, question.power)
-    return Row(
-        repeats,
-        instances_needed(design, question.power),
-        question.difference,
-        detection_power(design) if question.instances else None,
-    )
-
-
-def _check(question: Question) -> None:
     if question.instances is None and question.difference is None:
         raise UsageError(
             "give --instances for the smallest difference they can show, or --difference for "
@@ -131,28 +79,68 @@ def _check(question: Question) -> None:
         )
     if question.difference is not None and question.difference <= 0:
         raise UsageError("--difference must be a share above 0, such as 0.05 (five points)")
-
-
-def _assume(
-    discordance: float | None, built: "Report | None", correlation: float | None
-) -> Assumption:
+    if earlier is not None and discordance is not None:
+        raise UsageError("give either --discordance or --from, not both")
+    report = report_files.read(Lake.existing(lake_path), earlier) if earlier else None
     rate = (DISCORDANCE, "assumed") if discordance is None else (discordance, "given")
     alike = (CORRELATION, "assumed") if correlation is None else (correlation, "given")
-    if built:
-        rate = _earlier_discordance(built)
-        if correlation is None:
-            alike = _earlier_correlation(built) or alike
-    return Assumption(*rate, *alike)
+    if report:
+        rate = _measure_discordance(report)
+        if correlation is None and report.split is not None:
+            alike = (report.split.correlation, f"that of {report.source.experiment}")
+    assumption = Assumption(*rate, *alike)
+    try:
+        rows = answer(question, assumption)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    out().print(_table(question, assumption, rows))
+    if report:
+        for section in report.sections:
+            for line in section.advice:
+                terminal.show(line)
 
 
-def _earlier_discordance(built: "Report") -> tuple[float, str]:
+def answer(question: Question, assumption: Assumption) -> list[Row]:
+    """Return one row for every number of repeats, up to the number in the question.
+
+    Raises:
+        ValueError: a share or a probability is out of range.
+    """
+    from reports.statistics.power import (
+        Design,
+        detection_power,
+        instances_needed,
+        smallest_detectable_difference,
+    )
+
+    rows = []
+    for repeats in range(1, question.repeats + 1):
+        design = Design(
+            instances=question.instances or 0,
+            repeats=repeats,
+            discordance=assumption.discordance,
+            difference=question.difference or 0.0,
+            correlation=assumption.correlation,
+        )
+        if question.difference is None:
+            smallest = smallest_detectable_difference(design, question.power)
+            rows.append(Row(repeats, question.instances, smallest, question.power))
+        else:
+            needed = instances_needed(design, question.power)
+            power = detection_power(design) if question.instances else None
+            rows.append(Row(repeats, needed, question.difference, power))
+    return rows
+
+
+def _measure_discordance(report: "Report") -> tuple[float, str]:
+    """Return the discordance of the leading pair of an experiment, and its source."""
     from reports.format import percent, plural
     from reports.statistics.proportions import wilson_interval
 
-    name = built.source.experiment
-    if not built.comparisons:
+    name = report.source.experiment
+    if not report.comparisons:
         raise UsageError(f"experiment {name} has only one arm, so it has no discordance")
-    pair = built.comparisons[0]
+    pair = report.comparisons[0]
     table = pair.table
     if not table.discordant:
         raise UsageError(
@@ -168,26 +156,36 @@ def _earlier_discordance(built: "Report") -> tuple[float, str]:
     )
 
 
-def _earlier_correlation(built: "Report") -> tuple[float, str] | None:
-    """Return the correlation in an experiment's leading pair; None if its cells do not repeat."""
-    split = built.split
-    return None if split is None else (split.correlation, f"that of {built.source.experiment}")
-
-
-def _table(question: Question, found: Assumption, rows: list[Row]) -> Table:
+def _table(question: Question, assumption: Assumption, rows: list[Row]) -> Table:
     from reports.format import count, percent
+    from reports.statistics.power import LEVEL, RUNS
 
+    sure = f"with a power of {percent(question.power)}"
+    is_given = question.difference is not None
+    title = f"Smallest difference that {count(question.instances or 0)} instances can show {sure}"
+    if question.difference is not None:
+        points = _points(question.difference)
+        title = f"Instances needed to show a difference of {points} {sure}"
+    repeated = f" With repeats: in {count(RUNS)} simulated runs." * (question.repeats > 1)
+    caption = [
+        f"The paired test of the report, two-sided at {percent(LEVEL)}.{repeated}",
+        f"Discordance {percent(assumption.discordance)}: {assumption.discordance_source}.",
+    ]
+    if question.repeats > 1:
+        caption.append(
+            f"Repeats of an instance correlate by {assumption.correlation:.2f}: "
+            f"{assumption.correlation_source}."
+        )
     table = Table(
-        title=_title(question),
+        title=title,
         title_justify="left",
-        caption=_caption(question, found),
+        caption="\n".join(caption),
         caption_justify="left",
     )
-    by_difference = question.difference is not None
     table.add_column("repeats", justify="right")
-    table.add_column("instances needed" if by_difference else "instances", justify="right")
+    table.add_column("instances needed" if is_given else "instances", justify="right")
     table.add_column("cells per arm", justify="right")
-    if not by_difference:
+    if not is_given:
         table.add_column("smallest detectable difference", justify="right")
     elif question.instances:
         table.add_column(f"power with {count(question.instances)}", justify="right")
@@ -195,40 +193,12 @@ def _table(question: Question, found: Assumption, rows: list[Row]) -> Table:
         instances = "over a million" if row.instances is None else count(row.instances)
         cells = "" if row.instances is None else count(row.instances * row.repeats)
         values = [str(row.repeats), instances, cells]
-        if not by_difference:
+        if not is_given:
             values.append("none" if row.difference is None else _points(row.difference))
         elif row.power is not None:
             values.append(percent(row.power))
         table.add_row(*values)
     return table
-
-
-def _title(question: Question) -> str:
-    from reports.format import count, percent
-
-    sure = f"with a power of {percent(question.power)}"
-    if question.difference is None:
-        return (
-            f"Smallest difference that {count(question.instances or 0)} instances can show {sure}"
-        )
-    return f"Instances needed to show a difference of {_points(question.difference)} {sure}"
-
-
-def _caption(question: Question, found: Assumption) -> str:
-    from reports.format import count, percent
-    from reports.statistics.power import LEVEL, RUNS
-
-    repeated = f" With repeats: in {count(RUNS)} simulated runs." * (question.repeats > 1)
-    lines = [
-        f"The paired test of the report, two-sided at {percent(LEVEL)}.{repeated}",
-        f"Discordance {percent(found.discordance)}: {found.discordance_source}.",
-    ]
-    if question.repeats > 1:
-        lines.append(
-            f"Repeats of an instance correlate by {found.correlation:.2f}: "
-            f"{found.correlation_source}."
-        )
-    return "\n".join(lines)
 
 
 def _points(difference: float) -> str:

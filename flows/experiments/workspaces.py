@@ -37,15 +37,15 @@ async def decide(wanted: str, instances: list[Instance]) -> Environment:
     """
     if wanted == "host":
         cache = cache_folder()
-        away = [each for each in instances if not repositories.is_here(each, cache)]
-        return _host_or_raise(away, "environment: host was asked for")
+        missing = [i for i in instances if not repositories.is_here(i, cache)]
+        return _host_or_raise(missing, "environment: host was asked for")
     problem = await docker_available()
     if problem is None:
         return "docker"
     if wanted == "docker":
         raise UsageError(f"environment: docker was asked for, but {problem}")
-    # Code of other repositories runs on the host only if that was asked for.
-    foreign = [each for each in instances if upstream.series(each.repo) is None]
+    # Code of other repositories runs on the host only on request.
+    foreign = [i for i in instances if upstream.series(i.repo) is None]
     return _host_or_raise(foreign, problem)
 
 
@@ -112,12 +112,14 @@ class AttemptWorkspaces:
         folder = self._folder(name)
         adopt = f"{WORKSPACE_LABEL}={labels[WORKSPACE_LABEL]}" if goes_on else None
         image = image or self.instance.image
-        opened = await _open(self.instance, self.place, labels, folder, adopt, image, self.mounts)
-        self.removed.update(opened.removed)
+        workspace = await _open(
+            self.instance, self.place, labels, folder, adopt, image, self.mounts
+        )
+        self.removed.update(workspace.removed)
         try:
-            yield opened
+            yield workspace
         finally:
-            await opened.close()
+            await workspace.close()
 
     def _folder(self, name: str) -> str:
         """Return the name of a host workspace, the same in every process that resumes it."""
@@ -139,11 +141,11 @@ async def workspace(
     """
     folder = f"{purpose}-{secrets.token_hex(4)}"  # never resumed
     labels, image = _labels(purpose, instance), instance.image
-    opened = await _open(instance, place, labels, folder, None, image, grading=grading)
+    new = await _open(instance, place, labels, folder, None, image, grading=grading)
     try:
-        yield opened
+        yield new
     finally:
-        await opened.close()
+        await new.close()
 
 
 def _labels(purpose: str, instance: Instance) -> dict[str, str]:
@@ -188,13 +190,10 @@ async def _open(
 
 
 def _host_or_raise(need_docker: list[Instance], why: str) -> Environment:
-    if need_docker:
-        first, others = need_docker[0].instance_id, len(need_docker) - 1
-        raise UsageError(
-            f"{first} and {others} others have no repository here and need Docker "
-            f"({why}); start Docker, or use `dataset: bundled`"
-            if others
-            else f"{first} has no repository here and needs Docker ({why}); start Docker, "
-            "or use `dataset: bundled`"
-        )
-    return "host"
+    if not need_docker:
+        return "host"
+    first, others = need_docker[0].instance_id, len(need_docker) - 1
+    need = f"{first} has no repository here and needs Docker"
+    if others:
+        need = f"{first} and {others} others have no repository here and need Docker"
+    raise UsageError(f"{need} ({why}); start Docker, or use `dataset: bundled`")
