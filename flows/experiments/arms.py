@@ -180,15 +180,11 @@ def merge_options(known: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[
     options = dict(known)
     for name, value in changed.items():
         inner = options.get(name)
-        is_mergeable = isinstance(inner, dict) and isinstance(value, dict)
-        if is_mergeable and all(
-            inner.get(kind, default) == value[kind]
-            for kind, default in _KINDS.items()
-            if kind in value
-        ):
-            options[name] = merge_options(inner, value)
-        else:
-            options[name] = value
+        if isinstance(inner, dict) and isinstance(value, dict):
+            kinds = {kind: inner.get(kind, default) for kind, default in _KINDS.items()}
+            if all(kinds[kind] == value[kind] for kind in kinds if kind in value):
+                value = merge_options(inner, value)
+        options[name] = value
     return options
 
 
