@@ -52,7 +52,7 @@ async def report(
 
     Args:
         experiment: Name of the experiment.
-        baseline: Name of the arm to compare with; by default that of the primary comparison.
+        baseline: Name of the arm to compare with; by default the primary comparison's.
         candidate: Name of the arm whose worth is tested; by default that of the primary
             comparison.
         lake: Location of the results, a folder as the worker sees it or s3://…; by default the

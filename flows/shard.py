@@ -1,7 +1,7 @@
 """A shard: a flow run that solves and grades many cells of a distributed benchmark.
 
-The cells run in a process below that of the flow run. A worker that is stopped kills the latter,
-and then the cells still finish their calls in flight.
+The cells run in a subprocess of the flow run. A stopped worker kills the flow run, and the
+subprocess then still finishes the calls in flight.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ async def shard(
     Args:
         experiment: The experiment that the cells belong to.
         queue: Name of the queue in the journal.
-        number: Number of the shard, counted from 1; it decides with which cells the shard begins.
+        number: Number of the shard, counted from 1; it decides which cells the shard takes first.
         shards: Number of shards of the queue.
         concurrency: Maximum number of concurrent cells of this shard.
         lake: Location of the results, a folder as the worker sees it or s3://…; by default the
@@ -53,7 +53,7 @@ async def shard(
             shard.
 
     Raises:
-        UsageError: this worker's dataset differs from that of the benchmark.
+        UsageError: this worker's dataset differs from the benchmark's.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
     try:
@@ -62,7 +62,7 @@ async def shard(
     except UsageError as error:
         return Failed(name=REFUSED, message=str(error))
     if await was_given_up(UUID(flow_run.id)):
-        return Cancelled(message="Another shard had taken its place before it began.")
+        return Cancelled(message="Another shard had taken its place before it started.")
     part, run = ShardPart(queue, number - 1, shards), UUID(flow_run.id)
     async with graceful_stop() as stop:
         try:

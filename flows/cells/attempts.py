@@ -250,7 +250,7 @@ class _LeasedAttempt:
         recorded = self.journal.steps(attempt_id)
         registered = self.journal.attempt(attempt_id)
         assert registered is not None, "it is held"
-        # A journal of an old release has no tenure of the run that began the attempt.
+        # A journal of an old release has no tenure of the first run of the attempt.
         tenures = self.journal.tenures(attempt_id)
         starts = [tenures[0].began_at, *(step.started_at for step in recorded if not step.copied)]
         return records.AttemptRecord(

@@ -125,7 +125,7 @@ async def _result(
     *args: Any,
     refresh: bool,
 ) -> T:
-    """Return a stored result, or else that of `do`, repeated after infrastructure failures."""
+    """Return a stored result, or run `do`, which is repeated after infrastructure failures."""
     if not refresh and lake.has_result(name):
         stored: T = lake.result(name)
         return stored

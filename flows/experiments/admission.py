@@ -80,11 +80,11 @@ class _Guide:
 async def admit(
     recipe: str, environment: str, release: str | None = None
 ) -> tuple[Recipe, list[AdmissionGate]]:
-    """Run a recipe with a model that costs nothing, and with one that does not answer.
+    """Run a recipe with a free model, and with an unreachable model.
 
     Raises:
         UsageError: there is no such recipe, it is invalid, or the program is not where it says.
-        InfrastructureError: there is no workspace.
+        InfrastructureError: the workspace is not available.
     """
     options = {"recipe": recipe, "release": release, "run_limit_s": _RUN_LIMIT_S}
     content = {

@@ -94,7 +94,7 @@ class PythonArm(_Arm):
 
 
 class ReferenceArm(_Arm):
-    """An arm that knows the answer and uses no model."""
+    """A control that uses no model."""
 
     agent: Literal["gold", "null"] = Field(
         description="gold applies the reference patch, null changes nothing"
@@ -153,7 +153,7 @@ ArmSpec = Annotated[
 
 
 _KINDS: Mapping[str, str | None] = {"preset": "lean", "provider": None}
-"""Names that tell kinds of options and models apart, with their defaults."""
+"""Names that distinguish kinds of options and models, with their defaults."""
 
 _OF_THE_EXPERIMENT = ("dataset", "split", "environment", "network", "seed")
 
@@ -173,7 +173,7 @@ def derive_arms(arms: object) -> object:
 
 
 def merge_options(known: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with changed ones in place of those of the same names, at any depth.
+    """Return options, with changed options replacing the options of the same names at any depth.
 
     A mapping of another kind, such as another preset, replaces the known one.
     """

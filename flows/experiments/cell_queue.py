@@ -1,4 +1,4 @@
-"""The cells of a run, in a queue of the journal from which its shards take them.
+"""The cells of a run, in a queue of the journal that all its shards share.
 
 Each shard starts at a different offset, and then takes the cells that others have left. A shard is
 alive as long as it renews its lease. The cells of a dead shard are free for others.
@@ -72,7 +72,7 @@ class CellQueue:
                     "version of it: give all workers the same dataset"
                 )
         self.cells = [by_name[name] for name in ordered]
-        """All open cells in the order of the shard, including those that others may take."""
+        """All open cells in the order of the shard, including cells that others can take."""
         self._passed = 0
         self._held, self._lost = set[str](), set[str]()
         """Names of the cells that this shard has, and of the cells at which another shard died."""

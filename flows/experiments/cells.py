@@ -44,7 +44,7 @@ class Place:
 
 @dataclass(frozen=True)
 class EarlierAttempt:
-    """An attempt that an earlier run began at a cell."""
+    """An attempt of an earlier run at a cell."""
 
     key: str
     spec: str
@@ -93,7 +93,7 @@ class Cell:
 
     @property
     def order_in_instance(self) -> int:
-        """Position of the arm in the order in which the arms begin the instance, from 0."""
+        """Position of the arm in the order in which the arms start the instance, from 0."""
         ordered = in_order(self.experiment, self.instance, self.repeat)
         return [arm.name for arm in ordered].index(self.arm.name)
 
@@ -160,7 +160,7 @@ class Submission:
 
 
 def in_order(experiment: Experiment, instance: Instance, repeat: int) -> list[ArmSpec]:
-    """Return the arms in the order in which they begin an instance.
+    """Return the arms in the order in which they start an instance.
 
     The order is random, and the same for the same seed. Adding an arm does not change the order of
     the others. Drift of a provider during an instance then favours no arm. Derived arms come after

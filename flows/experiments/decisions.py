@@ -1,7 +1,7 @@
 """Decide the primary comparison of a run early (`stop_when`).
 
-A cell is not needed if the comparison is decided before any cell of its instance has begun. What
-has begun at an instance is finished in every arm and repeat: every comparison keeps its pairs.
+A cell is not needed if the comparison is decided before any cell of its instance has started. A
+started instance is finished in every arm and repeat, so that every comparison keeps its pairs.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from flows.experiments.plan import Plan
 from flows.storage.lake import Row
 
 _DIGITS = 16
-"""Length of the beginning of a declaration's digest, by which a decision is filed."""
+"""Length of the prefix of a declaration's digest that names the file of a decision."""
 
 
 @dataclass(frozen=True)
 class StopDecision:
-    """The evidence with which an experiment ended."""
+    """The evidence that ended an experiment."""
 
     arm: str
     """The arm that resolves more."""

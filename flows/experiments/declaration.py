@@ -55,7 +55,7 @@ NOT_DECLARED = {
     "execution": "changes who runs a cell, not what is run",
     "rate_limits": "changes when a model is asked, not what it answers",
     "images": "changes when an image is on the machine, not what is in it",
-    "audit": "adds a second grading beside the official verdict, which stays the first one's",
+    "audit": "adds a second grading; the first remains the official verdict",
     "gates": "judge the results, and change nothing of them",
 }
 """Fields that may change between runs of the same declaration, with the reason. All others define
@@ -83,7 +83,7 @@ class Images(Declared):
         default=2,
         ge=0,
         le=64,
-        description="number of instances whose images are prepared before their cells begin",
+        description="number of instances whose images are prepared before their cells start",
     )
 
 

@@ -39,7 +39,7 @@ class Subject:
 
     @cached_property
     def steps(self) -> list[RecordedStep]:
-        """Its steps in the order in which they began."""
+        """Its steps in the order in which they started."""
         steps = self.journal.steps(self.attempt.attempt_id)
         return sorted(steps, key=lambda step: step.ordinal)
 
@@ -186,7 +186,7 @@ def _describe_origin(subject: Subject, files: Sequence[Written]) -> DiagnosisPar
 
 
 def _find_caller(graph: ExecutionStateGraph, step: RecordedStep) -> str | None:
-    """Return the model call that requested a step: the latest one that it depends on by talk."""
+    """Return the latest model call that a step depends on by talk: the call that requested it."""
     place: str | None = step.place
     while place is not None:
         if any(name.startswith("model:") for name in graph.get_node(place).reads):

@@ -37,7 +37,7 @@ class Match:
 
     @property
     def rank(self) -> tuple[bool, int, str]:
-        """Order of the attempts at one cell: one that has ended before others, then by steps."""
+        """Order of the attempts at one cell: ended ones are preferred, then by steps."""
         return self.found.has_ended, self.found.steps, self.found.attempt.attempt_id
 
 

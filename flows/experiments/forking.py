@@ -49,7 +49,7 @@ def check(
     model: dict[str, object] | None = None,
     options: dict[str, object] | None = None,
 ) -> ForkRequest:
-    """Return the request to keep the steps begun before `step` of an attempt. Write nothing.
+    """Return the request to keep the steps before `step` of an attempt. Write nothing.
 
     The id of the attempt starts with `prefix`. `step` is a number, preceded by the path of its
     scope if it has one, such as `12` or `step-2/candidate-1/3`.
@@ -72,7 +72,7 @@ def check(
 
 
 def parent_of(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Attempt]:
-    """Return the attempt whose id begins with `prefix`, which can be forked, with its journal.
+    """Return the attempt whose id starts with `prefix`, which can be forked, with its journal.
 
     Raises:
         UsageError: no attempt or more than one has this prefix, it is running, or it was pruned.
@@ -84,7 +84,7 @@ def parent_of(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Attemp
 
 
 def find_attempt(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Attempt]:
-    """Return the attempt whose id begins with `prefix` and whose steps are in the journal.
+    """Return the attempt whose id starts with `prefix`, if its steps are in the journal.
 
     Raises:
         UsageError: no attempt or more than one has this prefix, or it was pruned.

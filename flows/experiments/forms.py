@@ -39,7 +39,7 @@ A Prefect server refuses a flow run that breaks one. `Experiment` checks these a
 
 
 def number_fields(schema: JsonSchema, resolve: Callable[[JsonSchema], JsonSchema]) -> None:
-    """Add to every field its `position`, by which Prefect's forms sort the fields of an object.
+    """Add to every field its `position`: Prefect's forms sort the fields of an object by it.
 
     PostgreSQL does not keep the order of the keys of a schema. `resolve` returns the schema that a
     reference names.

@@ -58,7 +58,7 @@ class FailedGate:
 def find_failed_gates(gates: Gates, arms: "Sequence[ArmSummary]") -> tuple[FailedGate, ...]:
     """Return the bounds that these arms do not keep. An arm without results keeps none.
 
-    A cost of which only a part is known keeps none, whatever the rest is.
+    A partly known cost keeps none, whatever the rest is.
     """
     by_name = {arm.name: arm for arm in arms}
     failed = []

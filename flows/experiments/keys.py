@@ -22,7 +22,7 @@ from flows.experiments.declaration import Experiment
 from flows.storage.lake import Lake
 
 CELL_KEY_FIELDS = {
-    "name": "results of one experiment are never those of another",
+    "name": "experiments never share results",
     "seed": "another seed is another draw",
     "network": "an agent that can download is another agent",
 }
@@ -45,17 +45,17 @@ CELL_KEY_IGNORED = {
     "rate_limits": "changes when a model is asked, not what it answers",
     "primary": "changes what is reported, not what is run",
     "family": "changes what is reported, not what is run",
-    "stop_when": "says whether a cell is run at all",
+    "stop_when": "decides whether a cell is run at all",
     "willingness_to_pay": "changes what is reported, not what is run",
     "images": "changes when an image is local, not what is in it; a grading's key has its digest",
-    "preflight": "says whether a cell is run at all",
+    "preflight": "decides whether a cell is run at all",
     "audit": "belongs to grading, which has its own key",
     "gates": "judge the results, and change nothing of them",
 }
 """Fields that are not part of it, with the reason. A test fails if a field is in neither list."""
 
 MODEL_KEY_FIELDS = {
-    "provider": "tells the kinds of models apart",
+    "provider": "distinguishes the kinds of models",
     "name": "another model answers otherwise, and so may the same one at another provider",
     "temperature": "changes the answer",
     "api": "the two APIs hold a conversation in different forms",
@@ -65,7 +65,7 @@ MODEL_KEY_FIELDS = {
     "native_tools": "changes the request and the answer",
     "extra": "parameters of the request, except those in `EXTRA_IGNORED`",
 }
-"""Fields of a LiteLLM model that are part of a key: those that decide what it answers."""
+"""Fields of a LiteLLM model that are part of a key, because they change its answers."""
 
 MODEL_KEY_IGNORED = {
     "api_base": "an address: the server moves, and the model stays the same",
@@ -90,7 +90,7 @@ EXTRA_IGNORED = {
             *("aws_session_name", "aws_role_name", "aws_profile_name", "aws_web_identity_token"),
             *("azure_ad_token", "vertex_credentials"),
         ),
-        "with whose right the model is asked",
+        "authenticates the caller",
     ),
     **dict.fromkeys(
         (
@@ -134,7 +134,7 @@ ALWAYS_IN_KEY: dict[type[BaseModel], frozenset[str]] = {
     RecordedSpec: frozenset({"provider", "path"}),
     ScriptedSpec: frozenset({"provider", "replies", "native_tools"}),
 }
-"""The fields of release 0.1, whose keys contained every field, and those that tell classes apart.
+"""The fields of release 0.1, whose keys contained every field, and fields that identify classes.
 
 A field that was added later is only in a key if it differs from its default, so that adding it
 changes no key. Never add to the fields of a class in this table.

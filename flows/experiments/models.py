@@ -40,7 +40,7 @@ KEYS = {
     ),
     "xai": ("XAI_API_KEY",),
 }
-"""Variables of which LiteLLM needs one, by provider. LiteLLM only checks the first of most, and
+"""Variables by provider; LiteLLM needs one of them. LiteLLM only checks the first of most, and
 accepts a blank key. Providers that are not listed can have other credentials or none."""
 
 _NO_KEYS = {"extra_body", "top_k"}

@@ -70,7 +70,7 @@ def rebuys(cells: Sequence[Cell], earlier: EarlierAttempts, lake: Lake) -> list[
             before.append(fields)
     counts = Counter[tuple[str, tuple[str, ...]]]()
     for cell in changed:
-        # The attempt that is most like the declared one tells what has changed.
+        # Report the changes since the attempt that is most like the declared one.
         changes = [_changes_since(each.attempt, cell, before) for each in earlier.at(cell)]
         counts[cell.arm.name, min(changes, key=lambda names: (len(names), names))] += 1
     return [Rebuy(arm, count, names) for (arm, names), count in counts.items()]
@@ -219,7 +219,7 @@ def load(experiment: Experiment) -> list[Instance]:
 def only(experiment: Experiment, arm: str, instance_id: str) -> Experiment:
     """Return an experiment with the first attempt of one arm at one instance, run locally.
 
-    A derived arm comes with those that it derives from.
+    A derived arm comes with its bases.
 
     Raises:
         DatasetError: the dataset has no such instance, or cannot be used.

@@ -86,7 +86,7 @@ def columns(limits: ResourceLimits | None) -> Row:
 
 
 def in_key(limits: ResourceLimits | None) -> Row:
-    """Return the values that are part of a key: those that differ from the default.
+    """Return the values that are part of a key, because they differ from the default.
 
     Verdicts of earlier releases were given under the default, and remain valid.
     """

@@ -1,8 +1,7 @@
 """Secrets of providers and forges, recognised by kind, and refused where everyone can read them.
 
-Flow runs, the lake and files of experiments show what they hold. A value that goes there is a
-`ReadableValues`, which is checked as it was parsed, so that no escape of JSON or YAML hides a
-secret.
+Flow runs, the lake and files of experiments are readable. Their values are `ReadableValues`, which
+are checked after parsing, so that escapes of JSON or YAML cannot hide a secret.
 """
 
 import base64
@@ -55,7 +54,7 @@ def find_secret(text: str) -> str | None:
 
 
 def _forms(text: str) -> Iterator[str]:
-    """Yield a text, and what it says to those who decode it."""
+    """Yield a text in all its decoded forms."""
     unescaped = _ESCAPE.sub(lambda escape: chr(int(escape[1] or escape[2], 16)), text)
     plain = dict.fromkeys([text, unquote(text), html.unescape(text), unescaped])
     yield from plain

@@ -55,12 +55,12 @@ class Selective:
     lake: Lake
     parent: Attempt
     steps: list[RecordedStep]
-    """The parent's, in the order in which they began."""
+    """The parent's, in the order in which they started."""
     original: Experiment
     child: Experiment
     rules: Rules
     is_elsewhere: bool = False
-    """True if work in the workspace may begin with another image, instance or agent version."""
+    """True if work in the workspace can start with another image, instance or agent version."""
 
     @property
     def first_changed(self) -> int:
@@ -103,12 +103,12 @@ class Selective:
 
 
 def check(prefix: str, lake_path: str | None, changes: Changes) -> Selective:
-    """Return the selective fork of the attempt whose id begins with `prefix`. Write nothing.
+    """Return the selective fork of the attempt whose id starts with `prefix`. Write nothing.
 
     Raises:
         DatasetError: the instances cannot be loaded.
         UsageError: the attempt, a step or the declaration does not exist, the steps were pruned, a
-            file is no result of its step, or nothing would change.
+            file is not a result of its step, or nothing would change.
     """
     lake, journal, parent = parent_of(prefix, lake_path)
     steps = sorted(steps_to_reuse(journal, parent.attempt_id), key=lambda step: step.ordinal)
@@ -137,7 +137,7 @@ def check(prefix: str, lake_path: str | None, changes: Changes) -> Selective:
 
 
 def _is_elsewhere(lake: Lake, parent: Attempt, original: Experiment) -> bool:
-    """Return True unless work in the workspace would begin just as the parent's did."""
+    """Return True unless work in the workspace would start exactly like the parent's."""
     rows = lake.read("attempts", parent.experiment, parent.arm, parent.attempt_id)
     instances = {instance.instance_id: instance for instance in load(original)}
     instance = instances.get(parent.instance_id)

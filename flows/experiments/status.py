@@ -68,7 +68,7 @@ class CellStatus:
     last_sign_of_life: datetime | None
     """For an unfinished attempt: the time of its last step or of the last renewal of its lease."""
     steps: int | None
-    """Number of steps with a result; None if only the lake knows the attempt."""
+    """Number of steps with a result; None if the attempt is only in the lake."""
     calls: int
     """Number of answered model calls."""
     cost_usd: float | None
@@ -117,9 +117,9 @@ class ExperimentStatus:
     """Cost of everything ever sent under the name, including earlier attempts and lost calls; None
     if the journal is unknown, or the price of a call."""
     unbilled_calls: int
-    """Calls ever sent of which no price is known."""
+    """Number of calls ever sent with an unknown price."""
     early_end: "EarlyEnd | None"
-    """The decision with which it ended before all of its cells were done."""
+    """The decision that ended it before all of its cells were done."""
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ async def workspace(
 ) -> AsyncIterator[Workspace]:
     """Open a workspace at the base commit for a grading, and remove it after the block.
 
-    Without `grading`, it is one that an arm would get.
+    Without `grading`, it is a workspace as for an arm.
 
     Raises:
         WorkspaceError: the workspace is not available.

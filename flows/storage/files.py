@@ -2,7 +2,7 @@
 
 Patches of files in other encodings are not UTF-8. Python holds each such byte as a lone surrogate.
 JSON has an escape for those, so a JSON string holds such a text whole: in a predictions file, and
-in a column with the exact copy beside a patch.
+in a column with the exact copy of a patch.
 """
 
 import json

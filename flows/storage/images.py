@@ -1,4 +1,4 @@
-"""The cache of a machine: bundled repositories, and images that were pulled or built for a lake.
+"""The local cache: bundled repositories, and images that were pulled or built for a lake.
 
 Images are recorded in the lake's table `images`, so that later runs know them, and images that
 existed before are never removed.
@@ -118,7 +118,7 @@ class ImageCache:
         """
         for row in self._rows():
             if row["image_digest"] is None:
-                # Its pull or build was started by a dead program, unless it still goes on.
+                # A dead program started its pull or build, unless it is still running.
                 with self.store.fetching(row["image"], wait=False) as is_idle:
                     if is_idle and self._record_arrival(row) is None:
                         self._write(row | {"removed_at": datetime.now(UTC)})

@@ -1,4 +1,4 @@
-"""What the lake knows of jobs: the names of their experiments, and their final states."""
+"""The names of the experiments of jobs, and the final states of jobs."""
 
 import re
 
