@@ -46,6 +46,7 @@ async def test_an_error_that_comes_again_is_an_end(lake_path: str) -> None:
     assert "failed twice in the same way: invalid literal for int()" in row["detail"]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.usefixtures("prefect")
 async def test_what_is_no_text_can_be_shown(lake_path: str) -> None:

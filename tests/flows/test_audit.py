@@ -6,17 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from eval import instances
-from flows.cli.app import app
 from flows.grade import grade
 from flows.storage.lake import Lake
 from reports.relations import open_marts
 from tests.flows.conftest import Finished
 from tests.suspect import HOOK
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 FIRST, SECOND = instances.load("bundled")[:2]
 
@@ -115,16 +113,7 @@ async def test_a_second_grading_that_differs_is_flaky(audited: Path, lake_path: 
     assert evaluations(lake_path) == rows
 
 
-@pytest.mark.usefixtures("graded")
-async def test_an_existing_verdict_is_only_confirmed(lake_path: str, tmp_path: Path) -> None:
-    """A later audit keeps what the first grading recorded and adds the second grading."""
-    before = evaluations(lake_path)
-    path = predictions(tmp_path, {FIRST.instance_id: FIRST.patch})
-    await grade(path, "foreign", environment="host", lake=lake_path, audit=True)
-    confirmed = {**before[FIRST.instance_id], "gradings": 2}
-    assert evaluations(lake_path) == {**before, FIRST.instance_id: confirmed}
-
-
+@pytest.mark.full
 @pytest.mark.usefixtures("audited")
 async def test_a_verdict_whose_row_was_removed_is_recorded_again(
     lake_path: str, tmp_path: Path
@@ -135,13 +124,3 @@ async def test_a_verdict_whose_row_was_removed_is_recorded_again(
     await grade(path, "foreign", environment="host", lake=lake_path, audit=True)
     [row] = evaluations(lake_path).values()
     assert (row["audited_verdict"], row["gradings"]) == ("resolved", 2)
-
-
-def test_the_command_line_names_suspect_patches(graded: Path, lake_path: str) -> None:
-    """The command prints each suspect patch with its reasons and writes the report."""
-    arguments = ["--name", "foreign", "-e", "host", "--lake", lake_path]
-    result = CliRunner().invoke(app, ["grade", str(graded), *arguments])
-    assert result.exit_code == 0, result.output
-    assert f"suspect  {SECOND.instance_id}  test_configuration: conftest.py" in result.stdout
-    assert "1 of 2 resolved patches are suspect" in result.stdout
-    assert (Path(lake_path) / "reports" / "foreign" / "index.html").is_file()

@@ -1,7 +1,5 @@
 """An experiment from its declaration to its report, on a real Prefect server."""
 
-import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +9,15 @@ from agent.errors import WorkspaceError
 from eval import instances
 from flows.benchmark import benchmark
 from flows.cells import attempts, loop
-from flows.display.errors import IncompleteRun, UsageError
+from flows.display.errors import IncompleteRun
 from flows.experiments import workspaces
 from flows.experiments.cells import Cell
 from flows.experiments.stop import Stop
-from flows.solve import solve
 from flows.storage import report_files
-from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import Finished, trial
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(5)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 
 def rows(lake_path: str, table: str) -> list[dict[str, Any]]:
@@ -58,23 +54,6 @@ async def test_every_number_can_be_traced_to_its_calls(finished: Finished, lake_
         assert attempt["input_tokens"] == sum(call["input_tokens"] for call in own)
         assert all(steps[call["attempt_id"], call["seq"]]["kind"] == "model" for call in own)
     assert calls
-
-
-async def test_a_finished_experiment_is_not_paid_for_again(
-    finished: Finished, lake_path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Running a finished experiment again opens no workspace, calls no model and gives the same
-    attempts."""
-    await finished.copy(trial(), lake_path)
-    before = Counter(row["attempt_id"] for row in rows(lake_path, "attempts"))
-
-    async def refuse(*arguments: Any, **options: Any) -> None:
-        raise AssertionError("a workspace was opened")
-
-    monkeypatch.setattr(workspaces, "_open", refuse)
-    page = await benchmark(trial(concurrency=1), lake_path)
-    assert page == str(Path(lake_path) / "reports" / "trial" / "index.html")
-    assert Counter(row["attempt_id"] for row in rows(lake_path, "attempts")) == before
 
 
 async def test_a_finished_cell_is_not_begun_again(
@@ -137,6 +116,7 @@ async def test_broken_infrastructure_is_no_result_and_is_tried_again(
     assert built.arm("gold").resolved == 1
 
 
+@pytest.mark.full
 async def test_a_transient_failure_is_retried_at_once(
     lake_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +138,7 @@ async def test_a_transient_failure_is_retried_at_once(
     assert failures
 
 
+@pytest.mark.full
 async def test_grading_can_wait(lake_path: str) -> None:
     """With `grade=False` there are predictions and no verdicts. A later run adds only the
     verdicts."""
@@ -168,6 +149,7 @@ async def test_grading_can_wait(lake_path: str) -> None:
     assert len(rows(lake_path, "predictions")) == len(rows(lake_path, "evaluations")) == 1
 
 
+@pytest.mark.full
 async def test_repeats_are_attempts_of_their_own(lake_path: str) -> None:
     """Each repeat has a seed of its own, and one more repeat keeps the earlier attempts."""
     arms = [{"name": "a", "agent": "mini", "model": {"provider": "simulated", "skill": 0.5}}]
@@ -179,47 +161,3 @@ async def test_repeats_are_attempts_of_their_own(lake_path: str) -> None:
     assert sorted(row["repeat"] for row in repeated) == [0, 1, 2]
     assert first < {row["attempt_id"] for row in repeated}
     assert len({row["seed"] for row in repeated}) == 3
-
-
-async def test_one_cell_can_be_solved_alone(lake_path: str) -> None:
-    """The `solve` flow runs one cell of an experiment, and `benchmark` reuses it."""
-    arms = [{"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}]
-    declared = trial(select={"sample": 1}, arms=arms, primary=None)
-    [instance] = [i.instance_id for i in solve_instances(declared)]
-    assert await solve(declared, instance, "able", lake=lake_path) == "resolved"
-    [only] = rows(lake_path, "attempts")
-    await benchmark(declared, lake_path)
-    assert [row["attempt_id"] for row in rows(lake_path, "attempts")] == [only["attempt_id"]]
-    with pytest.raises(UsageError, match="no arm 'other'"):
-        await solve(declared, instance, "other", lake=lake_path)
-
-
-def solve_instances(declared: Any) -> list[Any]:
-    from flows.experiments import plan
-
-    return plan.load(declared)
-
-
-@pytest.mark.docker
-async def test_a_missing_image_is_infrastructure(lake_path: str, tmp_path: Path) -> None:
-    """A missing image is named in the attempt's detail, leaves no prediction, and is tried again by
-    the next run."""
-    row = {**instances.load("bundled")[0].row, "image": "durabench/absent:latest"}
-    dataset = tmp_path / "rows.jsonl"
-    dataset.write_text(json.dumps(row, default=str))
-    declared = trial(
-        dataset=str(dataset),
-        environment="docker",
-        select={},
-        arms=[{"name": "gold", "agent": "gold"}],
-        primary=None,
-    )
-    for runs in (1, 2):
-        with pytest.raises(IncompleteRun):
-            await benchmark(declared, lake_path)
-        [attempt] = rows(lake_path, "attempts")
-        assert attempt["outcome"] == "infrastructure"
-        assert "durabench/absent:latest" in attempt["detail"]
-        tenures = open_journal(Lake.existing(lake_path)).tenures(attempt["attempt_id"])
-        assert len(tenures) == runs
-    assert rows(lake_path, "predictions") == []

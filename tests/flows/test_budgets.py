@@ -10,7 +10,7 @@ from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(5)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 ARMS = [
     {"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}},
@@ -55,6 +55,7 @@ async def test_a_spent_budget_stops_and_a_larger_one_resumes(
     assert sum(row["billed_usd"] for row in rows(lake_path, "attempts")) == pytest.approx(total)
 
 
+@pytest.mark.full
 async def test_a_budget_of_calls_is_kept_per_attempt(lake_path: str) -> None:
     """With a budget of two calls, every attempt stops before its third and is billed for two."""
     budgets = {"attempt": {"calls": 2}}

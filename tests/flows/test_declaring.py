@@ -19,7 +19,7 @@ from flows.storage.lake import Lake, Row
 from reports.relations import open_marts, read_rows
 from tests.flows.conftest import Finished, trial
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(5)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 PRIMARY = {"baseline": "null", "candidate": "gold"}
 FAMILY = [{"baseline": "gold", "candidate": "again"}]
@@ -55,6 +55,7 @@ async def test_a_plan_cannot_be_changed_after_the_results(
     assert [pair.role for pair in after.comparisons] == ["primary", "exploratory", "exploratory"]
 
 
+@pytest.mark.full
 async def test_a_plan_that_was_declared_before_the_run_is_followed(lake_path: str) -> None:
     """A plan that was declared before the run is used without a note, even if the run is repeated
     with other settings."""
@@ -69,21 +70,7 @@ async def test_a_plan_that_was_declared_before_the_run_is_followed(lake_path: st
     assert report.non_inferiority.margin == 0.2
 
 
-async def test_a_reused_verdict_does_not_make_a_plan_late(
-    finished: Finished, lake_path: str
-) -> None:
-    """A verdict that is reused from an earlier experiment does not make the second one's plan
-    late."""
-    primary = {**PRIMARY, "margin": 0.05}
-    await finished.copy(controls(primary=PRIMARY), lake_path)
-    await benchmark(controls(name="second", primary=primary), lake_path)
-    report = report_files.read(Lake.existing(lake_path), "second")
-    assert report.source.later_plans == ()
-    assert report.comparisons[0].role == "primary"
-    assert report.non_inferiority is not None
-    assert not [note for note in report.notes if "declared" in note.text]
-
-
+@pytest.mark.full
 async def test_rows_that_are_written_again_keep_their_time(lake_path: str) -> None:
     """Rows of attempts that are written again keep their times, so that a plan declared in the
     meantime counts as late."""

@@ -258,6 +258,7 @@ def deployed(prefect_server: PrefectServer) -> PrefectServer:
     return prefect_server
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_schedule_makes_flow_runs(deployed: PrefectServer) -> None:
     """The schedule of the smoke deployment creates flow runs for the coming nights."""
@@ -268,7 +269,6 @@ def test_the_schedule_makes_flow_runs(deployed: PrefectServer) -> None:
     wait_until(lambda: deployed.post("/flow_runs/count", nights) >= 3)
 
 
-@pytest.mark.sampled(12)
 @pytest.mark.slow
 def test_the_smoke_deployment_runs_on_a_worker(deployed: PrefectServer) -> None:
     """The scheduled benchmark, deployed as prefect.yaml says, completes on a worker and leaves its
@@ -297,7 +297,7 @@ def test_the_smoke_deployment_runs_on_a_worker(deployed: PrefectServer) -> None:
     assert "concurency" in refused
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_slot_for_benchmarks_and_one_for_cells_suffice(deployed: PrefectServer) -> None:
     """Workers with one slot each, for one queue each, complete a distributed benchmark from a
@@ -331,7 +331,7 @@ def test_a_slot_for_benchmarks_and_one_for_cells_suffice(deployed: PrefectServer
     assert len(shards(server, "queued")) == 1
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.full
 @pytest.mark.slow
 def test_flows_are_served_without_a_work_pool(deployed: PrefectServer) -> None:
     """Deployments of a pool are served only on request, and then run in this process.

@@ -8,7 +8,6 @@ import pytest
 
 from agent.journal import Journal
 from flows.benchmark import benchmark
-from flows.display.errors import IncompleteRun
 from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_key
 from flows.experiments.plan import prepare
@@ -22,7 +21,7 @@ from tests.durability import deriving
 from tests.durability.processes import FORKS, PATIENCE_S
 from tests.flows.conftest import Finished, trial
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(6)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 LEAN = {"name": "lean", "agent": "durable"}
 SAME = {"name": "same", "from": "lean", "options": {"profile": {"repairs": 3}}}
@@ -64,6 +63,7 @@ async def test_only_what_differs_is_bought(finished: Finished, lake_path: str) -
     )
 
 
+@pytest.mark.full
 async def test_a_cell_in_which_nothing_changed_is_one_task_run(
     finished: Finished, lake_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,48 +89,6 @@ async def test_a_cell_in_which_nothing_changed_is_one_task_run(
     ]
     assert len(verdicts) == 2
     assert verdicts[0] == verdicts[1]
-
-
-async def test_the_lake_and_the_report_say_what_is_shared(
-    finished: Finished, lake_path: str
-) -> None:
-    """Rows have the base, the shared calls and their cost; the report says what was saved."""
-    from flows.storage import report_files
-    from reports.format import usd
-
-    declared = derived(SAME, STRICT)
-    lake = await finished.copy(declared, lake_path)
-    rows = {
-        arm: lake.read("attempts", "trial", arm, attempt_id)[0]
-        for arm, attempt_id in (await ids(declared, lake_path)).items()
-    }
-    lean, strict = rows["lean"], rows["strict"]
-    assert (lean["base_attempt_id"], lean["reused_calls"], lean["reused_usd"]) == (None, 0, 0.0)
-    assert strict["base_attempt_id"] == lean["attempt_id"]
-    assert strict["reused_calls"] == lean["model_calls"] == strict["model_calls"] - 1
-    assert strict["cost_usd"] == pytest.approx(strict["reused_usd"] + strict["billed_usd"])
-    report = report_files.read(lake, "trial")
-    sharing = report.section("sharing")
-    assert sharing is not None
-    assert [row[:2] for row in sharing.tables[0].rows] == [("same", "lean"), ("strict", "lean")]
-    assert f"which saved {usd(2 * lean['cost_usd'])}" in sharing.answer
-    markdown = report_files.write(lake, report)
-    assert "Derived arms share draws with others (same from lean, strict from lean)" in markdown
-    assert "exploratory, shared draws" in markdown
-    assert not report.audits
-
-
-async def test_a_derived_cell_alone_solves_its_base_first(lake_path: str) -> None:
-    """The flow of one cell buys the base, and then what differs."""
-    declared = derived(STRICT)
-    plan = await prepare(declared, lake_path)
-    [instance_id] = {cell.instance.instance_id for cell in plan.cells}
-    assert await solve(declared, instance_id, "strict", lake=lake_path) == "resolved"
-    by_arm = await ids(declared, lake_path)
-    journal = open_journal(Lake.existing(lake_path))
-    assert journal.account(by_arm["strict"]).calls_billed == 1
-    assert journal.account(by_arm["lean"]).calls_billed > 1
-    assert not Lake.existing(lake_path).units("evaluations", f"{by_arm['lean']}-*")
 
 
 @pytest.mark.full
@@ -162,22 +120,7 @@ def calls(journal: Journal, attempt_id: str) -> dict[str, bytes]:
     return {step.place: step.result for step in steps if step.kind == "model" and step.result}
 
 
-async def test_a_base_that_was_pruned_meanwhile_is_told_in_one_line(
-    finished: Finished, lake_path: str
-) -> None:
-    """An arm that is added after its base was pruned buys nothing, and says what to do."""
-    lake = await finished.copy(derived(), lake_path)
-    declared = derived(STRICT)
-    by_arm = await ids(declared, lake_path)
-    journal = open_journal(lake)
-    journal.retention.prune(by_arm["lean"])
-    with pytest.raises(IncompleteRun, match="1 of 2 cells ended as infrastructure"):
-        await benchmark(declared, lake_path)
-    [row] = lake.read("attempts", "trial", "strict", by_arm["strict"])
-    assert "were pruned meanwhile" in row["detail"]
-    assert journal.account(by_arm["strict"]).calls_billed == 0
-
-
+@pytest.mark.full
 async def test_the_base_of_an_unfinished_attempt_is_not_pruned(
     finished: Finished, lake_path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import Finished, trial
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 
 @pytest.fixture
@@ -71,24 +71,7 @@ async def test_a_resolved_attempt_needs_no_explanation(lake: Lake) -> None:
     assert absent.exit_code == 2
 
 
-async def test_a_page_reads_each_verdict_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each diagnosis read the verdicts of all attempts, so that time grew with their square."""
-    asked: list[str] = []
-    real = Lake.units
-
-    def units(store: Lake, table: str, pattern: str, *where: str) -> list[str]:
-        asked.append(pattern)
-        return real(store, table, pattern, *where)
-
-    failed = ids(lake, "unable")
-    monkeypatch.setattr(Lake, "units", units)
-    insight_of = insights(lake)
-    found = [insight_of(attempt_id) for attempt_id in [*failed, *failed]]
-    assert all(each is not None and each.findings for each in found)
-    of_others = [each for each in asked if each.removesuffix("-*") not in failed]
-    assert len(of_others) == len(set(of_others))
-
-
+@pytest.mark.full
 async def test_the_page_of_a_trajectory_draws_the_graph_and_the_diagnosis(lake: Lake) -> None:
     """Every drawn step links to its section. The page of a resolved attempt has no diagnosis."""
     report_files.write(lake, report_files.read(lake, "trial"), insight_of=insights(lake))
@@ -106,6 +89,7 @@ async def test_the_page_of_a_trajectory_draws_the_graph_and_the_diagnosis(lake: 
     assert 'id="diagnosis"' not in resolved
 
 
+@pytest.mark.full
 async def test_a_pruned_attempt_has_a_page_without_a_graph(lake: Lake) -> None:
     """The lake has its steps, and nothing says what they used."""
     attempt_id = ids(lake, "unable")[0]

@@ -1,9 +1,7 @@
 """The changes after which a patch is graded again, counted on real gradings."""
 
 import asyncio
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +10,9 @@ from eval import grading, harness, instances
 from eval.types import Evaluation
 from flows.cells.verdicts import grade_submission
 from flows.experiments.cells import Place, Submission
-from flows.grade import grade
 from flows.storage.lake import Lake
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 INSTANCE = instances.load("bundled")[0]
 
@@ -87,6 +84,7 @@ async def test_the_same_patch_is_graded_once(lake: Lake, gradings: list[Evaluati
         assert row["started_at"] == gradings[0].started_at
 
 
+@pytest.mark.full
 async def test_a_second_grading_serves_every_attempt(
     lake: Lake, gradings: list[Evaluation]
 ) -> None:
@@ -101,22 +99,3 @@ async def test_a_second_grading_serves_every_attempt(
         [unit] = lake.units("evaluations", "*", "trial", arm)
         [row] = lake.read("evaluations", "trial", arm, unit)
         assert row["gradings"] == 2
-
-
-async def test_another_name_of_the_model_and_other_workers_grade_nothing(
-    lake_path: str, tmp_path: Path, gradings: list[Evaluation]
-) -> None:
-    """The same predictions under another model name and in another order are not graded again."""
-    second = instances.load("bundled")[1]
-    patches = {INSTANCE.instance_id: INSTANCE.patch, second.instance_id: ""}
-
-    async def run(model: str, ids: list[str], concurrency: int) -> dict[str, str]:
-        path = tmp_path / "preds.json"
-        content = {i: {"model_name_or_path": model, "model_patch": patches[i]} for i in ids}
-        path.write_text(json.dumps(content))
-        return await grade(path, "x", environment="host", concurrency=concurrency, lake=lake_path)
-
-    first = await run("somebody", list(patches), 1)
-    again = await run("Somebody/Else", list(reversed(patches)), 4)
-    assert first == again
-    assert len(gradings) == 2

@@ -15,11 +15,9 @@ from eval.types import Prediction
 from flows.cli.app import app
 from flows.grade import grade
 from flows.jobs.job import job
-from flows.jobs.pipeline import pipeline
 from flows.storage.lake import Lake
 from tests.flows.conftest import PREDICTION
-from tests.flows.jobs.conftest import NAME, REPAIR, forge, request, step
-from tests.flows.jobs.conftest import pipeline as a_pipeline
+from tests.flows.jobs.conftest import NAME, REPAIR, forge, request
 from tests.servers.forge import Forge
 
 __all__ = ["forge"]
@@ -90,6 +88,7 @@ async def test_a_predictions_file_is_graded_and_exported_as_it_is(
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("publish", ["patch", "branch"])
 async def test_a_job_publishes_the_bytes_of_its_change(
     forge: Forge, lake_path: str, publish: str
@@ -112,18 +111,6 @@ async def test_a_job_publishes_the_bytes_of_its_change(
     assert prediction["patch_sha256"] == hashlib.sha256(printed).hexdigest()
     if publish == "branch":
         assert content(forge, row["branch"]) == CHANGED
-
-
-async def test_a_pipeline_publishes_the_bytes_of_its_steps(forge: Forge, lake_path: str) -> None:
-    """The second step begins with the bytes of the first, whose patch its task quotes."""
-    forge.commit(NAME, {LATIN: "tea\n"}, "a file in another encoding")
-    more = f"printf 'th\\351\\n' >>{LATIN}"
-    quoting = step("second", more, "first", task="After {{steps.first.output.patch}}")
-    run = await pipeline(a_pipeline(step("first", CHANGE), quoting, publish="branch"), lake_path)
-    row = Lake.existing(lake_path).read_shared("jobs", run)
-    assert row is not None
-    assert content(forge, row["branch"]) == CHANGED + b"th\xe9\n"
-    assert "+caf\udce9 is bought\n" in row["patch"]
 
 
 def content(forge: Forge, branch: str) -> bytes:

@@ -45,6 +45,7 @@ async def test_a_program_is_reported_with_both_costs(lake_path: str) -> None:
     assert asked[1]["asked_model"] == "claude-haiku-9"
 
 
+@pytest.mark.full
 async def test_a_provider_that_is_away_for_a_while_is_waited_for(
     lake_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

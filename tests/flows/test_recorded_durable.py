@@ -18,7 +18,6 @@ pytestmark = [
     pytest.mark.usefixtures("prefect"),
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.sampled(4),
 ]
 
 IDS = ["durabench__slotwise-2"]
@@ -55,6 +54,7 @@ def results(lake_path: str, experiment: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.full
 async def test_a_recording_answers_as_the_model_did(lake_path: str, tmp_path: Path) -> None:
     """A recording gives the same patches, calls and costs, even with concurrent candidates."""
     simulated = {"provider": "simulated", "skill": 0.5, "malformed": 0.1}
@@ -73,24 +73,3 @@ async def test_a_recording_answers_as_the_model_did(lake_path: str, tmp_path: Pa
     assert sorted(live) == IDS
     scopes = {scope for result in live.values() for scope, _ in result["calls"]}
     assert any(scope.endswith("/candidate-2") for scope in scopes)
-
-
-async def test_a_recording_of_an_attempt_out_of_time_is_out_of_time(
-    lake_path: str, tmp_path: Path
-) -> None:
-    """The recording of an attempt that ran out of time runs out of time, too, whatever its own
-    limit."""
-
-    def declared(name: str, model: dict[str, Any], **options: Any) -> Experiment:
-        arms = [{"name": "mini", "agent": "mini", "options": options}]
-        return trial(name=name, arms=arms, model=model, select={"ids": IDS}, primary=None)
-
-    slow = {"provider": "scripted", "replies": [{"command": "sleep 6"}]}
-    await benchmark(declared("live", slow, time_limit_s=3), lake_path, grade=False)
-    folder = tmp_path / "recordings"
-    command = ["export", "live", "--trajectories", "--output", str(folder), "--lake", lake_path]
-    assert (await asyncio.to_thread(CliRunner().invoke, app, command)).exit_code == 0
-    recorded = {"provider": "recorded", "path": str(folder / "mini")}
-    await benchmark(declared("again", recorded), lake_path, grade=False)
-    again = results(lake_path, "again")[IDS[0]]
-    assert again["outcome"] == results(lake_path, "live")[IDS[0]]["outcome"] == "out_of_time"

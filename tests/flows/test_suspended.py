@@ -23,6 +23,7 @@ def answer(body: dict[str, Any]) -> api.Reply:
     return api.slow(6.0 if body["model"] == "slow" else 1.0, SUBMIT)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.usefixtures("prefect")
 async def test_a_cell_that_ends_does_not_cut_off_the_calls_of_others(

@@ -5,12 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import LeaseHeld
 from agent.journal import Journal
-from agent.journal.holding import worker
 from agent.workspaces import ownership
 from eval.instances import load
-from flows.display.errors import UsageError
 from flows.experiments import cell_queue, cells
 from flows.experiments.cell_queue import CellQueue, ShardPart, Share, open_queue
 from flows.experiments.cells import Cell, Place
@@ -63,20 +60,6 @@ async def test_each_shard_begins_at_its_offset_and_steals(
         passed = {share.cell.label: share.passed for share in shares if share.passed}
         assert passed == {filled[2].label: (filled[0], filled[1])}
         assert await one.take() is None
-
-
-async def test_the_offset_is_among_the_cells_that_are_left(
-    journal: Journal, filled: list[Cell]
-) -> None:
-    """A replaced shard begins among open cells."""
-    async with open_queue(journal, ShardPart(RUN, 0, 1), "a", filled) as one:
-        for _ in range(4):
-            share = await one.take()
-            assert share is not None
-            await one.end(share.cell, "done", "resolved")
-    async with open_queue(journal, ShardPart(RUN, 1, 2), "b", filled) as other:
-        assert other.cells == [*filled[6:], *filled[4:6]]
-        assert await other.take() == Share(filled[6])
 
 
 async def test_cells_that_have_not_ended_are_free_for_others(
@@ -173,20 +156,3 @@ async def test_a_cell_whose_process_died_twice_ends_as_infrastructure(
     why = "infrastructure: its process died twice"
     assert dead.name == attempt_id_of(filled[0])
     assert (dead.ended_as, dead.result) == ("infrastructure", why)
-
-
-async def test_a_shard_is_one_process(journal: Journal, filled: list[Cell]) -> None:
-    """A second process with the same lease takes nothing."""
-    journal.offer("a")
-    journal.acquire("a", "elsewhere/1-1", 300)
-    with pytest.raises(LeaseHeld):
-        async with open_queue(journal, ShardPart(RUN, 0, 1), "a", filled):
-            pass
-    assert worker() not in journal.holders(["a"]).values()
-
-
-async def test_another_dataset_is_refused(journal: Journal, filled: list[Cell]) -> None:
-    """A worker without the row of a cell runs no other cell instead."""
-    with pytest.raises(UsageError, match="this worker's dataset lacks the cell of attempt"):
-        async with open_queue(journal, ShardPart(RUN, 0, 1), "a", filled[1:]):
-            pass

@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from agent.models.spec import SimulatedSpec
-from eval.errors import DatasetError
 from flows.display.errors import UsageError
 from flows.experiments import declaration, plan
-from flows.experiments.arms import DurableArm
-from flows.experiments.declaration import BUILT_IN, Experiment
+from flows.experiments.declaration import Experiment
 
 MINI = {"name": "mini", "agent": "mini", "model": "openai/anything"}
 DURABLE = {"name": "durable", "agent": "durable", "model": "openai/anything"}
@@ -23,53 +20,6 @@ FIRST = {"baseline": "null", "candidate": "mini"}
 
 def parse(**content: Any) -> Experiment:
     return declaration.parse({"name": "trial", "arms": [GOLD], **content}, "trial.yaml")
-
-
-def test_the_bundled_experiment_is_valid() -> None:
-    """The bundled experiment compares two agents on one model and includes both controls."""
-    bundled = declaration.load(BUILT_IN / "bundled.yaml")
-    assert [arm.agent for arm in bundled.arms] == ["mini", "durable", "gold", "null"]
-    assert bundled.primary is not None
-    assert bundled.primary.margin is not None
-    assert all(arm.model is None for arm in bundled.arms)
-
-
-def test_the_ablation_changes_one_part_at_a_time_on_two_models() -> None:
-    """Each durable arm differs from the first in one setting, and the two files only in the model's
-    skill."""
-    strong, weak = (
-        declaration.load(BUILT_IN / f"{name}.yaml") for name in ("ablation", "ablation_weak")
-    )
-    changed = [
-        arm.options.profile.model_dump(exclude_unset=True)
-        for arm in strong.arms
-        if isinstance(arm, DurableArm)
-    ]
-    assert changed[0] == {}
-    assert all(len(each) == 1 for each in changed[1:])
-    assert len({str(each) for each in changed}) == len(changed)
-    model = strong.model
-    assert isinstance(model, SimulatedSpec)
-    assert isinstance(weak.model, SimulatedSpec)
-    assert (model.skill, weak.model.skill) == (0.8, 0.3)
-    renamed = {"name": weak.name, "model": model.model_copy(update={"skill": 0.3})}
-    assert strong.model_copy(update=renamed) == weak
-
-
-def test_a_bare_string_is_a_litellm_model() -> None:
-    """A model that is given as a string is a LiteLLM model."""
-    declared = parse(arms=[MINI])
-    spec = declared.model_of(declared.arm("mini"))
-    assert spec is not None
-    assert spec.provider == "litellm"
-
-
-def test_an_arm_without_a_model_uses_the_model_of_the_experiment() -> None:
-    """An arm without a model of its own uses the experiment's model; a control has none."""
-    arms = [{"name": "a", "agent": "mini"}, {**MINI, "name": "b"}, GOLD]
-    declared = parse(arms=arms, model={"provider": "simulated", "skill": 0.5})
-    providers = [spec.provider if spec else None for spec in map(declared.model_of, declared.arms)]
-    assert providers == ["simulated", "litellm", None]
 
 
 @pytest.mark.parametrize(
@@ -161,18 +111,6 @@ def test_comparisons_that_cannot_be_declared(declared: dict[str, Any], message: 
     assert "\n" not in str(caught.value)
 
 
-def test_a_family_is_declared_beside_the_primary_comparison() -> None:
-    """A primary comparison may have a margin, and a family of further comparisons."""
-    declared = parse(
-        arms=[MINI, GOLD, NULL],
-        primary={**FIRST, "margin": 0.05},
-        family=[{"baseline": "mini", "candidate": "gold"}],
-    )
-    assert declared.primary is not None
-    assert declared.primary.margin == 0.05
-    assert [pair.candidate for pair in declared.family] == ["gold"]
-
-
 def test_only_a_primary_comparison_can_end_an_experiment() -> None:
     """The rule names what is decided, and a level between 0 and 0.5."""
     with pytest.raises(UsageError, match=r"stop_when needs a primary comparison: declare one$"):
@@ -192,12 +130,6 @@ def test_a_resolved_instance_is_worth_a_positive_amount(value: float) -> None:
     assert parse(willingness_to_pay=2.5).willingness_to_pay == 2.5
     with pytest.raises(UsageError, match=r"^trial\.yaml: willingness_to_pay: Input should be "):
         parse(willingness_to_pay=value)
-
-
-def test_a_mistake_in_the_selection_is_named() -> None:
-    """An invalid regular expression in the selection is named in the error."""
-    with pytest.raises(DatasetError, match="'\\(' is not a regular expression"):
-        parse(select={"regex": "("})
 
 
 @pytest.mark.parametrize("text", ["", "- a list", "name: [unclosed", "just words"])

@@ -7,10 +7,9 @@ import pytest
 from agent.workspaces import Environment
 from eval import instances
 from flows.display.errors import UsageError
-from flows.experiments import declaration, plan
+from flows.experiments import declaration
 from flows.experiments.arms import DurableArm
 from flows.experiments.cells import Cell, Place, in_order
-from flows.experiments.cells import plan as planned
 from flows.experiments.declaration import Experiment
 from flows.experiments.forking import make_child
 from flows.experiments.keys import attempt_key
@@ -103,17 +102,6 @@ def test_a_derived_cell_is_keyed_by_its_base_attempt() -> None:
     assert attempt_key(cell(declared, "lean")) == attempt_key(cell(parse(LEAN), "lean"))
 
 
-def test_a_derived_cell_begins_with_its_base_attempt() -> None:
-    """Its parent is the attempt of the base at the same cell, and it has the same seed."""
-    declared = parse(LEAN, STRICT, STRICTER)
-    strict, lean = cell(declared, "strict"), cell(declared, "lean")
-    attempt = get_journal_attempt(strict, "1")
-    assert attempt.parent_id == attempt_key(lean)[:32]
-    assert attempt.reuse is not None
-    assert get_journal_attempt(lean, "2").parent_id is None
-    assert cell(declared, "stricter").seed == strict.seed == lean.seed
-
-
 def test_a_fork_of_a_derived_attempt_is_derived_from_no_arm() -> None:
     """The experiment of a fork has the one arm with all its options."""
     declared = parse(LEAN, STRICT)
@@ -131,12 +119,3 @@ def test_derived_arms_begin_an_instance_after_their_bases() -> None:
         names = [arm.name for arm in in_order(declared, instance, 0)]
         assert names[2:] == ["strict", "stricter"]
         assert names[:2] == [arm.name for arm in in_order(without, instance, 0)]
-
-
-def test_one_cell_of_a_derived_arm_comes_with_its_bases() -> None:
-    """`durabench debug` can solve what the arm derives from."""
-    declared = parse(LEAN, STRICT, STRICTER, {"name": "mini", "agent": "mini"})
-    [first, *_] = instances.load("bundled", "test")
-    only = plan.only(declared, "stricter", first.instance_id)
-    assert [arm.name for arm in only.arms] == ["stricter", "strict", "lean"]
-    assert len(planned(only, [first], Place("host"))) == 3

@@ -11,8 +11,6 @@ from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 from tests.reports.lake_fixture import LakeBuilder
 
-pytestmark = pytest.mark.sampled(3)
-
 
 @pytest.fixture
 def lake(tmp_path: Any) -> LakeBuilder:

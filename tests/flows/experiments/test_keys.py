@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agent.arms import ARMS
 from agent.arms.options import MiniOptions
 from agent.models.spec import LiteLLMSpec
 from eval.resources import Demand
@@ -195,13 +194,6 @@ def test_a_later_field_has_a_default(model: type[BaseModel]) -> None:
     """Every field that was added later has a default; otherwise it would change every key."""
     later = {n: f for n, f in model.model_fields.items() if n not in ALWAYS_IN_KEY[model]}
     assert [name for name, field in later.items() if field.is_required()] == []
-
-
-def test_another_version_of_an_agent_is_another_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another version of an agent changes the keys of its attempts."""
-    first = attempt_key(cell())
-    monkeypatch.setitem(ARMS, "mini", replace(ARMS["mini"], version=2))
-    assert attempt_key(cell()) != first
 
 
 def test_the_default_resources_are_in_no_key() -> None:

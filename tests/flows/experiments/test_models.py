@@ -110,12 +110,6 @@ def test_a_model_needs_a_provider(tmp_path: Any, name: str) -> None:
     assert "names no provider" in of_model(tmp_path, name=name, api_base=OWN)
 
 
-def test_a_parameter_does_not_replace_a_key(tmp_path: Any) -> None:
-    """Only what may authenticate does."""
-    found = of_model(tmp_path, name="openai/gpt-4o", extra={"seed": 1, "service_tier": "flex"})
-    assert "needs OPENAI_API_KEY" in found
-
-
 def test_the_models_of_all_roles_are_checked(tmp_path: Any) -> None:
     """A role without a key stops an arm whose own model could be called."""
     own = {"name": "openai/x", "api_base": OWN}
@@ -135,6 +129,7 @@ def test_where_workers_call_prices_are_checked_and_keys_are_not(tmp_path: Any) -
     assert "whose price is unknown" in problem(tmp_path, unlisted, usd=1, with_keys=False)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("provider", sorted(KEYS))
 def test_the_variables_agree_with_those_of_litellm(provider: str) -> None:
     """Every variable that LiteLLM misses is one of the provider's."""

@@ -10,8 +10,7 @@ from eval import harness
 from eval.instances import load
 from eval.types import Instance
 from flows.experiments import cells as experiment_cells
-from flows.experiments.cells import Place, plan, runner_of_instance
-from flows.experiments.declaration import Experiment
+from flows.experiments.cells import runner_of_instance
 
 PYTEST = "pytest -q -rfE -p no:cacheprovider {paths}"
 DJANGO = "./tests/runtests.py --verbosity=2 --settings=test_sqlite --parallel=1 {paths}"
@@ -59,18 +58,6 @@ def test_bundled_tasks_run_under_pytest() -> None:
         assert runner.environment == (("PYTHONDONTWRITEBYTECODE", "1"),)
 
 
-def test_one_experiment_mixes_repositories(shared_data: Path) -> None:
-    """Each cell of a mixed experiment has the runner of its own row."""
-    instances = {each.repo: each for each in load(str(shared_data / "swebench/lite_test.parquet"))}
-    experiment = Experiment.model_validate(
-        {"name": "mixed", "dataset": "x", "arms": [{"name": "gold", "agent": "gold"}]}
-    )
-    cells = plan(experiment, list(instances.values()), Place("docker"))
-    runners = {cell.instance.repo: cell.task.runner for cell in cells}
-    assert {runner.adapter for runner in runners.values()} == {"pytest", "unittest", "sympy"}
-    assert runners["django/django"].path_style == "django"
-
-
 @pytest.fixture(scope="module")
 def instance() -> Instance:
     """Return an arbitrary row."""
@@ -105,11 +92,6 @@ def test_a_runner_contains_nothing_that_could_name_a_test(
     script = f"export LANG=C\n{patch}: '{start}'\n{line}\n: '{end}'\n"
     runner = runner_of_instance(replace(instance, eval_script=script))
     assert (runner.command, runner.environment) == (command, (("LANG", "C"),))
-
-
-def test_a_script_without_markers(instance: Instance) -> None:
-    """A script without markers gets pytest as its runner."""
-    assert runner_of_instance(replace(instance, eval_script="make check")).command == PYTEST
 
 
 def test_the_markers_are_swebenchs() -> None:

@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-import re
 from pathlib import Path
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from flows.cli.app import app
@@ -18,7 +16,7 @@ from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import Finished, trial
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(6)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 SIMULATED = {"provider": "simulated", "skill": 1}
 
@@ -58,44 +56,6 @@ async def test_a_change_that_concerns_no_step_buys_nothing(attempt_id: str, lake
     assert new["model_patch"] == old["model_patch"]
 
 
-async def test_a_volatile_command_is_run_again_and_nothing_else(
-    attempt_id: str, lake_path: str
-) -> None:
-    """A command that is never reused is run anew; its result is the same, so the rest is reused."""
-    child, _ = await forked(attempt_id, lake_path, Changes({}, {}, ["git log"]))
-    journal = open_journal(Lake.existing(lake_path))
-    anew = [step for step in journal.steps(child) if not step.copied]
-    assert anew
-    assert all(b"git log" in step.request and step.kind == "action" for step in anew)
-    assert journal.account(child).calls_billed == 0
-
-
-async def test_another_time_limit_of_tests_changes_what_depends_on_it(
-    attempt_id: str, lake_path: str
-) -> None:
-    """Tests are run anew, and calls whose prompt names the limit; reading the code is reused."""
-    request = selective.check(
-        attempt_id, lake_path, Changes({"profile": {"test_timeout_s": 555}}, {})
-    )
-    assert request.first_changed == 0
-    child, _ = await forked(
-        attempt_id, lake_path, Changes({"profile": {"test_timeout_s": 555}}, {})
-    )
-    copied = {s.scope for s in open_journal(request.lake).steps(child) if s.copied and s.seq == 0}
-    assert "index" in copied
-    assert not copied & {"probe", "work/approach-0/solve"}
-
-
-async def test_another_model_buys_every_call_again(attempt_id: str, lake_path: str) -> None:
-    """A model of other skill answers anew, and the forecast promised no less."""
-    changes = Changes({"model": {**SIMULATED, "skill": 0.5}}, {})
-    request = selective.check(attempt_id, lake_path, changes)
-    assert request.first_changed < len(request.steps)
-    child, used = await forked(attempt_id, lake_path, changes)
-    assert open_journal(request.lake).account(child).calls_billed > 0
-    assert used.startswith("calls: reused 0 ")
-
-
 async def test_mistakes_are_refused_in_one_line(
     attempt_id: str, lake_path: str, tmp_path: Path
 ) -> None:
@@ -114,32 +74,7 @@ async def test_mistakes_are_refused_in_one_line(
         selective.check(attempt_id, lake_path, Changes({}, {tool.place: file}))
 
 
-async def test_work_that_may_begin_elsewhere_is_not_promised(
-    attempt_id: str, lake_path: str
-) -> None:
-    """Without a row nothing says which image the parent had, so no step behind its work is sure."""
-    lake = Lake.existing(lake_path)
-    [row] = Path(lake_path).glob("attempts/*/*/*.parquet")
-    row.unlink()
-    request = selective.check(attempt_id, lake_path, Changes({}, {}, ["no such command"]))
-    calls = open_journal(lake).account(attempt_id).calls_billed
-    assert request.is_elsewhere
-    assert request.forecast().startswith(f"at most {calls} of {calls} calls")
-
-
-async def test_the_command_says_what_it_would_buy(
-    attempt_id: str, lake_path: str, tmp_path: Path
-) -> None:
-    """A dry run prints the bound and makes no attempt."""
-    file = tmp_path / "change.yaml"
-    file.write_text(yaml.safe_dump({"model": {**SIMULATED, "skill": 0.5}}))
-    arguments = ["fork", attempt_id, "--change", str(file), "--dry-run", "--lake", lake_path]
-    result = await asyncio.to_thread(CliRunner().invoke, app, arguments)
-    assert result.exit_code == 0, result.output
-    assert re.match(r"at most (\d+) of \1 calls are bought again, \$", result.stdout)
-    assert Lake.existing(lake_path).units("attempts", "*") == [attempt_id]
-
-
+@pytest.mark.full
 async def test_the_graph_says_what_a_change_makes_stale(attempt_id: str, lake_path: str) -> None:
     """The graph has every step, marks those behind a change, and refuses an unknown role."""
     steps = open_journal(Lake.existing(lake_path)).steps(attempt_id)
@@ -182,6 +117,7 @@ async def test_an_edited_reply_is_kept_and_what_follows_is_bought(
     assert told.startswith(f"at most {len(calls) - 1} of {len(calls)} calls")
 
 
+@pytest.mark.full
 async def test_a_fork_of_a_pruned_parent_buys_nothing(attempt_id: str, lake_path: str) -> None:
     """A parent that was pruned before its fork was solved ends the fork with one line."""
     request = selective.check(attempt_id, lake_path, Changes({}, {}, ["git log"]))

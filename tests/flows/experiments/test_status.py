@@ -18,8 +18,6 @@ from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.reports.lake_fixture import NOON, LakeBuilder
 
-pytestmark = pytest.mark.sampled(3)
-
 IDS = [f"durabench__a-long-name-of-a-repository-{n}" for n in range(6)]
 DEAD = f"{ownership.owner()}/1-0"
 """A worker of this machine whose process has ended."""
@@ -108,12 +106,6 @@ def test_an_attempt_of_another_machine_is_running_until_its_lease_expires(
     assert as_json(built, "trial")["cells"][5]["state"] == "killed"
 
 
-def test_an_attempt_that_ended_in_the_lake_is_done_despite_its_lease(built: LakeBuilder) -> None:
-    """An attempt that has ended in the lake is done, even if the journal still shows a lease."""
-    built.cell("able", IDS[1], attempt_id="running-with-a-long-id")
-    assert as_json(built, "trial")["cells"][1]["state"] == "done"
-
-
 def test_nothing_is_cut_in_a_pipe(built: LakeBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a pipe no line is cut, and other commands accept every id that is shown."""
     monkeypatch.delenv("COLUMNS", raising=False)  # it would apply in a pipe, too
@@ -126,26 +118,6 @@ def test_nothing_is_cut_in_a_pipe(built: LakeBuilder, monkeypatch: pytest.Monkey
     assert own["attempt_id"] == "running-with-a-long-id"
     traced = CliRunner().invoke(app, ["trace", shown, "--lake", str(built.root)])
     assert "no attempt" not in traced.output
-
-
-def test_every_experiment_has_a_line(built: LakeBuilder) -> None:
-    """Each experiment has a line with its progress and cost. For an import the figures are from the
-    lake."""
-    other = LakeBuilder(built.root, "another")
-    other.declare(["able"], IDS[:1])
-    other.cell("able", IDS[0], attempt_id="of-another")
-    note, first, second = asked(built).stdout.splitlines()
-    assert note == "the journal knows no attempt of another: these numbers are from the lake"
-    assert first.split(maxsplit=1) == [
-        "another",
-        "1 of 1 cells done (1 resolved); 2 calls, $0.500",
-    ]
-    assert second.startswith("trial    1 of 6 cells done (1 resolved), 1 running")
-    told = as_json(built)
-    assert {each["experiment"]: each["billed_usd"] for each in told["experiments"]} == {
-        "another": None,
-        "trial": 4 * 1.25,
-    }
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import pytest
 
 from eval.instances import load
-from flows.experiments import workspaces
 from flows.experiments.cells import Place
 from flows.experiments.workspaces import AttemptWorkspaces
 
@@ -35,11 +34,3 @@ async def test_an_attempt_resumes_at_the_same_path() -> None:
     for _ in range(2):
         async with attempt.open("", image="", goes_on=True) as opened:
             assert (await opened.run("pwd", timeout_s=10)).output.strip() == attempt.root
-
-
-async def test_two_gradings_of_one_submission_do_not_share_a_workspace() -> None:
-    """A grading of the same submission for another lake does not remove this one's workspace."""
-    async with workspaces.workspace(INSTANCE, HERE, "grade-1") as first:
-        async with workspaces.workspace(INSTANCE, HERE, "grade-1"):
-            pass
-        assert (await first.run("echo alive", timeout_s=10)).output == "alive\n"

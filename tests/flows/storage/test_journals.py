@@ -16,9 +16,7 @@ from typer.testing import CliRunner
 
 from agent.journal import Journal
 from flows.cli.app import app
-from flows.display.errors import Mismatch, UsageError
-from flows.experiments.keys import attempt_id_of
-from flows.experiments.plan import prepare
+from flows.display.errors import Mismatch
 from flows.shard import shard
 from flows.solve import solve
 from flows.storage import bindings, journals
@@ -27,8 +25,6 @@ from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 from tests.servers.object_store import ObjectStore
 from tests.servers.postgres import PostgresServer
-
-pytestmark = pytest.mark.sampled(4)
 
 GOLD = [{"name": "gold", "agent": "gold"}]
 RUN = "run"
@@ -98,14 +94,6 @@ def refusal(lake: Lake, what: Callable[[Lake], object] = begin) -> str:
     return str(refused.value)
 
 
-def with_schema(url: str, name: str) -> str:
-    import psycopg
-
-    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {name}")
-    return f"{url}?options=-csearch_path%3D{name}"
-
-
 WAYS = {
     "the variable is set on one machine alone": (True, False),
     "the variable is unset on one machine alone": (False, True),
@@ -136,24 +124,7 @@ def test_another_journal_is_refused(
     assert begin(enter(first)).find("") == []
 
 
-def test_another_schema_is_refused(postgres: PostgresServer, enter: Enter, tmp_path: Path) -> None:
-    """Another schema of the same database is another journal, because it has its own tables."""
-    url = postgres.create_database()
-    begin(enter(Settings(str(tmp_path / "lake"), url)))
-    for other in (with_schema(url, "other"), with_schema(url, "third")):
-        assert "search_path" in refusal(enter(Settings(str(tmp_path / "lake"), other)))
-
-
-def test_another_url_of_the_same_journal_is_accepted(
-    postgres: PostgresServer, enter: Enter, tmp_path: Path
-) -> None:
-    """A journal is recognised by its id, whatever the URL that leads to it."""
-    url = postgres.create_database()
-    first = begin(enter(Settings(str(tmp_path / "lake"), url)))
-    alias = url.replace("127.0.0.1", "localhost").replace("+psycopg", "")
-    assert begin(enter(Settings(str(tmp_path / "lake"), alias))).id == first.id
-
-
+@pytest.mark.full
 def test_no_password_is_revealed(enter: Enter, postgres: PostgresServer, tmp_path: Path) -> None:
     """Neither the error nor the binding contains the password of a journal."""
     urls = [
@@ -179,23 +150,7 @@ def test_an_experiment_of_another_lake_is_refused(
     begin(enter(Settings(str(tmp_path / "two"), url)), "another experiment")
 
 
-def test_prefixes_of_an_object_store_are_lakes_of_their_own(
-    new_url: Callable[[], str], enter: Enter
-) -> None:
-    """A prefix of an object store is bound to a journal like a folder, and each prefix is a lake of
-    its own."""
-    url = new_url()
-    with ObjectStore() as store:
-        lake = store.create_lake()
-        begin(enter(Settings(lake, url)))
-        assert "in use is" in refusal(enter(Settings(lake, new_url())))
-        enter(Settings(lake))
-        told = refusal(Lake.existing(lake), journals.existing_journal)
-        assert f"{VARIABLE} is not set" in told
-        assert "belongs to the lake" in refusal(enter(Settings(f"{lake}-2", url)))
-        journals.forget()
-
-
+@pytest.mark.full
 @pytest.mark.parametrize("where", ["folder", "store"])
 def test_concurrent_first_runs_bind_one_journal(
     where: str, new_url: Callable[[], str], tmp_path: Path
@@ -242,6 +197,7 @@ def ids(declared: Any) -> tuple[str, str]:
 class TestWithAttempts:
     """Lakes in which attempts have run."""
 
+    @pytest.mark.full
     async def test_an_unbound_lake_accepts_only_the_journal_of_its_attempts(
         self, new_url: Callable[[], str], enter: Enter, tmp_path: Path
     ) -> None:
@@ -275,18 +231,6 @@ class TestWithAttempts:
         told = refusal(enter(Settings(str(tmp_path / "bare"))))
         assert f"sqlite:///{tmp_path}/bare/journal.sqlite, and there is another or none" in told
         assert not (tmp_path / "bare/journal.sqlite").exists()
-
-    async def test_reports_and_exports_work_without_the_journal(
-        self, enter: Enter, tmp_path: Path
-    ) -> None:
-        """Reports and exports work on a lake whose journal is missing."""
-        enter(Settings(str(tmp_path / "lake"), f"sqlite:///{tmp_path}/journal.sqlite"))
-        await run_gold(str(tmp_path / "lake"))
-        (tmp_path / "journal.sqlite").unlink()
-        enter(Settings(str(tmp_path / "lake")))
-        for arguments in (["report", "trial"], ["export", "trial", "-o", str(tmp_path / "out")]):
-            done = CliRunner().invoke(app, [*arguments, "--lake", str(tmp_path / "lake")])
-            assert done.exit_code == 0, done.output
 
     async def test_commands_refuse_with_one_line(self, enter: Enter, tmp_path: Path) -> None:
         """Commands that need the journal refuse in one line with exit code 2, and write nothing."""
@@ -328,18 +272,6 @@ class TestOrderedShards:
         assert lake.units("attempts", "*") == []
         return str(state.message)
 
-    async def test_a_worker_with_the_same_settings_runs_the_cell(
-        self, ordered: Settings, enter: Enter
-    ) -> None:
-        """A worker with the lake and journal of the benchmark runs the cell."""
-        home = journals.home(enter(ordered))
-        declared = trial(arms=GOLD, select={"sample": 1}, primary=None)
-        lake = enter(ordered)
-        plan = await prepare(declared, ordered.lake)
-        journals.open_journal(lake).queue(RUN).add([attempt_id_of(cell) for cell in plan.cells])
-        await shard(declared, RUN, lake=ordered.lake, home=home, grade=False)
-        assert len(Lake.existing(ordered.lake).units("attempts", "*")) == 1
-
     async def test_every_other_worker_refuses(
         self, ordered: Settings, enter: Enter, new_url: Callable[[], str], tmp_path: Path
     ) -> None:
@@ -365,6 +297,7 @@ class TestOrderedShards:
             assert ("journal at" in told) == (settings.lake == ordered.lake), way
         assert files(tmp_path) == before
 
+    @pytest.mark.full
     async def test_a_copy_of_the_journal_is_refused(self, enter: Enter, tmp_path: Path) -> None:
         """After a lake and its journal were copied together, a worker with either copy is
         refused."""
@@ -400,20 +333,6 @@ def test_a_lake_adopts_another_journal(
     assert journals.home(enter(new)).lake_id == lake_id
 
 
-def test_a_new_lake_adopts_the_experiments_of_a_lost_one(
-    new_url: Callable[[], str], enter: Enter, tmp_path: Path
-) -> None:
-    """After adoption, a new lake may continue the experiments that a lost lake had in the
-    journal."""
-    url = new_url()
-    begin(enter(Settings(str(tmp_path / "lost"), url)))
-    shutil.rmtree(tmp_path / "lost")
-    fresh = Settings(str(tmp_path / "fresh"), url)
-    refusal(enter(fresh))
-    journals.adopt(enter(fresh))
-    begin(enter(fresh))
-
-
 def test_a_damaged_binding_is_one_line(enter: Enter, tmp_path: Path) -> None:
     """A damaged binding is refused in one line, and adopting the journal repairs it."""
     settings = Settings(str(tmp_path / "lake"))
@@ -422,13 +341,3 @@ def test_a_damaged_binding_is_one_line(enter: Enter, tmp_path: Path) -> None:
     assert "is damaged" in refusal(enter(settings))
     journals.adopt(enter(settings))
     begin(enter(settings))
-
-
-def test_an_object_store_needs_a_named_journal(enter: Enter) -> None:
-    """A lake on an object store is not bound unless a journal is named."""
-    with ObjectStore() as store:
-        lake = enter(Settings(store.create_lake()))
-        with pytest.raises(UsageError, match="set DURABENCH_DATABASE_URL=postgresql://"):
-            begin(lake)
-        assert bindings.read(lake) is None
-        journals.forget()

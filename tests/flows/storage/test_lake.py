@@ -16,21 +16,6 @@ def lake(tmp_path: Path) -> Lake:
     return Lake.open(tmp_path / "lake")
 
 
-def test_rows_come_back_as_they_were_written(lake: Lake) -> None:
-    """Rows are read as they were written. One unit is one file under its experiment and arm."""
-    path = lake.write("predictions", "trial", "a", "1", [PREDICTION])
-    assert path == lake.root / "predictions/experiment=trial/arm=a/1.parquet"
-    assert lake.read("predictions", "trial", "a", "1") == [PREDICTION]
-    assert lake.find("predictions", "1") == [PREDICTION]
-    assert lake.units("predictions", "*") == ["1"]
-
-
-def test_no_rows_make_no_file(lake: Lake) -> None:
-    """A unit without rows creates no file."""
-    assert lake.write("predictions", "trial", "a", "1", []) is None
-    assert not (lake.root / "predictions").exists()
-
-
 @pytest.mark.parametrize(
     "row",
     [

@@ -1,7 +1,5 @@
 """A lake on an object store behaves like one in a folder. The store is moto's server."""
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -16,22 +14,18 @@ from typer.testing import CliRunner
 from agent.errors import InfrastructureError, JournalError
 from flows.cli.app import app
 from flows.display.errors import UsageError
-from flows.formats import exports, swebench
 from flows.operation import checkup
 from flows.report import SERVED
 from flows.server.artifacts import artifact_key
 from flows.storage import bindings, journals, report_files
 from flows.storage.lake import Lake
 from reports.errors import ReportError
-from reports.lake import list_experiments, location
+from reports.lake import location
 from tests.flows.conftest import PREDICTION, trial
 from tests.reports.lake_fixture import LakeBuilder
 from tests.servers.object_store import ObjectStore, forget_connections
 from tests.servers.postgres import free_port
 
-pytestmark = pytest.mark.sampled(5)
-
-ROOT = Path(__file__).resolve().parents[3]
 IMAGE = {
     "image": "toy:1",
     "image_digest": None,
@@ -92,14 +86,6 @@ def files(lake: Lake) -> list[str]:
     return sorted(name.removeprefix(f"{root}/") for name in lake.root.fs.find(root))
 
 
-def test_a_new_lake_is_empty(lake: Lake) -> None:
-    """Opening a new lake leaves no file, and every read of it is empty."""
-    assert files(lake) == []
-    assert lake.units("predictions", "*") == lake.experiments() == []
-    assert lake.find("predictions", "1") == lake.all_shared("images") == []
-    assert lake.latest_unit("experiments", "trial") == ""
-
-
 def test_units_come_back_as_they_were_written(lake: Lake, place: str) -> None:
     """Rows are read as they were written. One unit is one file under its experiment and arm."""
     path = lake.write("predictions", "trial", "a", "1", [PREDICTION])
@@ -140,19 +126,6 @@ def test_shared_rows_come_back(lake: Lake) -> None:
     assert lake.all_shared("images") == [{**IMAGE, "how": "pulled"}]
 
 
-def test_results_are_known_by_their_name(lake: Lake) -> None:
-    """Prefect's results are looked up by name in `.results`."""
-    assert not lake.has_result("attempt-1")
-    assert str(lake.results) == f"{lake.root}/.results"
-
-
-def test_a_row_that_does_not_fit_leaves_nothing_behind(lake: Lake) -> None:
-    """A row that does not fit is refused before a file or an object is created."""
-    with pytest.raises(Exception, match="many"):
-        lake.write("predictions", "trial", "a", "1", [{**PREDICTION, "repeat": "many"}])
-    assert files(lake) == []
-
-
 @pytest.mark.parametrize("data", [b"", bytes(range(256)) * 4096])
 def test_blobs_come_back(lake: Lake, data: bytes) -> None:
     """A blob is stored once, under its SHA-256, and is read as it was written."""
@@ -162,19 +135,6 @@ def test_blobs_come_back(lake: Lake, data: bytes) -> None:
     assert files(lake) == [f"blobs/{digest[:2]}/{digest}"]
     assert blobs.has(digest)
     assert blobs.get(digest) == data
-
-
-def test_missing_and_damaged_blobs_are_errors(lake: Lake) -> None:
-    """Reading a missing or damaged blob is an error that is not retried."""
-    blobs = journals.blobs(lake)
-    assert not blobs.has("0" * 64)
-    with pytest.raises(JournalError, match="0000 is missing"):
-        blobs.get("0" * 64)
-    digest = blobs.put(b"something")
-    (lake.root / "blobs" / digest[:2] / digest).write_bytes(b"somethinG")
-    with pytest.raises(JournalError, match="is damaged") as caught:
-        blobs.get(digest)
-    assert not caught.value.retryable
 
 
 def test_a_report_is_that_of_the_same_rows_in_a_folder(
@@ -206,36 +166,7 @@ def rows(root: Path) -> LakeBuilder:
     return built
 
 
-def test_names_that_look_like_numbers_stay_text(
-    place: str, store: ObjectStore, tmp_path: Path
-) -> None:
-    """Names that look like numbers stay text, in a folder and in a store."""
-    built = LakeBuilder(tmp_path / "rows", "2026")
-    built.declare(["007", "b"], ["i1"])
-    built.cell("007", "i1")
-    if place.startswith("s3://"):
-        store.upload(tmp_path / "rows", place)
-    else:
-        (tmp_path / "rows").rename(place)
-    report = report_files.read(Lake.existing(place), "2026")
-    assert {arm.name: arm.resolved for arm in report.arms} == {"007": 1, "b": 0}
-
-
-def test_pages_without_a_link_are_removed(store: ObjectStore, url: str, tmp_path: Path) -> None:
-    """A report removes the pages of an earlier one to which it no longer links."""
-    built = rows(tmp_path)
-    store.upload(tmp_path, url)
-    lake = Lake.existing(url)
-    report_files.write(lake, report_files.read(lake, "trial"))
-    assert "trajectories/won.html" in store.names(f"{url}/reports/trial")
-    built.cell("b", "i1", repeat=0, later_s=60)
-    store.upload(tmp_path / "attempts", f"{url}/attempts")
-    store.upload(tmp_path / "evaluations", f"{url}/evaluations")
-    store.upload(tmp_path / "predictions", f"{url}/predictions")
-    report_files.write(lake, report_files.read(lake, "trial"))
-    assert store.names(f"{url}/reports/trial") == ["index.html", "report.md"]
-
-
+@pytest.mark.full
 def test_a_report_asks_for_each_file_once(
     store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,36 +186,6 @@ def test_a_report_asks_for_each_file_once(
     tables = [path for path in tmp_path.rglob("*.parquet") if "experiment=trial" in str(path)]
     of_files = {what: count for what, count in asked.items() if what.endswith(".parquet")}
     assert of_files == {f"get_object lake/{path.relative_to(tmp_path)}": 1 for path in tables}
-
-
-def test_a_reader_sees_what_others_write(url: str) -> None:
-    """A lake shows what another process writes after it was read, because nothing of a store is
-    cached."""
-    lake = Lake.open(url)
-    write_all(lake, "1")
-    assert seen(lake) == (["1"], ["trial-1"], ["1"], False)
-    program = (
-        "from flows.storage.lake import Lake; "
-        "from tests.flows.storage.test_object_store import write_all; "
-        f"write_all(Lake.open({url!r}), '2')"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, cwd=ROOT)
-    assert seen(lake) == (["1", "2"], ["trial-1", "trial-2"], ["1", "2"], True)
-
-
-def write_all(lake: Lake, name: str) -> None:
-    lake.write("predictions", f"trial-{name}", "a", name, [PREDICTION])
-    lake.write_shared("images", name, {**IMAGE, "image": name})
-
-
-def seen(lake: Lake) -> tuple[list[str], list[str], list[str], bool]:
-    """Return units, experiments and images, and whether the other process's unit exists."""
-    return (
-        lake.units("predictions", "*"),
-        list_experiments(lake.root),
-        [row["image"] for row in lake.all_shared("images")],
-        lake.has("predictions", "trial-2", "a", "2"),
-    )
 
 
 @pytest.mark.parametrize("given", ["s3://", "s3:///prefix", "gs://bucket/lake", "file:///tmp/x"])
@@ -307,13 +208,6 @@ def connect() -> Iterator[Callable[[str], None]]:
 
         yield to
     forget_connections()
-
-
-def test_an_invalid_endpoint_is_refused(connect: Callable[[str], None]) -> None:
-    """An invalid endpoint is refused with the name of its variable."""
-    connect("store.example")
-    with pytest.raises(ReportError, match="Invalid endpoint: store.example; see AWS_ENDPOINT_URL"):
-        Lake.existing("s3://bucket/lake")
 
 
 def says(*arguments: str) -> tuple[int, str]:
@@ -384,22 +278,7 @@ def test_the_journal_has_to_be_named(
     assert (tmp_path / "journal.sqlite").is_file()
 
 
-def test_exports_of_a_store_are_written_locally(
-    store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Exports from a store are written below the current folder unless another is given."""
-    rows(tmp_path / "rows")
-    store.upload(tmp_path / "rows", url)
-    monkeypatch.chdir(tmp_path)
-    lake = Lake.existing(url)
-    folder = exports.find_folder(lake, "trial")
-    assert list(swebench.write_predictions("trial", folder, 0, lake)) == [
-        (Path("exports/trial/a/all_preds.jsonl"), 1),
-        (Path("exports/trial/b/all_preds.jsonl"), 2),
-    ]
-    assert len(Path("exports/trial/b/all_preds.jsonl").read_text().splitlines()) == 2
-
-
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.usefixtures("prefect")
 async def test_an_experiment_runs_and_a_second_run_writes_only_the_report(

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
@@ -11,8 +10,6 @@ from flows.storage import report_files
 from flows.storage.lake import Lake
 from flows.storage.retention import of_experiment
 from tests.reports.lake_fixture import LakeBuilder
-
-pytestmark = pytest.mark.sampled(3)
 
 
 def report(*arguments: str) -> Result:
@@ -59,25 +56,3 @@ def test_the_page_of_a_pair_is_beside_that_of_all_arms(tmp_path: Path) -> None:
     assert report_files.page_path(lake, "trial").read_text() == whole
     files = [path for path in (tmp_path / "reports").rglob("*") if path.is_file()]
     assert {file.path for file in of_experiment(lake, "trial")} >= set(files)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["trial", "--compare", "a", "c", "--baseline", "b"], "leave out --baseline"),
-        (["trial", "other", "--compare", "a", "c"], "--compare takes one experiment"),
-        (["trial", "--compare", "a", "d"], "no arm 'd' in this experiment"),
-        (["trial", "--compare", "a", "a"], "a comparison needs two different arms"),
-    ],
-)
-def test_a_pair_that_cannot_be_compared_is_refused(
-    tmp_path: Path, arguments: list[str], words: str
-) -> None:
-    """A wrong pair ends as wrong usage with one line, and no page is written."""
-    built = LakeBuilder(tmp_path)
-    built.declare(["a", "b", "c"], ["i1"])
-    shown = report(*arguments, "--lake", str(tmp_path))
-    assert shown.exit_code == 2
-    assert words in shown.output
-    assert len(shown.output.strip().splitlines()) == 1
-    assert not (tmp_path / "reports").exists()

@@ -1,6 +1,5 @@
 """Images are checked once before a run; failures are reported and their instances skipped."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ from flows.display.errors import IncompleteRun
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 from tests.unfit_images import FIT, UNFIT, write_dataset
-
-pytestmark = pytest.mark.sampled(3)
 
 
 @pytest.fixture
@@ -47,6 +44,7 @@ async def test_an_unfit_instance_is_reported_and_not_run(lake_path: str, dataset
     assert attempts(lake_path)[UNFIT.instance_id]["outcome"] == "submitted"
 
 
+@pytest.mark.full
 @pytest.mark.docker
 @pytest.mark.slow
 def test_the_command_checks_once_and_fails_with_the_image(
@@ -69,20 +67,3 @@ def test_the_command_checks_once_and_fails_with_the_image(
     assert [file.stat().st_mtime_ns for file in kept] == times
     fit_only = CliRunner().invoke(app, [*arguments, "--id", FIT.instance_id])
     assert fit_only.exit_code == 0
-
-
-@pytest.mark.docker
-@pytest.mark.slow
-def test_an_image_that_is_missing_is_infrastructure(
-    lake_path: str, tmp_path: Path, docker_client: Any
-) -> None:
-    """A missing image is infrastructure, and no result is recorded."""
-    rows = tmp_path / "missing.jsonl"
-    rows.write_text(json.dumps({**FIT.row, "image": "durabench/absent:latest"}, default=str))
-    experiment = tmp_path / "trial.yaml"
-    experiment.write_text(f"name: t\ndataset: {rows}\narms: [{{name: gold, agent: gold}}]\n")
-    result = CliRunner().invoke(app, ["images", "preflight", str(experiment), "--lake", lake_path])
-    assert result.exit_code == 3, result.output
-    assert "durabench/absent:latest" in result.stdout
-    assert "1 of 1 images could not be checked" in result.stderr
-    assert not (Path(lake_path) / "preflights").exists()

@@ -19,7 +19,6 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from agent.errors import Interrupted
 from eval import instances
 from eval.image_store import ImageStore
 from eval.instances import load
@@ -38,7 +37,7 @@ from tests.flows.conftest import trial
 from tests.servers.image_registry import ImageRegistry
 from tests.waiting import until
 
-pytestmark = [pytest.mark.docker, pytest.mark.sampled(3), pytest.mark.turn(4)]
+pytestmark = [pytest.mark.docker]
 
 MB = 10**6
 FILLER = 3 * MB
@@ -143,31 +142,11 @@ def image_rows(lake_path: str) -> dict[str, Row]:
     return {row["image"].partition("/")[2].rpartition(":")[0]: row for row in rows}
 
 
-def remove_all(repo: Repo) -> None:
-    for task in repo.here():
-        repo.client.api.remove_image(repo.image(task))
-
-
 class TestImageCache:
     def kept(self, lake_path: str, store: ImageStore, limit: int) -> ImageCache:
         return ImageCache(Lake.open(lake_path), store, limit)
 
-    def test_the_least_recently_needed_goes_first(
-        self, repo: Repo, store: ImageStore, lake_path: str
-    ) -> None:
-        """The least recently needed image is evicted first, not the oldest one, and no more than
-        necessary."""
-        kept = self.kept(lake_path, store, 3 * FILLER + MB)
-        for instance in repo.instances[:3]:
-            assert kept.fetch(instance, str(repo.path)).how == "built"
-        kept.record_need(repo.image(TASKS[0]))
-        assert kept.make_room().removed == ()
-        room = kept.make_room(FILLER)
-        assert room.is_enough
-        assert [row["image"] for row in room.removed] == [repo.image(TASKS[1])]
-        assert repo.here() == {TASKS[0], TASKS[2]}
-        assert image_rows(lake_path)[TASKS[1]]["removed_at"] is not None
-
+    @pytest.mark.full
     def test_an_image_that_the_lake_did_not_fetch_is_never_removed(
         self, repo: Repo, store: ImageStore, lake_path: str
     ) -> None:
@@ -180,6 +159,7 @@ class TestImageCache:
         assert [row["image"] for row in kept.make_room().removed] == [second.image]
         assert repo.here() == {first.instance_id}
 
+    @pytest.mark.full
     def test_a_held_image_is_passed_over(
         self, repo: Repo, store: ImageStore, lake_path: str
     ) -> None:
@@ -195,6 +175,7 @@ class TestImageCache:
         assert kept.make_room(FILLER).is_enough
         assert repo.here() == set()
 
+    @pytest.mark.full
     def test_an_image_that_a_killed_program_fetched_is_known(
         self, repo: Repo, store: ImageStore, lake_path: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -222,34 +203,6 @@ class TestImageCache:
         assert [row["image"] for row in kept.make_room().removed] == [repo.image(TASKS[0])]
         assert all(row["removed_at"] for row in image_rows(lake_path).values())
 
-    def test_an_image_that_the_user_rebuilt_is_not_removed(
-        self, repo: Repo, store: ImageStore, lake_path: str
-    ) -> None:
-        """An image that the user has rebuilt under the same name is not removed."""
-        kept = self.kept(lake_path, store, 0)
-        kept.fetch(repo.instances[0], str(repo.path))
-        folder = repo.path / "tasks" / TASKS[0]
-        (folder / "Dockerfile").write_text("FROM durabench/base:bookworm\nRUN echo own > /own\n")
-        old = repo.client.images.get(repo.image(TASKS[0])).id
-        repo.client.images.build(path=str(folder), tag=repo.image(TASKS[0]), rm=True)
-        repo.client.api.remove_image(old)
-        assert kept.make_room().removed == ()
-        assert repo.here() == {TASKS[0]}
-
-    def test_the_expected_size_is_the_last_one_or_the_largest(
-        self, repo: Repo, store: ImageStore, lake_path: str
-    ) -> None:
-        """The expected size is that of the last fetch or of the largest image. Before any fetch, it
-        is the whole limit."""
-        kept = self.kept(lake_path, store, 10 * FILLER)
-        assert kept.get_expected_bytes("new") == 10 * FILLER
-        kept.fetch(repo.instances[0], str(repo.path))
-        size = image_rows(lake_path)[TASKS[0]]["size_bytes"]
-        assert FILLER <= size < FILLER + MB  # the rest may be shared with another build
-        assert (
-            kept.get_expected_bytes("new") == kept.get_expected_bytes(repo.image(TASKS[0])) == size
-        )
-
 
 @dataclass(frozen=True)
 class Visit:
@@ -272,6 +225,7 @@ class TestSchedule:
         lake = Lake.open(lake_path)
         return visits, schedule_images(visits, str(repo.path), Images(**images), lake, done, stop)
 
+    @pytest.mark.full
     @pytest.mark.usefixtures("store")
     async def test_images_are_fetched_ahead_of_their_cells(
         self, repo: Repo, lake_path: str
@@ -310,43 +264,6 @@ class TestSchedule:
             await follower
 
     @pytest.mark.usefixtures("store")
-    async def test_an_image_larger_than_the_limit_is_used_alone(
-        self, repo: Repo, lake_path: str
-    ) -> None:
-        """An image larger than the limit is used on its own and evicted afterwards."""
-        visits, schedule = self.schedule(repo, lake_path, keep_gb=MB / GB)
-        async with schedule as placed:
-            for visit in visits[:2]:
-                async with placed.open(visit) as place:
-                    assert not place.problem
-                    assert repo.here() == {visit.instance.instance_id}
-        assert repo.here() == set()
-
-    @pytest.mark.usefixtures("store")
-    async def test_two_runs_leave_each_other_their_images(self, repo: Repo, lake_path: str) -> None:
-        """A second run keeps the image that the first one holds, even if both together exceed the
-        limit."""
-        limit = (FILLER + MB) / GB
-        [visit, *_], first = self.schedule(repo, lake_path, keep_gb=limit, ahead=0)
-        async with first as placed, placed.open(visit):
-            shutil.rmtree(repo.path / "tasks" / TASKS[0])  # the second run does not use it
-            visits, second = self.schedule(repo, lake_path, keep_gb=limit, ahead=0)
-            async with second as placed_by_second:
-                async with placed_by_second.open(visits[0]):
-                    assert repo.here() == set(TASKS[:2])
-                async with placed_by_second.open(visits[1]):
-                    assert repo.here() == {TASKS[0], TASKS[2]}
-
-    @pytest.mark.usefixtures("store")
-    async def test_a_later_cell_may_enter_first(self, repo: Repo, lake_path: str) -> None:
-        """A cell that enters before earlier ones gets its image and does not hang."""
-        visits, schedule = self.schedule(repo, lake_path, ahead=0)
-        async with schedule as placed, placed.open(visits[2]) as place:
-            assert place.image_digest
-            assert TASKS[2] in repo.here()
-            assert TASKS[3] not in repo.here()
-
-    @pytest.mark.usefixtures("store")
     async def test_no_image_is_fetched_for_a_finished_cell(
         self, repo: Repo, lake_path: str
     ) -> None:
@@ -367,46 +284,7 @@ class TestSchedule:
             async with placed.open(visits[3]):
                 assert repo.here() == {TASKS[3]}
 
-    @pytest.mark.usefixtures("store")
-    async def test_an_image_that_cannot_be_built_affects_only_its_cell(
-        self, repo: Repo, lake_path: str
-    ) -> None:
-        """An image that cannot be built is a one-line problem of its own cell, and the other cells
-        get theirs."""
-        (repo.path / "tasks" / TASKS[0] / "Dockerfile").unlink()
-        visits, schedule = self.schedule(repo, lake_path)
-        async with schedule as placed:
-            async with placed.open(visits[0]) as place:
-                assert "no readable Dockerfile" in place.problem
-                assert place.image_digest is None
-            async with placed.open(visits[1]) as place:
-                assert not place.problem
-
-    @pytest.mark.usefixtures("store")
-    async def test_an_unexpected_error_ends_the_waiting(self, repo: Repo, lake_path: str) -> None:
-        """An unexpected error reaches every cell that waits for an image."""
-
-        def defective(*arguments: Any) -> None:
-            raise ZeroDivisionError
-
-        visits, schedule = self.schedule(repo, lake_path, defective)
-        async with schedule as placed:
-            for visit in visits[:2]:
-                with pytest.raises(ZeroDivisionError):
-                    async with placed.open(visit):
-                        pass
-
-    @pytest.mark.usefixtures("store")
-    async def test_a_stop_ends_the_waiting(self, repo: Repo, lake_path: str) -> None:
-        """A stop request interrupts the cells that wait for an image."""
-        limit = (FILLER + MB) / GB
-        visits, schedule = self.schedule(repo, lake_path, stop=(stop := Stop()), keep_gb=limit)
-        async with schedule as placed, placed.open(visits[0]):
-            asyncio.get_running_loop().call_later(0.5, setattr, stop, "requested", True)
-            with pytest.raises(Interrupted):
-                async with placed.open(visits[1]):
-                    pass
-
+    @pytest.mark.full
     @pytest.mark.usefixtures("store")
     async def test_images_of_skipped_items_are_not_fetched(
         self, repo: Repo, lake_path: str
@@ -426,11 +304,11 @@ class TestSchedule:
                 assert place.image_digest
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("prefect", "store")
 class TestRuns:
+    @pytest.mark.full
     async def test_a_small_disk_is_enough(self, repo: Repo, lake_path: str) -> None:
         """Four images with room for two: never more than two are present, each is fetched once in
         the order of the cells, and every cell gets a verdict."""
@@ -447,31 +325,7 @@ class TestRuns:
         assert {task for task, row in rows.items() if row["removed_at"] is None} == repo.here()
         assert len(repo.here()) == 2
 
-    async def test_a_finished_experiment_needs_no_image(
-        self, repo: Repo, lake_path: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A finished experiment is reported without fetching any image. One more repeat fetches
-        them again."""
-        declared = repo.experiment(select={"ids": TASKS[:2]}, audit=True)
-        await benchmark(declared, lake_path)
-        before = report_files.read(Lake.existing(lake_path), "trial")
-        rows = image_rows(lake_path)
-        remove_all(repo)
-
-        def refuse(*arguments: Any) -> None:
-            raise AssertionError("an image was fetched")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(ImageStore, "fetch", refuse)
-            await benchmark(declared, lake_path)
-        after = report_files.read(Lake.existing(lake_path), "trial")
-        assert (after.arms, after.cells) == (before.arms, before.cells)
-        assert repo.here() == set()
-
-        await benchmark(declared.model_copy(update={"repeats": 2}), lake_path)
-        assert repo.here() == set(TASKS[:2])
-        assert all(image_rows(lake_path)[t]["brought_at"] > rows[t]["brought_at"] for t in rows)
-
+    @pytest.mark.full
     async def test_a_kill_in_the_middle(self, repo: Repo, lake_path: str, tmp_path: Path) -> None:
         """The next run knows the images of a killed run and evicts them when it needs room."""
         limit = (2 * FILLER + MB) / GB
@@ -496,22 +350,7 @@ class TestRuns:
         assert max(map(len, observed.together)) == 2
         assert report_files.read(Lake.existing(lake_path), "trial").arm("gold").resolved == 4
 
-    async def test_the_preflight_runs_while_the_image_is_present(
-        self, repo: Repo, lake_path: str
-    ) -> None:
-        """On a small disk, the preflight runs while the image is present: the unfit image is
-        refused, and the others run."""
-        with (repo.path / "tasks" / TASKS[1] / "gold.patch").open("w") as patch:
-            patch.write("--- /dev/null\n+++ b/NOTES.txt\n@@ -0,0 +1 @@\n+Nothing is repaired.\n")
-        limit = (FILLER + MB) / GB
-        declared = repo.experiment(images={"keep_gb": limit}, preflight=True)
-        refused = pytest.raises(IncompleteRun, match="1 of 4 cells were not run")
-        with Observed(repo) as observed, refused:
-            await benchmark(declared, lake_path)
-        assert max(map(len, observed.together)) == 1
-        built = report_files.read(Lake.existing(lake_path), "trial")
-        assert built.arm("gold").resolved == 3
-
+    @pytest.mark.full
     async def test_missing_images_are_pulled(
         self, repo: Repo, lake_path: str, store: ImageStore, tmp_path: Path
     ) -> None:
@@ -538,12 +377,12 @@ class TestRuns:
         assert f"docker pull {rows[1]['image']}" in lost.detail
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.slow
 class TestCommands:
     def run(self, *arguments: str) -> Any:
         return CliRunner().invoke(app, ["images", *arguments])
 
+    @pytest.mark.full
     def test_pulling_and_pruning(
         self,
         repo: Repo,
@@ -588,18 +427,6 @@ class TestCommands:
     def registry(self) -> Iterator[ImageRegistry]:
         with ImageRegistry() as server:
             yield server
-
-    @pytest.mark.usefixtures("store")
-    def test_built_images_are_pruned(self, repo: Repo, lake_path: str) -> None:
-        """`images prune` removes what `images build` built. A task repo has no image to pull."""
-        arguments = ["-d", str(repo.path), "--lake", lake_path, "--id", TASKS[0]]
-        refused = self.run("pull", *arguments)
-        assert refused.exit_code == 2
-        assert "durabench images build" in refused.stderr
-        assert "1 built" in self.run("build", *arguments).stdout
-        assert repo.here() == {TASKS[0]}
-        assert "1 images removed" in self.run("prune", "--remove", "--lake", lake_path).stdout
-        assert repo.here() == set()
 
 
 def json_of(rows: list[dict[str, Any]]) -> str:
