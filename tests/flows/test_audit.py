@@ -1,7 +1,6 @@
 """Gradings record an audited verdict beside the official one, and a second grading confirms it."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -111,16 +110,3 @@ async def test_a_second_grading_that_differs_is_flaky(audited: Path, lake_path: 
     assert {row["gradings"] for row in rows.values()} == {2}
     await grade(audited, "foreign", environment="host", lake=lake_path, audit=True)
     assert evaluations(lake_path) == rows
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("audited")
-async def test_a_verdict_whose_row_was_removed_is_recorded_again(
-    lake_path: str, tmp_path: Path
-) -> None:
-    """A verdict whose row was removed is written again, although Prefect still has its result."""
-    shutil.rmtree(Path(lake_path) / "evaluations")
-    path = predictions(tmp_path, {SECOND.instance_id: SECOND.patch})
-    await grade(path, "foreign", environment="host", lake=lake_path, audit=True)
-    [row] = evaluations(lake_path).values()
-    assert (row["audited_verdict"], row["gradings"]) == ("resolved", 2)

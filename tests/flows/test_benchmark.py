@@ -8,7 +8,7 @@ import pytest
 from agent.errors import WorkspaceError
 from eval import instances
 from flows.benchmark import benchmark
-from flows.cells import attempts, loop
+from flows.cells import loop
 from flows.display.errors import IncompleteRun
 from flows.experiments import workspaces
 from flows.experiments.cells import Cell
@@ -117,28 +117,6 @@ async def test_broken_infrastructure_is_no_result_and_is_tried_again(
 
 
 @pytest.mark.full
-async def test_a_transient_failure_is_retried_at_once(
-    lake_path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A transient failure costs a retry of the task, not another run, and the attempt's only row is
-    that of its end."""
-    monkeypatch.setattr(attempts.attempt, "retry_delay_seconds", [0, 0])
-    real, failures = workspaces._open, []
-
-    async def shaky(*arguments: Any, **options: Any) -> Any:
-        if not failures:
-            failures.append(1)
-            raise WorkspaceError("a moment, please")
-        return await real(*arguments, **options)
-
-    monkeypatch.setattr(workspaces, "_open", shaky)
-    declared = trial(select={"sample": 1}, arms=[{"name": "gold", "agent": "gold"}], primary=None)
-    await benchmark(declared, lake_path)
-    assert [row["outcome"] for row in rows(lake_path, "attempts")] == ["submitted"]
-    assert failures
-
-
-@pytest.mark.full
 async def test_grading_can_wait(lake_path: str) -> None:
     """With `grade=False` there are predictions and no verdicts. A later run adds only the
     verdicts."""
@@ -147,17 +125,3 @@ async def test_grading_can_wait(lake_path: str) -> None:
     assert (len(rows(lake_path, "predictions")), rows(lake_path, "evaluations")) == (1, [])
     await benchmark(declared, lake_path)
     assert len(rows(lake_path, "predictions")) == len(rows(lake_path, "evaluations")) == 1
-
-
-@pytest.mark.full
-async def test_repeats_are_attempts_of_their_own(lake_path: str) -> None:
-    """Each repeat has a seed of its own, and one more repeat keeps the earlier attempts."""
-    arms = [{"name": "a", "agent": "mini", "model": {"provider": "simulated", "skill": 0.5}}]
-    changes: dict[str, Any] = {"select": {"sample": 1}, "arms": arms, "primary": None}
-    await benchmark(trial(**changes, repeats=2), lake_path)
-    first = {row["attempt_id"] for row in rows(lake_path, "attempts")}
-    await benchmark(trial(**changes, repeats=3), lake_path)
-    repeated = rows(lake_path, "attempts")
-    assert sorted(row["repeat"] for row in repeated) == [0, 1, 2]
-    assert first < {row["attempt_id"] for row in repeated}
-    assert len({row["seed"] for row in repeated}) == 3

@@ -1,7 +1,6 @@
 """The declared analysis of an experiment, from the file to the report."""
 
 import json
-import shutil
 from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ from flows.benchmark import benchmark
 from flows.experiments import declaration, plan
 from flows.experiments.declaration import Experiment
 from flows.storage import report_files
-from flows.storage.lake import Lake, Row
+from flows.storage.lake import Lake
 from reports.relations import open_marts, read_rows
 from tests.flows.conftest import Finished, trial
 
@@ -68,25 +67,6 @@ async def test_a_plan_that_was_declared_before_the_run_is_followed(lake_path: st
     assert report.source.later_plans == ()
     assert report.non_inferiority is not None
     assert report.non_inferiority.margin == 0.2
-
-
-@pytest.mark.full
-async def test_rows_that_are_written_again_keep_their_time(lake_path: str) -> None:
-    """Rows of attempts that are written again keep their times, so that a plan declared in the
-    meantime counts as late."""
-    lake = Lake.existing(lake_path)
-    await benchmark(controls(primary=None), lake_path, grade=False)
-    before = {row["attempt_id"]: _run_of(row) for row in lake.rows("attempts", "trial")}
-    shutil.rmtree(Path(lake_path) / "attempts")
-    await benchmark(controls(primary=PRIMARY), lake_path)
-    assert {row["attempt_id"]: _run_of(row) for row in lake.rows("attempts", "trial")} == before
-    report = report_files.read(lake, "trial")
-    assert [plan.primary for plan in report.source.later_plans] == [("null", "gold")]
-    assert report.comparisons[0].role == "exploratory"
-
-
-def _run_of(row: Row) -> tuple[datetime, float]:
-    return row["started_at"], row["duration_s"]
 
 
 CHANGES: dict[str, Any] = {

@@ -1,24 +1,15 @@
-"""Derived arms in real runs: what is shared, bought, billed and credited, also after a kill."""
+"""Derived arms in real runs: shared steps are neither bought nor billed again."""
 
-import signal
-import tempfile
 from typing import Any
 
 import pytest
 
-from agent.journal import Journal
-from flows.benchmark import benchmark
 from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_key
 from flows.experiments.plan import prepare
 from flows.experiments.records import get_journal_attempt
 from flows.operation import pruning
-from flows.server import caching
-from flows.solve import solve
 from flows.storage.journals import open_journal
-from flows.storage.lake import Lake
-from tests.durability import deriving
-from tests.durability.processes import FORKS, PATIENCE_S
 from tests.flows.conftest import Finished, trial
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
@@ -28,9 +19,6 @@ SAME = {"name": "same", "from": "lean", "options": {"profile": {"repairs": 3}}}
 """It asks for the same, as no change is rejected."""
 STRICT = {"name": "strict", "from": "lean", "options": {"profile": {"review": "always"}}}
 """It asks for one more thing, behind everything else."""
-HALF = 9
-"""The journal write after which the base is killed: it has some answers, and no patch."""
-AFTER = {"before": False}
 
 
 def derived(*arms: dict[str, Any], **content: Any) -> Experiment:
@@ -61,63 +49,6 @@ async def test_only_what_differs_is_bought(finished: Finished, lake_path: str) -
     assert accounts["strict"].credited_usd == pytest.approx(
         accounts["lean"].billed_usd + accounts["strict"].billed_usd
     )
-
-
-@pytest.mark.full
-async def test_a_cell_in_which_nothing_changed_is_one_task_run(
-    finished: Finished, lake_path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The base is finished and the patch is graded, so that only the attempt is one."""
-    lake = await finished.copy(derived(), lake_path)
-    begun: list[str] = []
-
-    async def counted(task: Any, *given: Any, **options: Any) -> Any:
-        begun.append(task.name)
-        return await caching.result_of(task, *given, **options)
-
-    for module in ("flows.cells.attempts", "flows.cells.verdicts"):
-        monkeypatch.setattr(f"{module}.result_of", counted)
-    declared = derived(SAME)
-    await benchmark(declared, lake_path)
-    assert begun == ["attempt"]
-    by_arm = await ids(declared, lake_path)
-    verdicts = [
-        {name: row[name] for name in ("outcome", "started_at", "patch_sha256")}
-        for arm in ("lean", "same")
-        for unit in lake.units("evaluations", f"{by_arm[arm]}-*")
-        for row in lake.read("evaluations", "trial", arm, unit)
-    ]
-    assert len(verdicts) == 2
-    assert verdicts[0] == verdicts[1]
-
-
-@pytest.mark.full
-async def test_a_base_that_was_interrupted_is_continued_first(lake_path: str) -> None:
-    """A cell whose base was killed half-way resumes that, and buys none of its calls again."""
-    base, strict = (attempt_key(deriving.cell(arm))[:32] for arm in ("lean", "strict"))
-    killed = FORKS.Process(
-        target=deriving.run, args=(lake_path, tempfile.gettempdir(), "lean", HALF), kwargs=AFTER
-    )
-    killed.start()
-    killed.join(PATIENCE_S)
-    assert killed.exitcode == -signal.SIGKILL
-    journal = open_journal(Lake.existing(lake_path))
-    bought = calls(journal, base)
-    assert bought
-    assert journal.outcome(base) is None
-    declared = deriving.cell("strict").experiment
-    assert await solve(declared, deriving.INSTANCE, "strict", lake=lake_path) == "resolved"
-    assert bought.items() < calls(journal, base).items()
-    account = journal.account(base)
-    assert account.calls_credited == len(calls(journal, base))
-    assert account.calls_billed - account.calls_credited <= 1  # one may have been in flight
-    assert journal.account(strict).calls_billed == 1
-
-
-def calls(journal: Journal, attempt_id: str) -> dict[str, bytes]:
-    """Return the answers of an attempt's model calls, by their places."""
-    steps = journal.steps(attempt_id)
-    return {step.place: step.result for step in steps if step.kind == "model" and step.result}
 
 
 @pytest.mark.full

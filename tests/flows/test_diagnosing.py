@@ -87,14 +87,3 @@ async def test_the_page_of_a_trajectory_draws_the_graph_and_the_diagnosis(lake: 
     assert "durabench fork" in failed
     assert "Dependencies of the steps" in resolved
     assert 'id="diagnosis"' not in resolved
-
-
-@pytest.mark.full
-async def test_a_pruned_attempt_has_a_page_without_a_graph(lake: Lake) -> None:
-    """The lake has its steps, and nothing says what they used."""
-    attempt_id = ids(lake, "unable")[0]
-    open_journal(lake).retention.prune(attempt_id)
-    assert insights(lake)(attempt_id) is None
-    result = CliRunner().invoke(app, ["diagnose", attempt_id, "--lake", str(lake.root)])
-    assert result.exit_code == 2
-    assert "were pruned" in result.output

@@ -82,20 +82,3 @@ async def test_the_same_patch_is_graded_once(lake: Lake, gradings: list[Evaluati
         [row] = lake.read("evaluations", submission.experiment, submission.arm, *units)
         assert (row["attempt_id"], row["repeat"]) == (submission.attempt_id, submission.repeat)
         assert row["started_at"] == gradings[0].started_at
-
-
-@pytest.mark.full
-async def test_a_second_grading_serves_every_attempt(
-    lake: Lake, gradings: list[Evaluation]
-) -> None:
-    """A second grading that one attempt requests confirms the verdicts of the other attempts,
-    too."""
-    other = replace(SUBMISSION, attempt_id="other", arm="b")
-    await grade_submission(other, lake, twice=False)
-    for submission in (SUBMISSION, other, SUBMISSION):
-        await grade_submission(submission, lake, twice=True)
-    assert len(gradings) == 2
-    for arm in ("a", "b"):
-        [unit] = lake.units("evaluations", "*", "trial", arm)
-        [row] = lake.read("evaluations", "trial", arm, unit)
-        assert row["gradings"] == 2

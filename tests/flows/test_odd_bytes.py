@@ -1,8 +1,5 @@
-"""A patch is graded, recorded, exported and published byte by byte, also if it is not UTF-8."""
+"""A patch is graded, recorded and exported byte by byte, even if it is not UTF-8."""
 
-import hashlib
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,15 +11,8 @@ from eval.predictions import read, write_jsonl
 from eval.types import Prediction
 from flows.cli.app import app
 from flows.grade import grade
-from flows.jobs.job import job
 from flows.storage.lake import Lake
 from tests.flows.conftest import PREDICTION
-from tests.flows.jobs.conftest import NAME, REPAIR, forge, request
-from tests.servers.forge import Forge
-
-__all__ = ["forge"]
-
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 ODD = [
     "+caf\udce9\n",  # a byte of Latin-1
@@ -32,10 +22,6 @@ ODD = [
     "+nul \0 and \udce9\n",
 ]
 PLAIN = ["", "+café 😀\n", '"+\\udce9"\n', "+nul \0\r\n", "?"]
-
-LATIN = "name.txt"
-CHANGE = f"{REPAIR}; printf 'caf\\351 is bought\\ntea\\n' >{LATIN}"
-CHANGED = b"caf\xe9 is bought\ntea\n"
 
 
 @pytest.mark.parametrize("patch", [*ODD, *PLAIN])
@@ -62,6 +48,8 @@ def test_rows_without_a_copy_are_read(tmp_path: Path) -> None:
     assert only == {"model_patch": "diff"}
 
 
+@pytest.mark.usefixtures("prefect")
+@pytest.mark.slow
 async def test_a_predictions_file_is_graded_and_exported_as_it_is(
     lake_path: str, tmp_path: Path
 ) -> None:
@@ -86,37 +74,3 @@ async def test_a_predictions_file_is_graded_and_exported_as_it_is(
     assert read(tmp_path / "out" / "somebody" / "all_preds.jsonl") == sorted(
         given, key=lambda one: one.instance_id
     )
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("publish", ["patch", "branch"])
-async def test_a_job_publishes_the_bytes_of_its_change(
-    forge: Forge, lake_path: str, publish: str
-) -> None:
-    """A change beside and of bytes that are not UTF-8 is committed and printed byte by byte."""
-    forge.commit(NAME, {LATIN: "tea\n"}, "a file in another encoding")
-    job_id = await job(request(CHANGE, publish=publish), lake_path)
-    [row] = Lake.existing(lake_path).all_shared("jobs")
-    assert row["verdict"] == "verified"
-    [printed] = [
-        subprocess.run(
-            [sys.executable, "-c", "from flows.cli.app import app; app()", *arguments],
-            check=True,
-            capture_output=True,
-        ).stdout
-        for arguments in (["job", "show", job_id, "--patch", "--lake", lake_path],)
-    ]
-    assert b"+caf\xe9 is bought\n" in printed
-    [prediction] = Lake.existing(lake_path).find("predictions", row["attempt_id"])
-    assert prediction["patch_sha256"] == hashlib.sha256(printed).hexdigest()
-    if publish == "branch":
-        assert content(forge, row["branch"]) == CHANGED
-
-
-def content(forge: Forge, branch: str) -> bytes:
-    """Return the changed file on a branch."""
-    return subprocess.run(
-        ["git", "-C", str(forge.path(NAME)), "show", f"{branch}:{LATIN}"],
-        check=True,
-        capture_output=True,
-    ).stdout

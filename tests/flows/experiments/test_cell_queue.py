@@ -115,20 +115,6 @@ async def test_a_shard_waits_as_long_as_it_has_cells(
     assert journal.queue(RUN).count_unended() == 1
 
 
-async def test_a_shard_without_cells_waits_for_those_of_a_silent_one(
-    journal: Journal, filled: list[Cell], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A lease that was not renewed in time will expire soon, and then its cells are free."""
-    monkeypatch.setattr(cell_queue, "POLL_S", 0.05)
-    hold_one(journal, 10)
-    async with open_queue(journal, ShardPart(RUN, 0, 1), "a", filled) as one:
-        for share in await take_all(one):
-            await one.end(share.cell, "done", "resolved")
-        assert await one.wait()
-        journal.expire("elsewhere", "elsewhere/1-1")
-        assert await one.take() == Share(filled[0])
-
-
 def hold_one(journal: Journal, ttl_s: float) -> None:
     """Have a shard on another machine take the first cell."""
     journal.offer("elsewhere")

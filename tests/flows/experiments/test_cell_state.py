@@ -1,8 +1,5 @@
 """The state of cells according to a lake, and the number of folder listings that it costs."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,47 +69,6 @@ def remember(task: str, key: str, lake: Lake) -> None:
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     return Lake.existing(tmp_path / "lake")
-
-
-@pytest.fixture(scope="session")
-def listings() -> Callable[[], AbstractContextManager[list[str]]]:
-    """Return a context manager that collects the folders that the process lists."""
-    counted: list[list[str]] = []
-
-    def hook(event: str, arguments: tuple[object, ...]) -> None:
-        if event in ("os.scandir", "os.listdir"):
-            for listed in counted:
-                listed.append(str(arguments[0]))
-
-    sys.addaudithook(hook)
-
-    @contextmanager
-    def counting() -> Iterator[list[str]]:
-        listed: list[str] = []
-        counted.append(listed)
-        try:
-            yield listed
-        finally:
-            counted.remove(listed)
-
-    return counting
-
-
-@pytest.mark.parametrize("count", [20, 200])
-def test_a_pass_over_all_cells_lists_each_folder_once(
-    lake: Lake, listings: Callable[[], AbstractContextManager[list[str]]], count: int
-) -> None:
-    """A pass over all cells lists one folder per arm, however many cells there are."""
-    planned = cells(count)
-    for cell in planned:
-        solve(cell, lake)
-        grade(cell, lake)
-    states = CellStates(lake)
-    with listings() as listed:
-        results = states.results(planned, grade=True)
-    assert results == ["resolved"] * count
-    folder = f"{lake.root}/evaluations/experiment=trial"
-    assert sorted(listed) == [f"{folder}/arm=gold", f"{folder}/arm=null"]
 
 
 def test_a_verdict_that_another_run_added_is_found(lake: Lake) -> None:

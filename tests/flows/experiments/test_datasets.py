@@ -57,23 +57,3 @@ def test_a_selected_row_that_cannot_be_used_is_one_line(command: list[str]) -> N
     assert f"row 2 ({BAD.instance_id}): image_assets are not supported" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not Path("lake").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("prefect")
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["run", "good.yaml"],
-        ["grade", "good.jsonl", "--name", "x", "--dataset", "rows.jsonl", "-e", "host"],
-    ],
-    ids=lambda command: command[0],
-)
-def test_the_other_rows_are_used(rows: Path, command: list[str]) -> None:
-    """One line says how many rows were left out, and why."""
-    done = CliRunner().invoke(app, command)
-    assert done.exit_code == 0, done.output
-    line = f"1 of 2 rows of {rows if command[0] == 'run' else rows.name} cannot be used"
-    assert done.stderr.count(line) == 1
-    assert f"first {BAD.instance_id})" in done.stderr
-    assert "1/1" in done.stderr

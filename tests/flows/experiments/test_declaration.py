@@ -124,14 +124,6 @@ def test_only_a_primary_comparison_can_end_an_experiment() -> None:
             parse(**both, stop_when={"primary": "decided", "alpha": alpha})
 
 
-@pytest.mark.parametrize("value", [0, -1, float("inf"), float("nan")])
-def test_a_resolved_instance_is_worth_a_positive_amount(value: float) -> None:
-    """The willingness to pay is a finite amount above 0."""
-    assert parse(willingness_to_pay=2.5).willingness_to_pay == 2.5
-    with pytest.raises(UsageError, match=r"^trial\.yaml: willingness_to_pay: Input should be "):
-        parse(willingness_to_pay=value)
-
-
 @pytest.mark.parametrize("text", ["", "- a list", "name: [unclosed", "just words"])
 def test_a_file_that_is_no_experiment_is_refused(text: str, tmp_path: Path) -> None:
     """A file that is no experiment is refused in one line."""

@@ -11,9 +11,7 @@ from flows.experiments import declaration
 from flows.experiments.arms import DurableArm
 from flows.experiments.cells import Cell, Place, in_order
 from flows.experiments.declaration import Experiment
-from flows.experiments.forking import make_child
 from flows.experiments.keys import attempt_key
-from flows.experiments.records import get_journal_attempt
 
 LEAN = {"name": "lean", "agent": "durable", "options": {"profile": {"rounds": 30}}}
 STRICT = {"name": "strict", "from": "lean", "options": {"profile": {"review": "always"}}}
@@ -100,15 +98,6 @@ def test_a_derived_cell_is_keyed_by_its_base_attempt() -> None:
     keys = {attempt_key(cell(each, "strict")) for each in (declared, other, alone)}
     assert len(keys) == 3
     assert attempt_key(cell(declared, "lean")) == attempt_key(cell(parse(LEAN), "lean"))
-
-
-def test_a_fork_of_a_derived_attempt_is_derived_from_no_arm() -> None:
-    """The experiment of a fork has the one arm with all its options."""
-    declared = parse(LEAN, STRICT)
-    child = make_child(declared, get_journal_attempt(cell(declared, "strict"), "1"), None, None)
-    [arm] = child.arms
-    assert (arm.name, arm.base) == ("strict", None)
-    assert arm.options == declared.arm("strict").options
 
 
 def test_derived_arms_begin_an_instance_after_their_bases() -> None:

@@ -40,12 +40,6 @@ def test_the_arms_of_an_instance_are_run_together_in_random_order(images: Any) -
     assert any(found[i, 0] != found[i, 1] for i, _ in found)
 
 
-def test_the_order_is_that_of_the_seed() -> None:
-    """The same seed gives the same order, another one another order."""
-    assert orders(planned()) == orders(planned())
-    assert orders(planned()) != orders(planned(seed=1))
-
-
 def test_another_arm_leaves_the_order_of_the_others() -> None:
     """Without one arm, the others keep their order."""
     fewer = [arm.model_dump(mode="json") for arm in trial().arms[1:]]

@@ -50,14 +50,6 @@ def hidden_names(instance: Instance) -> set[str]:
     return (files | labels | {name for name in tests if len(name) > 12}) - of_the_runner
 
 
-def test_bundled_tasks_run_under_pytest() -> None:
-    """Bundled tasks run under pytest with the variables of their script."""
-    for instance in load("bundled"):
-        runner = runner_of_instance(instance)
-        assert (runner.command, runner.adapter) == (f"python -m {PYTEST}", "pytest")
-        assert runner.environment == (("PYTHONDONTWRITEBYTECODE", "1"),)
-
-
 @pytest.fixture(scope="module")
 def instance() -> Instance:
     """Return an arbitrary row."""

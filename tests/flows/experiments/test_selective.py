@@ -1,13 +1,10 @@
 """A selective fork reuses what does not depend on the change, and buys the rest."""
 
 import asyncio
-import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from flows.cli.app import app
 from flows.display.errors import IncompleteRun, UsageError
 from flows.experiments import selective
 from flows.experiments.selective import Changes
@@ -72,28 +69,6 @@ async def test_mistakes_are_refused_in_one_line(
     tool = next(step for step in steps if step.kind == "action" and b'"tool"' in step.request)
     with pytest.raises(UsageError, match="is not a result of step"):
         selective.check(attempt_id, lake_path, Changes({}, {tool.place: file}))
-
-
-@pytest.mark.full
-async def test_the_graph_says_what_a_change_makes_stale(attempt_id: str, lake_path: str) -> None:
-    """The graph has every step, marks those behind a change, and refuses an unknown role."""
-    steps = open_journal(Lake.existing(lake_path)).steps(attempt_id)
-
-    def shown(*more: str) -> str:
-        result = CliRunner().invoke(app, ["graph", attempt_id[:12], "--lake", lake_path, *more])
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    content = json.loads(shown("--format", "json"))
-    assert {each["id"] for each in content["steps"]} == {step.place for step in steps}
-    assert shown("--format", "mermaid").startswith("flowchart TD")
-    last = max(steps, key=lambda step: step.ordinal)
-    told = shown("--stale-if", f"step={last.place}")
-    assert f"1 step of {len(steps)} stale" in told
-    refused = CliRunner().invoke(
-        app, ["graph", attempt_id, "--lake", lake_path, "--stale-if", "role=absent"]
-    )
-    assert refused.exit_code == 2
 
 
 async def test_an_edited_reply_is_kept_and_what_follows_is_bought(

@@ -11,7 +11,6 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine
 from typer.testing import CliRunner
 
 from agent.journal import Journal
@@ -196,28 +195,6 @@ def ids(declared: Any) -> tuple[str, str]:
 @pytest.mark.usefixtures("prefect")
 class TestWithAttempts:
     """Lakes in which attempts have run."""
-
-    @pytest.mark.full
-    async def test_an_unbound_lake_accepts_only_the_journal_of_its_attempts(
-        self, new_url: Callable[[], str], enter: Enter, tmp_path: Path
-    ) -> None:
-        """A lake from before bindings accepts only the journal that has its attempts, not an empty
-        one."""
-        settings = Settings(str(tmp_path / "lake"), new_url())
-        enter(settings)
-        await run_gold(settings.lake)
-        shutil.rmtree(tmp_path / "lake/.journal")
-        engine = create_engine(str(settings.url))
-        with engine.begin() as connection:
-            connection.exec_driver_sql("DELETE FROM claims")
-        engine.dispose()
-        for url in (None, new_url()):
-            told = refusal(enter(Settings(settings.lake, url)))
-            assert "and not in the journal" in told
-            assert not (tmp_path / "lake/.journal").exists()
-            assert not (tmp_path / "lake/journal.sqlite").exists()
-        begin(enter(settings))
-        assert (tmp_path / "lake/.journal/binding.json").is_file()
 
     async def test_a_lake_moves_with_the_journal_inside(self, enter: Enter, tmp_path: Path) -> None:
         """A copied lake works with the journal inside it, and is refused without that journal."""

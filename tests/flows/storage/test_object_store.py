@@ -20,7 +20,6 @@ from flows.server.artifacts import artifact_key
 from flows.storage import bindings, journals, report_files
 from flows.storage.lake import Lake
 from reports.errors import ReportError
-from reports.lake import location
 from tests.flows.conftest import PREDICTION, trial
 from tests.reports.lake_fixture import LakeBuilder
 from tests.servers.object_store import ObjectStore, forget_connections
@@ -164,28 +163,6 @@ def rows(root: Path) -> LakeBuilder:
     other = LakeBuilder(root, "other")
     other.declare(["a"], ["i1"])
     return built
-
-
-@pytest.mark.full
-def test_a_report_asks_for_each_file_once(
-    store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A report requests each file of its experiment once, and no file of another experiment."""
-    rows(tmp_path)
-    store.upload(tmp_path, url)
-    real, asked = S3FileSystem._call_s3, Counter[str]()
-
-    async def counted(self: S3FileSystem, method: str, *given: Any, **named: Any) -> Any:
-        asked[f"{method} {named.get('Key', '')}"] += 1
-        return await real(self, method, *given, **named)
-
-    monkeypatch.setattr(S3FileSystem, "_call_s3", counted)
-    from reports.relations import open_marts
-
-    open_marts(location(url), "trial").close()
-    tables = [path for path in tmp_path.rglob("*.parquet") if "experiment=trial" in str(path)]
-    of_files = {what: count for what, count in asked.items() if what.endswith(".parquet")}
-    assert of_files == {f"get_object lake/{path.relative_to(tmp_path)}": 1 for path in tables}
 
 
 @pytest.mark.parametrize("given", ["s3://", "s3:///prefix", "gs://bucket/lake", "file:///tmp/x"])

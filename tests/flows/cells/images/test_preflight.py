@@ -4,10 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from flows.benchmark import benchmark
-from flows.cli.app import app
 from flows.display.errors import IncompleteRun
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
@@ -42,28 +40,3 @@ async def test_an_unfit_instance_is_reported_and_not_run(lake_path: str, dataset
     assert (Path(lake_path) / "reports" / "trial" / "index.html").is_file()
     await benchmark(trial(dataset=dataset, select={}, arms=gold, primary=None), lake_path)
     assert attempts(lake_path)[UNFIT.instance_id]["outcome"] == "submitted"
-
-
-@pytest.mark.full
-@pytest.mark.docker
-@pytest.mark.slow
-def test_the_command_checks_once_and_fails_with_the_image(
-    lake_path: str, dataset: str, docker_client: Any
-) -> None:
-    """A failed check gives exit code 1 with the reason. The second time, the results come from the
-    lake."""
-    arguments = ["images", "preflight", "-d", dataset, "--lake", lake_path]
-    first = CliRunner().invoke(app, arguments)
-    assert first.exit_code == 1, first.output
-    assert f"preflight of {FIT.instance_id}: passes" in first.stdout
-    assert f"preflight of {UNFIT.instance_id}: fails; gold: " in first.stdout
-    assert "1 of 2 images pass" in first.stdout
-    kept = sorted((Path(lake_path) / "preflights").iterdir())
-    assert len(kept) == 2
-    times = [file.stat().st_mtime_ns for file in kept]
-    again = CliRunner().invoke(app, arguments)
-    assert again.exit_code == 1
-    assert again.stdout.count("known from before") == 2
-    assert [file.stat().st_mtime_ns for file in kept] == times
-    fit_only = CliRunner().invoke(app, [*arguments, "--id", FIT.instance_id])
-    assert fit_only.exit_code == 0

@@ -2,14 +2,9 @@
 daemon."""
 
 import asyncio
-import os
 import secrets
 import shutil
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +36,6 @@ pytestmark = [pytest.mark.docker]
 
 MB = 10**6
 FILLER = 3 * MB
-DURABENCH = str(Path(sys.executable).with_name("durabench"))
 TASKS = [f"durabench__{name}" for name in ("quillet-1", "quillet-2", "slotwise-1", "slotwise-2")]
 
 
@@ -326,31 +320,6 @@ class TestRuns:
         assert len(repo.here()) == 2
 
     @pytest.mark.full
-    async def test_a_kill_in_the_middle(self, repo: Repo, lake_path: str, tmp_path: Path) -> None:
-        """The next run knows the images of a killed run and evicts them when it needs room."""
-        limit = (2 * FILLER + MB) / GB
-        declared = repo.experiment(images={"keep_gb": limit, "ahead": 1}, concurrency=1)
-        path = tmp_path / "experiment.yaml"
-        path.write_text(yaml.safe_dump(declared.model_dump(mode="json")))
-        running = subprocess.Popen(
-            [DURABENCH, "run", str(path), "--lake", lake_path],
-            env={**os.environ, "PREFECT_HOME": str(tmp_path / "prefect")},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        deadline = time.monotonic() + 100
-        # The first cell is running, and the image of the next one has just been fetched ahead.
-        while len(repo.here()) < 2 and running.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-        running.send_signal(signal.SIGKILL)
-        running.wait()
-        assert len(repo.here()) == 2
-        with Observed(repo) as observed:
-            await benchmark(declared, lake_path)
-        assert max(map(len, observed.together)) == 2
-        assert report_files.read(Lake.existing(lake_path), "trial").arm("gold").resolved == 4
-
-    @pytest.mark.full
     async def test_missing_images_are_pulled(
         self, repo: Repo, lake_path: str, store: ImageStore, tmp_path: Path
     ) -> None:
@@ -375,58 +344,6 @@ class TestRuns:
         assert built.arm("gold").resolved == 1
         [lost] = [cell for cell in built.cells if cell.state == "infrastructure"]
         assert f"docker pull {rows[1]['image']}" in lost.detail
-
-
-@pytest.mark.slow
-class TestCommands:
-    def run(self, *arguments: str) -> Any:
-        return CliRunner().invoke(app, ["images", *arguments])
-
-    @pytest.mark.full
-    def test_pulling_and_pruning(
-        self,
-        repo: Repo,
-        store: ImageStore,
-        lake_path: str,
-        tmp_path: Path,
-        registry: ImageRegistry,
-    ) -> None:
-        """`images prune` lists and then removes what `images pull` fetched, and keeps what was
-        present before."""
-        rows = []
-        for instance in repo.instances[:3]:
-            store.fetch(instance, repo.path)
-            image = registry.take(repo.client, instance.image)
-            rows.append({**instance.row, "image": image})
-        dataset, lake = tmp_path / "rows.json", ["--lake", lake_path]
-        dataset.write_text(json_of(rows))
-        repo.client.images.pull(rows[0]["image"])
-        registry.forget(rows[2]["image"])
-        pulled = self.run("pull", "-d", str(dataset), *lake)
-        assert pulled.exit_code == 3
-        assert f"image {rows[0]['image']}: already present" in pulled.stdout
-        assert f"image {rows[1]['image']}: pulled in" in pulled.stdout
-        assert f"{rows[2]['image']} cannot be pulled" in pulled.stdout
-        assert "1 of 3 images could not be pulled" in pulled.stderr
-        try:
-            listed = self.run("prune", *lake)
-            assert listed.exit_code == 0, listed.output
-            assert f"would remove  {rows[1]['image']}" in listed.stdout
-            assert "1 images would be removed" in listed.stdout
-            names = [row["image"] for row in rows]
-            assert set(store.find(names)) == set(names[:2])
-            kept = self.run("prune", *lake, "--remove", "--keep-gb", "1")
-            assert "0 images removed, 0.00 GB are kept" in kept.stdout
-            removed = self.run("prune", *lake, "--remove")
-            assert "1 images removed" in removed.stdout
-            assert set(store.find(names)) == {names[0]}
-        finally:
-            repo.client.api.remove_image(rows[0]["image"])
-
-    @pytest.fixture
-    def registry(self) -> Iterator[ImageRegistry]:
-        with ImageRegistry() as server:
-            yield server
 
 
 def json_of(rows: list[dict[str, Any]]) -> str:
