@@ -169,13 +169,6 @@ def _find(submission: Submission, lake: Lake, *, twice: bool) -> list[str] | Non
     return where if isinstance(where, list) and lake.has("evaluations", *where) else None
 
 
-def _is_reference_resolved(submission: Submission, lake: Lake) -> bool:
-    """Return True if the lake has such a verdict on the reference patch at the same place."""
-    reference = replace(submission, patch=submission.instance.patch)
-    where = _find(reference, lake, twice=False)
-    return where is not None and lake.read("evaluations", *where)[0]["resolved"]
-
-
 def _take_over(submission: Submission, where: list[str], lake: Lake) -> Verdict:
     """Copy the row at `where` to this submission's own row. Return its verdict."""
     [row] = lake.read("evaluations", *where)
@@ -189,7 +182,13 @@ async def _in_fresh_workspace(
     submission: Submission, purpose: str, lake: Lake
 ) -> tuple[Evaluation, Audit]:
     instance, patch = submission.instance, submission.patch
-    is_reference_resolved = await asyncio.to_thread(_is_reference_resolved, submission, lake)
+
+    def is_resolved() -> bool:
+        """Return True if the lake has such a verdict on the reference patch at the same place."""
+        where = _find(replace(submission, patch=instance.patch), lake, twice=False)
+        return where is not None and lake.read("evaluations", *where)[0]["resolved"]
+
+    is_reference_resolved = await asyncio.to_thread(is_resolved)
     unit = f"{purpose}-{submission.attempt_id[:12]}-{submission.verdict_key[:12]}"
     async with workspaces.workspace(instance, submission.place, unit) as workspace:
         evaluation = await grading.grade(

@@ -36,17 +36,24 @@ async def decide(wanted: str, instances: list[Instance]) -> Environment:
         UsageError: Docker is requested or needed by the instances, but not available.
     """
     if wanted == "host":
-        cache = cache_folder()
-        missing = [i for i in instances if not repositories.is_here(i, cache)]
-        return _host_or_raise(missing, "environment: host was asked for")
-    problem = await docker_available()
-    if problem is None:
-        return "docker"
-    if wanted == "docker":
-        raise UsageError(f"environment: docker was asked for, but {problem}")
-    # Code of other repositories runs on the host only on request.
-    foreign = [i for i in instances if upstream.series(i.repo) is None]
-    return _host_or_raise(foreign, problem)
+        cache, why = cache_folder(), "environment: host was asked for"
+        need_docker = [i for i in instances if not repositories.is_here(i, cache)]
+    else:
+        problem = await docker_available()
+        if problem is None:
+            return "docker"
+        if wanted == "docker":
+            raise UsageError(f"environment: docker was asked for, but {problem}")
+        # Code of other repositories runs on the host only on request.
+        why = problem
+        need_docker = [i for i in instances if upstream.series(i.repo) is None]
+    if not need_docker:
+        return "host"
+    first, others = need_docker[0].instance_id, len(need_docker) - 1
+    need = f"{first} has no repository here and needs Docker"
+    if others:
+        need = f"{first} and {others} others have no repository here and need Docker"
+    raise UsageError(f"{need} ({why}); start Docker, or use `dataset: bundled`")
 
 
 @dataclass(frozen=True)
@@ -61,9 +68,9 @@ class AttemptWorkspaces:
     origin_id: str
     """The original attempt of a chain of forks; its paths appear in the conversation."""
     mounts: tuple[Mount, ...] = ()
-    """Folders of this machine that containers may read. Commands on the host read everything."""
+    """Folders of this machine that containers can read. Commands on the host read everything."""
     removed: set[str] = field(default_factory=set, compare=False)
-    """Gets what was removed from git when a workspace was opened."""
+    """Receives the refs and files that were removed from git at the opening of a workspace."""
     names_journal: bool = True
     """False for an attempt of release 0.1, whose folders on the host had its id alone."""
 
@@ -187,13 +194,3 @@ async def _open(
     return await HostWorkspace.open(
         prepare=prepare, base_commit=instance.base_commit, labels=labels, name=folder
     )
-
-
-def _host_or_raise(need_docker: list[Instance], why: str) -> Environment:
-    if not need_docker:
-        return "host"
-    first, others = need_docker[0].instance_id, len(need_docker) - 1
-    need = f"{first} has no repository here and needs Docker"
-    if others:
-        need = f"{first} and {others} others have no repository here and need Docker"
-    raise UsageError(f"{need} ({why}); start Docker, or use `dataset: bundled`")
