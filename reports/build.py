@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -79,14 +79,12 @@ def build(
     *,
     alone: bool = False,
     cutoffs: Mapping[str, date] | None = None,
-    meanwhile: Callable[[], None] = lambda: None,
 ) -> Report:
     """Build the report of one experiment, complete or not.
 
     `baseline` and `candidate` put another pair of arms first than the declared one. With `alone`
     the report has only the arms of the first pair; their p-values remain adjusted over all pairs.
     `cutoffs` are the last days of training data by model.
-    `meanwhile` is called while DuckDB works and nothing can be read yet.
     Raise ReportError for a missing lake, an unknown experiment, arm or model, and an experiment
     that declares nothing.
     """
@@ -94,7 +92,6 @@ def build(
         making = Making(open_lake(lake, experiment), audits=AUDITS)
         connection = making.connection
         try:
-            meanwhile()
             making.wait(SHARED)
             source = _read_source(connection, experiment)
             arms = read_arms(connection)

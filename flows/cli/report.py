@@ -2,7 +2,7 @@
 
 import os
 from datetime import date
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from flows.storage.lake import Lake
     from reports.questions.trajectories.pages import InsightOf
     from reports.steps import Insight
-
-_LATE = ("scipy.special", "matplotlib.backends.backend_svg", "flows.cli.console")
-"""Modules that a report needs late. They take most of a second to import."""
 
 
 def report(
@@ -58,26 +55,11 @@ def report(
     from flows.storage import report_files
     from flows.storage.lake import Lake
 
-    store, prepare = Lake.existing(lake), partial(report_files.prepare, *_LATE)
+    store, is_pair = Lake.existing(lake), compare is not None
     if len(names) == 1:
-        built = report_files.read(
-            store,
-            names[0],
-            first,
-            second,
-            alone=compare is not None,
-            cutoffs=cutoffs,
-            meanwhile=prepare,
-        )
+        built = report_files.read(store, names[0], first, second, alone=is_pair, cutoffs=cutoffs)
     else:
-        built = report_files.read_several(
-            store,
-            names,
-            first,
-            second,
-            cutoffs=cutoffs,
-            meanwhile=prepare,
-        )
+        built = report_files.read_several(store, names, first, second, cutoffs=cutoffs)
     report_files.write(store, built, compare, _insights(store))
     from flows.cli import console
 

@@ -1,12 +1,11 @@
 """The report of an experiment, built and written next to the data, and steps for display."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flows.storage.lake import Lake, Row, remove, write_whole
 from reports.steps import StepView, of_row
@@ -19,18 +18,6 @@ if TYPE_CHECKING:
     from reports.types import Report
 
 
-def prepare(*modules: str) -> None:
-    """Import modules that a report needs late, and compile the template of its page.
-
-    That takes most of a second, in which something else may be waited for.
-    """
-    for name in modules:
-        import_module(name)
-    from reports.rendering.page import template
-
-    template()
-
-
 def read(
     lake: Lake,
     experiment: str,
@@ -39,12 +26,10 @@ def read(
     *,
     alone: bool = False,
     cutoffs: Mapping[str, date] | None = None,
-    meanwhile: Callable[[], None] = lambda: None,
 ) -> "Report":
     """Return the report of an experiment as data, with `alone` of two arms only.
 
-    `cutoffs` are the last days of training data by model. `meanwhile` is called before the first
-    rows are available.
+    `cutoffs` are the last days of training data by model.
 
     Raises:
         ReportError: there is nothing to report on, or the arm does not exist.
@@ -52,9 +37,8 @@ def read(
     """
     from reports.build import build  # DuckDB is slow to import, and most commands do not need it
 
-    options: dict[str, Any] = {"alone": alone, "cutoffs": cutoffs, "meanwhile": meanwhile}
     with lake.reading():
-        return build(lake.root, experiment, baseline, candidate, **options)
+        return build(lake.root, experiment, baseline, candidate, alone=alone, cutoffs=cutoffs)
 
 
 def read_several(
@@ -64,11 +48,10 @@ def read_several(
     candidate: str | None = None,
     *,
     cutoffs: Mapping[str, date] | None = None,
-    meanwhile: Callable[[], None] = lambda: None,
 ) -> "Report":
     """Return the report of several experiments on the instances that all of them plan.
 
-    See `read` for `cutoffs` and `meanwhile`.
+    `cutoffs` are the last days of training data by model.
 
     Raises:
         ReportError: they have no common instance or dataset, or the arm does not exist.
@@ -81,8 +64,7 @@ def read_several(
     with TemporaryDirectory(prefix="durabench-report-") as temporary, lake.reading():
         folder = Path(temporary)
         note = combine(lake.root, experiments, folder)
-        options: dict[str, Any] = {"cutoffs": cutoffs, "meanwhile": meanwhile}
-        report = build(folder, name, baseline, candidate, **options)
+        report = build(folder, name, baseline, candidate, cutoffs=cutoffs)
     return replace(report, notes=(note, *report.notes))
 
 
