@@ -139,12 +139,11 @@ async def _judge(plan: Plan, news: Announcements, page: str) -> None:
     if not failed:
         return
     before = history.before(run.experiment)
-    known = (
-        {(gate.arm, gate.metric) for gate in find_failed_gates(gates, before.arms)}
-        if before
-        else ()
-    )
-    new = [gate for gate in failed if (gate.arm, gate.metric) not in known]
+    arms_before = before.arms if before else ()
+    failed_before = {(gate.arm, gate.metric) for gate in find_failed_gates(gates, arms_before)}
+    new = [
+        gate for gate in failed if before is None or (gate.arm, gate.metric) not in failed_before
+    ]
     if new:
         await news.announce_regression(new, page)
     raise GateFailed(f"{'; '.join(map(str, failed))} · {page}")

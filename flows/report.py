@@ -142,8 +142,8 @@ def most_telling(cells: "Iterable[ReportCell]") -> "list[ReportCell]":
 
 def _title(built: "Report") -> str:
     planned = sum(arm.planned for arm in built.arms)
-    shown = min(planned, SHOWN_CELLS)
-    return f"{built.source.experiment}: {shown} of {planned} cells, what needs attention first"
+    rows = min(planned, SHOWN_CELLS)
+    return f"{built.source.experiment}: {rows} of {planned} cells, what needs attention first"
 
 
 def _row(cell: "ReportCell") -> dict[str, Any]:

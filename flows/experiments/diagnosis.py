@@ -34,7 +34,7 @@ class Subject:
     lake: Lake
     journal: Journal
     attempt: Attempt
-    known: dict[str, "Subject"] = field(default_factory=dict)
+    cache: dict[str, "Subject"] = field(default_factory=dict)
     """Other attempts by id. Diagnoses that share them read each verdict once."""
 
     @cached_property
@@ -92,7 +92,7 @@ def insights(lake: Lake) -> Callable[[str], Insight | None]:
         journal = existing_journal(lake)
     except (JournalError, UsageError):
         journal = None
-    known: dict[str, Subject] = {}
+    cache: dict[str, Subject] = {}
 
     def insight_of(attempt_id: str) -> Insight | None:
         if journal is None:
@@ -101,7 +101,7 @@ def insights(lake: Lake) -> Callable[[str], Insight | None]:
         if attempt is None or journal.pruned_at(attempt_id) is not None:
             return None
         try:
-            return insight(Subject(lake, journal, attempt, known))
+            return insight(Subject(lake, journal, attempt, cache))
         except JournalError:
             return None
 
@@ -242,19 +242,19 @@ def _find_resolved(subject: Subject) -> Subject | None:
 
     The nearest one shares its first steps, or else has the same repeat, or else the same arm.
     """
-    own = subject.attempt
+    attempt = subject.attempt
 
     def get_distance(other: Attempt) -> tuple[bool, bool, bool, str]:
-        is_far = not _is_related(own, other)
-        return is_far, own.repeat != other.repeat, own.arm != other.arm, other.attempt_id
+        is_far = not _is_related(attempt, other)
+        return is_far, attempt.repeat != other.repeat, attempt.arm != other.arm, other.attempt_id
 
-    attempts = subject.journal.at_instance(own.experiment, own.instance_id)
-    for attempt in sorted(attempts, key=get_distance):
-        if attempt.attempt_id != own.attempt_id:
-            new = Subject(subject.lake, subject.journal, attempt, subject.known)
-            other = subject.known.setdefault(attempt.attempt_id, new)
-            if other.is_resolved:
-                return other
+    others = subject.journal.at_instance(attempt.experiment, attempt.instance_id)
+    for other in sorted(others, key=get_distance):
+        if other.attempt_id != attempt.attempt_id:
+            new = Subject(subject.lake, subject.journal, other, subject.cache)
+            candidate = subject.cache.setdefault(other.attempt_id, new)
+            if candidate.is_resolved:
+                return candidate
     return None
 
 
@@ -331,9 +331,9 @@ def _propose_fork(
         return DiagnosisPart(title, ("The attempt made no model call that could be made again.",))
     words = ["durabench", "fork", subject.attempt.attempt_id, "--at", place]
     words += ["--lake", lake_path] if lake_path else []
-    kept = next(at for at, step in enumerate(subject.steps) if step.place == place)
+    index = next(at for at, step in enumerate(subject.steps) if step.place == place)
     proposal = (
-        f"Make call {place} again: {kept} of {plural(len(subject.steps), 'step')} are kept. "
+        f"Make call {place} again: {index} of {plural(len(subject.steps), 'step')} are kept. "
         "--model and --options change what answers."
     )
     return DiagnosisPart(title, (proposal,), (place,), shlex.join(words))

@@ -33,12 +33,12 @@ class Match:
     """An attempt that belongs to a cell, and its key."""
 
     key: str
-    found: Watched
+    watched: Watched
 
     @property
     def rank(self) -> tuple[bool, int, str]:
         """Order of the attempts at one cell: ended ones are preferred, then by steps."""
-        return self.found.has_ended, self.found.steps, self.found.attempt.attempt_id
+        return self.watched.has_ended, self.watched.steps, self.watched.attempt.attempt_id
 
 
 class EarlierAttempts:
@@ -85,7 +85,7 @@ class EarlierAttempts:
         while ancestor is not None:
             if matches := self.matches(ancestor):
                 match = max(matches, key=lambda match: match.rank)
-                spec = match.found.attempt.spec
+                spec = match.watched.attempt.spec
                 earlier[ancestor.arm.name] = EarlierAttempt(match.key, spec)
             elif self._lake_only:
                 # The journal of an earlier release can be lost. The attempt is found only if its
@@ -111,7 +111,9 @@ class EarlierAttempts:
         key = get_declared_key(cell)
         bases: dict[str | None, str] | None = None
         if cell.base is not None:  # the keys of its attempts by their ids
-            bases = {match.found.attempt.attempt_id: match.key for match in self.matches(cell.base)}
+            bases = {
+                match.watched.attempt.attempt_id: match.key for match in self.matches(cell.base)
+            }
         for watched in attempts:
             attempt = watched.attempt
             if attempt.attempt_id == id_of_key(key):

@@ -112,8 +112,8 @@ def fork(request: ForkRequest) -> Fork:
     parent, child = request.parent, request.child
     attempt = child_attempt(request.lake, parent, child)
     journal = open_journal(request.lake)
-    kept = journal.fork(parent.attempt_id, attempt, request.scope, request.seq)
-    return Fork(child, parent.arm, parent.instance_id, kept, attempt.attempt_id)
+    kept_steps = journal.fork(parent.attempt_id, attempt, request.scope, request.seq)
+    return Fork(child, parent.arm, parent.instance_id, kept_steps, attempt.attempt_id)
 
 
 def child_attempt(lake: Lake, parent: Attempt, child: Experiment) -> Attempt:

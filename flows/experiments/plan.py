@@ -71,7 +71,7 @@ def rebuys(cells: Sequence[Cell], earlier: EarlierAttempts, lake: Lake) -> list[
     counts = Counter[tuple[str, tuple[str, ...]]]()
     for cell in changed:
         # Report the changes since the attempt that is most like the declared one.
-        changes = [_changes_since(each.attempt, cell, before) for each in earlier.at(cell)]
+        changes = [_changes_since(w.attempt, cell, before) for w in earlier.at(cell)]
         counts[cell.arm.name, min(changes, key=lambda names: (len(names), names))] += 1
     return [Rebuy(arm, count, names) for (arm, names), count in counts.items()]
 
@@ -265,8 +265,8 @@ def experiment_rows(
         models = arm.options.models(default) if default else {}
         # The model of the arm, and the other models of single roles. Reports compare the text.
         names = {role: records.model_name(spec) for role, spec in models.items()}
-        own = names.pop("", "none")
-        others = [f"{role}: {name}" for role, name in names.items() if name != own]
+        main = names.pop("", "none")
+        others = [f"{role}: {name}" for role, name in names.items() if name != main]
         yield (
             arm.name,
             {
@@ -275,7 +275,7 @@ def experiment_rows(
                 "declaration": experiment.model_dump_json(),
                 "arm_order": order,
                 "agent": arm.agent,
-                "model": ", ".join([own, *others]),
+                "model": ", ".join([main, *others]),
                 "simulated": any(model.provider == "simulated" for model in models.values()),
                 "dataset": experiment.dataset,
                 "dataset_digest": dataset_digest,

@@ -151,7 +151,7 @@ def _is_elsewhere(lake: Lake, parent: Attempt, original: Experiment) -> bool:
     )
     cell = Cell(original, original.arm(parent.arm), instance, parent.repeat, place)
     matches = EarlierAttempts.read(lake, original.name).matches(cell)
-    if all(match.found.attempt.attempt_id != parent.attempt_id for match in matches):
+    if all(match.watched.attempt.attempt_id != parent.attempt_id for match in matches):
         return True
     if place.environment != "docker":
         return False

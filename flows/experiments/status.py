@@ -239,16 +239,23 @@ def _tally(cells: Iterable[CellStatus]) -> Tally:
 
 def _cell(row: Row, attempts: Sequence[Progress]) -> CellStatus:
     """Return a cell's status from the lake, unless the journal has a more recent attempt."""
-    filed = next((each for each in attempts if each.attempt.attempt_id == row["attempt_id"]), None)
+    filed = next(
+        (progress for progress in attempts if progress.attempt.attempt_id == row["attempt_id"]),
+        None,
+    )
     is_open = row["state"] in ("missing", "stopped", "infrastructure")
-    running = [each for each in attempts if _is_running(each) and (is_open or each is not filed)]
+    running = [
+        progress
+        for progress in attempts
+        if _is_running(progress) and (is_open or progress is not filed)
+    ]
     if running:
         return _make_unfinished(row, running[-1], "running", "")
     state: State = _FILED.get(row["state"], "done")
     if row["state"] == "stopped":
         state = _STOPPED.get(row["outcome"], "interrupted")
-    begun = [each for each in attempts if each.worker is not None]
-    latest = filed or max(begun, key=lambda each: _last_sign(each) or _NEVER, default=None)
+    begun = [progress for progress in attempts if progress.worker is not None]
+    latest = filed or max(begun, key=lambda progress: _last_sign(progress) or _NEVER, default=None)
     if is_open and latest is not None and not (filed and filed.has_ended):
         if latest.lease_left_s is not None:
             return _make_unfinished(row, latest, "killed", "")
@@ -322,7 +329,7 @@ def as_json(reading: StatusReading, name: str | None) -> Row:
     """Return the JSON of `--json`: one experiment with its cells, or a summary of all."""
     head = {"format": FORMAT, "lake": reading.lake, "notes": list(reading.notes)}
     if name is None:
-        return {**head, "experiments": [_summary(each) for each in reading.experiments]}
+        return {**head, "experiments": [_summary(experiment) for experiment in reading.experiments]}
     [experiment] = reading.experiments
     arms = [{"arm": arm, **asdict(tally)} for arm, tally in experiment.arms.items()]
     cells = [asdict(cell) for cell in experiment.cells]

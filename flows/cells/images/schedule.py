@@ -62,7 +62,7 @@ class _Turn:
 
     instance: Instance
     items: list[Item]
-    left: int
+    remaining: int
     """Number of items that have not ended."""
     places: asyncio.Future[list[Place]]
     """The place of each item."""
@@ -126,7 +126,7 @@ class ImageSchedule(Places):
             turn = _Turn(item.instance, [], 0, places)
             turn = self._turns.setdefault(item.instance.instance_id, turn)
             turn.items.append(item)
-            turn.left += 1
+            turn.remaining += 1
         self._to_come = deque(self._turns.values())
         """The turn that the walk has reached, and those after it."""
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -148,12 +148,12 @@ class ImageSchedule(Places):
         turn = self._turns[item.instance.instance_id]
         if item in turn.skipped:
             turn.skipped.remove(item)
-            if not turn.left:  # its image was released
+            if not turn.remaining:  # its image was released
                 places = asyncio.get_running_loop().create_future()
                 turn = _Turn(turn.instance, turn.items, 0, places, turn.skipped)
                 self._turns[item.instance.instance_id] = turn
                 self._to_come.insert(1, turn)
-            turn.left += 1
+            turn.remaining += 1
         turn.is_requested = True
         self._notify()
         try:
@@ -199,15 +199,15 @@ class ImageSchedule(Places):
             if places := await asyncio.to_thread(self._read_places, turn):
                 turn.places.set_result(places)
                 return
-            while turn.left and not self._is_due():
+            while turn.remaining and not self._is_due():
                 await self._changed.wait()
-            if not turn.left:
+            if not turn.remaining:
                 return
             self._stop.check()
             image = turn.instance.image
             await asyncio.to_thread(turn.hold.enter_context, self._cache.store.hold(image))
             turn.is_held = True
-            if not turn.left:  # its last item has just been skipped
+            if not turn.remaining:  # its last item has just been skipped
                 self._release(turn)
             elif image_id := await asyncio.to_thread(self._cache.find, image):
                 turn.places.set_result(_at_image(turn, image_id))
@@ -224,8 +224,8 @@ class ImageSchedule(Places):
         return waiting < self._ahead or any(turn.is_requested for turn in self._to_come)
 
     def _leave(self, turn: _Turn) -> None:
-        turn.left -= 1
-        if not turn.left:
+        turn.remaining -= 1
+        if not turn.remaining:
             self._release(turn)
 
     def _read_places(self, turn: _Turn) -> list[Place]:
