@@ -81,6 +81,8 @@ async def publish(
     )
     lake_id = await asyncio.to_thread(bindings.lake_id, store)
     page = str(report_files.page_path(store, experiment))
+    planned = sum(arm.planned for arm in built.arms)
+    shown = min(planned, SHOWN_CELLS)
     await patiently(
         acreate_markdown_artifact,
         markdown=markdown,
@@ -91,7 +93,7 @@ async def publish(
         acreate_table_artifact,
         table=[_row(cell) for cell in most_telling(built.cells)],
         key=artifact_key("cells", experiment, lake_id),
-        description=_title(built),
+        description=f"{experiment}: {shown} of {planned} cells, what needs attention first",
     )
     await _publish_history(store, experiment, lake_id)
     if link := page_url(experiment):
@@ -138,12 +140,6 @@ def most_telling(cells: "Iterable[ReportCell]") -> "list[ReportCell]":
         return _ATTENTION.get(cell.state, 2), not cell.is_suspect, -(cell.cost_usd or 0.0)
 
     return sorted(cells, key=order)[:SHOWN_CELLS]
-
-
-def _title(built: "Report") -> str:
-    planned = sum(arm.planned for arm in built.arms)
-    rows = min(planned, SHOWN_CELLS)
-    return f"{built.source.experiment}: {rows} of {planned} cells, what needs attention first"
 
 
 def _row(cell: "ReportCell") -> dict[str, Any]:

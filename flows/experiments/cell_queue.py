@@ -128,11 +128,11 @@ class CellQueue:
             self._one_ended.set()
 
     async def _end(self, name: str, end: End, result: str) -> None:
+        queue, is_final = self._queue, end == "done"
         if end == "interrupted":
-            await asyncio.to_thread(self._queue.give_back, name, self._holder)
-            return
-        is_final = end == "done"
-        await asyncio.to_thread(self._queue.end, name, self._holder, end, result, is_final=is_final)
+            await asyncio.to_thread(queue.give_back, name, self._holder)
+        else:
+            await asyncio.to_thread(queue.end, name, self._holder, end, result, is_final=is_final)
 
 
 @asynccontextmanager

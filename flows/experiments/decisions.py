@@ -47,8 +47,9 @@ class Monitor:
         self._rule, self._primary = plan.experiment.stop_when, plan.experiment.primary
         self._open, self._lead = Counter[str](), Counter[str]()
         self._differences = Counter[float]()
+        self._compared = self._primary.arms if self._primary else frozenset()
         for cell in plan.cells:
-            self._open[cell.instance.instance_id] += self._is_compared(cell)
+            self._open[cell.instance.instance_id] += cell.arm.name in self._compared
 
     @classmethod
     def of(cls, plan: Plan, results: Sequence[str | None]) -> "Monitor":
@@ -102,14 +103,11 @@ class Monitor:
                 spared[cell.instance.instance_id].append(cell)
         return list(spared.values())
 
-    def _is_compared(self, cell: Cell) -> bool:
-        return self._primary is not None and cell.arm.name in self._primary.arms
-
     def _count(self, cell: Cell, result: str) -> bool:
         """Count a verdict. Return True if it completes an instance."""
         if self._rule is None or self._primary is None or self.decision is not None:
             return False
-        if not self._is_compared(cell) or result == "infrastructure":
+        if cell.arm.name not in self._compared or result == "infrastructure":
             return False
         instance = cell.instance.instance_id
         sign = 1 if cell.arm.name == self._primary.candidate else -1
@@ -150,7 +148,6 @@ class Monitor:
 
     def _read(self, row: Row) -> StopDecision:
         assert self._primary is not None, "the experiment was validated"
-        arm, other = self._primary.candidate, self._primary.baseline
-        if row["difference"] < 0:
-            arm, other = other, arm
-        return StopDecision(arm, other, row["complete"], row["e_value"])
+        arms = (self._primary.candidate, self._primary.baseline)
+        better, other = arms if row["difference"] >= 0 else arms[::-1]
+        return StopDecision(better, other, row["complete"], row["e_value"])

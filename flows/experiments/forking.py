@@ -75,7 +75,7 @@ def parent_of(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Attemp
     """Return the attempt whose id starts with `prefix`, which can be forked, with its journal.
 
     Raises:
-        UsageError: no attempt or more than one has this prefix, it is running, or it was pruned.
+        UsageError: see `find_attempt`, or the attempt is running.
     """
     lake, journal, parent = find_attempt(prefix, lake_path)
     if journal.holder(parent.attempt_id):
@@ -94,7 +94,7 @@ def find_attempt(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Att
     parents = journal.find(prefix) if journal else []
     if journal is None or len(parents) != 1:
         raise UsageError(f"{len(parents)} attempts in {lake.root} begin with {prefix!r}; give one")
-    parent = parents[0]
+    [parent] = parents
     if (pruned_at := journal.pruned_at(parent.attempt_id)) is not None:
         raise UsageError(
             f"the steps of attempt {parent.attempt_id} were pruned on {pruned_at:%Y-%m-%d}: it "

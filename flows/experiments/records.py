@@ -115,7 +115,12 @@ class AttemptRecord:
     @property
     def cell_columns(self) -> Row:
         """The columns that identify the attempt."""
-        return _cell_columns(self.attempt_id, self.cell.instance.instance_id, self.cell.repeat)
+        instance_id = self.cell.instance.instance_id
+        return {
+            "attempt_id": self.attempt_id,
+            "instance_id": instance_id,
+            "repeat": self.cell.repeat,
+        }
 
     def step_columns(self, step: Step) -> Row:
         """Return the columns that identify a step."""
@@ -255,7 +260,9 @@ def patch_row(cell: Row, arm: str, patch: str) -> Row:
 def evaluation_row(evaluation: Evaluation, submission: Submission, audited: Audit) -> Row:
     """Return the row of `evaluations` after a first grading."""
     return {
-        **_cell_columns(submission.attempt_id, evaluation.instance_id, submission.repeat),
+        "attempt_id": submission.attempt_id,
+        "instance_id": evaluation.instance_id,
+        "repeat": submission.repeat,
         "patch_sha256": patch_sha256(submission.patch),
         "environment": evaluation.environment,
         "outcome": evaluation.outcome,
@@ -299,10 +306,6 @@ def model_name(spec: ModelSpec) -> str:
 def patch_sha256(patch: str) -> str:
     """Return the SHA-256 of the bytes of a patch."""
     return hashlib.sha256(encode_patch(patch)).hexdigest()
-
-
-def _cell_columns(attempt_id: str, instance_id: str, repeat: int) -> Row:
-    return {"attempt_id": attempt_id, "instance_id": instance_id, "repeat": repeat}
 
 
 def tokens(usage: Usage) -> Row:

@@ -64,10 +64,7 @@ class Selective:
 
     @property
     def first_changed(self) -> int:
-        """Index of the first step that may come out otherwise.
-
-        What follows from it cannot be known before it is run, so all later steps may differ too.
-        """
+        """Index of the first step that can have another result, as can all later steps."""
         before, after = self.original.arm(self.parent.arm), self.child.arm(self.parent.arm)
         if _settings(before) != _settings(after):
             return 0
@@ -124,16 +121,15 @@ def check(prefix: str, lake_path: str | None, changes: Changes) -> Selective:
     options = merge_options(get_declared_options(before.options), changed)
     child = make_child(original, parent, changes.arm.get("model"), options)
     after = child.arm(parent.arm)
-    same = _settings(before) == _settings(after) and model_origins(
-        original, before
-    ) == model_origins(child, after)
-    if same and not rules.edits and not rules.never:
+    has_same_models = model_origins(original, before) == model_origins(child, after)
+    is_same = has_same_models and _settings(before) == _settings(after)
+    if is_same and not rules.edits and not rules.never:
         raise UsageError(
             f"this changes nothing of attempt {parent.attempt_id}: the arm {parent.arm} has these "
             "values already"
         )
-    elsewhere = _is_elsewhere(lake, parent, original)
-    return Selective(lake, parent, steps, original, child, rules, elsewhere)
+    is_elsewhere = _is_elsewhere(lake, parent, original)
+    return Selective(lake, parent, steps, original, child, rules, is_elsewhere)
 
 
 def _is_elsewhere(lake: Lake, parent: Attempt, original: Experiment) -> bool:
@@ -143,12 +139,8 @@ def _is_elsewhere(lake: Lake, parent: Attempt, original: Experiment) -> bool:
     instance = instances.get(parent.instance_id)
     if not rows or instance is None:
         return True
-    place = Place(
-        rows[0]["environment"],
-        rows[0]["image_digest"],
-        original.network,
-        resources=original.resources,
-    )
+    environment, digest = rows[0]["environment"], rows[0]["image_digest"]
+    place = Place(environment, digest, original.network, original.resources)
     cell = Cell(original, original.arm(parent.arm), instance, parent.repeat, place)
     matches = EarlierAttempts.read(lake, original.name).matches(cell)
     if all(match.watched.attempt.attempt_id != parent.attempt_id for match in matches):
@@ -228,17 +220,19 @@ def _edit(step: RecordedStep, name: str, path: Path, text: str) -> str:
     result = json.loads(step.result.decode("utf-8", "surrogatepass"))
     match step.kind:
         case "model" if "message" in result:
-            result["message"] = _message(result["message"], text)
+            result["message"] = _edit_message(result["message"], text)
         case "command" if "output" in result:
             result["output"] = text
+        case "action" if isinstance(result.get("content"), str):
+            result["content"] = text
         case "action" if "content" in result:
-            result["content"] = _content(result["content"], name, path, text)
+            result["content"] = _parse_content(result["content"], name, path, text)
         case _:
             raise UsageError(f"step {name} was cut off and has no result to edit")
     return canonical(result).decode("utf-8", "surrogatepass")
 
 
-def _message(recorded: dict[str, Any], text: str) -> dict[str, Any]:
+def _edit_message(recorded: dict[str, Any], text: str) -> dict[str, Any]:
     """Return an edited message: a whole one as JSON, or its text alone."""
     try:
         message = json.loads(text)
@@ -250,19 +244,17 @@ def _message(recorded: dict[str, Any], text: str) -> dict[str, Any]:
     return {**without_calls, "content": text}
 
 
-def _content(recorded: Any, name: str, path: Path, text: str) -> Any:
-    if isinstance(recorded, str):
-        return text
+def _parse_content(recorded: Any, name: str, path: Path, text: str) -> Any:
+    """Parse the edited content of an action, which must have the form of the recorded content."""
     try:
         content = json.loads(text)
     except ValueError as error:
         raise UsageError(
             f"{path} is not a result of step {name}, which must be JSON: {error}"
         ) from None
-    if type(content) is not type(recorded) or (
-        isinstance(content, dict) and content.keys() != recorded.keys()
-    ):
-        keys = f" with {', '.join(sorted(recorded))}" if isinstance(recorded, dict) else ""
+    is_object = isinstance(recorded, dict)
+    if type(content) is not type(recorded) or (is_object and content.keys() != recorded.keys()):
+        keys = f" with {', '.join(sorted(recorded))}" if is_object else ""
         raise UsageError(
             f"{path} is not a result of step {name}: give JSON of type "
             f"{type(recorded).__name__}{keys}, as `durabench graph --format json` shows"

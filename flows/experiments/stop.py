@@ -26,7 +26,7 @@ class Stop:
         self.by: State[object] | None = None
         """State of the flow run, if a state change was the request."""
         self.is_orphaned = False
-        """True if the process of the flow run died, which is such a request too."""
+        """True if the process of the flow run died, which is also such a request."""
 
     def check(self) -> None:
         """Return if the run may continue.
@@ -43,9 +43,8 @@ class Stop:
         Raises:
             Interrupted: the run was asked to stop, before or during the wait.
         """
-        if not await self.within(seconds):
-            return
-        self.check()
+        if await self.within(seconds):
+            self.check()
 
     async def within(self, seconds: float) -> bool:
         """Wait for this many seconds, or until a stop is requested. Return True if it is."""
