@@ -109,9 +109,8 @@ def reached_at(url: str) -> dict[str, Any]:
     ("commit", "name", "arms", "missing"),
     [
         (V2, "served", ["mini", "durable", "strict"], [*MINI, *DURABLE, *STRICT]),
-        (V2, "broken", ["mini", "durable"], [*MINI, *DURABLE]),
-        (V1, "served", ["mini"], MINI),
-        (V1, "broken", ["mini"], MINI),
+        pytest.param(V2, "broken", ["mini", "durable"], [*MINI, *DURABLE], marks=pytest.mark.full),
+        pytest.param(V1, "served", ["mini"], MINI, marks=pytest.mark.full),
     ],
 )
 async def test_only_missing_calls_are_bought_from_a_model_that_moved(
@@ -141,13 +140,12 @@ async def test_only_missing_calls_are_bought_from_a_model_that_moved(
     assert None not in CellStates(lake).results(cells, grade=True)
 
 
-@pytest.mark.parametrize("name", ["served", "broken"])
-async def test_attempts_by_an_earlier_version_are_refused(name: str, tmp_path: Path) -> None:
+async def test_attempts_by_an_earlier_version_are_refused(tmp_path: Path) -> None:
     """Attempts by the first version of the durable agent, ended or not, are recognised by what the
     journal recorded, and refused in one line before anything is bought."""
     lake = copied(V1, tmp_path)
     with pytest.raises(UsageError) as refused:
-        await benchmark(declared(V1, name), str(lake))
+        await benchmark(declared(V1, "served"), str(lake))
     assert re.search(r"by version 1 of the durable agent.* another name", str(refused.value))
     assert "\n" not in str(refused.value)
 
@@ -155,25 +153,14 @@ async def test_attempts_by_an_earlier_version_are_refused(name: str, tmp_path: P
 @pytest.mark.parametrize(
     ("changes", "told", "of_strict"),
     [
-        ({"model": {"temperature": 0.5, "timeout_s": 9}}, "model.temperature none -> 0.5", None),
-        (
-            {"model": {"name": "openai/x" + "y" * 99}},
-            'model.name "openai/local" -> "openai/xyyy',
-            None,
-        ),
-        (
-            {"model": {"extra": {"extra_headers": {"a": "secret"}}}},
-            "model.extra.extra_headers",
-            None,
-        ),
+        ({"model": {"extra": {"extra_headers": {"a": "secret"}}}}, "model.extra.extra_headers", ""),
         ({"seed": 4}, "seed 0 -> 4", "its base durable"),
-        ({"network": True}, "network false -> true", "its base durable"),
     ],
 )
 async def test_the_screen_says_what_a_changed_declaration_buys_again(
     changes: dict[str, Any],
     told: str,
-    of_strict: str | None,
+    of_strict: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

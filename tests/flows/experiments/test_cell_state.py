@@ -1,4 +1,4 @@
-"""The state of cells according to a lake, and the number of folder listings that it costs."""
+"""The state of cells according to a lake."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -39,21 +39,11 @@ def parse(**content: Any) -> Experiment:
             "arms.0: the options of a function are its settings: write them without 'settings'",
         ),
         (
-            {"arms": [{**MINI, "agent": "a.b:solve", "options": "quick"}]},
-            "arms.0: the options of a function are a mapping of its settings",
-        ),
-        (
-            {"arms": [{**DURABLE, "options": {"profile": {"approaches": 2}}}]},
-            "approaches: a third approach was not worth it and was removed: write 1 or 0",
-        ),
-        (
             {"arms": [{**DURABLE, "options": {"profile": {"review": "without_test"}}}]},
             "review: without_test was not worth it and was removed: write never or always",
         ),
         ({"name": "No Spaces"}, "name: String should match pattern"),
         ({"primary": {"baseline": "gold", "candidate": "x"}}, "names no arm of this experiment"),
-        ({"repeats": 0}, "repeats: Input should be greater than or equal to 1"),
-        ({"model": {"provider": "simulated", "skill": 2}}, "skill"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_key(content: dict[str, Any], message: str) -> None:
@@ -69,14 +59,9 @@ def test_a_mistake_is_one_line_that_names_the_key(content: dict[str, Any], messa
     [
         ({"family": [FIRST]}, "a family needs a primary comparison"),
         ({"primary": {**FIRST, "margin": 5}}, "primary.margin: Input should be less than 1"),
-        ({"primary": {**FIRST, "margin": 0}}, "primary.margin: Input should be greater than 0"),
         (
             {"primary": {"baseline": "mini", "candidate": "mini"}},
             "primary: 'mini' is compared with itself",
-        ),
-        (
-            {"primary": FIRST, "family": [{"baseline": "gold", "candidate": "gold"}]},
-            "family.0: 'gold' is compared with itself",
         ),
         (
             {"primary": FIRST, "family": [{"baseline": "gold", "candidate": "x"}]},
@@ -85,16 +70,6 @@ def test_a_mistake_is_one_line_that_names_the_key(content: dict[str, Any], messa
         (
             {"primary": FIRST, "family": [{"baseline": "mini", "candidate": "null"}]},
             "family.0 declares mini and null again",
-        ),
-        (
-            {
-                "primary": FIRST,
-                "family": [
-                    {"baseline": "mini", "candidate": "gold"},
-                    {"baseline": "gold", "candidate": "mini"},
-                ],
-            },
-            "family.1 declares gold and mini again",
         ),
         (
             {"primary": FIRST, "family": [{**FIRST, "margin": 0.1}]},

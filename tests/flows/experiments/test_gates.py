@@ -44,7 +44,7 @@ def test_a_bound_is_kept_or_not(
 
 
 @pytest.mark.parametrize("metric", ["cost_per_instance", "cost_per_resolved"])
-@pytest.mark.parametrize("bound", ["<= 2", "< 100", ">= 0.1", "> 0"])
+@pytest.mark.parametrize("bound", ["< 100", "> 0"])
 @pytest.mark.parametrize(
     "rest", [{"cost_usd": None}, {"unpriced_calls": 1}, {"cost_usd": 0.0}], ids=str
 )
