@@ -15,7 +15,6 @@ from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools import ValidationError
 from prefect.workers.base import BaseJobConfiguration
 
-from agent.arms import ARMS
 from flows.benchmark import benchmark
 from flows.display.errors import UsageError
 from flows.experiments import declaration
@@ -87,29 +86,6 @@ def test_every_parameter_says_what_it_is(name: str) -> None:
     assert silent == []
 
 
-def test_choices_are_enumerations_and_models_are_tabs() -> None:
-    """A form offers choices as lists, and a model as text or as one of four blocks."""
-    made = schema("solve")
-    fields = made["definitions"]["Experiment"]["properties"]
-    assert fields["execution"]["enum"] == ["local", "distributed"]
-    arms, derived = fields["arms"]["items"]["anyOf"]
-    assert derived["$ref"].endswith("/DerivedArm")
-    agents = list(arms["discriminator"]["mapping"])
-    assert agents == sorted(ARMS)
-    assert "profile" not in made["definitions"]["MiniOptions"]["properties"]
-    assert schema("grade")["properties"]["environment"]["enum"] == ["auto", "docker", "host"]
-    assert schema("grade")["properties"]["predictions"]["type"] == "string"
-    model = fields["model"]["anyOf"]
-    assert [each.get("type") or each["$ref"].rpartition("/")[2] for each in model] == [
-        "string",
-        "LiteLLMSpec",
-        "SimulatedSpec",
-        "RecordedSpec",
-        "ScriptedSpec",
-        "null",
-    ]
-
-
 def test_the_schema_takes_what_an_experiment_takes() -> None:
     """The schema, the only check of Prefect's forms, accepts every experiment file and refuses
     mistakes."""
@@ -176,14 +152,6 @@ def test_the_schema_refuses_nothing_that_is_valid(changes: dict[str, Any]) -> No
     valid = {"name": "x", "arms": SOLVERS, **changes}
     declaration.parse(valid, "x.yaml")
     schema_tools.validate({"experiment": valid}, schema("benchmark"), raise_on_error=True)
-
-
-def test_an_experiment_may_be_named_by_text() -> None:
-    """Text names a file or a Variable; a number is refused."""
-    validate("benchmark", {"experiment": "flows/experiments/bundled.yaml"})
-    validate("solve", {"experiment": "nightly", "instance_id": "a", "arm": "mini"})
-    with pytest.raises(jsonschema.ValidationError):
-        validate("benchmark", {"experiment": 3})
 
 
 def test_fields_keep_their_order_without_the_order_of_keys() -> None:

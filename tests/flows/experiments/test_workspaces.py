@@ -26,11 +26,3 @@ async def test_equal_cells_of_two_lakes_have_workspaces_of_their_own() -> None:
         assert (await first.run("pwd; cat kept", timeout_s=10)).output == (
             f"{one.root}\nof one lake"
         )
-
-
-async def test_an_attempt_resumes_at_the_same_path() -> None:
-    """An attempt resumes at the same path, so that the paths in its conversation stay valid."""
-    attempt = AttemptWorkspaces(INSTANCE, HERE, "attempt", "11111111-1", "attempt")
-    for _ in range(2):
-        async with attempt.open("", image="", goes_on=True) as opened:
-            assert (await opened.run("pwd", timeout_s=10)).output.strip() == attempt.root

@@ -71,12 +71,3 @@ def test_a_folder_that_prefect_did_not_make_stays(temporary: Path, elsewhere: st
     os.utime(attempt, (0, 0))
     assert cleanup.list_abandoned() == [attempt]
     assert root.is_dir()
-
-
-def test_without_a_list_of_processes_nothing_is_abandoned(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Other systems have no /proc, so that nothing is known of the processes."""
-    of_flow_run(temporary, "aaaaaaaa")
-    monkeypatch.setattr(cleanup, "_PROCESSES", temporary / "nowhere")
-    assert cleanup.list_abandoned() == []
