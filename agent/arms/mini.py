@@ -206,7 +206,7 @@ class _SessionModel(_SessionPart):
             messages = format_toolcall_observation_messages(actions=actions, **shared)
         else:
             messages = format_observation_messages(**shared)
-        return [_drop_extra(each) for each in messages]  # the raw outputs can be large
+        return [_drop_extra(reply) for reply in messages]  # the raw outputs can be large
 
 
 def _drop_extra(message: Settings) -> Settings:

@@ -37,14 +37,14 @@ def load(name: str) -> Callable[[Task, Session, PythonOptions], Awaitable[Any]]:
         path = announced.value
     module, _, attribute = path.partition(":")
     try:
-        found: Any = getattr(importlib.import_module(module), attribute)
+        function: Any = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidSpec(f"agent {name}: {error}; name it as package.module:function") from None
-    if not callable(found):
+    if not callable(function):
         raise InvalidSpec(f"agent {name} is no function")
-    return found  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
 
 
 def list_announced_arms() -> set[str]:
     """Return the names of the arms that installed packages announce."""
-    return {each.name for each in entry_points(group=GROUP)}
+    return {point.name for point in entry_points(group=GROUP)}

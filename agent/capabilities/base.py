@@ -86,13 +86,15 @@ class Agent:
     @property
     def toolbox(self) -> Toolbox:
         """The tools whose uses are steps, with their settings and protection."""
-        tools = {tool.name: tool for each in self.capabilities for tool in each.tools}
+        tools = {tool.name: tool for capability in self.capabilities for tool in capability.tools}
         crew = self.crew
         return Toolbox(tools.values(), settings=crew.tools, protection=crew.protection)
 
     def helpers(self) -> list[Helper]:
         """Return the native tools as helpers of a conversation."""
-        natives = {native.name: native for each in self.capabilities for native in each.native}
+        natives = {
+            native.name: native for capability in self.capabilities for native in capability.native
+        }
         return [self._helper(native) for native in natives.values()]
 
     def _helper(self, native: Native) -> Helper:

@@ -118,7 +118,8 @@ ASK = Capability(
 
 
 BUILT_IN: Mapping[str, Capability] = {
-    each.name: each for each in (FILES, LOOK, SYMBOLS, SHELL, TESTS, PTC, SUBAGENTS, CELLS, ASK)
+    capability.name: capability
+    for capability in (FILES, LOOK, SYMBOLS, SHELL, TESTS, PTC, SUBAGENTS, CELLS, ASK)
 }
 
 
@@ -187,7 +188,7 @@ def check_capabilities(
     if "subagents" in capabilities and not delegation.kinds:
         raise InvalidSpec("capability subagents needs a kind: declare one in subagents.kinds")
     for name, kind in delegation.kinds.items():
-        tools = [tool for each in load(kind.capabilities) for tool in each.tools]
+        tools = [tool for capability in load(kind.capabilities) for tool in capability.tools]
         writers = [tool.name for tool in tools if tool.changes_files]
         if writers and not kind.writes:
             raise InvalidSpec(

@@ -119,8 +119,8 @@ async def merge(agent: Agent, session: Session, arguments: Merge) -> ToolResult:
         if not agent.writes:
             return _refuse("you must not change files: report what you found instead")
         if patch is None:
-            known = ", ".join(refs) or "none"
-            return _refuse(f"no subagent of yours has this ref; the refs are: {known}")
+            names = ", ".join(refs) or "none"
+            return _refuse(f"no subagent of yours has this ref; the refs are: {names}")
         before = await workspace.tree()
         try:
             await workspace.apply(patch)

@@ -33,8 +33,8 @@ def diagnosis(notebook: Notebook, cell: NotebookCell) -> str:
     """Return what a failed cell used, and what would repair it, as lines."""
     lines = []
     used = [
-        f"{format_name(each.name)} ({_describe(each.writer)})"
-        for each in notebook.get_used_variables(cell)
+        f"{format_name(variable.name)} ({_describe(variable.writer)})"
+        for variable in notebook.get_used_variables(cell)
     ]
     if used:
         lines.append(f"It used {join_names(used)}.")
@@ -63,7 +63,7 @@ def _describe(cell: NotebookCell) -> str:
 
 def _of_a_name(notebook: Notebook, cell: NotebookCell, name: str, *, importable: bool) -> list[str]:
     """Return the lines about a name without a value."""
-    later = [each for each in notebook.cells[cell.number :] if each.record.writes.get(name)]
+    later = [writer for writer in notebook.cells[cell.number :] if writer.record.writes.get(name)]
     if later:
         return [f"`{name}` is written by cell {later[0].number}, which comes after this one."]
     place = _user(notebook, cell, name)
@@ -71,22 +71,22 @@ def _of_a_name(notebook: Notebook, cell: NotebookCell, name: str, *, importable:
         return []
     statement = _import(name, importable=importable)
     if statement:
-        told = f"`{name}` is not imported."
-        return [told, *_patch(place, f"{statement}\n{place.code}")]
-    known = [*notebook.before(cell.number), *dir(builtins), *_bound(place.code)]
-    close = difflib.get_close_matches(name, known, n=1, cutoff=_SIMILARITY)
+        problem = f"`{name}` is not imported."
+        return [problem, *_patch(place, f"{statement}\n{place.code}")]
+    candidates = [*notebook.before(cell.number), *dir(builtins), *_bound(place.code)]
+    close = difflib.get_close_matches(name, candidates, n=1, cutoff=_SIMILARITY)
     if not close:
         return []
     writer = notebook.writer(close[0], cell)
-    told = f"Was `{close[0]}` meant{f', which cell {writer.number} wrote' if writer else ''}?"
-    return [told, *_patch(place, _rename(place.code, name, close[0]))]
+    problem = f"Was `{close[0]}` meant{f', which cell {writer.number} wrote' if writer else ''}?"
+    return [problem, *_patch(place, _rename(place.code, name, close[0]))]
 
 
 def _user(notebook: Notebook, cell: NotebookCell, name: str) -> NotebookCell | None:
     """Return the cell whose text uses a name: the failed one, or one with a function it calls."""
-    for each in reversed(notebook.cells[: cell.number]):
-        if any(node.id == name for node in _names(each.code)):
-            return each
+    for user in reversed(notebook.cells[: cell.number]):
+        if any(node.id == name for node in _names(user.code)):
+            return user
     return None
 
 

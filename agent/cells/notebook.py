@@ -71,8 +71,9 @@ class Notebook:
             Refused: there is no such cell.
         """
         if not 1 <= number <= len(self.cells):
-            known = f"the cells are 1 to {len(self.cells)}" if self.cells else "there are none yet"
-            raise Refused(f"there is no cell {number}: {known}")
+            count = len(self.cells)
+            numbers = f"the cells are 1 to {count}" if count else "there are none yet"
+            raise Refused(f"there is no cell {number}: {numbers}")
         return self.cells[number - 1]
 
     async def run(self, session: Session, code: str) -> list[Rerun]:
@@ -149,24 +150,24 @@ class Notebook:
 
     def before(self, number: int) -> dict[str, str]:
         """Return the places of the variables that the cells before one left."""
-        found: dict[str, str | None] = {}
+        places: dict[str, str | None] = {}
         for cell in self.cells[: number - 1]:
-            found |= cell.record.writes
-        return {name: place for name, place in found.items() if place is not None}
+            places |= cell.record.writes
+        return {name: place for name, place in places.items() if place is not None}
 
     def get_unstored_variables(self, number: int) -> dict[str, int]:
         """Return the variables before a cell that cannot be stored, with their last writers."""
-        found: dict[str, int] = {}
+        makers: dict[str, int] = {}
         for cell in self.cells[: number - 1]:
             for name, place in cell.record.writes.items():
-                found.pop(name, None)
+                makers.pop(name, None)
                 if is_unstored(place):
-                    found[name] = cell.number
-        return found
+                    makers[name] = cell.number
+        return makers
 
     def _makers(self, numbers: Iterable[int]) -> list[Maker]:
         """Return the cells that can make again what cannot be stored, with all that they need."""
-        found: dict[int, Maker] = {}
+        makers: dict[int, Maker] = {}
         todo = set(numbers)
         while todo:
             cell = self.cell(todo.pop())
@@ -176,24 +177,24 @@ class Notebook:
                 for n, maker in self.get_unstored_variables(cell.number).items()
                 if n in read
             }
-            found[cell.number] = Maker(
+            makers[cell.number] = Maker(
                 cell=cell.number, code=cell.ran, variables=read, unstored=unstored
             )
-            todo |= set(unstored.values()) - found.keys()
-        return [found[number] for number in sorted(found)]
+            todo |= set(unstored.values()) - makers.keys()
+        return [makers[number] for number in sorted(makers)]
 
     def graph(self) -> ExecutionStateGraph:
         """Return the graph of the cells, by the variables and files of their last runs."""
-        made = ExecutionStateGraph()
+        graph = ExecutionStateGraph()
         writers: dict[str, str] = {}
         for cell in self.cells:
             step, reads, writes = str(cell.number), _reads(cell.record), _writes(cell.record)
-            made.add_step(step, reads=reads, writes=writes, state=cell.state, label=cell.code)
+            graph.add_step(step, reads=reads, writes=writes, state=cell.state, label=cell.code)
             for name in reads:
                 if name in writers:
-                    made.add_edge(writers[name], step, {name})
+                    graph.add_edge(writers[name], step, {name})
             writers |= dict.fromkeys(writes, step)
-        return made
+        return graph
 
     async def _run(self, session: Session, cell: NotebookCell, done: list[Rerun]) -> None:
         """Run a cell, after those whose variables it needs and the store has lost."""
@@ -209,8 +210,9 @@ class Notebook:
             if not again or len(done) >= _RUNS_PER_CELL * len(self.cells):
                 record = CellRecord(ended="the variables of the cells before it are lost at once")
                 break
-            for each in [earlier for earlier in self.cells if earlier in again]:
-                await self._run(session, each, done)
+            for earlier in self.cells:
+                if earlier in again:
+                    await self._run(session, earlier, done)
             record = await self._ran(session, cell, keeps_files=keeps_files)
         if is_lost:  # its files are as they were
             record = record.model_copy(update={"files_written": before.files_written})
@@ -241,19 +243,19 @@ class Notebook:
         if not is_lost:
             self._mark(self._with_what_it_used(cell))
         sources = self.graph().get_ancestors(str(cell.number))
-        if any(self.cell(int(each)).state == "stale" for each in sources):
+        if any(self.cell(int(number)).state == "stale" for number in sources):
             cell.state = "stale"
 
     def _with_other_variables(self, number: int) -> list[NotebookCell]:
         """Return the cells after one that would not read what they read in their last run."""
-        found = []
+        changed = []
         places: dict[str, str | None] = {}
         for cell in self.cells:
             reads = cell.record.reads.items()
             if cell.number > number and any(places.get(name) != place for name, place in reads):
-                found.append(cell)
+                changed.append(cell)
             places |= cell.record.writes
-        return found
+        return changed
 
     def _with_what_it_used(self, cell: NotebookCell) -> list[NotebookCell]:
         """Return the cells after one that read what it left and what cannot be stored.
@@ -263,9 +265,9 @@ class Notebook:
         names = [name for name, place in cell.record.writes.items() if is_unstored(place)]
         later = self.cells[cell.number :]
         return [
-            each
-            for each in later
-            if any(n in each.record.reads and self.writer(n, each) is cell for n in names)
+            reader
+            for reader in later
+            if any(n in reader.record.reads and self.writer(n, reader) is cell for n in names)
         ]
 
     def _find_changed_cells(self, look: Look) -> list[NotebookCell]:
@@ -273,19 +275,19 @@ class Notebook:
         written: dict[str, NotebookCell] = {}
         for cell in self.cells:
             written |= dict.fromkeys(cell.record.files_written, cell)
-        found = {cell.number for cell in self.cells if cell.record.programs}
-        found = {number for number in found if self.cell(number).record.tree != look.tree}
+        numbers = {cell.number for cell in self.cells if cell.record.programs}
+        numbers = {number for number in numbers if self.cell(number).record.tree != look.tree}
         for cell in self.cells:
             for path, digest in cell.record.files_read.items():
                 now, writer = look.files.get(path), written.get(path)
                 if now == digest:
                     continue
-                left = writer.record.files_written[path] if writer else None
-                if writer is None or writer.number < cell.number or now != left:
-                    found.add(cell.number)
-                if writer is not None and now is None and left is not None:
-                    found.add(writer.number)  # a file that git ignores, lost with its container
-        return [self.cell(number) for number in sorted(found)]
+                expected = writer.record.files_written[path] if writer else None
+                if writer is None or writer.number < cell.number or now != expected:
+                    numbers.add(cell.number)
+                if writer is not None and now is None and expected is not None:
+                    numbers.add(writer.number)  # a file that git ignores, lost with its container
+        return [self.cell(number) for number in sorted(numbers)]
 
     def _mark(self, cells: Iterable[NotebookCell]) -> None:
         """Mark cells and all that depends on them as stale."""

@@ -159,8 +159,8 @@ def _warnings(cell: NotebookCell) -> list[str]:
 def _format_recovery(recovered: list[Rerun]) -> str:
     cells = [run.cell for run in recovered]
     changed = [run.cell for run in recovered if not run.is_same]
-    told = f"{_numbers(cells)} ran again first, because their variables were lost"
-    return f"{told}; not as before: {_numbers(changed)}" if changed else told
+    text = f"{_numbers(cells)} ran again first, because their variables were lost"
+    return f"{text}; not as before: {_numbers(changed)}" if changed else text
 
 
 def _again(notebook: Notebook, run: Rerun) -> str:
@@ -168,15 +168,15 @@ def _again(notebook: Notebook, run: Rerun) -> str:
     if run.is_same:
         return f"cell {run.cell.number}: same output"
     text = "\n".join([*_ending(notebook, run.cell), *_warnings(run.cell)])
-    told = "failed" if run.cell.record.failed else "its output changed"
-    return f"cell {run.cell.number}: {told}\n{head_and_tail(text, _SHOWN_AGAIN)}"
+    outcome = "failed" if run.cell.record.failed else "its output changed"
+    return f"cell {run.cell.number}: {outcome}\n{head_and_tail(text, _SHOWN_AGAIN)}"
 
 
 def _line(notebook: Notebook, cell: NotebookCell) -> str:
     record = cell.record
     used: dict[int, list[str]] = {}
-    for each in notebook.get_used_variables(cell):
-        used.setdefault(each.writer.number, []).append(format_name(each.name))
+    for variable in notebook.get_used_variables(cell):
+        used.setdefault(variable.writer.number, []).append(format_name(variable.name))
     parts = [f"{join_names(names)} of {number}" for number, names in sorted(used.items())]
     wrote = [format_name(name) for name, place in sorted(record.writes.items()) if place]
     first = cell.code.strip().partition("\n")[0][:_LINE_CHARS]

@@ -121,7 +121,7 @@ def _parse(kind: type[R], result: ToolResult) -> R | None:
 
 async def _run(workspace: Workspace, settings: ToolSettings, asked: _Cell) -> ToolResult:
     before = None if asked.keeps_files else await workspace.checkpoint()
-    given = {
+    program_input = {
         "cell": asked.cell,
         "code": asked.code,
         "variables": asked.variables,
@@ -129,7 +129,7 @@ async def _run(workspace: Workspace, settings: ToolSettings, asked: _Cell) -> To
         "makers": [maker.model_dump() for maker in asked.makers],
         "needs": needs(asked.code),
     }
-    record = await _record(workspace, settings, given)
+    record = await _record(workspace, settings, program_input)
     if before is not None and await workspace.tree() != before.tree:
         await workspace.restore(before)
     if record.programs:
@@ -143,29 +143,29 @@ def needs(code: str) -> list[str]:
 
     A name is left out if a statement outside of all blocks binds it first.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     bound: set[str] = set()
     try:
         for statement in ast.parse(code).body:
             table = symtable.symtable(ast.unparse(statement), "<cell>", "exec")
-            found |= {*_globals(table), *_list_augmented_names(statement)} - bound
+            names |= {*_globals(table), *_list_augmented_names(statement)} - bound
             if not isinstance(statement, _BLOCKS):
                 bound |= {
-                    each.get_name()
-                    for each in table.get_symbols()
-                    if each.is_assigned() or each.is_imported()
+                    symbol.get_name()
+                    for symbol in table.get_symbols()
+                    if symbol.is_assigned() or symbol.is_imported()
                 }
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # or of another version
         return []
-    return sorted(found)
+    return sorted(names)
 
 
 def _globals(table: symtable.SymbolTable) -> Iterator[str]:
     """Yield the global names that a piece of code or a function in it reads."""
     is_inner = table.get_type() != "module"
-    for each in table.get_symbols():
-        if each.is_referenced() and (each.is_global() or not is_inner):
-            yield each.get_name()
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and (symbol.is_global() or not is_inner):
+            yield symbol.get_name()
     for inner in table.get_children():
         yield from _globals(inner)
 
@@ -181,9 +181,9 @@ async def _look(workspace: Workspace, settings: ToolSettings, asked: _Look) -> T
     tree = await workspace.tree() if asked.programs else ""
     files: dict[str, str | None] = {}
     if asked.files:
-        given = {"code": None, "files": asked.files}
-        _, _, told = await _execute(workspace, settings, given)
-        files = told["files"] if told else {}
+        program_input = {"code": None, "files": asked.files}
+        _, _, report = await _execute(workspace, settings, program_input)
+        files = report["files"] if report else {}
     return ToolResult(Look(files=files, tree=tree).model_dump_json())
 
 
@@ -191,11 +191,11 @@ async def _record(
     workspace: Workspace, settings: ToolSettings, given: dict[str, Any]
 ) -> CellRecord:
     """Run the kernel. Return its record, or the reason why there is none."""
-    done, printed, told = await _execute(workspace, settings, given)
+    done, printed, report = await _execute(workspace, settings, given)
     output = head_and_tail(printed, _OUTPUT_CHARS)
-    if told is not None:
+    if report is not None:
         with suppress(ValidationError):  # a cell can reach the kernel in its process
-            return CellRecord.model_validate({**told, "output": output})
+            return CellRecord.model_validate({**report, "output": output})
     return CellRecord(output=output, ended=_reason(done, printed, settings.command_timeout_s))
 
 
@@ -214,9 +214,9 @@ async def _execute(
     done = await workspace.run(
         command, timeout_s=settings.command_timeout_s, max_output_bytes=_KEPT_BYTES
     )
-    printed, found, told = done.output.partition(f"\n{mark} ")
+    printed, mark_found, report = done.output.partition(f"\n{mark} ")
     try:
-        return done, printed, _plain(json.loads(told)) if found else None
+        return done, printed, _plain(json.loads(report)) if mark_found else None
     except ValueError:  # it ended while it was writing
         return done, printed, None
 
@@ -227,19 +227,19 @@ def _plain(told: Any) -> Any:
         return told.encode("utf-8", "replace").decode().replace("\0", "?")
     if isinstance(told, dict):
         return {_plain(name): _plain(value) for name, value in told.items()}
-    return [_plain(each) for each in told] if isinstance(told, list) else told
+    return [_plain(value) for value in told] if isinstance(told, list) else told
 
 
 def _reason(done: CommandResult, printed: str, limit_s: float) -> str:
     """Return the reason why a cell has no record."""
-    kept = "Its variables were not kept"
+    note = "Its variables were not kept"
     if done.timed_out:
-        return f"the cell took longer than {limit_s:.0f} s and was ended. {kept}"
+        return f"the cell took longer than {limit_s:.0f} s and was ended. {note}"
     if done.exit_code == _TOO_OLD:
         return f"cells need Python 3.8 or newer, and this repository's is {printed.strip()}"
     if done.exit_code == _NOT_FOUND:
         return "cells need Python, and there is none in this workspace"
-    return f"the interpreter ended before the cell did, with exit code {done.exit_code}. {kept}"
+    return f"the interpreter ended before the cell did, with exit code {done.exit_code}. {note}"
 
 
 @cache

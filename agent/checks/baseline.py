@@ -65,7 +65,7 @@ class Baseline:
     @property
     def run(self) -> TestRun | None:
         """Their runs as one; None without any."""
-        return merge_runs([each.run for each in self.runs]) if self.runs else None
+        return merge_runs([base.run for base in self.runs]) if self.runs else None
 
 
 async def baseline(
@@ -97,7 +97,10 @@ async def baseline(
         is_usable = old and (not takes_paths or {*old.paths} <= {*paths})
         if old and is_usable and old not in runs:
             runs.append(old)
-    left_s = _limit_s(session, share) if takes_paths else tools.test_timeout_s
+    left_s = tools.test_timeout_s
+    if takes_paths:  # a share of the recorded steps, without waits for people, for one of two runs
+        spent_s = sum(step.duration_s for step in session.steps if step.kind != "event")
+        left_s = max(LEAST_S, share * spent_s) / 2
     left_out: list[str] = []
     rest = tuple(path for path in paths if all(path not in old.paths for old in runs))
     waiting = [rest] if rest and (takes_paths or not runs) else []
@@ -120,8 +123,8 @@ async def baseline(
         for late in runs
         if late.is_late
     ]
-    ended = [each for each in runs if not each.is_late]
-    working = [each for each in ended if each.shows_something]
+    ended = [run for run in runs if not run.is_late]
+    working = [run for run in ended if run.shows_something]
     return Baseline(tuple(working or ended), tuple(left_out))
 
 
@@ -136,15 +139,6 @@ async def run_again(
     return merge_runs(runs) if runs else None
 
 
-def _limit_s(session: Session, share: float) -> float:
-    """Return the seconds for one of the two runs, from the steps that the attempt has made.
-
-    What people say takes no time.
-    """
-    spent_s = sum(step.duration_s for step in session.steps if step.kind != "event")
-    return max(LEAST_S, share * spent_s) / 2
-
-
 async def _run(
     paths: tuple[str, ...],
     tools: ToolSettings,
@@ -152,9 +146,9 @@ async def _run(
     session: Session,
     limit_s: float,
 ) -> BaseRun:
-    tree, made = session.tree, len(_own(session))
+    tree, step_count = session.tree, len(_own(session))
     done = await run_tests(paths, tools, protection, session, limit_s=limit_s)
-    duration_s = sum(step.duration_s for step in _own(session)[made:])
+    duration_s = sum(step.duration_s for step in _own(session)[step_count:])
     await session.take(tree)
     passing = tuple(path for path in paths if any(name.startswith(path) for name in done.passed))
     names_files = tools.runner.takes_paths and passing

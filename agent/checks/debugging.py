@@ -39,15 +39,15 @@ def recall_errors(earlier: list[str], error: str) -> list[str]:
     """Return the last two similar errors: none after a pass, one after a different error."""
     if not error:
         return []
-    told = in_brief(error)
-    return [earlier[-1], told] if earlier and similar(earlier[-1], told) else [told]
+    summary = in_brief(error)
+    return [earlier[-1], summary] if earlier and similar(earlier[-1], summary) else [summary]
 
 
 def in_brief(error: str) -> str:
     """Return the lines of a test output that tell what failed, as few as a prompt needs."""
     lines = error.splitlines()
-    told = [line for line in lines if _TELLING.match(line)] or lines
-    return "\n".join(line[:_LINE_CHARS] for line in told[-_LINES:])
+    telling = [line for line in lines if _TELLING.match(line)] or lines
+    return "\n".join(line[:_LINE_CHARS] for line in telling[-_LINES:])
 
 
 def is_stuck(errors: list[str]) -> bool:

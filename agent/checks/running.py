@@ -101,7 +101,7 @@ async def apply_patch(
     """
 
     async def apply(workspace: Workspace) -> str:
-        missing = [each for each in new_tests.items() if not await workspace.holds(*each)]
+        missing = [test for test in new_tests.items() if not await workspace.holds(*test)]
         try:
             await workspace.apply(patch)
         except ValueError as error:
@@ -121,8 +121,8 @@ def regressions(before: TestRun | None, done: TestRun) -> list[str]:
     Each is one line. An exit code that is neither 0 nor that of the base commit is a regression
     too, whether or not tests are named.
     """
-    known = {*before.failed, *before.errors} if before else set()
-    new = [name for name in (*done.failed, *done.errors) if name not in known]
+    expected_failures = {*before.failed, *before.errors} if before else set()
+    new = [name for name in (*done.failed, *done.errors) if name not in expected_failures]
     if done.problem and not (before and before.problem):
         return [f"the regression tests prove nothing: {done.problem}", *map(_fails, new)]
     if new:
@@ -158,10 +158,10 @@ async def find_covering(
     names = get_changed_names(patch)
 
     async def look(workspace: Workspace) -> list[str]:
-        found = await query(
+        files = await query(
             workspace, lambda each: covering(each.symbols, each.texts, paths, names, among)
         )
-        return found[:MOST_COVERING]
+        return files[:MOST_COVERING]
 
     return await session.act(
         "tests covering", {"paths": list(paths)}, look, list[str], depends_on=names
@@ -183,10 +183,10 @@ def find_test_files(
     """
     taken = [path for path in test_files if runner.runs(path)]
     labels = dict(zip(runner.names(taken), taken, strict=True))
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     for name in named:
-        found.update(dict.fromkeys(_meant(name.strip(), taken, labels)))
-    return tuple(found)
+        files.update(dict.fromkeys(_meant(name.strip(), taken, labels)))
+    return tuple(files)
 
 
 def _meant(name: str, test_files: Sequence[str], labels: dict[str, str]) -> list[str]:
@@ -221,26 +221,23 @@ async def find_named(
     inside = [name.strip().removeprefix(f"{session.workspaces.root}/") for name in names]
     meant = {name: find_test_files([name], test_files, runner) for name in inside}
     others = [name for name in meant if not meant[name]]
-    exist = await _existing(others, session) if others else {}
+    paths = {name: normpath(name.partition("::")[0].strip() or "?") for name in others}
+    existing: list[str] = []
+    if others:
+
+        async def look(workspace: Workspace) -> list[str]:
+            inner = [path for path in paths.values() if not path.startswith(("/", ".."))]
+            return [*await workspace.originals(inner)]
+
+        request = {"names": others}
+        existing = await session.act("named tests", request, look, list[str], depends_on={})
     refused = []
-    for name in others:
-        if name not in exist:
+    for name, path in paths.items():
+        if path not in existing:
             refused.append(f"{name} is not a file of the repository")
-        elif not runner.runs(exist[name]):
+        elif not runner.runs(path):
             refused.append(f"{name} is not taken by the test command of the repository")
         else:
-            meant[name] = (exist[name],)
+            meant[name] = (path,)
     files = dict.fromkeys(file for name in inside for file in meant[name])
     return NamedFiles(tuple(files), tuple(refused))
-
-
-async def _existing(names: Sequence[str], session: Session) -> dict[str, str]:
-    """Return the paths of the names that are files of the base tree."""
-    paths = {name: normpath(name.partition("::")[0].strip() or "?") for name in names}
-
-    async def look(workspace: Workspace) -> list[str]:
-        inner = [path for path in paths.values() if not path.startswith(("/", ".."))]
-        return [*await workspace.originals(inner)]
-
-    found = await session.act("named tests", {"names": list(names)}, look, list[str], depends_on={})
-    return {name: path for name, path in paths.items() if path in found}

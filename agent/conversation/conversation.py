@@ -15,7 +15,6 @@ from agent.conversation.person import Decision, Person, decision, join_texts
 from agent.conversation.protocols import (
     Call,
     NativeTools,
-    Schema,
     TextTools,
     ToolProtocol,
     Turn,
@@ -47,17 +46,8 @@ _NOT_TAKEN = (
 )
 
 
-async def _window(session: Session, role: str, limits: ConversationLimits) -> int:
-    """Return the context window of a conversation."""
-    if limits.context_tokens is not None:
-        return limits.context_tokens
-    # In a thread: the first call may have to load a price list.
-    own = await asyncio.to_thread(session.model(role).info.context_tokens)
-    return own or UNKNOWN_WINDOW
-
-
 def prompt_beside(module: str, name: str = "") -> str:
-    """Return the prompt beside a phase's module: `<module>.md`, or `<name>.md`."""
+    """Return the prompt in the folder of a module: `<module>.md`, or `<name>.md`."""
     path = Path(module)
     return (path.with_name(f"{name}.md") if name else path.with_suffix(".md")).read_text("utf-8")
 
@@ -78,10 +68,10 @@ class Conversation(Generic[A]):
         on_use: Callable[[ToolUse], None] = lambda use: None,
         person: Person | None = None,
     ) -> None:
-        """Open the conversation of a role. `session` is a scope of its own.
+        """Open the conversation of a role. `session` is a separate scope.
 
         `facts` is the role's whole input. `on_use` receives each use of a tool, for callers that
-        need it before the end, or when time runs out. Messages of a `person` are heard before each
+        need it before the end, or when time runs out. Messages of a `person` are read before each
         call. In a chat with the person, a reply without a tool call is the answer.
         """
         self._is_native = session.model(role).info.native_tools
@@ -99,11 +89,16 @@ class Conversation(Generic[A]):
         self._is_chat = person is not None and person.is_chat
         self._calls = 0
         self._unanswered: list[tuple[Call, str]] = []
-        """The calls of the reply that answered, with the results of those beside the answer."""
+        """The calls of the reply that answered, with the results of the other calls."""
         self._schemas = self._offer.schemas()
-        self._tools = [one["function"]["name"] for one in self._schemas]
+        self._tools = [schema["function"]["name"] for schema in self._schemas]
         if not self._is_chat:
-            self._schemas.append(_schema(answer))
+            function = {
+                "name": _ANSWER,
+                "description": (answer.__doc__ or "").strip(),
+                "parameters": json_schema(answer),
+            }
+            self._schemas.append({"type": "function", "function": function})
         instructions = self._protocol.instructions(self._schemas, is_chat=self._is_chat)
         self._transcript = Transcript(
             [
@@ -122,7 +117,10 @@ class Conversation(Generic[A]):
             BudgetExhausted, OutOfTime, LimitReached, InfrastructureError: no call could be made.
         """
         talk = self._transcript
-        talk.window = await _window(self._session, self._role, self._limits)
+        window = self._limits.context_tokens
+        if window is None:  # in a thread: the first call can load a price list
+            window = await asyncio.to_thread(self._session.model(self._role).info.context_tokens)
+        talk.window = window or UNKNOWN_WINDOW
         malformed, is_too_long = 0, False
         while self._left > 0:
             self._calls += 1
@@ -146,10 +144,10 @@ class Conversation(Generic[A]):
                 continue
             talk.record_sent_tokens(request, reply)
             turn = self._read(reply)
-            given = await self._carry_out(turn, only_answer=only_answer)
-            if given is not None and not await self._goes_on():
-                return self._end("answered", given)
-            if given is None and only_answer and self._left > 0:
+            answer = await self._carry_out(turn, only_answer=only_answer)
+            if answer is not None and not await self._goes_on():
+                return self._end("answered", answer)
+            if answer is None and only_answer and self._left > 0:
                 return self._end("context_full")
             malformed = malformed + 1 if turn.is_malformed else 0
             if malformed == MALFORMED_IN_A_ROW:
@@ -157,7 +155,7 @@ class Conversation(Generic[A]):
         return self._end("out_of_rounds")
 
     async def _goes_on(self) -> bool:
-        """Return True if people said something before the answer, which then is not the last."""
+        """Return True if people wrote before the answer, which then is not the last one."""
         if self._person is None or self._is_chat or self._left == 0:
             return False
         news = await self._person.late_news(self._calls)
@@ -175,31 +173,32 @@ class Conversation(Generic[A]):
             self._transcript.say(text)
 
     async def hear(self, about: str) -> list[InboxMessage]:
-        """Wait for what the person of a chat says next, and begin a turn with it.
+        """Wait for the next messages of the person of a chat, and start a turn with them.
 
-        `about` is the answer so far. Return the messages. One that ends the chat begins no turn.
+        `about` is the answer so far. Return the messages. One that ends the chat starts no turn.
 
         Raises:
             Waiting, Interrupted: as in `Person.answer`.
         """
         assert self._person is not None, "a chat has one"
         messages = await self._person.answer(self._calls, "message", about)
-        if text := join_texts([each for each in messages if each.kind == "say"]):
+        if text := join_texts([message for message in messages if message.kind == "say"]):
             self._begin_turn(text)
         return messages
 
     async def wait_for_decision(self, about: str) -> Decision:
-        """Wait for a decision about what was made, and begin a turn if it is to be revised.
+        """Wait for a decision about a result, and start a turn if it has to be revised.
 
         Raises:
             Dismissed: a person ended the attempt.
             Waiting, Interrupted: as in `Person.answer`.
         """
         assert self._person is not None, "only a person approves"
-        made = decision(await self._person.answer(self._calls, "approval", about))
-        if made.kind == "revise":
-            self._begin_turn(f"{made.sender} does not approve it yet, and says:\n\n{made.text}")
-        return made
+        result = decision(await self._person.answer(self._calls, "approval", about))
+        if result.kind == "revise":
+            text = f"{result.sender} does not approve it yet, and says:\n\n{result.text}"
+            self._begin_turn(text)
+        return result
 
     def _begin_turn(self, text: str) -> None:
         self.tell(text)
@@ -221,34 +220,28 @@ class Conversation(Generic[A]):
         )
 
     def _read(self, reply: ModelReply) -> Turn:
-        """Return the calls of a reply, and append what the next request repeats of it."""
+        """Return the calls of a reply, and append the part that the next request repeats."""
         if self._is_chat and self._protocol.is_speech(reply):
             self._transcript.take(reply.message, reply)
             return Turn([Call("", _ANSWER, {"text": text_of(reply.message)})], reply.message)
         turn = self._protocol.read(reply, self._ids)
         if not turn.calls:
-            for found in objects_in(text_of(reply.message)):
-                if answer := self._answer_as_text(found):
-                    return Turn([answer], reply.message)
+            for content in objects_in(text_of(reply.message)):  # an answer or a call of `answer`
+                for arguments in (content, content.get("arguments")):
+                    if isinstance(arguments, dict) and not isinstance(
+                        self._answer_of(arguments), str
+                    ):
+                        return Turn([Call("", _ANSWER, arguments)], reply.message)
         self._ids.update(call.id for call in turn.calls)
         if turn.message is not None:
             self._transcript.take(turn.message, reply)
-        return replace(turn, calls=[self._check_call(call) for call in turn.calls])
-
-    def _check_call(self, call: Call) -> Call:
-        """Return the call, with a problem if it is an answer that does not fit."""
-        if call.name != _ANSWER or call.problem:
-            return call
-        answer = self._answer_of(call.arguments)
-        return replace(call, problem=answer) if isinstance(answer, str) else call
-
-    def _answer_as_text(self, found: dict[str, Any]) -> Call | None:
-        """Return the call that an answer in JSON stands for, or None if it is no valid answer."""
-        wrapped = found.get("arguments")
-        for arguments in (found, wrapped if isinstance(wrapped, dict) else None):
-            if arguments is not None and not isinstance(self._answer_of(arguments), str):
-                return Call("", _ANSWER, arguments)
-        return None
+        calls = []
+        for call in turn.calls:
+            if call.name == _ANSWER and not call.problem:
+                answer = self._answer_of(call.arguments)
+                call = replace(call, problem=answer) if isinstance(answer, str) else call
+            calls.append(call)
+        return replace(turn, calls=calls)
 
     def _answer_of(self, arguments: dict[str, Any]) -> A | str:
         """Return the role's answer, or the reason why it does not fit, as text.
@@ -258,7 +251,11 @@ class Conversation(Generic[A]):
         try:
             return self._answer.model_validate(arguments, extra="ignore")
         except ValidationError as error:
-            return f"the answer does not fit: {_problems(error)}"
+            problems = error.errors(include_url=False, include_context=False)[:5]
+            lines = (
+                f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems
+            )
+            return f"the answer does not fit: {'; '.join(lines)}"
 
     async def _carry_out(self, turn: Turn, *, only_answer: bool) -> A | None:
         """Use the requested tools in order, then take the answer. Return it, or None.
@@ -266,16 +263,22 @@ class Conversation(Generic[A]):
         Without an answer, the results are added to the messages.
         """
         if not turn.calls:
-            self._complain(turn.problem, only_answer=only_answer)
+            text = self._problem(turn.problem)
+            if self._is_chat:
+                text += " Say something to the person, or call a tool."
+            elif not only_answer:
+                tools = f"Call one of {', '.join(self._tools)}, or " if self._tools else "Call "
+                text += f" {tools}`answer` when you are finished."
+            self._transcript.say(text)
             return None
         answers = [call for call in turn.calls if call.name == _ANSWER and not call.problem]
-        told = self._get_texts(turn.calls, is_closed=only_answer and not answers)
-        results = await self._use([call for call, text in told if text is None])
+        texts = self._get_texts(turn.calls, is_closed=only_answer and not answers)
+        results = await self._use([call for call, text in texts if text is None])
         is_settled = all(result.ok for result in results) and not any(
             call.problem for call in turn.calls if call.name != _ANSWER
         )
-        shown = iter(render(result) for result in results)
-        outputs = [(call, next(shown) if text is None else text) for call, text in told]
+        rendered = iter(render(result) for result in results)
+        outputs = [(call, next(rendered) if text is None else text) for call, text in texts]
         if answers and (is_settled or only_answer):
             self._unanswered = [
                 (call, "" if call.name == _ANSWER else output) for call, output in outputs
@@ -288,10 +291,10 @@ class Conversation(Generic[A]):
     def _get_texts(
         self, calls: Sequence[Call], *, is_closed: bool
     ) -> list[tuple[Call, str | None]]:
-        """Return the text for each call, or None if it is to be carried out."""
+        """Return the text for each call, or None if it has to be run."""
         most = self._limits.tool_uses
-        left = len(calls) if most is None else most - len(self._uses)
-        told: list[tuple[Call, str | None]] = []
+        remaining = len(calls) if most is None else most - len(self._uses)
+        texts: list[tuple[Call, str | None]] = []
         for call in calls:
             text: str | None = None
             if call.name == _ANSWER:
@@ -300,15 +303,15 @@ class Conversation(Generic[A]):
                 text = self._problem(call.problem)
             elif is_closed:
                 text = "Not used: only an answer is accepted now."
-            elif left <= 0:
-                text = "No tool uses are left in this turn; answer now."
+            elif remaining <= 0:
+                text = "No tool uses are remaining in this turn; answer now."
             else:
-                left -= 1
-            told.append((call, text))
-        return told
+                remaining -= 1
+            texts.append((call, text))
+        return texts
 
     async def _use(self, calls: Sequence[Call]) -> list[ToolResult]:
-        """Carry out calls, and return their results in the order asked.
+        """Run calls, and return their results in the requested order.
 
         Raises:
             AgentError: one of them ended the conversation.
@@ -322,31 +325,8 @@ class Conversation(Generic[A]):
             raise done.error
         return [result for result in done.results if result is not None]
 
-    def _complain(self, problem: str, *, only_answer: bool) -> None:
-        said = self._problem(problem)
-        if self._is_chat:
-            said += " Say something to the person, or call a tool."
-        elif not only_answer:
-            tools = f"Call one of {', '.join(self._tools)}, or " if self._tools else "Call "
-            said += f" {tools}`answer` when you are finished."
-        self._transcript.say(said)
-
     def _problem(self, problem: str) -> str:
         return f"{problem[:_TOLD_OF_A_PROBLEM]}. Please try again."
-
-
-def _schema(answer: type[Answer]) -> Schema:
-    description = (answer.__doc__ or "").strip()
-    parameters = json_schema(answer)
-    return {
-        "type": "function",
-        "function": {"name": _ANSWER, "description": description, "parameters": parameters},
-    }
-
-
-def _problems(error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found[:5])
 
 
 def _news(messages: Sequence[InboxMessage], *, is_chat: bool) -> str:

@@ -73,7 +73,11 @@ class Meter:
         if scope.next_recorded is not None:
             yield
             return
-        while not self._has_room(scope):
+        while True:
+            spent = scope.attempt.spent
+            self._compare(spent.calls, spent.usd)
+            if self.calls is None or spent.calls + self._in_flight < self.calls:
+                break
             await self._settled.wait()
         self._in_flight += 1
         try:
@@ -82,11 +86,6 @@ class Meter:
             self._in_flight -= 1
             self._settled.set()
             self._settled = asyncio.Event()
-
-    def _has_room(self, scope: Session) -> bool:
-        spent = scope.attempt.spent
-        self._compare(spent.calls, spent.usd)
-        return self.calls is None or spent.calls + self._in_flight < self.calls
 
     def _compare(self, calls: int, usd: float) -> None:
         if self.calls is not None and calls >= self.calls:

@@ -1,12 +1,12 @@
 """The tools that a conversation offers, and the calls of one reply.
 
-Calls of the workspace run in order, native ones at the same time. If one call ends the
-conversation, nothing further of the others begins. Which call that was is recorded, so that a
-replay ends in the same way whatever the order of its calls.
+Calls of the workspace run in order, native ones concurrently. If one call ends the conversation,
+the others start no further work. The number of that call is recorded, so that a replay ends in the
+same way whatever the order of its calls.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +24,10 @@ KNOWN_ENDS = (OutOfTime, LimitReached, ToolFailed)
 
 @dataclass(frozen=True)
 class ScheduledCall:
-    """One tool call to be carried out."""
+    """One tool call to be run."""
 
     run: Callable[[Gate], Coroutine[Any, Any, ToolResult]]
-    """Receives the gate that its scope has to pass."""
+    """Receives the gate that its scope must pass."""
     is_native: bool = False
     changes_files: bool = True
 
@@ -37,19 +37,15 @@ class Used:
     """The results of the calls of one reply."""
 
     results: Sequence[ToolResult | None]
-    """In the order asked; None for a call without a result."""
+    """In the requested order; None for a call without a result."""
     error: BaseException | None = None
     """The error that ends the conversation."""
 
 
 async def run_calls(session: Session, name: str, works: Sequence[ScheduledCall]) -> Used:
-    """Carry out the calls of a reply. `name` is the scope that records how they were called off."""
-    if len(works) == 1 or not any(work.is_native for work in works):
-        return await _in_order(works)
-    return await _Reply(works, session, session.scope(name)).run()
-
-
-async def _in_order(works: Sequence[ScheduledCall]) -> Used:
+    """Run the calls of a reply. `name` is the scope that records how they were called off."""
+    if len(works) > 1 and any(work.is_native for work in works):
+        return await _Reply(works, session, session.scope(name)).run()
     results: list[ToolResult | None] = []
     for work in works:
         try:
@@ -60,7 +56,7 @@ async def _in_order(works: Sequence[ScheduledCall]) -> Used:
 
 
 class _Reply:
-    """The calls of one reply with native tools, while they are carried out."""
+    """The running calls of one reply with native tools."""
 
     def __init__(self, works: Sequence[ScheduledCall], session: Session, ending: Session) -> None:
         self._works = works
@@ -74,7 +70,7 @@ class _Reply:
         """Set when a call ends, also while others are still to be started."""
 
     async def run(self) -> Used:
-        """Carry out all calls, until they have ended or one of them ends the others."""
+        """Run all calls, until they have ended or one of them ends the others."""
         recorded = await self._record(0) if self._is_ended else None
         if recorded is not None:
             self._gates[recorded].open()
@@ -90,11 +86,12 @@ class _Reply:
                 task.cancel()
             await asyncio.wait([starting, *self._tasks.values()])
             raise
-        results = [_result(self._tasks.get(number)) for number in range(len(self._works))]
+        tasks = [self._tasks.get(number) for number in range(len(self._works))]
+        results = [task.result() if task and not _error(task) else None for task in tasks]
         return Used(results, error)
 
     async def _start(self) -> None:
-        """Start native calls. Carry out those of the workspace in between, in the order asked."""
+        """Start native calls. Run the calls of the workspace in between, in the requested order."""
         changing: list[asyncio.Task[ToolResult]] = []
         for number, work in enumerate(self._works):
             if self._gates[number].is_closed:
@@ -109,7 +106,7 @@ class _Reply:
                 changing.append(task)
 
     async def _run(self, number: int, earlier: "Sequence[asyncio.Task[ToolResult]]") -> ToolResult:
-        """Carry out a call after the earlier ones that change what it is to see."""
+        """Run a call after the earlier ones that change what it reads."""
         work, gate = self._works[number], self._gates[number]
         if earlier:
             await asyncio.wait(earlier)
@@ -119,14 +116,14 @@ class _Reply:
             return await work.run(gate)
         except Exception:
             if not self._is_ended:
-                for each in self._gates:
-                    each.hold()
+                for other in self._gates:
+                    other.hold()
             raise
 
     async def _first_failure(
         self, starting: "asyncio.Task[None]", recorded: int | None
     ) -> int | None:
-        """Wait until a call fails, or the `recorded` one. Return its number; None if none does."""
+        """Wait until a call fails, or the `recorded` one. Return its number, or None."""
         while True:
             self._ends.clear()
             for number, task in self._tasks.items():
@@ -142,7 +139,7 @@ class _Reply:
             await self._ends.wait()
 
     async def _call_off(self, failed: int) -> BaseException | None:
-        """Let nothing further begin, and record a known end. Return the error to raise."""
+        """Stop all further work, and record a known end. Return the error to raise."""
         error = _error(self._tasks[failed])
         if isinstance(error, KNOWN_ENDS) and not self._is_ended:
             try:
@@ -156,18 +153,14 @@ class _Reply:
     async def _record(self, failed: int) -> int:
         """Return the recorded number of the call that ended the others, or record this one."""
 
-        async def count_known() -> int:
+        async def get_number() -> int:
             return failed
 
-        return await self._ending.event("called off", {}, count_known, int)
+        return await self._ending.event("called off", {}, get_number, int)
 
 
 def _error(task: "asyncio.Task[ToolResult]") -> BaseException | None:
     return asyncio.CancelledError() if task.cancelled() else task.exception()
-
-
-def _result(task: "asyncio.Task[ToolResult] | None") -> ToolResult | None:
-    return None if task is None or _error(task) else task.result()
 
 
 class Offer:
@@ -184,32 +177,37 @@ class Offer:
 
     def schemas(self) -> list[Schema]:
         """Return the tools as OpenAI function definitions."""
-        own = self._toolbox.schemas() if self._toolbox else []
-        return [*own, *(schema(each.name, each.arguments) for each in self._helpers.values())]
+        schemas = self._toolbox.schemas() if self._toolbox else []
+        helpers = self._helpers.values()
+        return [*schemas, *(schema(helper.name, helper.arguments) for helper in helpers)]
 
     async def use(self, calls: Sequence[Call]) -> Used:
-        """Carry out the calls of one reply."""
+        """Run the calls of one reply."""
         self._replies += 1
         works = [self._work(call) for call in calls]
         return await run_calls(self._session, f"reply-{self._replies}", works)
 
     def _work(self, call: Call) -> ScheduledCall:
-        """Return the work of a call. The scopes of helpers are numbered in the order asked."""
+        """Return the work of a call. The scopes of helpers are numbered in the requested order."""
         helper = self._helpers.get(call.name)
         if helper is None:
             return ScheduledCall(
                 lambda gate: use_tool(self._session, self._toolbox, call.name, call.arguments)
             )
         try:
-            asked = parse_arguments(helper.name, helper.arguments, call.arguments)
-        except Refused as refusal:
-            told = ToolResult(str(refusal), ok=False)
-            return ScheduledCall(lambda gate: _at_once(told), is_native=True, changes_files=False)
+            arguments = parse_arguments(helper.name, helper.arguments, call.arguments)
+        except Refused as error:
+            refusal = ToolResult(str(error), ok=False)
+
+            async def refuse(gate: Gate) -> ToolResult:
+                return refusal
+
+            return ScheduledCall(refuse, is_native=True, changes_files=False)
         self._helped += 1
         scope = f"{helper.name}-{self._helped}"
 
         async def work(gate: Gate) -> ToolResult:
-            return await helper.help(asked, self._session.scope(scope, gate=gate))
+            return await helper.help(arguments, self._session.scope(scope, gate=gate))
 
         return ScheduledCall(work, is_native=True, changes_files=helper.changes_files)
 
@@ -225,14 +223,11 @@ async def use_tool(
     """
     if toolbox is None:
         return ToolResult(output=f"there is no tool {name!r}; call `answer`", ok=False)
-    work: Callable[[Any], Awaitable[ToolResult]]
-    work = lambda workspace: toolbox.use(workspace, name, arguments)  # noqa: E731
-    request = {"tool": name, "arguments": arguments}
     try:
         return await session.act(
             "tool",
-            request,
-            work,
+            {"tool": name, "arguments": arguments},
+            lambda workspace: toolbox.use(workspace, name, arguments),
             ToolResult,
             depends_on=toolbox.depends_on,
             ends_with_turn=True,
@@ -241,7 +236,3 @@ async def use_tool(
         return ToolResult(str(error), ok=False, undone=True)
     except TurnEnded as error:
         return ToolResult(str(error), ok=False)
-
-
-async def _at_once(result: ToolResult) -> ToolResult:
-    return result

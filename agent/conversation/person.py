@@ -1,7 +1,7 @@
-"""The people that a conversation hears: their messages, and the waits for them, as events.
+"""Messages of people to a conversation, and the waits for them, as events.
 
-Each reading is recorded in a scope beside the conversation, with the call that it came before. A
-replay reads at the same places. A conversation without messages has no such steps.
+Each reading is recorded in a scope next to the conversation, with the number of the next call. A
+replay reads at the same places. A conversation without messages does not have such steps.
 """
 
 import json
@@ -40,7 +40,7 @@ class Decision:
 
 
 class Person:
-    """Everybody who writes to an attempt, as one conversation hears them."""
+    """The people who write to an attempt, for one conversation."""
 
     def __init__(
         self,
@@ -73,8 +73,9 @@ class Person:
         news: list[InboxMessage] = []
         while batch := await self._next(place):
             news += batch
-        if ended := [message for message in news if message.kind == "end"]:
-            raise make_dismissal(ended[0])
+        for message in news:
+            if message.kind == "end":
+                raise make_dismissal(message)
         self._heard += news
         return news
 
@@ -86,29 +87,26 @@ class Person:
         Raises:
             Dismissed: a person ended the attempt.
         """
-        known = self._scope.next_recorded
-        if known is None and not self._talk.attempt.mail.is_up_to_date(self._talk.steps):
+        recorded = self._scope.next_recorded
+        if recorded is None and not self._talk.attempt.mail.is_up_to_date(self._talk.steps):
             return []
         return await self._news({"after": call})
 
     async def _next(self, place: Place) -> list[InboxMessage]:
         mail, batch = self._talk.attempt.mail, list[InboxMessage]()
-        known = self._scope.next_recorded
-        if known is not None:
-            if not _is_at(known.request, place):
+        recorded = self._scope.next_recorded
+        if recorded is not None:
+            if not _is_at(recorded.request, place):
                 return []
         elif self._talk.next_recorded is not None:
             return []  # the call was made without a message before it
-        elif not self._is_reused(place):
-            batch = await mail.unread(("say",) if self.is_chat else ("say", "end"))
-            if not batch:
-                return []
+        else:
+            parent = mail.parent_request(self._scope.name, self._readings)
+            if parent is None or not _is_at(parent, place):  # not read by a reused attempt
+                batch = await mail.unread(("say",) if self.is_chat else ("say", "end"))
+                if not batch:
+                    return []
         return await self._event(place, lambda: mail.read(batch))
-
-    def _is_reused(self, place: Place) -> bool:
-        """Return True if the attempt that this one reuses has read messages here."""
-        request = self._talk.attempt.mail.parent_request(self._scope.name, self._readings)
-        return request is not None and _is_at(request, place)
 
     async def _event(
         self, request: Place, read: Callable[[], Awaitable[list[InboxMessage]]]
@@ -117,25 +115,24 @@ class Person:
         return await self._scope.event(INBOX, request, read, list[InboxMessage], of_people=True)
 
     async def answer(self, call: int, wanted: Wanted, about: str) -> list[InboxMessage]:
-        """Wait for the next messages. Return all next ones of kind `say`, or one other message.
+        """Wait for the next messages. Return all of kind `say`, or one other message.
 
-        `about` is what the person is to react to. `call` is the number of the call before it.
+        `about` is the text for the person. `call` is the number of the call before it.
 
         Raises:
             Waiting: no answer came in time; the next message resumes the attempt.
             Interrupted: the operator asked to stop.
         """
-        # An approval of a parent's patch is none of another one. Talk is talk.
-        shown = about.encode("utf-8", "surrogatepass")
-        to = {} if wanted == "message" else {"about": digest(shown)}
-        request = {"before": call, "wanted": wanted, **to}
+        request: Place = {"before": call, "wanted": wanted}
+        if wanted != "message":  # an approval of a parent's patch does not approve another patch
+            request["about"] = digest(about.encode("utf-8", "surrogatepass"))
         answers = await self._event(request, lambda: self._talk.attempt.mail.wait(wanted, about))
         self._heard += answers
         return answers
 
 
 def decision(messages: Sequence[InboxMessage]) -> Decision:
-    """Return what messages decide. What a person merely says is to be worked on first.
+    """Return the decision in messages. A mere message asks for a revision.
 
     Raises:
         Dismissed: they end the attempt.
@@ -176,16 +173,16 @@ T = TypeVar("T")
 
 
 async def until_decided(
-    made: T,
+    result: T,
     make: Callable[[T, Session], Awaitable[T]],
-    shown: Callable[[T], str],
+    describe: Callable[[T], str],
     heard: list[InboxMessage],
     session: Session,
 ) -> tuple[T, Decision]:
-    """Let a person decide about what was made, and make another one as long as they want that.
+    """Let a person decide about a result, and make another one until they approve or reject it.
 
-    `make` receives the last one. `heard` is filled with what the person says, and `session` is a
-    scope of its own. Return what they approved or rejected, with the decision.
+    `make` receives the last result. `heard` is filled with the person's messages, and `session` is
+    a separate scope. Return the last result, with the decision.
 
     Raises:
         Dismissed: they ended the attempt.
@@ -194,8 +191,8 @@ async def until_decided(
     person = Person(session, heard=heard)
     number = 0
     while True:
-        decided = decision(await person.answer(number, "approval", shown(made)))
-        if decided.kind != "revise":
-            return made, decided
+        verdict = decision(await person.answer(number, "approval", describe(result)))
+        if verdict.kind != "revise":
+            return result, verdict
         number += 1
-        made = await make(made, session.scope(f"made-{number}"))
+        result = await make(result, session.scope(f"made-{number}"))

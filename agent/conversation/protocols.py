@@ -1,8 +1,8 @@
-"""What a model wrote in a reply: its text and its calls, native or in a fenced block.
+"""The text and the calls of a model's reply, native or in a fenced block.
 
-A reply is foreign. Each part of it may be of any type, so nothing here raises an error that a
-model could cause: an odd part is read as missing, or comes with a problem that is written for the
-model. Every arm reads replies here, and only here.
+A reply is foreign. Each part of it can be of any type, so a model cannot cause an error in this
+module: an odd part is read as missing, or comes with a problem that is written for the model. Every
+arm reads replies in this module only.
 
 Both protocols read a reply into calls, and into the message that the next request repeats. A reply
 that a provider would refuse to read again is repaired in that message, since a conversation with it
@@ -12,7 +12,9 @@ could never continue.
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Protocol
 
 from agent.models.protocol import Message, ModelReply
@@ -34,43 +36,39 @@ class RequestedCall:
     """One entry of `tool_calls`."""
 
     id: str | None
-    """None if there is none that a result can repeat."""
+    """None if a result cannot repeat it."""
     name: str | None
     arguments: Any
-    """JSON as text, if the model wrote what it should."""
+    """JSON as text, if the reply is valid."""
     entry: Mapping[str, Any] = field(default_factory=dict)
-    """The entry as it was written; empty if it is no object."""
+    """The entry as it was written; empty if it is not an object."""
     function: Mapping[str, Any] = field(default_factory=dict)
-    """Its function as it was written; empty if it is no object."""
+    """Its function as it was written; empty if it is not an object."""
 
 
 def list_requested_calls(message: Mapping[str, Any]) -> list[RequestedCall]:
-    """Return the calls that a reply asks for, in order."""
-    calls = message.get("tool_calls")
-    return [_parse_call(call) for call in calls] if isinstance(calls, list | tuple) else []
-
-
-def _parse_call(call: Any) -> RequestedCall:
-    entry = call if isinstance(call, dict) else {}
-    function = entry.get("function")
-    function = function if isinstance(function, dict) else {}
-    name = function.get("name")
-    return RequestedCall(
-        _id(entry.get("id")),
-        None if name is None else text(name),
-        function.get("arguments"),
-        entry,
-        function,
-    )
-
-
-def _id(given: Any) -> str | None:
-    known = text(given) if given else ""
-    return known if known.isprintable() and 0 < len(known) <= _ID_CHARS else None
+    """Return the calls that a reply requests, in order."""
+    entries = message.get("tool_calls")
+    calls = []
+    for value in entries if isinstance(entries, list | tuple) else ():
+        entry = value if isinstance(value, dict) else {}
+        function = entry.get("function")
+        function = function if isinstance(function, dict) else {}
+        name, call_id = function.get("name"), text(entry.get("id") or "")
+        calls.append(
+            RequestedCall(
+                call_id if call_id.isprintable() and 0 < len(call_id) <= _ID_CHARS else None,
+                None if name is None else text(name),
+                function.get("arguments"),
+                entry,
+                function,
+            )
+        )
+    return calls
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """Return what a reply says, or ''. Of content in parts, it is the text."""
+    """Return the text of a reply, or ''. Its content can have parts."""
     content = message.get("content")
     if not isinstance(content, list):
         return text(content) if content else ""
@@ -78,47 +76,39 @@ def text_of(message: Mapping[str, Any]) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
-def text(given: Any) -> str:
+def text(value: Any) -> str:
     """Return a value of any type as text."""
     try:
-        return str(given)
+        return str(value)
     except RecursionError:
-        return type(given).__name__
+        return type(value).__name__
 
 
-def json_object(given: str) -> dict[str, Any]:
+def json_object(source: str) -> dict[str, Any]:
     """Return the JSON object that a model wrote.
 
     Raises:
-        Malformed: it is none, or too deep to be recorded.
+        Malformed: it is not an object, or too deep to be recorded.
     """
     try:
-        content = json.loads(given)
+        content = json.loads(source)
     except ValueError as error:
         raise Malformed(f"the arguments are not JSON: {error}") from None
     except RecursionError:
         raise Malformed(_TOO_DEEP) from None
     if not isinstance(content, dict):
         raise Malformed("the arguments are not a JSON object")
-    if given.count("[") + given.count("{") > MOST_NESTED and _is_too_deep(content):
-        raise Malformed(_TOO_DEEP)
+    if source.count("[") + source.count("{") > MOST_NESTED:
+        level: list[Any] = [content]
+        for _ in range(MOST_NESTED):
+            parts = [node.values() if isinstance(node, dict) else node for node in level]
+            level = [part for part in chain(*parts) if isinstance(part, dict | list)]
+        if level:
+            raise Malformed(_TOO_DEEP)
     return content
 
 
 _TOO_DEEP = f"the arguments are nested more than {MOST_NESTED} levels deep"
-
-
-def _is_too_deep(content: Any) -> bool:
-    level = [content]
-    for _ in range(MOST_NESTED):
-        level = [part for each in level for part in _parts(each)]
-    return bool(level)
-
-
-def _parts(given: Any) -> list[Any]:
-    """Return the parts of a list or object that are lists or objects."""
-    parts = given.values() if isinstance(given, dict) else given
-    return [part for part in parts if isinstance(part, dict | list)]
 
 
 Schema = dict[str, Any]
@@ -149,7 +139,7 @@ class Call:
     name: str
     arguments: dict[str, Any]
     problem: str = ""
-    """The reason why it cannot be carried out, or ''."""
+    """The reason why it cannot be run, or ''."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +154,7 @@ class Turn:
 
     @property
     def is_malformed(self) -> bool:
-        """True if nothing of it can be carried out."""
+        """True if none of its calls can be run."""
         return all(call.problem for call in self.calls)
 
 
@@ -210,16 +200,18 @@ class NativeTools:
         return schemas
 
     def read(self, reply: ModelReply, taken_ids: set[str]) -> Turn:
-        asked = list_requested_calls(reply.message)
-        if not asked:
+        requested = list_requested_calls(reply.message)
+        if not requested:
             return _without_calls(reply, "the reply calls no tool")
         ids = set(taken_ids)
-        calls = [_native(call, ids) for call in asked]
+        calls = [_native(call, ids) for call in requested]
         if reply.finish_reason == "length" and (calls[-1].problem or not calls[-1].arguments):
             calls[-1] = replace(calls[-1], problem=f"this call {_CUT_OFF}")
-        repaired = [_as_sent(call, asked[at]) for at, call in enumerate(calls)]
-        message = {**reply.message, "content": _content(reply)}
-        return Turn(calls, {**message, "tool_calls": repaired})
+        repaired = [_repair(call, requested[index]) for index, call in enumerate(calls)]
+        content = reply.message.get("content")
+        if isinstance(content, str) and content and not content.strip():
+            content = None  # Anthropic refuses text that is only white space
+        return Turn(calls, {**reply.message, "content": content, "tool_calls": repaired})
 
     def is_speech(self, reply: ModelReply) -> bool:
         return not list_requested_calls(reply.message) and bool(text_of(reply.message).strip())
@@ -256,72 +248,63 @@ class TextTools:
         if len(blocks) != 1:
             return _without_calls(reply, f"the reply holds {len(blocks)} ```json blocks, not one")
         try:
-            asked = json_object(blocks[0])
+            block = json_object(blocks[0])
         except Malformed as error:
             return _without_calls(reply, str(error))
-        name, arguments = asked.get("tool"), asked.get("arguments")
+        name, arguments = block.get("tool"), block.get("arguments")
         if not isinstance(name, str) or not isinstance(arguments, dict):
             problem = 'the block needs "tool", a name, and "arguments", an object'
             return _without_calls(reply, problem)
         return Turn([Call("", name, arguments)], reply.message)
 
     def is_speech(self, reply: ModelReply) -> bool:
-        said = text_of(reply.message)
-        return bool(said.strip()) and not _BLOCK.search(said)
+        speech = text_of(reply.message)
+        return bool(speech.strip()) and not _BLOCK.search(speech)
 
     def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
-        shown = "\n\n".join(f"Result of {call.name}:\n{output}" for call, output in outputs)
-        return [{"role": "user", "content": shown}]
+        content = "\n\n".join(f"Result of {call.name}:\n{output}" for call, output in outputs)
+        return [{"role": "user", "content": content}]
 
 
-def objects_in(said: str) -> list[dict[str, Any]]:
-    """Return the JSON objects that a text is, or holds in fenced blocks."""
-    found = []
-    for part in (said, *_ANY_BLOCK.findall(said)):
-        try:
-            found.append(json_object(part))
-        except Malformed:
-            continue
-    return found
+def objects_in(reply_text: str) -> list[dict[str, Any]]:
+    """Return the JSON objects of a text: the whole text, and its fenced blocks."""
+    objects = []
+    for part in (reply_text, *_ANY_BLOCK.findall(reply_text)):
+        with suppress(Malformed):
+            objects.append(json_object(part))
+    return objects
 
 
 def _without_calls(reply: ModelReply, problem: str) -> Turn:
-    said = text_of(reply.message)
+    content = text_of(reply.message)
     if reply.finish_reason == "length":
         problem = f"the reply {_CUT_OFF}"
-    elif not said.strip():
+    elif not content.strip():
         problem = "the reply is empty"
-    if not said.strip():
+    if not content.strip():
         return Turn([], None, problem)
     message = {name: value for name, value in reply.message.items() if name != "tool_calls"}
-    return Turn([], {**message, "content": head_and_tail(said, KEPT_OF_MALFORMED)}, problem)
+    return Turn([], {**message, "content": head_and_tail(content, KEPT_OF_MALFORMED)}, problem)
 
 
-def _content(reply: ModelReply) -> Any:
-    """Return the content beside tool calls. Anthropic refuses text that is only white space."""
-    content = reply.message.get("content")
-    return None if isinstance(content, str) and content and not content.strip() else content
-
-
-def _native(asked: RequestedCall, ids: set[str]) -> Call:
-    """Return a call with an id of its own, which is added to `ids`."""
-    wanted = asked.id or "call"
-    own, number = wanted, 1
-    while own in ids:
+def _native(requested: RequestedCall, ids: set[str]) -> Call:
+    """Return a call with a unique id, which is added to `ids`."""
+    base = requested.id or "call"
+    call_id, number = base, 1
+    while call_id in ids:
         number += 1
-        own = f"{wanted}_{number}"
-    ids.add(own)
-    name = asked.name or ""
+        call_id = f"{base}_{number}"
+    ids.add(call_id)
+    name = requested.name or ""
     try:
-        return Call(own, name, json_object(text(asked.arguments or "{}")))
+        return Call(call_id, name, json_object(text(requested.arguments or "{}")))
     except Malformed as problem:
-        return Call(own, name, {}, str(problem))
+        return Call(call_id, name, {}, str(problem))
 
 
-def _as_sent(call: Call, asked: RequestedCall) -> dict[str, Any]:
+def _repair(call: Call, requested: RequestedCall) -> dict[str, Any]:
     """Return a call in the form in which every provider accepts it back."""
     name = _NOT_IN_A_NAME.sub("_", call.name)[:_NAME_CHARS] or "unnamed"
-    arguments = "{}" if call.problem else asked.arguments or "{}"
-    sent = {"name": name, "arguments": arguments}
-    function = {**asked.function, **sent}
-    return {**asked.entry, "id": call.id, "type": "function", "function": function}
+    arguments = "{}" if call.problem else requested.arguments or "{}"
+    function = {**requested.function, "name": name, "arguments": arguments}
+    return {**requested.entry, "id": call.id, "type": "function", "function": function}

@@ -15,15 +15,15 @@ def graph_of(
 ) -> ExecutionStateGraph:
     """Return the graph of an attempt's steps, by scope and number.
 
-    A step reads the conversation of its scope (`talk:`), that of the scope around it where it is
-    the first, and those inside it that ended before it. Work in the workspace reads the work tree
-    (`tree:`) and the files that it reported or named (`file:`); a call reads its `model:` and
-    `prompt:`. In a folder, which ends in a slash, it reads every file.
+    A step reads the conversation of its scope (`talk:`), the conversation of the scope around it if
+    it is the first step, and the conversations inside it that ended before it. Work in the
+    workspace reads the work tree (`tree:`) and the files that it reported or named (`file:`); a
+    call reads its `model:` and `prompt:`. In a folder, which ends in a slash, it reads every file.
     """
     flows = _Flows(ExecutionStateGraph())
     for step in sorted(steps, key=lambda step: step.ordinal):
         flows.add(step, label(step))
-    return flows.made
+    return flows.graph
 
 
 def role_of(step: RecordedStep) -> str | None:
@@ -35,17 +35,20 @@ def role_of(step: RecordedStep) -> str | None:
 class _Flows:
     """The graph so far, and the last writer of everything in it."""
 
-    made: ExecutionStateGraph
+    graph: ExecutionStateGraph
     writers: dict[str, str] = field(default_factory=dict)
     ended: dict[str, list[str]] = field(default_factory=dict)
     """By scope, the scopes inside it whose last step no step of the scope has read."""
 
     def add(self, step: RecordedStep, label: str) -> None:
-        here = step.place
-        reads, writes = self._reads(step), _writes(step)
+        place = step.place
+        reads, writes = self._reads(step), [f"talk:{step.scope}"]
+        if step.tree is not None:
+            writes.append(f"tree:{step.tree.tree}")
+        writes += [f"file:{path}" for path in _get_reported_paths(step, "changed")]
         is_cut_off = step.result is not None and step.result.startswith(b'{"cut_off"')
-        self.made.add_step(
-            here,
+        self.graph.add_step(
+            place,
             reads=reads,
             writes=writes,
             state="pending" if step.result is None else "failed" if is_cut_off else "executed",
@@ -54,43 +57,12 @@ class _Flows:
             duration_s=step.duration_s or 0.0,
         )
         sources: dict[str, set[str]] = {}
-        for name in (each for read in reads for each in self._find_writes(read)):
+        for name in (name for read in reads for name in self._find_writes(read)):
             sources.setdefault(self.writers[name], set()).add(name)
         for source, names in sources.items():
-            self.made.add_edge(source, here, names)
-        self.writers |= dict.fromkeys(writes, here)
-        self._tell_outer(step.scope)
-
-    def _reads(self, step: RecordedStep) -> list[str]:
-        talk = f"talk:{step.scope}"
-        reads = [talk, *(f"talk:{scope}" for scope in self.ended.pop(step.scope, ()))]
-        if talk not in self.writers and step.scope:
-            reads.append(f"talk:{self._outer_with_steps(step.scope)}")
-        role = role_of(step)
-        if role is not None:
-            return [*reads, f"model:{role}", f"prompt:{role}"]
-        began_at = step.inputs.began_at
-        if began_at is not None:
-            reads.append(f"tree:{began_at.tree}")
-        return reads + [
-            f"file:{path}"
-            for path in _get_reported_paths(step, "read") or _get_argument_paths(step)
-        ]
-
-    def _find_writes(self, read: str) -> list[str]:
-        """Return what a step wrote of what another one reads."""
-        if not (read.startswith("file:") and read.endswith("/")):
-            return [read] if read in self.writers else []
-        inside = "file:" if read == "file:./" else read
-        return [name for name in self.writers if name.startswith(inside)]
-
-    def _outer_with_steps(self, scope: str) -> str:
-        outer = scope.rpartition("/")[0]
-        while outer and f"talk:{outer}" not in self.writers:
-            outer = outer.rpartition("/")[0]
-        return outer
-
-    def _tell_outer(self, scope: str) -> None:
+            self.graph.add_edge(source, place, names)
+        self.writers |= dict.fromkeys(writes, place)
+        scope = step.scope
         while scope:
             outer = scope.rpartition("/")[0]
             inside = self.ended.setdefault(outer, [])
@@ -98,12 +70,29 @@ class _Flows:
                 inside.append(scope)
             scope = outer
 
+    def _reads(self, step: RecordedStep) -> list[str]:
+        talk = f"talk:{step.scope}"
+        reads = [talk, *(f"talk:{scope}" for scope in self.ended.pop(step.scope, ()))]
+        if talk not in self.writers and step.scope:
+            outer = step.scope.rpartition("/")[0]
+            while outer and f"talk:{outer}" not in self.writers:
+                outer = outer.rpartition("/")[0]
+            reads.append(f"talk:{outer}")
+        role = role_of(step)
+        if role is not None:
+            return [*reads, f"model:{role}", f"prompt:{role}"]
+        began_at = step.inputs.began_at
+        if began_at is not None:
+            reads.append(f"tree:{began_at.tree}")
+        paths = _get_reported_paths(step, "read") or _get_argument_paths(step)
+        return reads + [f"file:{path}" for path in paths]
 
-def _writes(step: RecordedStep) -> list[str]:
-    writes = [f"talk:{step.scope}"]
-    if step.tree is not None:
-        writes.append(f"tree:{step.tree.tree}")
-    return writes + [f"file:{path}" for path in _get_reported_paths(step, "changed")]
+    def _find_writes(self, read: str) -> list[str]:
+        """Return the written names that a read includes."""
+        if not (read.startswith("file:") and read.endswith("/")):
+            return [read] if read in self.writers else []
+        inside = "file:" if read == "file:./" else read
+        return [name for name in self.writers if name.startswith(inside)]
 
 
 def _request(step: RecordedStep) -> dict[str, Any]:
@@ -123,8 +112,8 @@ def _get_argument_paths(step: RecordedStep) -> Sequence[str]:
     if not isinstance(arguments, dict):
         return []
     paths = arguments.get("paths")
-    given = [arguments.get("path"), *(paths if isinstance(paths, list) else ())]
-    return [posixpath.normpath(path) for path in given if isinstance(path, str) and path]
+    values = [arguments.get("path"), *(paths if isinstance(paths, list) else ())]
+    return [posixpath.normpath(path) for path in values if isinstance(path, str) and path]
 
 
 def _get_reported_paths(step: RecordedStep, what: str) -> Sequence[str]:

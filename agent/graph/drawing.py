@@ -40,7 +40,7 @@ def as_mermaid(graph: ExecutionStateGraph) -> str:
         state = "" if node.state == "executed" else f":::{node.state}"
         lines.append(f'    {names[node.id]}["{_quote(f"{node.id} {node.label}")}"]{state}')
     for source, target, variables in graph.edges:
-        kinds = ", ".join(sorted({each.partition(":")[0] for each in variables}))
+        kinds = ", ".join(sorted({variable.partition(":")[0] for variable in variables}))
         lines.append(f"    {names[source]} -->|{kinds}| {names[target]}")
     lines.append("    classDef stale fill:#fde68a")
     lines.append("    classDef failed fill:#fecaca")

@@ -113,14 +113,14 @@ class ExecutionStateGraph:
         Raises:
             ValueError: the graph has no such step.
         """
-        found: set[str] = set()
+        ancestors: set[str] = set()
         todo = list(self.get_flows(step))
         while todo:
             source = todo.pop()
-            if source not in found:
-                found.add(source)
+            if source not in ancestors:
+                ancestors.add(source)
                 todo += self._flows[source]
-        return [each for each in self._nodes if each in found]
+        return [step for step in self._nodes if step in ancestors]
 
     def mark_stale(self, ids: Iterable[str]) -> list[str]:
         """Mark steps and all that depends on them as stale. Return those that became stale.

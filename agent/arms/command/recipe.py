@@ -134,9 +134,9 @@ class Recipe(BaseModel):
         """Return the cost that the output claims, or None."""
         if self.claimed_usd is None:
             return None
-        found = re.findall(self.claimed_usd, output)
+        claims = re.findall(self.claimed_usd, output)
         try:
-            return float(found[-1]) if found else None
+            return float(claims[-1]) if claims else None
         except ValueError:
             return None
 
@@ -163,8 +163,8 @@ def load(name: str) -> Recipe:
         return Recipe.model_validate(_read(name))
     except ValidationError as error:
         problems = (
-            f"{'.'.join(map(str, each['loc']))}: {each['msg'].removeprefix('Value error, ')}"
-            for each in error.errors(include_url=False)
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg'].removeprefix('Value error, ')}"
+            for problem in error.errors(include_url=False)
         )
         raise InvalidSpec(f"recipe {name}: {'; '.join(problems)}") from None
     except ValueError as error:

@@ -74,7 +74,7 @@ async def _run_stages(work: _Work, staff: Staff, session: Session) -> None:
     for number, subtask in enumerate(subtasks, 1):
         facts = {
             "findings": work.findings,
-            "plan": [each.title for each in subtasks],
+            "plan": [other.title for other in subtasks],
             **approval,
             "subtask": subtask.model_dump(),
         }

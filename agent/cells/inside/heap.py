@@ -99,7 +99,7 @@ class Heap:
         """Bind the variables that were stored together with this one."""
         values = self.made.get(place) or self._unpickle(name, place)
         self.loaded[place] = name
-        self._bind({each: v for each, v in values.items() if self.state.get(each) == place})
+        self._bind({key: v for key, v in values.items() if self.state.get(key) == place})
 
     def make(self, name):
         """Bind what cannot be stored, and all else that its cell made and that cannot be.
@@ -113,7 +113,7 @@ class Heap:
             self.reads[name] = self.state[name]
             raise self._not_kept(name)
         maker = self.unstored[name]
-        self._bind({each: v for each, v in values.items() if self.unstored.get(each) == maker})
+        self._bind({key: v for key, v in values.items() if self.unstored.get(key) == maker})
 
     def _bind(self, values):
         for name, value in values.items():
@@ -129,12 +129,12 @@ class Heap:
         if not maker:
             return {}
         for key, kind in maker.classes.items():
-            own = self.unstored.get(key) == maker.cell
-            if own or self.state.get(key, "!") == maker.places.get(key):
+            is_made_by_it = self.unstored.get(key) == maker.cell
+            if is_made_by_it or self.state.get(key, "!") == maker.places.get(key):
                 self.offered.setdefault(key, kind)
         for place, names in maker.stored.items():
-            if place not in self.loaded and all(self.state.get(each) == place for each in names):
-                self.made[place] = {each: maker.values[each] for each in names}
+            if place not in self.loaded and all(self.state.get(key) == place for key in names):
+                self.made[place] = {key: maker.values[key] for key in names}
         return maker.values
 
     def keep(self):
@@ -184,17 +184,17 @@ class Heap:
 
     def key_of(self, kind):
         """Return the key of a class that a cell defined, or None for any other class."""
-        known = self._keys.get(id(kind))
-        if known is None:
-            known = next((key for key, each in self.offered.items() if each is kind), None)
-            if known is not None:
-                self.class_of(known)
-        if known is None and kind.__module__ == "__main__":
-            known = "%s@%d" % (kind.__qualname__, self.cell)
-            while known in self.classes:
-                known += "'"
-            self.add_class(known, kind)
-        return known
+        key = self._keys.get(id(kind))
+        if key is None:
+            key = next((key for key, each in self.offered.items() if each is kind), None)
+            if key is not None:
+                self.class_of(key)
+        if key is None and kind.__module__ == "__main__":
+            key = "%s@%d" % (kind.__qualname__, self.cell)
+            while key in self.classes:
+                key += "'"
+            self.add_class(key, kind)
+        return key
 
     def is_lost(self, name):
         """Return True if a variable was stored, and is gone."""
@@ -271,15 +271,15 @@ class Heap:
                 groups[name], objects[name] = self._dump({name: self.namespace[name]})
             except Exception as error:
                 refused[name] = reason_of(self.namespace[name], error)
-        found = {}
+        result = {}
         for names in sharing(objects):
             if len(names) == 1:
-                found[frozenset(names)] = groups[names[0]]
+                result[frozenset(names)] = groups[names[0]]
             else:
                 data, _ = self._dump({name: self.namespace[name] for name in names})
-                found[frozenset(names)] = data
-        self._add_classes(found, refused)
-        return found, refused
+                result[frozenset(names)] = data
+        self._add_classes(result, refused)
+        return result, refused
 
     def _add_classes(self, found, refused):
         done = set()
@@ -318,8 +318,8 @@ def digest(data):
 
 def is_variable(name):
     """Return True for the name of a variable that is kept, and is not Python's own."""
-    own = isinstance(name, str) and name.startswith("__") and name.endswith("__")
-    return isinstance(name, str) and name.isidentifier() and not own
+    is_special = isinstance(name, str) and name.startswith("__") and name.endswith("__")
+    return isinstance(name, str) and name.isidentifier() and not is_special
 
 
 def reason_of(value, error):
@@ -342,8 +342,8 @@ def sharing(objects):
 
     owner = {}
     for name, held in objects.items():
-        for each in held:
-            leader[leading(name)] = leading(owner.setdefault(each, name))
+        for item in held:
+            leader[leading(name)] = leading(owner.setdefault(item, name))
     groups = {}
     for name in objects:
         groups.setdefault(leading(name), []).append(name)

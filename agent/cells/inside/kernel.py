@@ -19,9 +19,9 @@ def main(given):
     record = run_cell(given, process)
     flush()
     if os.getpid() == process:
-        left = ("\n%s %s\n" % (given["mark"], json.dumps(record))).encode()
-        while left:
-            left = left[os.write(channel, left) :]
+        rest = ("\n%s %s\n" % (given["mark"], json.dumps(record))).encode()
+        while rest:
+            rest = rest[os.write(channel, rest) :]
     os._exit(0)
 
 
@@ -42,14 +42,14 @@ def run_cell(given, process):
         return {"lost": sorted(set(heap.lost)), "lost_by": makers.lost}
     files.add_modules()
     read, programs = dict(files.read), files.starts_programs
-    told = None if error is None else describe_error(error, name, given["code"])
+    failure = None if error is None else describe_error(error, name, given["code"])
     try:
         writes = heap.writes()
     except BaseException as problem:
         writes = {}
-        told = told or {"text": "The variables were not kept: %r" % problem}
+        failure = failure or {"text": "The variables were not kept: %r" % problem}
     return {
-        "error": told,
+        "error": failure,
         "reads": heap.reads,
         "writes": writes,
         "files_read": read,
@@ -65,17 +65,17 @@ def run(heap, code, name, needs=()):
     """
     try:
         tree = compile(code, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-        heap.lost += [each for each in needs if heap.is_lost(each)]
+        heap.lost += [variable for variable in needs if heap.is_lost(variable)]
         if heap.lost:
             return None
-        unstored = [each for each in needs if each in heap.unstored]
-        for each in [*unstored, *bypassing(heap, tree)]:
-            bind(heap, each)
+        unstored = [variable for variable in needs if variable in heap.unstored]
+        for variable in [*unstored, *bypassing(heap, tree)]:
+            bind(heap, variable)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, name, "exec", dont_inherit=True), heap.namespace)
         if last is not None:
-            shown = ast.Expression(last.value)
-            value = eval(compile(shown, name, "eval", dont_inherit=True), heap.namespace)
+            expression = ast.Expression(last.value)
+            value = eval(compile(expression, name, "eval", dont_inherit=True), heap.namespace)
             if value is not None:
                 print(repr(value))
     except Lost:
@@ -107,18 +107,18 @@ def bypassing(heap, tree):
 
 def get_class_names(tree):
     """Return the names in the bodies of classes, where Python looks only in plain dictionaries."""
-    found = set()
+    names = set()
     todo = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     while todo:
         node = todo.pop()
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            found.add(node.id)
+            names.add(node.id)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             todo += [*node.decorator_list, node.args]
             todo += [node.returns] if node.returns else []
             continue
         todo += ast.iter_child_nodes(node)
-    return found
+    return names
 
 
 def describe_error(error, name, code):
@@ -127,16 +127,16 @@ def describe_error(error, name, code):
     import traceback
 
     linecache.cache[name] = (len(code), None, code.splitlines(True), name)
-    told = traceback.TracebackException.from_exception(error, limit=-20)
-    part = told
+    report = traceback.TracebackException.from_exception(error, limit=-20)
+    part = report
     while part is not None:
         part.stack[:] = [frame for frame in part.stack if frame.filename != "<kernel>"]
         part = part.__cause__ or part.__context__
-    told = {"text": "".join(told.format())[-SHOWN_CHARS:], "kind": type(error).__name__}
+    report = {"text": "".join(report.format())[-SHOWN_CHARS:], "kind": type(error).__name__}
     if type(error) in (NameError, UnboundLocalError):
-        told["name"] = str(error).partition("'")[2].partition("'")[0]
-        told["importable"] = is_module(USUAL.get(told["name"], told["name"]))
-    return told
+        report["name"] = str(error).partition("'")[2].partition("'")[0]
+        report["importable"] = is_module(USUAL.get(report["name"], report["name"]))
+    return report
 
 
 def is_module(name):

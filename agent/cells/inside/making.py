@@ -14,7 +14,7 @@ class Makers:
 
     def __init__(self, known, run, files):
         """Run cells with `run`, and let the watch of files undo their changes."""
-        self.known = {each["cell"]: each for each in known}
+        self.known = {maker["cell"]: maker for maker in known}
         self.lost = {}
         self._run = run
         self._files = files
@@ -33,27 +33,27 @@ class Makers:
     def _make(self, known, heap):
         names, process = heap.namespace, os.getpid()
         number = known["cell"]
-        own = Heap(heap.folder, known["variables"], number, known["unstored"], self)
-        own = own.with_classes_of(heap)
+        inner = Heap(heap.folder, known["variables"], number, known["unstored"], self)
+        inner = inner.with_classes_of(heap)
         before = dict(names)
         names.clear()
         names.update(__name__="__main__", __builtins__=builtins)
-        names.heap, own.namespace = own, names
+        names.heap, inner.namespace = inner, names
         try:
             with Silence(), self._files.undone():
-                self._run(own, known["code"], "<cell %d>" % number)
+                self._run(inner, known["code"], "<cell %d>" % number)
             if os.getpid() != process:  # a child that the cell forked
                 os._exit(0)
-            if own.lost:
-                self.lost[number] = sorted(set(own.lost))
+            if inner.lost:
+                self.lost[number] = sorted(set(inner.lost))
             if self.lost:
                 raise Lost(number)
-            own.keep()
+            inner.keep()
         finally:
             names.heap = heap
             names.clear()
             names.update(before)
-        return own
+        return inner
 
 
 class Silence:
@@ -69,9 +69,9 @@ class Silence:
 
     def __exit__(self, *error):
         flush()
-        for number, kept in enumerate(self.kept, 1):
-            os.dup2(kept, number)
-            os.close(kept)
+        for number, copy in enumerate(self.kept, 1):
+            os.dup2(copy, number)
+            os.close(copy)
 
 
 def flush():

@@ -118,11 +118,13 @@ class Dumper(pickle.Pickler):
             return make_enum, (self.heap, self.heap.key_of(value), *enum_parts(value))
         if type(value) not in (type, abc.ABCMeta):
             raise pickle.PicklingError("its metaclass is " + type(value).__name__)
-        own = dict(vars(value))
-        first = {n: own[n] for n in ("__module__", "__qualname__", "__slots__") if n in own}
+        attributes = dict(vars(value))
+        first = {
+            n: attributes[n] for n in ("__module__", "__qualname__", "__slots__") if n in attributes
+        }
         content = {
             name: part
-            for name, part in own.items()
+            for name, part in attributes.items()
             if name not in NOT_OF_A_CLASS
             and type(part) not in (types.MemberDescriptorType, types.GetSetDescriptorType)
         }
@@ -148,10 +150,10 @@ class Loader(pickle.Unpickler):
 
 def is_importable(value):
     """Return True if an import in another interpreter yields the function or the class."""
-    found = sys.modules.get(value.__module__)
+    target = sys.modules.get(value.__module__)
     for part in value.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is value
+        target = getattr(target, part, None)
+    return target is value
 
 
 def names_in(code):
@@ -178,9 +180,9 @@ def fill(made, parts):
 
 
 def make_class(heap, key, kind, name, bases, first):
-    made = kind(name, bases, first)
-    heap.add_class(key, made)
-    return made
+    new_class = kind(name, bases, first)
+    heap.add_class(key, new_class)
+    return new_class
 
 
 def fill_class(made, parts):
@@ -214,8 +216,8 @@ def is_of_a_cell(part):
 def make_enum(heap, key, name, bases, content):
     kind = type(bases[-1])
     names = kind.__prepare__(name, bases)
-    for each, part in content.items():
-        names[each] = part
+    for key, part in content.items():
+        names[key] = part
     made = kind(name, bases, names)
     heap.add_class(key, made)
     return made

@@ -41,7 +41,7 @@ class InProcess(running.Kernel):
         if heap.lost or makers.lost:
             return CellRecord(lost=sorted(set(heap.lost)), lost_by=makers.lost)
         self.ran.append(given["cell"])
-        told = None if error is None else program().told_of(error, name, given["code"])
+        told = None if error is None else program().describe_error(error, name, given["code"])
         writes = heap.writes()
         return CellRecord.model_validate(
             {"output": printed.getvalue(), "error": told, "reads": heap.reads, "writes": writes}
