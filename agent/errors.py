@@ -10,7 +10,7 @@
     ├── Undone                 a step destroyed the repository and was undone
     ├── ToolFailed             a tool cannot continue: a known end of the attempt
     ├── TurnEnded              a person ended the turn while a tool was at work
-    ├── CalledOff              concurrent work failed, so nothing further of this begins
+    ├── CalledOff              concurrent work failed, so this work starts nothing more
     ├── Waiting                a person has not answered yet: the next message resumes it
     ├── Interrupted            the operator asked to stop: nothing is lost, a new run resumes
     │   └── NotSent            an announced call was stopped before it reached a provider
@@ -109,7 +109,7 @@ class TurnEnded(AgentError):
 
 
 class CalledOff(AgentError):
-    """Other work of the same program or reply failed, so that nothing further of this begins."""
+    """Other work of the same program or reply failed, so this work starts nothing more."""
 
 
 class Waiting(AgentError):

@@ -1,7 +1,7 @@
-"""Test configuration: its files, settings in files with others too, and what can replace runners.
+"""Test configuration: its files, settings in shared files, and modules that can replace runners.
 
-Only names decide whether a file is one, so the answer is the same for a file that exists, one that
-was deleted and one that is about to be written. Paths are relative to the repository's root.
+Only names decide whether a file is one, so the answer is the same for existing, deleted and
+future files. Paths are relative to the repository's root.
 
 The settings are sections of pytest, tox and coverage, plugins of pytest by entry point, and the
 scripts of `package.json`. The protection of an arm and the audit of a verdict both ask `differ`.
@@ -32,7 +32,7 @@ _PACKAGE_KEYS = frozenset(
 
 
 def has_settings(path: str) -> bool:
-    """Return True if a file of this name can hold settings of test runners beside others."""
+    """Return True if a file of this name can hold settings of test runners and other settings."""
     return PurePosixPath(path).name in _READERS
 
 
@@ -121,7 +121,7 @@ def is_test_support(path: str) -> bool:
     """Return True if a file decides which tests run and how.
 
     Such files are conftest files, the configuration of test runners, the modules that Python
-    imports before any of them, the entry points by which pytest finds plugins, and runners that are
+    imports before any of them, the entry points of pytest's plugins, and runners that are
     part of a repository: `runtests.py` of Django and SymPy, and SymPy's `bin/test`.
     """
     pure = PurePosixPath(path)
@@ -141,7 +141,7 @@ def shadows_a_module(path: str) -> bool:
     """Return True if Python could import a new file in place of a test runner or its library.
 
     This is a module or a package at the root, or in a folder that is usually on Python's path,
-    with the name of pytest, of what pytest imports, or of a module of the standard library. A
+    with the name of pytest, of its dependencies, or of a module of the standard library. A
     link without a suffix can be a package.
     """
     parts = PurePosixPath(path).parts

@@ -92,7 +92,7 @@ def refusals() -> tuple[type[Exception], ...]:
     """Return the errors that reading and writing raise when a disk or an object store fails.
 
     Use them in `except` clauses. s3fs turns only responses of the store into OSErrors. Errors
-    before the request or while reading the response are raised as those of the libraries below.
+    before the request or while reading the response are errors of the libraries below.
     """
     from aiohttp import ClientError
     from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]

@@ -46,7 +46,7 @@ class Arm:
     version: int = 1
     """Version of the agent, a part of an attempt's key.
 
-    Raise it when the agent changes so much that its earlier attempts are those of another agent.
+    Raise it when the agent changes so much that its earlier attempts no longer represent it.
     Raising it buys every attempt again.
     """
     hears: bool = False

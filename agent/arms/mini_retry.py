@@ -1,8 +1,8 @@
 """The cheap rival of a careful agent: mini-swe-agent, best of k by the tests that it can run.
 
 Each try is mini-swe-agent itself, in a branch of the session. The existing tests that cover its
-changed files judge its patch on a fresh copy of the repository. The first patch with which they
-fail no more than before is submitted, else the one with the fewest new failures.
+changed files judge its patch on a fresh copy of the repository. The first patch without new
+failures is submitted, otherwise the patch with the fewest new failures.
 """
 
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ class _Try:
 
     outcome: Outcome
     check: PatchCheck = field(default_factory=lambda: PatchCheck((), ()))
-    """Of no tests, if there is no patch, no covering test or no time."""
+    """Empty without a patch, a covering test, or time for it."""
 
     @property
     def passes(self) -> bool:

@@ -57,7 +57,7 @@ class MiniRetryOptions(MiniOptions):
 
 
 class PythonOptions(ArmOptions):
-    """A function of another package, and what it is given."""
+    """A function of another package, and its settings."""
 
     function: str = Field(
         min_length=1,

@@ -27,7 +27,7 @@ async def solve(task: Task, session: Session, options: PythonOptions) -> Outcome
 
 
 def load(name: str) -> Callable[[Task, Session, PythonOptions], Awaitable[Any]]:
-    """Return the function `package.module:function`, or that of an entry point.
+    """Return the function `package.module:function`, or the function of an entry point.
 
     Raises:
         InvalidSpec: there is no such function.

@@ -38,7 +38,7 @@ class Native:
 
 @dataclass(frozen=True)
 class Capability:
-    """Tools that are switched on together, and what the prompt says about them."""
+    """Tools that are switched on together, and their paragraph of the prompt."""
 
     name: str
     tools: tuple[Tool[Any], ...] = ()
@@ -75,7 +75,7 @@ class Agent:
     capabilities: Sequence[Capability]
     rounds: int
     prompt: str
-    """Its instructions, before those of its capabilities."""
+    """Its instructions, before the prompts of its capabilities."""
     writes: bool = True
     """False if it must not change files."""
     depth: int = 0
@@ -120,7 +120,7 @@ class WorkReport(Answer):
 
 
 class Spoken(Answer):
-    """What the agent says to the person of a chat."""
+    """A message of the agent to the person of a chat."""
 
     text: str
 

@@ -97,7 +97,7 @@ class Ask(Arguments):
 
 
 async def ask(agent: Agent, session: Session, arguments: Ask) -> ToolResult:
-    """Return the answer of a person, for which the attempt waits.
+    """Wait for the answer of a person, and return it.
 
     Raises:
         Dismissed: the person ended the attempt instead.

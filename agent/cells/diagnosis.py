@@ -30,7 +30,7 @@ _HOLDERS = {
 
 
 def diagnosis(notebook: Notebook, cell: NotebookCell) -> str:
-    """Return what a failed cell used, and what would repair it, as lines."""
+    """Return the inputs of a failed cell and a possible repair, as lines."""
     lines = []
     used = [
         f"{format_name(variable.name)} ({_describe(variable.writer)})"
@@ -45,7 +45,7 @@ def diagnosis(notebook: Notebook, cell: NotebookCell) -> str:
 
 
 def format_name(name: str) -> str:
-    """Return a variable, or the class of a cell, as a user knows it."""
+    """Return the name of a variable, or of a class of a cell, for a user."""
     kind, at, _ = name.partition("@")
     return f"class {kind}" if at else name
 

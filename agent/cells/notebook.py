@@ -1,4 +1,4 @@
-"""The cells of one agent: what each reads and writes, and which of them are stale.
+"""The cells of one agent: their reads, their writes, and the stale ones.
 
 The state before a cell is what the cells before it left, in their order. So a replay of the stale
 cells leaves what a run of all cells would leave.
@@ -79,7 +79,7 @@ class Notebook:
     async def run(self, session: Session, code: str) -> list[Rerun]:
         """Add a cell and run it.
 
-        Return its run, after those of cells whose variables had been lost.
+        Return its run, after the runs of cells whose variables had been lost.
         """
         cell = NotebookCell(len(self.cells) + 1, code)
         self.cells.append(cell)
@@ -144,7 +144,7 @@ class Notebook:
         ]
 
     def writer(self, name: str, before: NotebookCell) -> NotebookCell | None:
-        """Return the last cell before another one that wrote a variable."""
+        """Return the last cell before `before` that wrote a variable."""
         earlier = reversed(self.cells[: before.number - 1])
         return next((cell for cell in earlier if name in cell.record.writes), None)
 
@@ -247,7 +247,7 @@ class Notebook:
             cell.state = "stale"
 
     def _with_other_variables(self, number: int) -> list[NotebookCell]:
-        """Return the cells after one that would not read what they read in their last run."""
+        """Return the later cells that would read other values than in their last run."""
         changed = []
         places: dict[str, str | None] = {}
         for cell in self.cells:
@@ -258,7 +258,7 @@ class Notebook:
         return changed
 
     def _with_what_it_used(self, cell: NotebookCell) -> list[NotebookCell]:
-        """Return the cells after one that read what it left and what cannot be stored.
+        """Return the later cells that read unstorable values of a cell.
 
         The place of such a value is the same after every change, as of a generator after `next`.
         """

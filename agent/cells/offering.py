@@ -1,4 +1,4 @@
-"""The tools by which a model works with its notebook."""
+"""A model's tools for its notebook."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class CellTool:
 
 
 async def cell_run(notebook: Notebook, session: Session, asked: CellRun) -> ToolResult:
-    """Run a new cell. Return what it printed, and what it wrote or why it failed."""
+    """Run a new cell. Return its output, with its variables or the reason of a failure."""
     done = await notebook.run(session, asked.code)
     *recovered, last = done
     parts = [_format_recovery(recovered)] if recovered else []

@@ -3,14 +3,14 @@
 from pydantic import BaseModel, ConfigDict
 
 Places = dict[str, str | None]
-"""By variable, the digest of what is stored, or `!` and the reason why nothing is.
+"""By variable, the digest of its stored value, or `!` and the reason why it is not stored.
 
 None: read, but no cell had written it; or deleted. A name with `@` is a class that a cell defined.
 """
 
 
 def is_unstored(place: str | None) -> bool:
-    """Return True for the place of what cannot be stored."""
+    """Return True for the place of a value that cannot be stored."""
     return place is not None and place.startswith("!")
 
 
@@ -25,7 +25,7 @@ class CellFailure(BaseModel):
     name: str = ""
     """The name that has no value, if that is the error."""
     importable: bool = False
-    """True if a module of that name, or of what it usually abbreviates, can be imported."""
+    """True if a module of that name, or with that usual abbreviation, can be imported."""
 
 
 class CellRecord(BaseModel):
@@ -54,7 +54,7 @@ class CellRecord(BaseModel):
     put_back: list[str] = []
     """Protected files that it had changed."""
     ended: str = ""
-    """The reason why there is no record, or ''."""
+    """The reason why the record is missing, or ''."""
 
     @property
     def failed(self) -> bool:

@@ -31,7 +31,7 @@ _KEPT_BYTES = 8 * 2**20
 _OUTPUT_CHARS = 50_000
 
 # The folder of the repository is not on the path yet, so that no module of it can take the place of
-# one that the kernel imports. Any Python has to understand this.
+# one that the kernel imports. It has to run on any Python.
 _START = f"""
 import sys
 if sys.version_info < (3, 8):
@@ -92,9 +92,11 @@ class Kernel:
         self._toolbox = Toolbox([running, looking], settings=settings, protection=protection)
 
     async def run(self, session: Session, **arguments: Any) -> CellRecord:
-        """Run a cell. The arguments are those of `_Cell`."""
+        """Run a cell. The arguments are the fields of `_Cell`."""
         for name in ("unstored", "makers"):
-            if not arguments.get(name):  # so that the request is that of earlier releases
+            if not arguments.get(
+                name
+            ):  # so that the request equals the request of earlier releases
                 arguments.pop(name, None)
         result = await use_tool(session, self._toolbox, "cell", arguments)
         record = _parse(CellRecord, result) or CellRecord(ended=result.output)
@@ -202,7 +204,7 @@ async def _record(
 async def _execute(
     workspace: Workspace, settings: ToolSettings, given: dict[str, Any]
 ) -> tuple[CommandResult, str, dict[str, Any] | None]:
-    """Run the kernel. Return the command, what the cell printed, and what the kernel reports."""
+    """Run the kernel. Return the command, the output of the cell, and the report of the kernel."""
     mark = secrets.token_hex(16)
     text = json.dumps({"kernel": _kernel(), "mark": mark, "root": workspace.root, **given})
     # Sets keep their order from run to run. A module that is edited twice within a second is read

@@ -80,12 +80,12 @@ async def baseline(
     """Run existing tests on the base commit, the likeliest first, within a share of the time.
 
     All files run together, for a quarter of the time. If that run does not end, or nothing passes,
-    because one file cannot be imported, say, the first file runs alone, for half of the time that
-    is left, and the others together, and so on. The last one may take all that is left. A file that
-    does not end in time is left out; so is one of which nothing passes, unless that is so of all,
-    or the names of tests do not tell. A command that takes no paths is one run, which only the
-    limit of every run ends. All times are those of recorded steps. The work tree is restored after
-    each run.
+    for example because one file cannot be imported, the first file runs alone, for half of the
+    remaining time, and the other files together, and so on. The last one gets the remaining time. A
+    file that does not end in time is left out. So is a file without a passing test, unless this is
+    true of all files, or the runner names no tests. A command that takes no paths is one run, which
+    only the limit of every run ends. All times are those of recorded steps. The work tree is
+    restored after each run.
 
     `known` has runs of such files from before, and gets the others.
     """
@@ -190,7 +190,7 @@ async def check_patch(
 ) -> PatchCheck:
     """Run tests without and with a patch. `fresh` is a branch at the base commit.
 
-    `new_tests` are those that the patch adds. They run with the patch only, and have to pass.
+    `new_tests` are the tests that the patch adds. They run with the patch only, and have to pass.
     """
     before = await baseline(tests, tools, protection, fresh)
     problem = await apply_patch(fresh, patch)

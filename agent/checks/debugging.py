@@ -3,7 +3,7 @@
 import re
 
 SIMILAR = 0.7
-"""Jaccard index of words from which two errors count as the same."""
+"""Jaccard index of words above which two errors count as the same."""
 
 ROOT_CAUSE = """\
 The last verifications failed in much the same way; `earlier_errors` holds them. Do not try
@@ -44,7 +44,7 @@ def recall_errors(earlier: list[str], error: str) -> list[str]:
 
 
 def in_brief(error: str) -> str:
-    """Return the lines of a test output that tell what failed, as few as a prompt needs."""
+    """Return the few lines of a test output that name its failures."""
     lines = error.splitlines()
     telling = [line for line in lines if _TELLING.match(line)] or lines
     return "\n".join(line[:_LINE_CHARS] for line in telling[-_LINES:])

@@ -56,7 +56,7 @@ async def run_protected(
 ) -> TestRun:
     """Run test files. Changes to protected files are reverted and reported in the output.
 
-    `beside_an_edit` is that of `run_paths`.
+    `beside_an_edit` is passed to `run_paths`.
 
     Raises:
         Destroyed: the run left no repository.
@@ -95,7 +95,7 @@ async def apply_patch(
 ) -> str:
     """Apply a patch to the session's work tree, and then write new tests by their paths.
 
-    Return git's error, or '' if the patch applies. Tests beside a patch are one step with it,
+    Return git's error, or '' if the patch applies. New tests are one step with the patch,
     because each step that changes files takes a look at the whole work tree. A patch applies only
     to files that it knows, so it leaves a new test as it is.
     """
@@ -110,7 +110,7 @@ async def apply_patch(
             await workspace.write(path, content)
         return ""
 
-    # Without new tests, the request is the one that earlier releases recorded.
+    # Without new tests, the request equals the request of earlier releases.
     request = {"patch": patch, **({"new_tests": [*new_tests]} if new_tests else {})}
     return await session.act("apply", request, apply, str, depends_on=dict(new_tests))
 
@@ -118,8 +118,8 @@ async def apply_patch(
 def regressions(before: TestRun | None, done: TestRun) -> list[str]:
     """Return the tests that fail or no longer run, but did not fail at the base commit.
 
-    Each is one line. An exit code that is neither 0 nor that of the base commit is a regression
-    too, whether or not tests are named.
+    Each is one line. An exit code that differs from 0 and from the exit code before is also a
+    regression.
     """
     expected_failures = {*before.failed, *before.errors} if before else set()
     new = [name for name in (*done.failed, *done.errors) if name not in expected_failures]
@@ -215,7 +215,7 @@ async def find_named(
 ) -> NamedFiles:
     """Return the test files that a model means, in the order of its names.
 
-    A file of the repository counts although its name is that of no test. `test_files` are the test
+    A file of the repository counts even if its name is not a test's name. `test_files` are the test
     files of the base commit. Only for names of others is a step made.
     """
     inside = [name.strip().removeprefix(f"{session.workspaces.root}/") for name in names]

@@ -128,7 +128,7 @@ class Helper:
     name: str
     arguments: type[Arguments]
     help: Callable[[Any, Session], Awaitable[ToolResult]]
-    """Receives the arguments and a scope of its own."""
+    """Receives the arguments and a separate scope."""
     changes_files: bool = False
     """True if it may change the workspace, so that later helpers wait for it."""
     value: Value | None = TEXT

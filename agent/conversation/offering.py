@@ -1,7 +1,7 @@
 """The tools that a conversation offers, and the calls of one reply.
 
 Calls of the workspace run in order, native ones concurrently. If one call ends the conversation,
-the others start no further work. The number of that call is recorded, so that a replay ends in the
+no other call starts further work. The number of that call is recorded, so that a replay ends in the
 same way whatever the order of its calls.
 """
 
@@ -63,14 +63,14 @@ class _Reply:
         self._session = session
         self._ending = ending
         self._is_ended = bool(ending.recorded)
-        """True if an earlier run recorded which call ended the others."""
+        """True if an earlier run recorded the call that ended the conversation."""
         self._gates = [Gate(is_open=not self._is_ended) for _ in works]
         self._tasks: dict[int, asyncio.Task[ToolResult]] = {}
         self._ends = asyncio.Event()
         """Set when a call ends, also while others are still to be started."""
 
     async def run(self) -> Used:
-        """Run all calls, until they have ended or one of them ends the others."""
+        """Run all calls, until they have ended or one of them ends the conversation."""
         recorded = await self._record(0) if self._is_ended else None
         if recorded is not None:
             self._gates[recorded].open()
@@ -106,7 +106,7 @@ class _Reply:
                 changing.append(task)
 
     async def _run(self, number: int, earlier: "Sequence[asyncio.Task[ToolResult]]") -> ToolResult:
-        """Run a call after the earlier ones that change what it reads."""
+        """Run a call after the earlier calls that change its input."""
         work, gate = self._works[number], self._gates[number]
         if earlier:
             await asyncio.wait(earlier)
@@ -151,7 +151,7 @@ class _Reply:
         return error
 
     async def _record(self, failed: int) -> int:
-        """Return the recorded number of the call that ended the others, or record this one."""
+        """Return the recorded number of the call that ended the conversation, or record it."""
 
         async def get_number() -> int:
             return failed

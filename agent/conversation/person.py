@@ -52,7 +52,7 @@ class Person:
         """Use the scope of the conversation.
 
         In a chat, the end of the attempt is read between two turns. Otherwise it is read before the
-        next call. `heard` is filled with what is read, for conversations that follow.
+        next call. `heard` is filled with the messages, for the next conversations.
         """
         self._heard = [] if heard is None else heard
         self._talk = session

@@ -150,7 +150,7 @@ class Turn:
     message: Message | None
     """The message that the next request repeats; None for an empty reply."""
     problem: str = ""
-    """The reason why there are no calls, or ''."""
+    """The reason why it has no calls, or ''."""
 
     @property
     def is_malformed(self) -> bool:

@@ -22,7 +22,7 @@ SHORTENED = 600
 """Maximum length of a shortened tool result, in characters."""
 
 UNKNOWN_WINDOW = 128_000
-"""Context window of a model of which none is known, in tokens."""
+"""Context window of a model whose window is unknown, in tokens."""
 
 
 class Transcript:
@@ -53,7 +53,7 @@ class Transcript:
         return self._counted_tokens + tokens(self.messages[self._counted :])
 
     def record_sent_tokens(self, request: ModelRequest, reply: ModelReply) -> None:
-        """Take over the provider's count of what it was sent. Without one, an estimate remains."""
+        """Take over the provider's count of a request. Without one, an estimate remains."""
         if (reported := reply.usage.input_tokens) is not None:
             self._counted_tokens, self._counted = reported, len(request.messages)
         elif not self._counted:

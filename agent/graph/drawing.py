@@ -10,7 +10,7 @@ _LABEL_CHARS = 60
 
 
 def as_tree(graph: ExecutionStateGraph) -> str:
-    """Return a line per step, indented by scope: state, place, label, cost and what it uses.
+    """Return a line per step, indented by scope: state, place, label, cost and inputs.
 
     With a step that it uses, the line has the files that this one left; after `reads`, others.
 
@@ -33,7 +33,7 @@ def as_tree(graph: ExecutionStateGraph) -> str:
 
 
 def as_mermaid(graph: ExecutionStateGraph) -> str:
-    """Return a Mermaid flowchart, with stale and failed steps in colours of their own."""
+    """Return a Mermaid flowchart, with separate colours for stale and failed steps."""
     names = {node.id: f"s{index}" for index, node in enumerate(graph.nodes)}
     lines = ["flowchart TD"]
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""The execution-state graph: steps, what flows between them, and which of them are stale."""
+"""The execution-state graph: steps, the flows between them, and the stale steps."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -61,7 +61,7 @@ class ExecutionStateGraph:
         self._flows[step] = {}
 
     def add_edge(self, source: str, target: str, variables: Iterable[str] = ()) -> None:
-        """Let `variables` flow from one step to a later one. They join those of an earlier edge.
+        """Let `variables` flow from one step to a later one, in addition to earlier ones.
 
         Raises:
             ValueError: the graph has no such step, or the target does not come after the source.
@@ -123,7 +123,7 @@ class ExecutionStateGraph:
         return [step for step in self._nodes if step in ancestors]
 
     def mark_stale(self, ids: Iterable[str]) -> list[str]:
-        """Mark steps and all that depends on them as stale. Return those that became stale.
+        """Mark steps and all that depends on them as stale. Return the steps that became stale.
 
         A step that has not run stays pending.
 

@@ -1,4 +1,4 @@
-"""Recipes: how a program is installed and run."""
+"""Recipes to install and run a program."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The durable arm, the one that must be worth its extra cost.
+"""The durable arm, which must be worth its extra cost.
 
 arm.py             contract, repository, test runner and approvals around the preset's flow
 

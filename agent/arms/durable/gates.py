@@ -252,7 +252,7 @@ def _format_run(run: TestRun) -> str:
 def best(judged: Sequence[Judgement]) -> Judgement | None:
     """Return the change to submit: the latest of those with the fewest new failures.
 
-    A change that keeps the tests from running is no work, whatever else it does.
+    A change that keeps the tests from running is worthless, whatever else it does.
     """
     changed = [change for change in judged if change.change.patch and reports_tests(change.runs)]
     return min(reversed(changed), key=rank, default=None)

@@ -1,4 +1,4 @@
-"""One step of the plan: as many candidates as confidence requires, of which the best stays.
+"""One step of the plan: as many candidates as confidence requires. The best one stays.
 
 The gatherer names ranges of lines for its context, which are then read from the files.
 """
@@ -213,7 +213,7 @@ def rank(candidate: Candidate) -> tuple[int, int, int, int, int]:
 async def together(work: Iterable[Awaitable[T]]) -> list[T]:
     """Run all work concurrently and return the results in order.
 
-    An error is raised only when the others have ended by themselves, so that no paid work is cut
+    An error is raised only when all other work has ended by itself, so that no paid work is cut
     off.
     """
     results: list[T] = []
@@ -253,7 +253,7 @@ async def gather(
 
 
 def _gather_helper(state: State) -> Helper:
-    """Return the tool with which a role gathers context while it works."""
+    """Return the tool that gathers context for a working role."""
 
     async def work(arguments: GatherContext, session: Session) -> ToolResult:
         excerpts = await gather(state, arguments.questions, session, _TOLD_TOKENS)

@@ -205,7 +205,7 @@ class FullProfile(CommonProfile):
 
 
 def _preset(given: Any) -> str:
-    """Return the preset. A declaration without one is full if it has settings of that alone."""
+    """Return the preset. A declaration without one is full if it has settings of full only."""
     if isinstance(given, LeanProfile | FullProfile):
         return given.preset
     if not isinstance(given, Mapping):

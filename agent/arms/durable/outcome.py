@@ -187,7 +187,7 @@ def _status(workflow_status: WorkflowStatus, patch: str, state: Evidence) -> Out
 
 
 def usage_by_role(steps: Iterable[Step]) -> dict[str, Any]:
-    """Return calls, tokens and cost of each role. A cost is null if that of any call is unknown.
+    """Return calls, tokens and cost of each role. A cost is null if the cost of a call is unknown.
 
     Calls are sorted, because candidates finish in any order and sums of floats depend on it.
     """
@@ -218,7 +218,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
 
 
 def _runs(runs: Iterable[TestRun]) -> list[dict[str, Any]]:
-    """Return the test runs that a judgement is based on."""
+    """Return the test runs that support a judgement."""
     return [
         {
             "command": run.command,

@@ -21,7 +21,7 @@ from agent.tools.testing import run_paths
 from agent.workspaces import Workspace
 
 REPRODUCIBLE = frozenset({"bugfix", "feature", "unknown"})
-"""Kinds of tasks that begin with a failing test. An `unknown` task may be one of the others."""
+"""Kinds of tasks that start with a failing test. An `unknown` task can be of another kind."""
 
 _WRITER_ROUNDS = 16
 _BUILTINS = frozenset(dir(builtins))
@@ -129,7 +129,7 @@ async def check_on_base(
     """Run a new test twice on a work tree without the change, the second time with another edit.
 
     A test that fails by chance, or that any edit would make pass, is not a reproduction. Return the
-    anchor test, with which the work tree is left, or None and the reason.
+    anchor test, which stays in the work tree, or None and the reason.
     """
     if is_test_support(path):
         return None, f"{path} is configuration of a test runner, not a test"
@@ -152,7 +152,7 @@ class _Tried:
     tests: TestRun
     """The first run."""
     problem: str
-    """The reason why it is no reproduction, or ''."""
+    """The reason why it is not a reproduction, or ''."""
     is_alone: bool
     """True if the test is the only change of the work tree."""
 

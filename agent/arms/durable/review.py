@@ -132,7 +132,7 @@ async def scout(
     session: Session,
     not_approved: Scouting | None = None,
 ) -> Scouting | None:
-    """Return a plan that differs from what was tried, or None without a valid answer.
+    """Return a plan that differs from earlier tries, or None without a valid answer.
 
     `not_approved` is the last plan, if a person wants another one.
     """

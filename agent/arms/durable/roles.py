@@ -57,7 +57,7 @@ def conversation(
     on_use: Callable[[ToolUse], None] = lambda use: None,
     person: Person | None = None,
 ) -> Conversation[A]:
-    """Open the conversation of a role with its tools, and those that the profile adds.
+    """Open the conversation of a role with its tools and the additional tools of the profile.
 
     Roles that change the code get a notebook. Programs are for all roles and over all tools. The
     other parameters are the same as in `Conversation`.

@@ -72,10 +72,10 @@ class Reproduction:
     baseline: TestRun | None = None
     """Run of the regression tests at the base commit, where some may already fail.
 
-    None if there are no regression tests.
+    None without regression tests.
     """
     problem: str = ""
-    """The reason why there is no anchor test."""
+    """The reason why there is not an anchor test."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One try at a step, in a workspace of its own."""
+    """One try at a step, in a separate workspace."""
 
     number: int
     status: CandidateStatus
@@ -199,7 +199,7 @@ class Evidence:
         return {"path": anchor.path, "content": anchor.content} if anchor else None
 
     async def find_named_tests(self, names: Iterable[str], session: Session) -> NamedFiles:
-        """Return the files of the repository that a model named. `not_run` gets the others."""
+        """Return the files of the repository that a model named. Other names go to `not_run`."""
         files = self.repository.test_files
         named = await find_named(list(names), files, self.tools.runner, session)
         self.note_not_run(named.refused)
@@ -232,7 +232,7 @@ class State(Evidence):
 
     @property
     def patch(self) -> str:
-        """The change to submit: the last one that was verified, or the best rejected one."""
+        """The change to submit: the last verified change, or the best rejected one."""
         return (self.finals[-1].patch if self.finals else "") or self.rescued
 
     @property

@@ -113,7 +113,7 @@ class SubmittedChange:
     files: tuple[str, ...] = ()
     """Changed paths that are in the patch."""
     new_tests: dict[str, str] = field(default_factory=dict)
-    """New test files by path. They are left out, since those of the task's author replace them."""
+    """New test files by path, left out because the tests of the task's author replace them."""
     strays: tuple[str, ...] = ()
     """New files that a command left behind. They are left out, as are compiled files."""
 

@@ -186,7 +186,7 @@ async def repair(staff: Staff, change: Verified, errors: Sequence[str], session:
 async def verify(crew: Crew, session: Session, number: int) -> Verified:
     """Test the change so far.
 
-    The existing tests of the changed files run without and with it; those that it adds run with it.
+    The existing tests of the changed files run without and with it, new tests only with it.
     A test command that takes no paths runs all tests.
     """
     patch, tree = await session.diff(), session.tree
@@ -209,7 +209,7 @@ async def verify(crew: Crew, session: Session, number: int) -> Verified:
 
 
 async def _select_tests(paths: list[str], fresh: Session) -> list[str]:
-    """Return the files from which the repository's test runner collects tests."""
+    """Return the files that the repository's test runner collects."""
 
     async def select(workspace: Workspace) -> list[str]:
         collects = (await query(workspace, lambda index: index.symbols.test_files)).collects

@@ -11,7 +11,7 @@ import io
 import os
 
 MOST_BYTES = 256_000_000
-"""Size of a variable, with those that share objects with it."""
+"""Size of a variable, together with all variables that share objects with it."""
 
 ADVICE = "Make it in the cell that uses it, or in a function that this cell calls."
 
@@ -56,10 +56,10 @@ class Namespace(dict):
 
 
 class Heap:
-    """Variables and classes of cells, and what was read of them."""
+    """Variables and classes of cells, and a record of the reads."""
 
     def __init__(self, folder, state, cell, unstored=None, makers=None):
-        """Hold the state before a cell. `unstored` are the makers of what cannot be stored."""
+        """Hold the state before a cell. `unstored` are the makers of unstorable values."""
         self.folder = folder
         self.state = state
         self.cell = cell
@@ -145,7 +145,7 @@ class Heap:
         groups = self._groups()[0]
         try:
             changed = self._find_changes(groups)
-        except Lost:  # nothing shows what it was before
+        except Lost:  # the earlier value is unknown
             changed = groups
         for names, data in groups.items():
             place = self._store(data)
@@ -251,7 +251,7 @@ class Heap:
         return all(self.reads.get(name) for name in names)
 
     def _as_before(self):
-        """Return the stored bytes of what the cell read, written again.
+        """Return the stored bytes of the values that the cell read, written again.
 
         Bytes of equal values may differ: a set that was stored and loaded has another order.
         """

@@ -1,4 +1,4 @@
-"""One cell, run with the variables that it reads, and a record of what it did."""
+"""One cell, run with the variables that it reads, and a record of its effects."""
 
 import ast
 import importlib.util
@@ -6,7 +6,7 @@ import json
 import os
 
 OPAQUE = frozenset(["dir", "eval", "exec", "globals", "locals", "vars"])
-"""Functions by which a cell may read any variable without naming it."""
+"""Functions that can read any variable without naming it."""
 
 SHOWN_CHARS = 50_000
 USUAL = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot"}
@@ -61,7 +61,7 @@ def run_cell(given, process):
 def run(heap, code, name, needs=()):
     """Run a cell, and print the value of its last expression. Return the error that ended it.
 
-    It does not begin if one of the variables that it `needs` is lost.
+    It does not start if one of the variables that it `needs` is lost.
     """
     try:
         tree = compile(code, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)

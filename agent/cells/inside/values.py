@@ -1,7 +1,7 @@
 """Values of variables as bytes, and back, with the functions and classes that cells define.
 
-A value of a library is pickled as ever. A function of a cell is stored by its code, and its global
-names are those of the cell that calls it. A class of a cell is stored once, and its instances name
+A value of a library is pickled as ever. A function of a cell is stored by its code, and uses the
+global names of the cell that calls it. A class of a cell is stored once, and its instances name
 it.
 """
 
@@ -108,7 +108,7 @@ class Dumper(pickle.Pickler):
         else:
             names = {name: names[name] for name in names_in(value.__code__) if name in names}
         parts = {name: getattr(value, name) for name in FUNCTION_PARTS}
-        # A later version of the format would have references that depend on what is in memory.
+        # A later version of the format would refer to other objects in memory.
         code = marshal.dumps(value.__code__, 2)
         arguments = (code, names, value.__name__, value.__closure__)
         return make_function, arguments, {n: v for n, v in parts.items() if v}, None, None, fill

@@ -39,7 +39,7 @@ def put_back(path, content):
 
 
 class WatchedFiles:
-    """The files under a root that were opened since the watch began."""
+    """The files under a root that were opened since the start of the watch."""
 
     def __init__(self, root):
         self.root = os.path.join(os.path.realpath(root), "")

@@ -18,7 +18,6 @@ from tests.agent.arms.durable.conftest import (
     answer,
     facts_of,
     report,
-    review,
 )
 
 
@@ -91,22 +90,6 @@ async def test_a_regression_forces_a_revision(solve: Solver) -> None:
 
 
 @pytest.mark.full
-async def test_a_rejected_final_review_continues_the_work(solve: Solver) -> None:
-    """Issues of a rejected final review become the new backlog while final reviews are left."""
-    finals = iter([review("revise", "write a docstring"), review()])
-    documented = ("edit", {"path": "calc.py", "old": "(a, b):", "new": '(a, b):\n    """Add."""'})
-
-    def implementer(number: int, request: object) -> Said:
-        again = facts_of(request)["completed_steps"]  # type: ignore[arg-type]
-        return [documented if again else FIX] if number == 0 else report()
-
-    solved = await solve(
-        final_reviewer=lambda number, request: next(finals), implementer=implementer
-    )
-    assert [final["verdict"] for final in solved.report["finals"]] == ["revise", "accept"]
-    assert len(solved.report["steps"]) == 2
-
-
 async def test_candidates_at_the_same_time_do_not_see_each_other(solve: Solver) -> None:
     """Each of several concurrent candidates has only its own file, and one of them is submitted."""
     both_wrote = asyncio.Barrier(2)

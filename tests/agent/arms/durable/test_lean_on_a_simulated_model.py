@@ -55,6 +55,7 @@ async def test_the_best_path_is_one_conversation_and_costs_little() -> None:
     assert cost <= 2.5 * baseline
 
 
+@pytest.mark.full
 async def test_a_stuck_attempt_submits_the_right_patch_at_a_bounded_cost() -> None:
     """A ruling withdraws the wrong test, at no more than six times the cost of mini-swe-agent."""
     outcome, roles, cost = await solve("durable", **STUCK)
@@ -66,6 +67,7 @@ async def test_a_stuck_attempt_submits_the_right_patch_at_a_bounded_cost() -> No
     assert cost <= 6 * baseline
 
 
+@pytest.mark.full
 async def test_a_wrong_ruling_loses_no_work() -> None:
     """Every approach ends with the right code and a failing test, and the code is submitted."""
     outcome, roles, _ = await solve("durable", **STUCK, adjudicator_accuracy=0.0)
@@ -73,26 +75,3 @@ async def test_a_wrong_ruling_loses_no_work() -> None:
     assert outcome.report is not None
     assert outcome.report["closed_gates"] == ["new_test"]
     assert "scout" in roles
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("skill", [0.0, 0.5])
-async def test_an_attempt_with_every_fault_ends_with_a_patch(skill: float) -> None:
-    """Malformed replies, parallel calls, bad tests and cheats never crash an attempt."""
-    faults = {
-        "correlation": 0.5,
-        "insight": 0.5,
-        "wrong_anchors": 0.4,
-        "flaky_anchors": 0.3,
-        "conflict_claims": 0.5,
-        "adjudicator_accuracy": 0.5,
-        "cheating": 0.3,
-        "malformed": 0.1,
-        "prose": 0.1,
-        "parallel_calls": 0.5,
-        "exploration": 3,
-    }
-    for seed in range(3):
-        outcome, _, _ = await solve("durable", skill=skill, seed=seed, **faults)
-        assert outcome.status == "submitted"
-        assert outcome.patch

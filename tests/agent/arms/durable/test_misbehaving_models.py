@@ -185,6 +185,7 @@ async def test_a_conversation_survives(case: str, dialect: str) -> None:
     assert words in told
 
 
+@pytest.mark.full
 @every_dialect
 async def test_an_answer_is_forced_where_the_provider_allows_that(dialect: str) -> None:
     """The last round forces the answer, but a thinking model can only be asked for it."""

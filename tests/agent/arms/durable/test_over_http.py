@@ -46,7 +46,6 @@ PROMPTS: dict[Role, str] = {
 """The prompt with which each role's conversations begin."""
 
 INPUT_USD, OUTPUT_USD = 2e-6, 8e-6
-CALL_USD = api.USAGE["prompt_tokens"] * INPUT_USD + api.USAGE["completion_tokens"] * OUTPUT_USD
 
 CALLS: dict[Role, int] = {
     "contract": 1,
@@ -188,37 +187,6 @@ async def test_native_tools(server: api.OpenAIServer, provider: Provider) -> Non
     results = [message for message in last["messages"] if message["role"] == "tool"]
     assert [result["tool_call_id"] for result in results] == ["call_0_0", "call_0_1"]
     assert "return a - b" in results[0]["content"]
-
-
-@pytest.mark.full
-async def test_the_text_protocol() -> None:
-    """Tools are described in the system message, and their results are messages of the user."""
-    provider = Provider(native=False)
-    with api.OpenAIServer(provider) as server:
-        outcome, _ = await solve(server, native_tools=False)
-    accepted(outcome)
-    for body in server.requests:
-        system, *others = body["messages"]
-        assert "tools" not in body
-        assert all("tool_calls" not in message for message in others)
-        assert {message["role"] for message in others} <= {"user", "assistant"}
-        for name in names(provider.role(body)):
-            assert f'"name": "{name}"' in system["content"]
-    [last] = [body for body in server.requests if provider.role(body) == "implementer"][1:]
-    assert last["messages"][-1]["content"].startswith("Result of edit:")
-
-
-@pytest.mark.full
-async def test_tokens_and_money_are_counted_by_role(server: api.OpenAIServer) -> None:
-    """Token counts come from the server and costs from the declared price."""
-    outcome, session = await solve(server)
-    usage = accepted(outcome)["usage_by_role"]
-    assert {role: of["calls"] for role, of in usage.items()} == CALLS
-    for of in usage.values():
-        assert of["input_tokens"] == of["calls"] * api.USAGE["prompt_tokens"]
-        assert of["output_tokens"] == of["calls"] * api.USAGE["completion_tokens"]
-        assert of["cost_usd"] == pytest.approx(of["calls"] * CALL_USD)
-    assert {reply.cost_source for reply in replies(session)} == {"declared"}
 
 
 async def test_an_attempt_survives_every_temporary_fault(
