@@ -67,7 +67,12 @@ async def cell_run(notebook: Notebook, session: Session, asked: CellRun) -> Tool
     """Run a new cell. Return its output, with its variables or the reason of a failure."""
     done = await notebook.run(session, asked.code)
     *recovered, last = done
-    parts = [_format_recovery(recovered)] if recovered else []
+    parts = []
+    if recovered:
+        numbers = _numbers([run.cell for run in recovered])
+        text = f"{numbers} ran again first, because their variables were lost"
+        changed = [run.cell for run in recovered if not run.is_same]
+        parts.append(f"{text}; not as before: {_numbers(changed)}" if changed else text)
     return _result([*parts, _format_result(notebook, last.cell)], done)
 
 
@@ -154,13 +159,6 @@ def _warnings(cell: NotebookCell) -> list[str]:
     if cell.state == "stale":
         lines.append("It used what stale cells left: run them, and this cell, with cell_replay.")
     return lines
-
-
-def _format_recovery(recovered: list[Rerun]) -> str:
-    cells = [run.cell for run in recovered]
-    changed = [run.cell for run in recovered if not run.is_same]
-    text = f"{_numbers(cells)} ran again first, because their variables were lost"
-    return f"{text}; not as before: {_numbers(changed)}" if changed else text
 
 
 def _again(notebook: Notebook, run: Rerun) -> str:

@@ -16,7 +16,6 @@ from agent.conversation.protocols import (
     Call,
     NativeTools,
     TextTools,
-    ToolProtocol,
     Turn,
     objects_in,
     text_of,
@@ -75,7 +74,7 @@ class Conversation(Generic[A]):
         call. In a chat with the person, a reply without a tool call is the answer.
         """
         self._is_native = session.model(role).info.native_tools
-        self._protocol: ToolProtocol = NativeTools() if self._is_native else TextTools()
+        self._protocol = NativeTools() if self._is_native else TextTools()
         self._session = session
         self._role = role
         self._answer = answer

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 from agent.models.protocol import Message, ModelReply
 from agent.tools.rendering import head_and_tail
@@ -158,48 +158,24 @@ class Turn:
         return all(call.problem for call in self.calls)
 
 
-class ToolProtocol(Protocol):
-    """The request and the reply format of tool calls."""
-
-    def instructions(self, schemas: list[Schema], *, is_chat: bool = False) -> str:
-        """Return the tool instructions for the system message.
-
-        In a chat there is no `answer`: a reply without a call goes to the person.
-        """
-        ...
-
-    def offer(self, schemas: list[Schema]) -> list[Schema]:
-        """Return the tool schemas that the request itself carries."""
-        ...
-
-    def read(self, reply: ModelReply, taken_ids: set[str]) -> Turn:
-        """Return the calls of a reply, or the reason why there are none.
-
-        No call gets an id of `taken_ids`.
-        """
-        ...
-
-    def is_speech(self, reply: ModelReply) -> bool:
-        """Return True if a reply is text without a call."""
-        ...
-
-    def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
-        """Return the results of the tools, as messages."""
-        ...
-
-
 class NativeTools:
     """The provider's native tool calls."""
 
     def instructions(self, schemas: list[Schema], *, is_chat: bool = False) -> str:
+        """Return the tool instructions for the system message.
+
+        A chat does not have `answer`: a reply without a call goes to the person.
+        """
         if is_chat:
             return "A reply that calls no tool goes to the person, who then answers."
         return "Every reply calls at least one tool; call `answer` when you are finished."
 
     def offer(self, schemas: list[Schema]) -> list[Schema]:
+        """Return the tool schemas that the request itself carries."""
         return schemas
 
     def read(self, reply: ModelReply, taken_ids: set[str]) -> Turn:
+        """Return the calls of a reply, with other ids than `taken_ids`, or their problem."""
         requested = list_requested_calls(reply.message)
         if not requested:
             return _without_calls(reply, "the reply calls no tool")
@@ -214,9 +190,11 @@ class NativeTools:
         return Turn(calls, {**reply.message, "content": content, "tool_calls": repaired})
 
     def is_speech(self, reply: ModelReply) -> bool:
+        """Return True if a reply is text without a call."""
         return not list_requested_calls(reply.message) and bool(text_of(reply.message).strip())
 
     def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
+        """Return the results of the tools, as messages."""
         # Providers reject a conversation in which a tool call has no result.
         return [
             {"role": "tool", "tool_call_id": call.id, "content": output} for call, output in outputs
@@ -224,7 +202,7 @@ class NativeTools:
 
 
 class TextTools:
-    """One fenced block of JSON per reply."""
+    """One fenced block of JSON per reply. The methods do the same as those of `NativeTools`."""
 
     def instructions(self, schemas: list[Schema], *, is_chat: bool = False) -> str:
         tools = "\n".join(json.dumps(schema["function"], sort_keys=True) for schema in schemas)
