@@ -303,7 +303,7 @@ class Conversation(Generic[A]):
             elif is_closed:
                 text = "Not used: only an answer is accepted now."
             elif remaining <= 0:
-                text = "No tool uses are remaining in this turn; answer now."
+                text = "No tool uses are left in this turn; answer now."
             else:
                 remaining -= 1
             texts.append((call, text))

@@ -146,7 +146,7 @@ async def judge(
                     share=profile.regression_share,
                     known=state.baselines,
                 )
-            problem = await _reproduced(state, change, work, fresh)
+            problem = await _reproduce(state, change, work, fresh)
             if (
                 insists_on_test
                 and not problem
@@ -164,7 +164,7 @@ async def judge(
     return add_findings(state, replace(judged, runs=runs, reproduction=problem, unknown=unknown))
 
 
-async def _reproduced(
+async def _reproduce(
     state: Evidence, change: SubmittedChange, work: Work | None, fresh: Session
 ) -> str:
     """Verify a new or corrected test on the base commit, and adopt it if it holds.

@@ -94,7 +94,7 @@ async def _approach(state: LeanState, plan: Scouting | None, session: Session) -
         judging = session.scope(f"judge-{turn}")
         solver.on_edit = partial(prepare_judge, state, judging)
         exchange = await solver.talk.until_answer()
-        judged = await _judged(state, exchange, judging)
+        judged = await _judge_change(state, exchange, judging)
         if judged.accepted and state.profile.review == "always" and not state.is_reviewed:
             state.is_reviewed = True
             review = await review_change(state, judged, session.scope(f"review-{turn}"))
@@ -107,7 +107,7 @@ async def _approach(state: LeanState, plan: Scouting | None, session: Session) -
         solver.talk.tell(explain(judged))
 
 
-async def _judged(state: LeanState, exchange: Exchange[Work], session: Session) -> Judgement:
+async def _judge_change(state: LeanState, exchange: Exchange[Work], session: Session) -> Judgement:
     """Run the checks of the work so far. Ask for a ruling if the same test gate stays closed.
 
     The first time that code has no test, one is required. After that, the author's reason counts.

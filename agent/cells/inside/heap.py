@@ -232,23 +232,20 @@ class Heap:
         return written
 
     def _find_changes(self, groups):
-        """Return the groups that the cell wrote or changed.
+        """Return the groups that the cell wrote or changed. A new equal value counts as written.
 
         Raises:
-            Lost: what was stored before is gone.
+            Lost: the value that was stored before is gone.
         """
         changed = {
             names: data
             for names, data in groups.items()
-            if any(self.state.get(name) != digest(data) for name in names)
+            if any(self.state.get(n) != digest(data) or not self.reads.get(n) for n in names)
         }
-        if any(self._was_read(names) for names in changed):
+        if any(all(self.reads.get(name) for name in names) for names in changed):
             before = self._as_before()
             changed = {n: data for n, data in changed.items() if before.get(n) != data}
         return changed
-
-    def _was_read(self, names):
-        return all(self.reads.get(name) for name in names)
 
     def _as_before(self):
         """Return the stored bytes of the values that the cell read, written again.

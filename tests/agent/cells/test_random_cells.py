@@ -241,6 +241,17 @@ def test_a_cell_that_begins_to_use_up_a_generator_makes_later_ones_stale() -> No
         assert ended(notebook) == in_one_interpreter(edited) == [("", ""), ("4\n", ""), ("5\n", "")]
 
 
+def test_a_cell_that_binds_an_equal_value_writes_it() -> None:
+    """The value is still there after an edit of the cell that wrote it first."""
+    edited = [START, "del m", "m = 5", "m += m\nprint(m)"]
+    with kernel() as used:
+        notebook = Notebook(used)
+        finished(filled(notebook, [START, "m = 5", *edited[2:]]))
+        notebook.edit(2, edited[1])
+        finished(replayed(notebook))
+        assert ended(notebook) == in_one_interpreter(edited)
+
+
 def test_a_class_is_the_same_after_its_cell_ran_again_for_a_generator() -> None:
     """Two cells run again for the third one, and the class of the box is still its class."""
     cells = [
