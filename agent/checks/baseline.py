@@ -75,7 +75,7 @@ async def baseline(
     session: Session,
     *,
     share: float = SHARE,
-    known: dict[str, BaseRun] | None = None,
+    cache: dict[str, BaseRun] | None = None,
 ) -> Baseline:
     """Run existing tests on the base commit, the likeliest first, within a share of the time.
 
@@ -87,13 +87,13 @@ async def baseline(
     only the limit of every run ends. All times are those of recorded steps. The work tree is
     restored after each run.
 
-    `known` has runs of such files from before, and gets the others.
+    `cache` has earlier runs of such files, and gets the new ones.
     """
-    known = {} if known is None else known
+    cache = {} if cache is None else cache
     takes_paths = tools.runner.takes_paths
     runs: list[BaseRun] = []
     for path in paths:
-        old = known.get(path)
+        old = cache.get(path)
         is_usable = old and (not takes_paths or {*old.paths} <= {*paths})
         if old and is_usable and old not in runs:
             runs.append(old)
@@ -114,7 +114,7 @@ async def baseline(
             waiting[:0] = [unit[:1], unit[1:]]
         elif ran:
             runs.append(ran)
-            known.update(dict.fromkeys(ran.paths, ran))
+            cache.update(dict.fromkeys(ran.paths, ran))
         else:
             left_out.append(f"{unit[0]} was not run: other tests took the time for tests")
     left_out += [

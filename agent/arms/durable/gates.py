@@ -144,7 +144,7 @@ async def judge(
                     protecting(None),
                     fresh,
                     share=profile.regression_share,
-                    known=state.baselines,
+                    cache=state.baselines,
                 )
             problem = await _reproduce(state, change, work, fresh)
             if (

@@ -186,7 +186,7 @@ class Heap:
         """Return the key of a class that a cell defined, or None for any other class."""
         key = self._keys.get(id(kind))
         if key is None:
-            key = next((key for key, each in self.offered.items() if each is kind), None)
+            key = next((key for key, offer in self.offered.items() if offer is kind), None)
             if key is not None:
                 self.class_of(key)
         if key is None and kind.__module__ == "__main__":

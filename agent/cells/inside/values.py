@@ -216,11 +216,11 @@ def is_of_a_cell(part):
 def make_enum(heap, key, name, bases, content):
     kind = type(bases[-1])
     names = kind.__prepare__(name, bases)
-    for key, part in content.items():
-        names[key] = part
-    made = kind(name, bases, names)
-    heap.add_class(key, made)
-    return made
+    for member, part in content.items():
+        names[member] = part
+    new_class = kind(name, bases, names)
+    heap.add_class(key, new_class)
+    return new_class
 
 
 def fill_closure(made, parts):

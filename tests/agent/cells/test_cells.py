@@ -25,6 +25,12 @@ async def test_variables_functions_and_classes_are_there_for_later_cells(host: T
     assert await host.run("print('shown'); None") == "shown"
 
 
+async def test_enumerations_are_there_for_later_cells(host: Talk) -> None:
+    """A member is the same object as in the cell that defined it."""
+    await host.run("import enum\nclass Colour(enum.Enum):\n  RED = 1\nred = Colour.RED")
+    assert await host.run("red is Colour.RED, Colour(1)") == "(True, <Colour.RED: 1>)"
+
+
 async def test_only_what_depends_on_an_edit_runs_again(host: Talk) -> None:
     """An edit makes the cells behind it stale, and a replay says whose output changed."""
     for code in ("a = 1", "b = 5", "print(a > 0)", "c = a + b; c", "b"):
