@@ -7,7 +7,7 @@ import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.server.setup import SetupRequest, set_up
-from tests.operation.running import QUICK, Workers
+from tests.operation.running import QUICK, run_workers
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import PrefectServer
@@ -29,18 +29,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
         yield made
 
 
-@pytest.fixture(scope="session")
-def crew(server: PrefectServer) -> Iterator[Workers]:
-    """Yield two workers that are suspended until a test needs them."""
-    made = Workers(server, 2)
-    yield made
-    made.end()
-
-
 @pytest.fixture
-def workers(crew: Workers) -> Iterator[None]:
-    """Let two workers run during the test."""
-    with crew.awake():
+def workers(server: PrefectServer) -> Iterator[None]:
+    """Run two workers during the test."""
+    with run_workers(server, 2):
         yield
 
 

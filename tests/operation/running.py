@@ -28,35 +28,15 @@ IN_FLIGHT = 3
 """Maximum number of concurrent flow runs of a worker."""
 
 
-class Workers:
-    """Workers that tests share, suspended by a signal while no test needs them.
-
-    Starting a worker takes seconds of processor time, and an idle one keeps polling.
-    """
-
-    def __init__(self, server: PrefectServer, count: int) -> None:
-        self._server, self._count = server, count
-        self._running: list[subprocess.Popen[bytes]] = []
-
-    @contextmanager
-    def awake(self) -> Iterator[None]:
-        """Let all workers run during the block, and replace those that have ended."""
-        self._running = [each for each in self._running if each.poll() is None]
-        for each in self._running:
-            each.send_signal(signal.SIGCONT)
-        self._running += [
-            start_worker(self._server) for _ in range(len(self._running), self._count)
-        ]
-        try:
-            yield
-        finally:
-            for each in self._running:
-                each.send_signal(signal.SIGSTOP)
-
-    def end(self) -> None:
-        """Kill all workers and their descendants."""
-        for each in self._running:
-            kill_all(each)
+@contextmanager
+def run_workers(server: PrefectServer, count: int) -> Iterator[None]:
+    """Run workers during the block, and kill them and their descendants afterwards."""
+    workers = [start_worker(server) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for worker in workers:
+            kill_all(worker)
 
 
 def start_worker(server: PrefectServer) -> "subprocess.Popen[bytes]":

@@ -1,12 +1,11 @@
 """Experiments whose shards are flow runs that workers pick up, on a real Prefect server."""
 
 import re
-import signal
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -37,18 +36,15 @@ from tests.operation.running import (
     done,
     expect,
     kill_all,
-    order,
     report,
     resolved,
     shards,
-    state,
     states,
     wait_until,
 )
 from tests.operation.storms import arms
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
-from tests.unfit_images import FIT, UNFIT, write_dataset
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -87,6 +83,7 @@ def test_workers_produce_the_results_of_one_process(server: PrefectServer) -> No
     assert states(server, "apart") == begun
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("workers")
 def test_workers_stop_when_it_is_decided(server: PrefectServer) -> None:
     """Shards get no further instances, what has begun is whole, and a second run adds nothing."""
@@ -115,7 +112,7 @@ def all_logged(server: PrefectServer, runs: list[str], expected: list[str]) -> l
     return messages if all(there) else None
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.full
 @pytest.mark.usefixtures("workers")
 def test_a_run_can_be_watched(server: PrefectServer) -> None:
     """Shards are children of the benchmark, and cells are task runs in the graph of their shard.
@@ -167,7 +164,7 @@ def completed(server: PrefectServer, runs: list[str], count: int) -> list[dict[s
     return ended if len(ended) == len(found) >= count else None
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.full
 @pytest.mark.usefixtures("workers")
 def test_a_killed_benchmark_finds_its_shards_again(
     server: PrefectServer, simulation: Simulation, api_base: str
@@ -192,84 +189,7 @@ def test_a_killed_benchmark_finds_its_shards_again(
     assert done(server, "found") == 6
 
 
-@pytest.mark.sampled(9)
-@pytest.mark.usefixtures("workers")
-def test_two_schedulers_share_the_cells(server: PrefectServer) -> None:
-    """Two concurrent benchmarks of one experiment solve and grade every cell once."""
-    both = [begin(server, name="shared") for _ in range(2)]
-    for each in both:
-        expect(server, each)
-        assert server.printed(each).count("/4]") == 4
-    attempts = Lake.existing(server.folder / "lake").rows("attempts", "shared")
-    assert [row["outcome"] for row in attempts] == ["submitted"] * 4
-    assert all(row["billed_usd"] == pytest.approx(row["cost_usd"]) for row in attempts)
-    assert resolved(server, "shared") == {"mini": 2, "null": 0}
-
-
-@pytest.mark.sampled(9)
-@pytest.mark.usefixtures("workers")
-def test_shards_refuse_the_cells_of_an_unfit_image(
-    server: PrefectServer, simulation: Simulation, api_base: str
-) -> None:
-    """The image whose reference patch resolves nothing is refused before any call is made for it,
-    and the cells of the other one get their verdicts."""
-    arms_of_all = [*arms(api_base, ["1.0"]), {"name": "null", "agent": "null"}]
-    checked = begin(
-        server,
-        name="fit",
-        dataset=write_dataset(server.folder),
-        select={},
-        arms=arms_of_all,
-        preflight=True,
-    )
-    expect(server, checked, code=3)
-    assert "2 of 4 cells were not run" in server.printed(checked)
-    of_attempts = Lake.existing(server.folder / "lake").rows("attempts", "fit")
-    assert Counter((row["instance_id"], row["outcome"]) for row in of_attempts) == {
-        (FIT.instance_id, "submitted"): 2,
-        (UNFIT.instance_id, "refused"): 2,
-    }
-    assert set(simulation.calls.values()) == {1}
-    assert resolved(server, "fit") == {"skill-1.0": 1, "null": 0}
-
-
 @pytest.mark.full
-@pytest.mark.usefixtures("workers")
-def test_two_benchmarks_share_the_workers(
-    server: PrefectServer, simulation: Simulation, api_base: str
-) -> None:
-    """Two experiments at once on one pool: their cells overlap in time, and no call is repeated."""
-    skills = {"left": "0.5", "right": "1.0"}
-    simulation.held = frozenset(f"skill-{skill}" for skill in skills.values())
-    both = [
-        begin(
-            server,
-            name=name,
-            arms=arms(api_base, [skill]),
-            select={"sample": 6},
-            concurrency=2,
-        )
-        for name, skill in skills.items()
-    ]
-    wait_until(lambda: simulation.held <= simulation.asked)
-    simulation.held = frozenset()
-    for each in both:
-        expect(server, each)
-    assert resolved(server, "right") == {"skill-1.0": 6}
-    assert set(simulation.calls.values()) == {1}
-    (left, right) = (spans(server, name) for name in skills)
-    assert min(left)[0] < max(end for _, end in right)
-    assert min(right)[0] < max(end for _, end in left)
-
-
-def spans(server: PrefectServer, name: str) -> list[tuple[datetime, datetime]]:
-    """Return when each attempt of an experiment began and ended."""
-    rows = Lake.existing(server.folder / "lake").rows("attempts", name)
-    began = [(row["started_at"], timedelta(seconds=row["duration_s"])) for row in rows]
-    return [(start, start + duration) for start, duration in began]
-
-
-@pytest.mark.sampled(9)
 @pytest.mark.usefixtures("workers")
 def test_the_limit_over_all_cells_holds_over_workers(server: PrefectServer) -> None:
     """With a limit of one concurrent cell, no attempts overlap on any worker."""
@@ -282,7 +202,6 @@ def test_the_limit_over_all_cells_holds_over_workers(server: PrefectServer) -> N
         assert one["started_at"] + timedelta(seconds=one["duration_s"]) <= after["started_at"]
 
 
-@pytest.mark.sampled(9)
 @pytest.mark.full
 @pytest.mark.usefixtures("workers")
 def test_a_slot_of_a_killed_cell_is_free_again(server: PrefectServer) -> None:
@@ -298,47 +217,7 @@ def test_a_slot_of_a_killed_cell_is_free_again(server: PrefectServer) -> None:
     assert resolved(server, "next") == {"null": 0}
 
 
-@pytest.mark.sampled(9)
-@pytest.mark.usefixtures("workers")
-def test_a_server_that_was_killed_is_waited_for(server: PrefectServer) -> None:
-    """A benchmark survives the crash and restart of the Prefect server."""
-    running = begin(server, name="powercut")
-    wait_until(lambda: "RUNNING" in states(server, "powercut"))
-    server.stop(signal.SIGKILL)
-    time.sleep(5)
-    server.start()
-    expect(server, running)
-    assert resolved(server, "powercut") == {"mini": 2, "null": 0}
-
-
-@pytest.mark.sampled(9)
-@pytest.mark.usefixtures("workers")
-def test_a_cancelled_benchmark_cancels_its_shards_and_resumes_later(
-    server: PrefectServer, simulation: Simulation, api_base: str
-) -> None:
-    """Cancelling a benchmark's flow run cancels its shards, and a second run resumes its cells."""
-    skilled = "skill-1.0"
-    simulation.held = frozenset({skilled})  # so that no cell ends before the run is cancelled
-    changes = {"name": "cancelled", "arms": arms(api_base, ["1.0"]), "repeats": 2}
-    run = order(server, "benchmark", {"experiment": declared(**changes)})
-    # Prefect takes five minutes to cancel a run that a worker has taken but not started.
-    wait_until(lambda: is_running_and_none_is_pending(states(server, "cancelled")))
-    server.prefect("flow-run", "cancel", run)
-    wait_until(lambda: "RUNNING" not in states(server, "cancelled"))
-    simulation.held = frozenset()
-    over = {"COMPLETED", "CANCELLED", "FAILED", "CRASHED"}
-    wait_until(lambda: state(server, run) in over)
-    assert state(server, run) == "CANCELLED"
-    wait_until(lambda: set(states(server, "cancelled")) <= over, 400)
-    expect(server, begin(server, **changes))
-    assert resolved(server, "cancelled") == {skilled: 4}
-
-
-def is_running_and_none_is_pending(states: list[str]) -> bool:
-    return "RUNNING" in states and "PENDING" not in states
-
-
-@pytest.mark.sampled(9)
+@pytest.mark.full
 @pytest.mark.usefixtures("workers")
 def test_a_cell_that_always_crashes_ends_as_infrastructure(server: PrefectServer) -> None:
     """A cell whose processes die twice ends as infrastructure. Other cells are not affected."""
@@ -576,7 +455,7 @@ async def test_a_shard_that_ended_otherwise_is_not_replaced(
         assert len(await client.read_flow_runs(flow_run_filter=tagged(name))) == len(runs)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.full
 def test_without_a_deployment_the_run_says_what_to_do(tmp_path: Path) -> None:
     """Without a deployment, the run ends as wrong usage with one line that says what to do."""
     with PrefectServer(tmp_path / "bare") as bare:

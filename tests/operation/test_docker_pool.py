@@ -8,29 +8,22 @@ from typing import Any
 
 import pytest
 
-from agent.workspaces import ownership
 from eval.base_image import BASE_IMAGE
 from eval.instances import load
-from flows.storage.lake import Lake
 from tests.operation.running import (
     QUICK,
     begin,
-    declared,
     expect,
-    order,
     resolved,
-    state,
     states,
-    wait_until,
 )
 from tests.servers.prefect_server import ROOT, PrefectServer, make_ready
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.docker,
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.sampled(3),
-    pytest.mark.turn(2),
 ]
 
 TEMPLATE = ROOT / "flows" / "operation" / "work_pools" / "docker.json"
@@ -68,21 +61,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, docker_client: Any) -> Iter
         )
         make_ready(made)
         yield made
-
-
-def test_a_cell_runs_in_a_container(server: PrefectServer, docker_client: Any) -> None:
-    """A cell in a container writes its attempt to the lake and leaves no container behind."""
-    instance = load("bundled")[0].instance_id
-    content = declared(name="contained", environment="docker", select={"ids": [instance]})
-    parameters = {"experiment": content, "instance_id": instance, "arm": "mini"}
-    with server.worker():
-        run = order(server, "solve", parameters)
-        wait_until(lambda: state(server, run) in {"COMPLETED", "FAILED", "CRASHED"})
-        logs = server.post("/logs/filter", {"logs": {"flow_run_id": {"any_": [run]}}})
-        assert state(server, run) == "COMPLETED", [line["message"] for line in logs]
-    [attempt] = Lake.existing(server.folder / "lake").units("attempts", "*", "contained")
-    of_it = {"label": f"{ownership.ATTEMPT}={attempt}"}
-    assert docker_client.containers.list(all=True, filters=of_it) == []
 
 
 def test_the_cells_of_a_benchmark_run_in_containers(server: PrefectServer) -> None:

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.operation.running import Workers, begin, expect, resolved, states
+from tests.operation.running import begin, expect, resolved, run_workers, states
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.turn(1)]
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_a_worker_with_another_journal_refuses_and_nothing_is_paid_twice(
-    server: PrefectServer, crew: Workers, simulation: Simulation, api_base: str, tmp_path: Path
+    server: PrefectServer, simulation: Simulation, api_base: str, tmp_path: Path
 ) -> None:
     """A worker with another journal refuses the cells, and the run ends and states the reason.
 
@@ -40,17 +40,7 @@ def test_a_worker_with_another_journal_refuses_and_nothing_is_paid_twice(
     assert states(server, "misplaced") == ["FAILED"] * 3
     assert (simulation.calls.total(), other.exists()) == (0, False)
 
-    with crew.awake():
+    with run_workers(server, 2):
         expect(server, begin(server, **changes))
     assert resolved(server, "misplaced") == {"mini": 1}
     assert set(simulation.calls.values()) == {1}
-
-
-def test_a_worker_without_the_key_of_a_model_names_it(server: PrefectServer, crew: Workers) -> None:
-    """The benchmark needs no key to submit. The worker names the variable."""
-    arm = {"name": "mini", "agent": "mini", "model": "openai/gpt-4o"}
-    changes = {"name": "keyless", "arms": [arm], "select": {"sample": 1}}
-    with server.worker(OPENAI_API_KEY=" "):
-        running = begin(server, **changes)
-        expect(server, running, 3)
-    assert "openai/gpt-4o needs OPENAI_API_KEY in the environment" in server.printed(running)

@@ -15,10 +15,9 @@ from tests.servers import openai_server as api
 from tests.servers.prefect_server import PrefectServer
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.slow,
     pytest.mark.timeout(900),
-    pytest.mark.sampled(5),
-    pytest.mark.turn(6),
 ]
 
 CANCELLING = {"type": "CANCELLING"}

@@ -25,8 +25,6 @@ from flows.server.settings import (
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import ROOT, PrefectServer
 
-pytestmark = [pytest.mark.sampled(2), pytest.mark.turn(7)]
-
 FOLDER = ROOT / "flows" / "operation"
 PAGE = (FOLDER / "README.md").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())
@@ -74,6 +72,7 @@ def test_every_command_is_run() -> None:
     assert ELSEWHERE.keys() <= set(COMMANDS)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_server_starts_with_what_the_page_says(tmp_path: Path) -> None:
     """With the databases and variables of the page, the server uses PostgreSQL."""
@@ -113,6 +112,7 @@ def without_a_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect
         yield made
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [c for c in COMMANDS if "work-pool create" in c])
 def test_a_pool_of_containers_is_made_before_the_deployments(
@@ -219,6 +219,7 @@ def configured(folder: Path, names: Iterable[str]) -> "subprocess.CompletedProce
     )  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.docker
 def test_compose_publishes_nothing_without_a_password(tmp_path: Path) -> None:
     """Each service with a port has a secret of the operator, and each secret has to be set."""

@@ -14,10 +14,9 @@ from tests.operation.running import declared, order, state, states, wait_until
 from tests.servers.prefect_server import PrefectServer
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.slow,
     pytest.mark.timeout(900),
-    pytest.mark.sampled(2),
-    pytest.mark.turn(3),
 ]
 
 SUSPENDED = {

@@ -7,16 +7,15 @@ import pytest
 
 from flows.storage import report_files
 from flows.storage.lake import Lake
-from tests.operation.running import Workers, begin, expect, states
+from tests.operation.running import begin, expect, run_workers, states
 from tests.servers.object_store import ObjectStore
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import PrefectServer
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.slow,
     pytest.mark.timeout(900),
-    pytest.mark.sampled(5),
-    pytest.mark.turn(0),
 ]
 
 
@@ -37,10 +36,8 @@ def programs(
         DURABENCH_LAKE=store.create_lake(),
         DURABENCH_DATABASE_URL=postgres.create_database(),
     )
-    workers = Workers(made, 2)
-    with workers.awake():
+    with run_workers(made, 2):
         yield made
-    workers.end()
 
 
 def test_workers_share_a_lake_without_a_folder(programs: PrefectServer, store: ObjectStore) -> None:

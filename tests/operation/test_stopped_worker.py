@@ -19,10 +19,9 @@ from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.slow,
     pytest.mark.timeout(900),
-    pytest.mark.sampled(5),
-    pytest.mark.turn(7),
 ]
 
 

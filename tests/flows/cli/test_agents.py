@@ -11,7 +11,7 @@ from flows.cli.app import app
 from tests.agent.arms.command.programs import TINY, tiny
 from tests.flows.cli.test_app import fails
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.slow]
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +71,7 @@ def test_a_program_of_the_stated_release_is_admitted() -> None:
     assert gates == ["ok"] * 5
 
 
+@pytest.mark.full
 def test_a_program_that_swallows_errors_is_not_admitted() -> None:
     """An unreachable provider ends the attempt as infrastructure, whatever the program does; a
     release other than the stated one fails."""
@@ -82,6 +83,7 @@ def test_a_program_that_swallows_errors_is_not_admitted() -> None:
     assert [line.split()[1] for line in failed] == ["version"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("run", "because"),
     [
@@ -95,6 +97,7 @@ def test_a_program_that_is_not_there_is_one_line(run: str, because: str) -> None
     fails("agents", "check", path, "--environment", "host", because=because)
 
 
+@pytest.mark.full
 def test_the_release_of_a_program_that_is_not_there_is_one_line() -> None:
     path = written(tiny("chat", probe="no-such-program").model_dump(mode="json"))
     fails("agents", "check", path, "--environment", "host", because="`no-such-program` ended with")

@@ -40,6 +40,7 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.full
 def test_an_arm_of_a_file_is_debugged_with_its_options_and_budgets(
     file: str, lake_path: str
 ) -> None:

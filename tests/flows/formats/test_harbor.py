@@ -16,8 +16,6 @@ from flows.storage import report_files
 from flows.storage.lake import Lake
 from tests.flows.formats.trajectories import HARBOR_JOB
 
-pytestmark = pytest.mark.sampled(3)
-
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,15 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.display.errors import UsageError
 from flows.formats import filing, imported_arms, swebench
 from flows.formats.imported_arms import ImportedArm, Summary
 from flows.formats.tables import import_table
 from flows.storage import report_files
 from flows.storage.lake import Lake, Row
 from reports.types import Report
-
-pytestmark = pytest.mark.sampled(4)
 
 HEADER = "arm,instance_id,resolved,cost_usd,api_calls\n"
 
@@ -66,15 +62,6 @@ def test_a_corrected_table_takes_the_place_of_the_first(tmp_path: Path, lake: Pa
     assert counts(report) == {"a": (1, 2, 2), "b": (0, 1, 2)}
     assert report.audits == ()
     assert {cell.instance_id for cell in report.cells} == {"x-1", "x-2"}
-
-
-def test_a_row_that_another_arm_still_has_is_removed_too(tmp_path: Path, lake: Path) -> None:
-    """An instance that one arm loses stays planned for the other arms, and counts as never run for
-    this one."""
-    path = tmp_path / "t.csv"
-    put(table(path, "a,x-1,1,1,1", "a,x-2,1,1,1", "b,x-1,1,,", "b,x-2,1,,"), lake)
-    put(table(path, "a,x-1,1,1,1", "b,x-1,1,,", "b,x-2,1,,"), lake)
-    assert counts(read(lake)) == {"a": (1, 1, 2), "b": (2, 2, 2)}
 
 
 def test_arms_of_other_files_and_commands_stay(
@@ -173,6 +160,7 @@ def test_an_import_that_is_killed_anywhere_can_be_repeated(
     assert after > 8
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_imports_at_the_same_time_lose_no_arm(tmp_path: Path, lake: Path) -> None:
     """Concurrent imports wait for each other, so no arm is lost."""
@@ -189,17 +177,6 @@ def test_imports_at_the_same_time_lose_no_arm(tmp_path: Path, lake: Path) -> Non
     report = read(lake)
     assert counts(report) == dict.fromkeys(counts(report), (1, 1, 4))
     assert (len(report.arms), report.audits) == (4, ())
-
-
-def test_the_lock_ends_with_its_process(lake: Path) -> None:
-    """The lock of an import is released when its process is killed."""
-    store = Lake.open(lake)
-    if (child := os.fork()) == 0:
-        with imported_arms.alone(store, "x"):
-            os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
-    with imported_arms.alone(store, "x"):
-        pass
 
 
 def test_an_incomplete_declaration_is_ignored(tmp_path: Path, lake: Path) -> None:
@@ -255,9 +232,3 @@ def test_predictions_of_several_files_are_added_up(lake: Path) -> None:
         imported_arms.declare(store, "x", [arm])
     [arm] = imported_arms.load_arms(store, "x")
     assert arm.instance_ids == ("x-1", "x-2", "x-3")
-
-
-def test_a_name_with_a_path_in_it_is_refused(lake: Path) -> None:
-    """A name that contains a path is refused, so that no lock is created outside the lake."""
-    with pytest.raises(UsageError, match="cannot name results"):
-        imported_arms.check_name("../x")

@@ -22,7 +22,7 @@ from flows.storage.lake import Lake, Row
 from tests.flows.formats import inspect_tasks
 from tests.flows.formats.inspect_tasks import INPUT, OUTPUT, READ, REASONING, WRITTEN
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,7 @@ def test_calls_tools_and_subagents_are_steps(log: Path, lake: Lake) -> None:
     assert asked["", 2] == {}
 
 
+@pytest.mark.full
 def test_the_two_formats_are_one(tmp_path: Path, lake: Lake) -> None:
     """A .json log gives the same rows as an .eval log. Without prices, the cost is unknown."""
     form = inspect_tasks.run(tmp_path / "logs", ["41"], cost=None, form="json")
@@ -110,6 +111,7 @@ def test_the_two_formats_are_one(tmp_path: Path, lake: Lake) -> None:
     assert put(again, form, converted)[0].found == 1
 
 
+@pytest.mark.full
 def test_the_calls_of_scorers_are_not_the_agents(tmp_path: Path, lake: Lake) -> None:
     """A model that grades costs the agent nothing. A score between 0 and 1 is not resolved, and
     the patch beside it is the prediction."""
@@ -121,6 +123,7 @@ def test_the_calls_of_scorers_are_not_the_agents(tmp_path: Path, lake: Lake) -> 
     assert (graded["resolved"], patch["model_patch"]) == (False, "diff --git a/a b/a\n")
 
 
+@pytest.mark.full
 def test_several_scores_need_a_choice(tmp_path: Path, lake: Lake) -> None:
     """--scorer chooses, and the refusal names what there is."""
     from inspect_ai.scorer import includes
@@ -132,6 +135,7 @@ def test_several_scores_need_a_choice(tmp_path: Path, lake: Lake) -> None:
     assert put(lake, log, scorer="includes")[0].resolved == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("limit", "outcome"),
     [("message_limit", "out_of_steps"), ("token_limit", "out_of_budget")],

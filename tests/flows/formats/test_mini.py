@@ -11,12 +11,10 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from flows.display.errors import UsageError
 from flows.formats import filing, imported_arms, mini, swebench
-from flows.formats.imported_arms import Comparisons, Summary, arm_name
+from flows.formats.imported_arms import Comparisons, Summary
 from flows.formats.predictions import PredictionSource
 from flows.storage import report_files
 from flows.storage.lake import Lake
-
-pytestmark = pytest.mark.sampled(3)
 
 
 @pytest.fixture
@@ -84,17 +82,6 @@ def test_every_step_is_numbered_once(
         assert calls == {step["seq"] for step in steps if step["kind"] == "model"}
 
 
-def test_the_report_works_on_an_import(
-    trajectories: Path, source: PredictionSource, tmp_path: Path
-) -> None:
-    """A report on an import passes every audit, and its cost is the sum of the trajectories'
-    costs."""
-    imported = put(trajectories, source, "mini", str(tmp_path))
-    built = report_files.read(Lake.existing(str(tmp_path)), "gemini")
-    assert built.audits == ()
-    assert built.arm("mini").cost.usd == pytest.approx(imported.cost_usd)
-
-
 def test_calls_without_a_cost_are_counted_and_named(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
@@ -160,16 +147,6 @@ def test_another_folder_takes_the_place_of_an_arm(
     assert "'A/B' cannot name an arm" in done.stderr
 
 
-def test_importing_again_adds_nothing(
-    trajectories: Path, source: PredictionSource, tmp_path: Path
-) -> None:
-    """Importing the same files again adds no attempt."""
-    put(trajectories, source, "mini", str(tmp_path))
-    before = sorted(tmp_path.rglob("*.parquet"))
-    put(trajectories, source, "mini", str(tmp_path))
-    assert sorted(tmp_path.rglob("*.parquet")) == before
-
-
 def test_two_folders_under_one_name_are_two_arms(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
@@ -216,9 +193,3 @@ def test_an_export_is_the_official_format(
     assert set(read[0]) == {"instance_id", "model_name_or_path", "model_patch"}
     with pytest.raises(UsageError, match="no prediction of repeat 7"):
         list(swebench.write_predictions("gemini", tmp_path / "out", 7, Lake(tmp_path)))
-
-
-def test_arm_names_fit_into_paths() -> None:
-    """The name of a submission is turned into a valid folder name."""
-    assert arm_name("OpenAI/GPT-5 (high)") == "openai-gpt-5-high"
-    assert arm_name("../..") == "unnamed"

@@ -56,11 +56,11 @@ def test_only_a_column_of_models_names_models(
         ("django__django-11099", "django/django"),
         ("aws-cloudformation__cfn-lint-3798", "aws-cloudformation/cfn-lint"),
         ("pallets__flask__x-1", "pallets/flask__x"),
-        *((text, "") for text in (
-            "x-1", "bugfix-cache", "hard-mini-3", "a/b-1", "a__b", "__a-1", "a__b-x", "a__-1", "7",
-        )),
+        ("bugfix-cache", ""),
+        ("a__b-x", ""),
+        ("__a-1", ""),
     ],
-)  # fmt: skip
+)
 def test_only_an_id_of_swebench_names_a_repository(
     instance_id: str, named: str, tmp_path: Path
 ) -> None:
@@ -80,7 +80,7 @@ def test_only_an_id_of_swebench_names_a_repository(
     assert ("1 repository" in markdown.render(report)) is False
 
 
-@pytest.mark.parametrize("column", ["cost", "calls", "duration_s", "input_tokens"])
+@pytest.mark.parametrize("column", ["cost", "input_tokens"])
 @pytest.mark.parametrize(
     ("amount", "state"), [("3", "ungraded"), ("-", "missing"), ("0", "missing")]
 )

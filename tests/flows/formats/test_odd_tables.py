@@ -12,7 +12,6 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.display.errors import UsageError
 from flows.formats.imported_arms import ImportedArm, arm_names
 from flows.formats.tables import import_table
 from flows.storage.lake import Lake
@@ -92,79 +91,6 @@ def test_one_table_in_many_forms(name: str, content: str, tmp_path: Path) -> Non
     (tmp_path / name).write_text(content)
     import_table(tmp_path / name, "x", {}, str(tmp_path))
     assert attempts(tmp_path) == {("a", "x-1"): (0.25, 3), ("a", "x-2"): (None, None)}
-
-
-@pytest.mark.parametrize(
-    ("cells", "message"),
-    [
-        ("a,x-5,maybe,1,1", "row 5: resolved must be true, false, 1 or 0, not 'maybe'"),
-        ("a,x-5,1,$0.5,1", "row 5: cost_usd must be an amount of at least 0, not '$0.5'"),
-        ("a,x-5,1,inf,1", "row 5: cost_usd must be an amount of at least 0, not inf"),
-        ("a,x-5,1,1e300,1", "row 5: cost_usd must be an amount of at least 0, not 1e300"),
-        ("a,x-5,1,1_0,1", "row 5: cost_usd must be an amount of at least 0, not '1_0'"),
-        ("a,x-5,1,true,1", "row 5: cost_usd must be an amount of at least 0, not 'true'"),
-        (
-            "a,x-5,1,1,-2",
-            "row 5: api_calls must be a whole number between 0 and a trillion, not -2",
-        ),
-        (
-            "a,x-5,1,1,99999999999999999999",
-            "row 5: api_calls must be a whole number between 0 and a trillion, not 9999",
-        ),
-        ("a, ,1,1,1", "row 5: instance_id must be text, not ' '"),
-        ("a,x-5,1,1", "line 6: Expected Number of Columns: 5 Found: 4; put quotes around"),
-        ("a,x-5,1,0,5,1", "line 6: Expected Number of Columns: 5 Found: 6"),
-        ('a,x-5,1,"0.5,1', "cannot be read: line 6: Value with unterminated quote"),
-        ("a,x-4 ,1,1,1", "'a' has more than one row for x-4"),
-    ],
-)
-def test_a_bad_cell_is_named(cells: str, message: str, tmp_path: Path) -> None:
-    """A bad cell is reported in one line with row, column and value, and nothing is written."""
-    good = "".join(f"a,x-{i},1,0.5,1\n" for i in range(1, 5))
-    (tmp_path / "t.csv").write_text(f"{HEADER}{good}{cells}\n")
-    result = invoke(str(tmp_path / "t.csv"), "--name", "x", "--lake", str(tmp_path / "lake"))
-    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert message in result.stderr
-    assert not (tmp_path / "lake").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("t.jsonl", "\n \n", "has no rows"),
-        ("t.csv", "", "has no rows"),
-        ("t.json", "[]", "has no rows"),
-        ("t.json", '{"arm": ', "Malformed JSON.*give a JSON list of rows, or one row on each line"),
-        ("t.jsonl", '{"a": 1}\n{"a": 2},\n', "line 3: .*give a JSON list of rows"),
-        ("t.jsonl", '{"a": 1}\n7\n', "expected records"),
-        ("t.csv", "Arm,arm2,ARM,resolved\n", "has no rows"),
-        (
-            "t.csv",
-            "Arm,ARM,instance_id,resolved\na,a,x,1\n",
-            r"several columns of one name \(Arm, A",
-        ),
-        (
-            "t.csv",
-            "who,instance_id,resolved\na,x,1\n",
-            "says which arm a row is of; it has who, inst",
-        ),
-        ("t.xlsx", "", "ends in .parquet, .csv, .tsv, .json or .jsonl"),
-    ],
-)
-def test_a_file_without_results_is_refused(
-    name: str, content: str, message: str, tmp_path: Path
-) -> None:
-    """A file without usable results is refused with the reason."""
-    (tmp_path / name).write_text(content)
-    with pytest.raises(UsageError, match=message):
-        import_table(tmp_path / name, "x", {}, str(tmp_path / "lake"))
-
-
-def test_text_of_another_encoding_is_refused(tmp_path: Path) -> None:
-    """A file that is not UTF-8, as a spreadsheet may save it, is refused."""
-    (tmp_path / "t.csv").write_text(HEADER, encoding="utf-16")
-    with pytest.raises(UsageError, match="it is not UTF-8 text; save it as UTF-8"):
-        import_table(tmp_path / "t.csv", "x", {}, str(tmp_path / "lake"))
 
 
 def test_a_column_is_named_in_any_case(tmp_path: Path) -> None:

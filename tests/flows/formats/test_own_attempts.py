@@ -20,11 +20,10 @@ from tests.flows.conftest import Finished, trial
 from tests.flows.formats.test_atif_export import HARBOR, harbor_errors
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.usefixtures("prefect"),
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.sampled(2),
-    pytest.mark.turn(1),
 ]
 
 SAME = (

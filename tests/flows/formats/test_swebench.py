@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -19,8 +18,6 @@ from flows.formats.imported_arms import Summary
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from reports.types import Report
-
-pytestmark = pytest.mark.sampled(2)
 
 INSTANCES = instances.load("bundled")[:8]
 
@@ -233,12 +230,3 @@ def empty(root: Path) -> Path:
     folder = root / "empty"
     folder.mkdir()
     return folder
-
-
-def test_a_report_of_another_form_is_refused(first: Published, lake: str) -> None:
-    """A report of an instance that does not contain the instance is refused."""
-    path = first.logs / INSTANCES[0].instance_id / "report.json"
-    content: dict[str, Any] = {"other": {}}
-    path.write_text(json.dumps(content))
-    with pytest.raises(UsageError, match="is no report of swebench on"):
-        put_submission(first.logs, None, "x", None, lake)

@@ -19,8 +19,6 @@ from flows.storage import report_files
 from flows.storage.lake import Lake
 from reports.types import Comparison, Report
 
-pytestmark = pytest.mark.sampled(3)
-
 Z = float(norm.ppf(0.975))
 
 
@@ -180,55 +178,6 @@ def test_the_same_table_again_changes_nothing(table: Path, tmp_path: Path) -> No
     import_table(table, "x", {}, str(tmp_path))
     report = read(tmp_path, "x")
     assert (report.audits, report.arm("small").resolved) == ((), 2)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (
-            "resolved",
-            "verdict",
-            "no column that says whether an instance was resolved; it has model",
-        ),
-        ("small,a__b-2", "small,a__b-1", "'small' has more than one row for a__b-1"),
-        ("small,a__b-1", "Big Model,a__b-1", "'Big Model' has more than one row for a__b-1"),
-        (",1,0.5,3", ",yes,0.5,3", "row 1: resolved must be true, false, 1 or 0, not 'yes'"),
-        (",1,0.5,3", ",2,0.5,3", "row 1: resolved must be true, false, 1 or 0, not 2"),
-        ("0.25", "-1", "row 3: cost_usd must be an amount of at least 0, not -1"),
-        (
-            ",6\n",
-            ",6.5\n",
-            "row 4: api_calls must be a whole number between 0 and a trillion, not 6.5",
-        ),
-        ("a__c-1,", ",", "row 3: instance_id must be text, not ''"),
-    ],
-)
-def test_an_unusable_table_is_refused(
-    old: str, new: str, message: str, table: Path, tmp_path: Path
-) -> None:
-    """An unusable table is refused in one line with the row or the columns, and nothing is
-    written."""
-    assert old in table.read_text()
-    table.write_text(table.read_text().replace(old, new, 1))
-    result = invoke(str(table), "--name", "x", "--lake", str(tmp_path / "lake"))
-    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert message in result.stderr
-    assert not (tmp_path / "lake").exists()
-
-
-def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
-    """A missing, empty or broken file and one of another kind are refused."""
-    for name, content, message in [
-        ("absent.csv", None, "cannot be read"),
-        ("empty.csv", "model,instance_id,resolved\n", "has no rows"),
-        ("broken.parquet", "no", "cannot be read"),
-        ("table.xlsx", "no", r"ends in .parquet, .csv, .tsv, .json or .jsonl"),
-    ]:
-        path = tmp_path / name
-        if content is not None:
-            path.write_text(content)
-        with pytest.raises(UsageError, match=message):
-            import_table(path, "x", {}, str(tmp_path / "lake"))
 
 
 def test_the_name_of_an_experiment_takes_no_import(table: Path, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from flows.storage.lake import Lake
 from tests.flows.conftest import Finished, trial
 from tests.servers.object_store import ObjectStore
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(6)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 ABLE = {"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}
 GOLD = {"name": "gold", "agent": "gold"}
@@ -165,6 +165,7 @@ async def test_pruned_attempts_are_not_paid_for_again(
     assert "\nsteps      0 attempts" in f"\n{(await prune(lake)).stdout}"
 
 
+@pytest.mark.full
 async def test_an_interrupted_prune_does_no_harm(
     finished: Finished, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +195,7 @@ async def test_an_interrupted_prune_does_no_harm(
     assert costs(lake) == told
 
 
+@pytest.mark.full
 async def test_a_lost_row_of_a_pruned_attempt_is_not_made_up(
     finished: Finished, lake: Lake
 ) -> None:
@@ -215,6 +217,7 @@ async def test_a_lost_row_of_a_pruned_attempt_is_not_made_up(
     assert costs(lake)[0][1] == 1
 
 
+@pytest.mark.full
 async def test_steps_stay_while_the_lake_lacks_rows_of_them(finished: Finished, lake: Lake) -> None:
     """Steps stay in the journal while one of their tables lacks rows in the lake, or while the
     attempt is only interrupted."""
@@ -234,6 +237,7 @@ async def test_steps_stay_while_the_lake_lacks_rows_of_them(finished: Finished, 
     assert open_journal(lake).steps(attempt_id)
 
 
+@pytest.mark.full
 async def test_trace_fork_and_export_say_that_steps_were_pruned(
     finished: Finished, lake: Lake
 ) -> None:
@@ -342,6 +346,7 @@ async def test_young_files_and_those_of_others_stay(finished: Finished, lake: La
     assert (store.has(young), store.has(old)) == (True, False)
 
 
+@pytest.mark.full
 async def test_bodies_stay_if_another_journal_may_refer_to_them(
     finished: Finished, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,6 +375,7 @@ async def test_bodies_stay_if_another_journal_may_refer_to_them(
     assert files(lake) == before
 
 
+@pytest.mark.full
 async def test_a_named_experiment_is_removed(
     finished: Finished, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -407,6 +413,7 @@ async def test_a_named_experiment_is_removed(
     assert costs(lake)[0][1] == 1
 
 
+@pytest.mark.full
 async def test_an_unfinished_fork_keeps_its_source(finished: Finished, lake: Lake) -> None:
     """An experiment cannot be removed before the unfinished attempts that were forked from it."""
     from flows.experiments import forking
@@ -421,6 +428,7 @@ async def test_an_unfinished_fork_keeps_its_source(finished: Finished, lake: Lak
     assert (await prune(lake, "--experiment", "trial", "--results", "--remove")).exit_code == 0
 
 
+@pytest.mark.full
 async def test_the_latest_version_of_each_artifact_stays(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -476,6 +484,7 @@ def image(docker_client: Any) -> Iterator[str]:
         docker_client.images.remove(name)
 
 
+@pytest.mark.full
 @pytest.mark.docker
 async def test_unused_images_are_removed(
     finished: Finished, lake: Lake, image: str, docker_client: Any
@@ -492,6 +501,7 @@ async def test_unused_images_are_removed(
     assert docker_client.images.list(image) == []
 
 
+@pytest.mark.full
 async def test_a_lake_on_an_object_store_is_pruned_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_timings: Callable[..., None]
 ) -> None:

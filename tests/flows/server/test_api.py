@@ -39,7 +39,7 @@ def test_a_command_sends_heartbeats_as_often_as_a_deployment(
         assert os.environ[HEARTBEATS] == every_s
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_command_has_one_server(tmp_path: Path) -> None:
     """A command starts one Prefect server, and the thread that sends run records uses the same

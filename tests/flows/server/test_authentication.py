@@ -11,8 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
+from flows.display.errors import UsageError
 from flows.server.first_contact import is_open
 from flows.server.settings import AUTHENTICATION, CLIENTS
+from flows.server.setup import write_settings
 from tests.servers.prefect_home import copy_home, migrated
 from tests.servers.prefect_server import CREDENTIALS, PrefectServer
 from tests.waiting import wait_until
@@ -73,6 +75,7 @@ def test_pages_of_strangers_read_nothing(prefect_server: PrefectServer) -> None:
         assert "access-control-allow-origin" not in answer.headers
 
 
+@pytest.mark.full
 def test_commands_say_that_a_server_wants_no_password(unprotected: PrefectServer) -> None:
     """`doctor` and `setup` say so. `serve` does, too, and refuses an address for others."""
     assert is_open(unprotected.url)
@@ -92,6 +95,7 @@ def test_commands_say_that_a_server_wants_no_password(unprotected: PrefectServer
         serving.wait(60)
 
 
+@pytest.mark.full
 def test_commands_use_the_password(prefect_server: PrefectServer) -> None:
     """With it, a server is no problem. Without it or with another, the line names the variable."""
     assert not is_open(prefect_server.url)
@@ -104,12 +108,11 @@ def test_commands_use_the_password(prefect_server: PrefectServer) -> None:
         assert f"set {CLIENTS}" in refused.stderr
 
 
-@pytest.mark.parametrize("own", [{}, {CLIENTS: CREDENTIALS}])
-def test_the_private_server_of_a_command_is_its_own(own: dict[str, str], tmp_path: Path) -> None:
-    """Nobody else on the machine can use it. The variable of the user is left as it was."""
-    environment = {name: text for name, text in os.environ.items() if name != CLIENTS} | own
+def test_the_private_server_of_a_command_is_its_own(tmp_path: Path) -> None:
+    """Other users of the machine cannot use it. The variable of the user is left as it was."""
     copy_home("migrated", migrated, tmp_path / "prefect")
-    environment |= {"PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_API_URL": ""}
+    environment = {**os.environ, CLIENTS: CREDENTIALS, "PREFECT_API_URL": ""}
+    environment["PREFECT_HOME"] = str(tmp_path / "prefect")
     printed = subprocess.run(
         [sys.executable, "-c", PRIVATE],
         env=environment,
@@ -117,30 +120,21 @@ def test_the_private_server_of_a_command_is_its_own(own: dict[str, str], tmp_pat
         text=True,
         check=True,
     ).stdout
-    assert printed.splitlines() == ["401", "[]", str(own.get(CLIENTS))]
+    assert printed.splitlines() == ["401", "[]", CREDENTIALS]
 
 
 def test_settings_with_a_password_are_private(tmp_path: Path) -> None:
-    """Each file has a password of its own, for its owner only, and none is written over."""
-    program = str(Path(sys.executable).with_name("durabench"))
-    environment = {**os.environ, "PREFECT_API_URL": "", "PREFECT_HOME": str(tmp_path)}
-
-    def write(name: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [program, "setup", "--env-file", name],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, umask=0,
-        )  # fmt: skip
-
+    """Each file has a separate password, is readable by its owner only, and is not overwritten."""
     passwords = set()
     for name in ("one.env", "two.env"):
-        assert write(name).returncode == 0
         file = tmp_path / name
+        write_settings(file)
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         lines = dict(each.split("=", 1) for each in file.read_text().splitlines() if "=" in each)
         assert lines[CLIENTS] == lines[AUTHENTICATION]
         passwords.add(lines[CLIENTS])
     assert len(passwords) == 2
     before = (tmp_path / "one.env").read_text()
-    again = write("one.env")
-    assert (again.returncode, again.stderr.count("\n")) == (2, 1), again.stderr
+    with pytest.raises(UsageError, match="exists and may have the password in use"):
+        write_settings(tmp_path / "one.env")
     assert (tmp_path / "one.env").read_text() == before

@@ -23,7 +23,7 @@ from tests.flows.test_waiting import DONE, WRITE
 from tests.servers.prefect_server import PrefectServer
 from tests.timing import as_variables
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(4), pytest.mark.turn(2)]
+pytestmark = [pytest.mark.full, pytest.mark.slow]
 
 ABLE = {"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}
 GOLD = {"name": "gold", "agent": "gold"}
@@ -110,16 +110,6 @@ def test_events_and_artifacts_of_a_run_that_fails_and_resumes(
     flow_run = prefect_server.get(f"/flow_runs/{owner}")
     assert flow_run["name"] == name
     assert prefect_server.get(f"/flows/{flow_run['flow_id']}")["name"] == "benchmark"
-
-
-def test_a_larger_budget_is_reported_again(prefect_server: PrefectServer, tmp_path: Path) -> None:
-    """A larger budget is reported anew when it is used up."""
-    for times, calls in enumerate((3, 4), 1):
-        budgets = {"experiment": {"calls": calls}}
-        name = run(prefect_server, tmp_path, 3, name="raised", budgets=budgets, arms=[ABLE])
-        found = told(prefect_server, name, events.INCOMPLETE, times)
-    used_up = [event["payload"] for event in found if event["event"] == "durabench.budget.100"]
-    assert sorted(payload["budget"]["calls"] for payload in used_up) == [3, 4]
 
 
 async def acts_on_waiting(port: int) -> None:

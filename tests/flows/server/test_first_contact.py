@@ -21,8 +21,6 @@ from tests.servers.cable import Cable
 from tests.servers.postgres import PostgresServer, free_port
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = pytest.mark.sampled(5)
-
 
 @pytest.fixture
 def silent() -> Iterator[int]:
@@ -119,6 +117,7 @@ def test_an_invalid_address_is_refused(url: str) -> None:
         contact(url)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_every_command_fails_in_one_line_and_writes_nothing(closed: int, tmp_path: Path) -> None:
     """Without a reachable server, every command fails in one line with exit code 3 and writes
@@ -172,7 +171,6 @@ def test_a_server_answers_and_an_address_without_api_is_corrected(
         contact(prefect_server.url.removesuffix("/api"))
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.slow
 class TestDoctor:
     """The checks of `doctor` are independent: one that fails or hangs hides no other finding."""
@@ -208,6 +206,7 @@ class TestDoctor:
         assert any("lake: does not exist yet" in line for line in lines)
         assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.full
     def test_an_unreachable_database_and_server(
         self, tmp_path: Path, postgres: PostgresServer, closed: int
     ) -> None:
@@ -228,6 +227,7 @@ class TestDoctor:
         assert any("the journal at postgresql://" in line for line in problems)
         assert any("Prefect API" in line for line in problems)
 
+    @pytest.mark.full
     def test_a_silent_database_and_server(
         self, tmp_path: Path, postgres: PostgresServer, silent: int
     ) -> None:
@@ -245,6 +245,7 @@ class TestDoctor:
         assert sum(line.startswith("problem") for line in lines) >= 2
         assert took_s < 60
 
+    @pytest.mark.full
     def test_a_journal_that_is_not_bound_to_the_lake(self, tmp_path: Path) -> None:
         """A journal to which the lake is not bound is a problem that names it. The right one is
         shown with its id."""

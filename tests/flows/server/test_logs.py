@@ -62,7 +62,7 @@ def _task_name(server: PrefectServer, task_run_id: str) -> str:
     return name
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.full
 def test_a_cell_logs_its_steps_its_cost_and_its_verdict(prefect_server: PrefectServer) -> None:
     """The logs of a cell's task runs show its steps, cost and verdict. The terminal and the log of
     the flow run show one line per cell."""
@@ -86,7 +86,7 @@ def test_a_cell_logs_its_steps_its_cost_and_its_verdict(prefect_server: PrefectS
     assert re.search(r": resolved, fail-to-pass (\d+) of \1, pass-to-pass (\d+) of \2$", verdict)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.full
 def test_a_resumed_attempt_does_not_log_its_steps_again(prefect_server: PrefectServer) -> None:
     """A resumed attempt logs only its new steps. The earlier ones are in the log of the run that a
     budget stopped."""

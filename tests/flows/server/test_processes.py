@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect import flow, task
-from prefect.client.orchestration import get_client
+from prefect import flow
 from prefect.context import FlowRunContext
 
 from agent.errors import Interrupted, LeaseHeld
@@ -103,6 +102,7 @@ async def test_the_result_is_that_of_another_process(monkeypatch: pytest.MonkeyP
         assert told == value
 
 
+@pytest.mark.full
 async def test_an_error_comes_back_as_it_is() -> None:
     """It keeps its fields. An error that cannot be pickled keeps its text."""
     with pytest.raises(LeaseHeld, match="it is held") as caught:
@@ -112,6 +112,7 @@ async def test_an_error_comes_back_as_it_is() -> None:
         await run(choose)
 
 
+@pytest.mark.full
 async def test_a_process_outlives_the_reader_of_its_output() -> None:
     """A worker that is stopped reads no more before it kills its flow runs. rich would end the
     process, and calls in flight would be lost."""
@@ -136,6 +137,7 @@ async def test_the_signals_of_the_parent_are_left_to_it(tmp_path: Path) -> None:
     assert await running == "stopped"
 
 
+@pytest.mark.full
 async def test_work_that_ignores_a_stop_is_cut_off(
     tmp_path: Path, set_timings: Callable[..., None]
 ) -> None:
@@ -145,6 +147,7 @@ async def test_work_that_ignores_a_stop_is_cut_off(
         await asked_to_stop(for_ever, tmp_path / "began")
 
 
+@pytest.mark.full
 async def test_a_cancelled_parent_leaves_no_process(tmp_path: Path) -> None:
     """A process that ignores stop requests is killed."""
     began = tmp_path / "began"
@@ -155,19 +158,3 @@ async def test_a_cancelled_parent_leaves_no_process(tmp_path: Path) -> None:
         await running
     name = began.read_text()
     await until(lambda: not ownership.lives(name), seconds=30)
-
-
-@task
-async def asks() -> int:
-    """Return the identity of the client that the task run uses."""
-    return id(get_client())
-
-
-async def ask_twice(*, stop: Stop) -> list[int]:
-    return [await asks(), await asks()]
-
-
-async def test_task_runs_share_a_client() -> None:
-    """A new client for each task run would take more time than a short cell."""
-    one, other = await run(ask_twice)
-    assert one == other

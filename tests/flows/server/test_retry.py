@@ -76,12 +76,6 @@ async def test_a_server_that_comes_back(
     assert capsys.readouterr().err.count("the Prefect server does not answer") == 1
 
 
-async def test_any_callable_can_ask(serving: Callable[..., Server]) -> None:
-    """A lambda that returns an awaitable is accepted as well as a coroutine function."""
-    server = serving(200)
-    assert await patiently(lambda: server.ask()) == 200
-
-
 async def test_a_client_error_is_not_retried(
     serving: Callable[..., Server], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,7 +31,7 @@ from tests.flows.conftest import trial
 from tests.operation import running as programs
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(7)]
+pytestmark = [pytest.mark.slow]
 
 ACTION_S = 60.0
 """Time limit for an automation to act."""
@@ -99,6 +99,7 @@ def test_setup_is_idempotent_and_keeps_the_choices_of_the_operator(bare: Prefect
     server.patch(f"/automations/{pause['id']}", {"enabled": False})
 
 
+@pytest.mark.full
 async def test_setups_at_the_same_moment_create_everything_once(bare: PrefectServer) -> None:
     """Each finds nothing, and what another has created by then is no error."""
     request = SetupRequest()
@@ -111,6 +112,7 @@ async def test_setups_at_the_same_moment_create_everything_once(bare: PrefectSer
     assert await setup.set_up(request) == []
 
 
+@pytest.mark.full
 async def test_a_changed_automation_is_updated(
     server: PrefectServer,
 ) -> None:
@@ -132,6 +134,7 @@ def watched(server: PrefectServer) -> set[str]:
     return {part.removeprefix("prefect.flow-run.") for (key,) in keys for part in json.loads(key)}
 
 
+@pytest.mark.full
 async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -> None:
     """A flow run whose heartbeats cease becomes Crashed, and that of a job begins again. One that
     has reported its end does not."""
@@ -167,6 +170,7 @@ async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -
     await setup.set_up(SetupRequest())
 
 
+@pytest.mark.full
 async def test_a_killed_command_is_crashed(server: PrefectServer) -> None:
     """A command on a configured server sends heartbeats, too. Its flow run becomes Crashed."""
     await setup.set_up(SetupRequest(zombie_s=10))
@@ -212,6 +216,7 @@ def webhook() -> Iterator[tuple[int, list[Any]]]:
         server.server_close()
 
 
+@pytest.mark.full
 async def test_each_kind_of_event_is_notified_once(server: PrefectServer) -> None:
     """Many lost cells cause one message, and the end of the experiment another."""
     with webhook() as (port, received):
@@ -243,6 +248,7 @@ async def test_each_kind_of_event_is_notified_once(server: PrefectServer) -> Non
         await client.delete_automation(UUID(str(automation.id)))
 
 
+@pytest.mark.full
 def test_setup_names_what_is_missing(server: PrefectServer, tmp_path: Path) -> None:
     """An unset server address and an unknown block are wrong usage; an unreachable server is
     infrastructure. Each is one line."""
@@ -289,21 +295,7 @@ def test_the_settings_are_what_doctor_looks_for(
         assert f"{name}=" in commented
 
 
-def test_setup_names_the_settings_that_a_server_lacks() -> None:
-    """Of all settings only those that this server lacks, as lines of its environment."""
-    there = Settings().model_dump(mode="json")
-    for path, wanted in settings.WANTED.items():
-        part = there
-        for name in path[:-1]:
-            part = part[name]
-        part[path[-1]] = wanted
-    assert settings.missing_lines(there, is_open=False) == []
-    there["server"]["analytics_enabled"] = True
-    assert settings.missing_lines(there, is_open=False) == [
-        "PREFECT_SERVER_ANALYTICS_ENABLED=false"
-    ]
-
-
+@pytest.mark.full
 def test_a_slot_of_a_limit_survives_a_restart_of_the_server(server: PrefectServer) -> None:
     """With the settings of `setup`, a slot of a concurrency limit survives a restart of the server,
     and its lease can be renewed."""
@@ -319,6 +311,7 @@ def test_a_slot_of_a_limit_survives_a_restart_of_the_server(server: PrefectServe
     server.post("/v2/concurrency_limits/decrement-with-lease", released)
 
 
+@pytest.mark.full
 def test_doctor_warns_of_a_server_too_small_for_several_workers(bare: PrefectServer) -> None:
     """With two workers, `doctor` warns of a server on SQLite, missing deployments and slow
     polling."""
