@@ -1,6 +1,6 @@
 """Trajectories in the Agent Trajectory Interchange Format, read in the versions 1.0 to 1.8.
 
-A trajectory may be continued in another file, and a subagent may have a file of its own. Such files
+A trajectory can be continued in another file, and a subagent can have a separate file. Such files
 are parts of the attempt that refers to them.
 """
 
@@ -24,10 +24,10 @@ WRITTEN = "ATIF-v1.7"
 
 _VERSION = re.compile(r"ATIF-v1\.[0-8]")
 _MARK = re.compile(rb'"schema_version"\s*:\s*"ATIF-v')
-"""Text that every trajectory contains, and none that is quoted in another file."""
+"""Text in every trajectory, but not in another file that quotes one."""
 
 _NAMES_OF_INSTANCES = ("instance_id", "task_id", "task_name")
-"""Free fields that name the instance, the first one that is there."""
+"""Free fields that can name the instance, by priority."""
 
 _ENDINGS = (".json", ".atif", ".traj", ".trajectory")
 
@@ -43,7 +43,7 @@ def read(paths: Sequence[Path]) -> ReadFiles:
         UsageError: a file cannot be used.
     """
     names = dict.fromkeys(path.resolve().name for path in paths)
-    return ReadFiles([read_recording(one) for one in find(paths)], ", ".join(names))
+    return ReadFiles(list(map(read_recording, find(paths))), ", ".join(names))
 
 
 def write(attempt: ExchangedAttempt, path: Path) -> None:
@@ -66,8 +66,8 @@ def write(attempt: ExchangedAttempt, path: Path) -> None:
         ),
         extra=attempts.to_extra(facts),
         subagent_trajectories=[
-            Trajectory(**ids, trajectory_id=scope, agent=agent, steps=list(own))
-            for scope, own in scopes
+            Trajectory(**ids, trajectory_id=scope, agent=agent, steps=list(steps))
+            for scope, steps in scopes
         ]
         or None,
     )
@@ -80,10 +80,10 @@ class TrajectoryPart:
     """One trajectory of an attempt."""
 
     scope: str
-    """The path of the subagent that it is of; empty for the attempt's main line."""
+    """The path of its subagent; empty for the attempt's main line."""
     trajectory: Trajectory
     repeats_others: bool
-    """True if its copied steps are in another part, as they are after a summary."""
+    """True if its copied steps are in another part, as after a summary."""
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ def read_recording(recording: Recording) -> ExchangedAttempt:
     model = first.agent.model_name or ""
     lines: dict[str, list[Step]] = {}
     for part in recording.parts:
-        lines.setdefault(part.scope, []).extend(_own_steps(part, model))
+        lines.setdefault(part.scope, []).extend(_select_steps(part, model))
     try:
-        own = attempts.of_extra(first.extra)
+        stated = attempts.of_extra(first.extra)
         usage = attempts.sum_usage(
             step_rows.calls(lines, model),
             {
@@ -136,9 +136,9 @@ def read_recording(recording: Recording) -> ExchangedAttempt:
         )
     except ValueError as error:
         raise UsageError(f"{source}: {error}") from None
-    if own:
-        return ExchangedAttempt(own, source, recording.digest, lines)
-    instance_id = _instance(recording)
+    if stated:
+        return ExchangedAttempt(stated, source, recording.digest, lines)
+    instance_id = _find_instance(recording)
     models = dict.fromkeys(step.model_name for step in first.steps if step.model_name)
     answers = (step for line in lines.values() for step in line if step.source == "agent")
     times = (step_rows.moment(step.timestamp) for step in answers)
@@ -159,7 +159,7 @@ def read_recording(recording: Recording) -> ExchangedAttempt:
     return ExchangedAttempt(facts, source, recording.digest, lines, version, order)
 
 
-def _instance(recording: Recording) -> str:
+def _find_instance(recording: Recording) -> str:
     """Return the instance that the free fields name, or else the file, or else its folder."""
     extra = recording.first.extra or {}
     for name in _NAMES_OF_INSTANCES:
@@ -172,11 +172,11 @@ def _instance(recording: Recording) -> str:
     return path.parent.name if name == "trajectory" else name
 
 
-def _own_steps(part: TrajectoryPart, usual: str) -> Iterator[Step]:
-    """Yield the steps of a part without those that are copied from another part.
+def _select_steps(part: TrajectoryPart, usual: str) -> Iterator[Step]:
+    """Yield the steps of a part without steps copied from another part.
 
-    Copied calls with figures are of this attempt: those of a fork are credited to it. Steps name
-    the model of their part if it is not the usual one.
+    Copied calls with figures belong to this attempt: a fork's copied calls are credited to it.
+    Steps name the model of their part if it is not the usual one.
     """
     copied = [step for step in part.trajectory.steps if step.is_copied_context]
     leaves_out = part.repeats_others and not any(step.metrics for step in copied)
@@ -194,26 +194,35 @@ def find(paths: Iterable[Path]) -> list[Recording]:
     Other files of a folder are passed over.
 
     Raises:
-        UsageError: a file cannot be read or is no valid trajectory, or a folder has none.
+        UsageError: a file cannot be read or is not a valid trajectory, or a folder has none.
     """
-    read: dict[Path, bytes] = {}
+    contents: dict[Path, bytes] = {}
     for path in paths:
-        chosen = _trajectories(path) if path.is_dir() else {path: read_content(path)}
-        if not chosen:
-            raise UsageError(f"there is no ATIF trajectory in {path}")
-        read |= {each.resolve(): content for each, content in chosen.items()}
-    trajectories = {path: parse(path, content) for path, content in read.items()}
-    parts = {part for path, one in trajectories.items() for part in _find_references(path, one)}
-    alone = [path for path in trajectories if path not in parts]
-    if not alone:
+        if not path.is_dir():
+            contents[path.resolve()] = read_content(path)
+            continue
+        files = [file for file in sorted(path.rglob("*.json")) if file.is_file()]
+        in_folder = {file.resolve(): read_content(file) for file in files}
+        in_folder = {file: content for file, content in in_folder.items() if _MARK.search(content)}
+        if not in_folder:
+            raise UsageError(f"{path} contains no ATIF trajectory")
+        contents |= in_folder
+    trajectories = {path: parse(path, content) for path, content in contents.items()}
+    parts = {
+        part
+        for path, trajectory in trajectories.items()
+        for part in _find_references(path, trajectory)
+    }
+    starts = [path for path in trajectories if path not in parts]
+    if not starts:
         raise UsageError(f"{min(trajectories)} and the other trajectories refer to each other")
     return [
         Recording(
             path,
             list(_gather(path, trajectories[path])),
-            hashlib.sha256(read[path]).hexdigest(),
+            hashlib.sha256(contents[path]).hexdigest(),
         )
-        for path in alone
+        for path in starts
     ]
 
 
@@ -221,7 +230,7 @@ def parse(path: Path, content: bytes) -> Trajectory:
     """Return the trajectory in the content of a file.
 
     Raises:
-        UsageError: it is none, or its version is unknown.
+        UsageError: it is not a trajectory, or its version is unknown.
     """
     try:
         trajectory = Trajectory.model_validate_json(content)
@@ -234,10 +243,10 @@ def parse(path: Path, content: bytes) -> Trajectory:
 
 
 def _check(trajectory: Trajectory) -> None:
-    """Check what the format demands and the package does not check.
+    """Check the rules of the format that the package does not check.
 
     Raises:
-        ValueError: the version is unknown, there is no step, or a result has no call.
+        ValueError: the version is unknown, or a step or the call of a result is missing.
     """
     if not _VERSION.fullmatch(trajectory.schema_version):
         raise ValueError(
@@ -246,9 +255,9 @@ def _check(trajectory: Trajectory) -> None:
     if not trajectory.steps:
         raise ValueError("steps: it has none")
     for step in trajectory.steps:
-        asked = {call.tool_call_id for call in step.tool_calls or ()}
+        calls = {call.tool_call_id for call in step.tool_calls or ()}
         for result in step.observation.results if step.observation else ():
-            if result.source_call_id is not None and result.source_call_id not in asked:
+            if result.source_call_id is not None and result.source_call_id not in calls:
                 raise ValueError(
                     f"step {step.step_id}: a result is of the call {result.source_call_id!r}, "
                     "which the step does not have"
@@ -257,65 +266,59 @@ def _check(trajectory: Trajectory) -> None:
         _check(subagent)
 
 
-def _trajectories(folder: Path) -> dict[Path, bytes]:
-    files = (
-        (path, read_content(path)) for path in sorted(folder.rglob("*.json")) if path.is_file()
-    )
-    return {path: content for path, content in files if _MARK.search(content)}
-
-
 def _find_references(path: Path, trajectory: Trajectory) -> Iterator[Path]:
     """Yield the files that a trajectory refers to."""
-    if beside := _beside(path, trajectory.continued_trajectory_ref):
-        yield beside
-    for ref in _refs(trajectory.steps):
-        if beside := _beside(path, ref.trajectory_path):
-            yield beside
+    if continuation := _find_file(path, trajectory.continued_trajectory_ref):
+        yield continuation
+    for ref in _find_refs(trajectory.steps):
+        if file := _find_file(path, ref.trajectory_path):
+            yield file
     for subagent in trajectory.subagent_trajectories or ():
         yield from _find_references(path, subagent)
 
 
-def _refs(steps: Iterable[Step]) -> Iterator[SubagentTrajectoryRef]:
+def _find_refs(steps: Iterable[Step]) -> Iterator[SubagentTrajectoryRef]:
     for step in steps:
         for result in step.observation.results if step.observation else ():
             yield from result.subagent_trajectory_ref or ()
 
 
-def _beside(path: Path, name: str | None) -> Path | None:
-    """Return the file that a trajectory refers to; None if it is not there."""
+def _find_file(path: Path, name: str | None) -> Path | None:
+    """Return the file that a trajectory refers to; None if it does not exist."""
     if not name or "://" in name or "\0" in name:
         return None
-    found = (path.parent / name).resolve()
-    return found if found != path and found.is_file() else None
+    file = (path.parent / name).resolve()
+    return file if file != path and file.is_file() else None
 
 
 def _gather(path: Path, trajectory: Trajectory) -> Iterator[TrajectoryPart]:
     """Yield the parts of an attempt: its main line, segment by segment, and then its subagents."""
     line, seen = [(path, trajectory)], {path}
-    while beside := _beside(line[-1][0], line[-1][1].continued_trajectory_ref):
-        if beside in seen:
+    while file := _find_file(line[-1][0], line[-1][1].continued_trajectory_ref):
+        if file in seen:
             raise UsageError(f"{path}: its continuations refer to each other")
-        seen.add(beside)
-        line.append((beside, parse(beside, read_content(beside))))
-    yield from (TrajectoryPart("", each, number > 0) for number, (_, each) in enumerate(line))
-    for at, segment in line:
-        yield from _subagents(at, segment, "", seen)
+        seen.add(file)
+        line.append((file, parse(file, read_content(file))))
+    for number, (_, segment) in enumerate(line):
+        yield TrajectoryPart("", segment, repeats_others=number > 0)
+    for file, segment in line:
+        yield from _gather_subagents(file, segment, "", seen)
 
 
-def _subagents(
+def _gather_subagents(
     path: Path, trajectory: Trajectory, scope: str, seen: set[Path]
 ) -> Iterator[TrajectoryPart]:
-    """Yield the subagents of a trajectory, each with those of its own."""
+    """Yield the subagents of a trajectory, each followed by its subagents."""
     for subagent in trajectory.subagent_trajectories or ():
         inner = inside(scope, subagent.trajectory_id or subagent.agent.name)
         yield TrajectoryPart(inner, subagent, True)
-        yield from _subagents(path, subagent, inner, seen)
-    for ref in _refs(trajectory.steps):
-        beside = _beside(path, ref.trajectory_path)
-        if beside is None or beside in seen:
+        yield from _gather_subagents(path, subagent, inner, seen)
+    for ref in _find_refs(trajectory.steps):
+        file = _find_file(path, ref.trajectory_path)
+        if file is None or file in seen:
             continue
-        seen.add(beside)
-        inner = inside(scope, ref.trajectory_id or beside.stem)
-        subagent = parse(beside, read_content(beside))
+        seen.add(file)
+        inner = inside(scope, ref.trajectory_id or file.stem)
+        subagent = parse(file, read_content(file))
         yield TrajectoryPart(inner, subagent, True)
-        yield from _subagents(beside, subagent, inner, seen)
+        yield from _gather_subagents(file, subagent, inner, seen)

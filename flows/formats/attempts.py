@@ -78,7 +78,7 @@ class AttemptFacts(BaseModel):
         default=None, description="a patch that is not UTF-8, as a JSON string"
     )
     verdict: EvaluationOutcome | None = None
-    reason: str = Field(default="", description="why the verdict is no plain yes or no")
+    reason: str = Field(default="", description="explains an unusual verdict")
 
     @field_validator("detail", "reason", mode="before")
     @classmethod
@@ -106,8 +106,8 @@ class ExchangedAttempt:
     source: str
     """The file, for messages; the experiment of an attempt in a lake."""
     digest: str | None
-    """Identifies the content of the file; the id of an attempt in a lake. None for an attempt that
-    its patch identifies, as it does in a predictions file."""
+    """Digest of the file's content, or the id of an attempt in a lake. None for an attempt that its
+    patch identifies, as in a predictions file."""
     lines: Mapping[str, Sequence[Step]] = field(default_factory=dict)
     """Steps by scope. The main line is "", and a subagent in it has the path of its name."""
     version: str = ""
@@ -117,7 +117,7 @@ class ExchangedAttempt:
     tests: Mapping[str, list[str]] = field(default_factory=dict)
     """Results of tests by column of `evaluations`; empty if they are unknown."""
     graded_by: str = "unknown"
-    """What gave the verdict."""
+    """The grader."""
 
     @property
     def model(self) -> str | None:
@@ -199,19 +199,19 @@ def sum_usage(
     `calls` has the rows of `llm_calls`, each with the number of calls that it counts. A stated cost
     of 0 is unknown if there are calls, and none of them has a known cost.
     """
-    made = list(calls)
-    priced = [row["cost_usd"] for row, _ in made if row["cost_usd"] is not None]
-    unpriced: int | None = sum(count for row, count in made if row["cost_usd"] is None)
-    if cost_usd == 0 and made and not priced:
+    counted = list(calls)
+    priced = [row["cost_usd"] for row, _ in counted if row["cost_usd"] is not None]
+    unpriced: int | None = sum(count for row, count in counted if row["cost_usd"] is None)
+    if cost_usd == 0 and counted and not priced:
         cost_usd = None
     if cost_usd is not None and not math.isclose(cost_usd, sum(priced), abs_tol=1e-6):
-        unpriced = None  # the file does not say which calls make up its total
-    if cost_usd is None and (priced or not made):
+        unpriced = None  # the calls in the total are unknown
+    if cost_usd is None and (priced or not counted):
         cost_usd = sum(priced)
-    summed = {name: total(row[name] for row, _ in made) for name in TOKENS}
+    summed = {name: total(row[name] for row, _ in counted) for name in TOKENS}
     stated = {name: count for name, count in tokens.items() if count is not None}
     return {
-        "model_calls": sum(count for _, count in made),
+        "model_calls": sum(count for _, count in counted),
         "unpriced_calls": unpriced,
         **summed,
         **stated,
@@ -221,15 +221,15 @@ def sum_usage(
 
 def total(counts: Iterable[int | None]) -> int | None:
     """Return the sum; None if one of them is unknown."""
-    found = list(counts)
-    return None if None in found else sum(count or 0 for count in found)
+    numbers = list(counts)
+    return None if None in numbers else sum(number or 0 for number in numbers)
 
 
 def amount(value: float | None, what: str) -> float | None:
     """Return a cost or a duration.
 
     Raises:
-        ValueError: it is negative, infinite or no number.
+        ValueError: it is negative, infinite or not a number.
     """
     if value is not None and not 0 <= value < table_columns.MOST:
         raise ValueError(f"{what} is {value}, and must be at least 0")
@@ -240,7 +240,7 @@ def count(value: Any, what: str) -> int | None:
     """Return a number of tokens.
 
     Raises:
-        ValueError: it is negative or no whole number.
+        ValueError: it is negative or not a whole number.
     """
     if value is None:
         return None

@@ -8,12 +8,11 @@ from dataclasses import replace
 from eval.digests import canonical_digest
 from flows.display.errors import UsageError
 from flows.experiments import records
-from flows.experiments.records import NO_PROGRAM
 from flows.formats import imported_arms, lake_rows
 from flows.formats.attempts import TOKENS, AttemptFacts, ExchangedAttempt, ReadFiles, total
 from flows.formats.imported_arms import IMPORTED, Comparisons, ImportedArm, Summary
 from flows.formats.table_columns import MOST_REPEATS
-from flows.storage.lake import Lake, Row
+from flows.storage.lake import Lake
 
 
 def file(
@@ -33,30 +32,33 @@ def file(
             was written.
     """
     imported_arms.check_name(experiment)
-    by_label = _by_label(files.attempts, arm)
+    by_label = _group_by_label(files.attempts, arm)
     lake = Lake.open(lake_path)
     with imported_arms.alone(lake, experiment):
         names = imported_arms.arm_names(by_label, imported_arms.load_arms(lake, experiment))
         units = {
-            label: {_unit(experiment, names[label], one): one for one in _number(own)}
-            for label, own in by_label.items()
+            label: {
+                _name_unit(experiment, names[label], attempt): attempt
+                for attempt in _number(attempts)
+            }
+            for label, attempts in by_label.items()
         }
         planned = imported_arms.declare(
             lake,
             experiment,
-            [_declare(files, names[label], label, own) for label, own in units.items()],
+            [_declare(files, names[label], label, attempts) for label, attempts in units.items()],
             comparisons=comparisons,
         )
-        for label, own in units.items():
-            for unit, attempt in own.items():
+        for label, attempts in units.items():
+            for unit, attempt in attempts.items():
                 _write(lake, experiment, names[label], unit, attempt)
         return [
-            _summary(names[label], label, planned, [one.facts for one in own.values()])
-            for label, own in units.items()
+            _summarize(names[label], label, planned, [a.facts for a in attempts.values()])
+            for label, attempts in units.items()
         ]
 
 
-def _by_label(
+def _group_by_label(
     attempts: Sequence[ExchangedAttempt], arm: str | None
 ) -> dict[str, list[ExchangedAttempt]]:
     """Return the attempts of each arm.
@@ -66,14 +68,14 @@ def _by_label(
     releases = defaultdict(set)
     for attempt in attempts:
         releases[attempt.facts.agent, attempt.facts.model].add(attempt.version)
-    found = defaultdict(list)
+    by_label = defaultdict(list)
     for attempt in attempts:
         agent, model = attempt.facts.agent, attempt.facts.model
         if len(releases[agent, model]) > 1:
             agent = f"{agent} {attempt.version}"
         label = " · ".join(filter(None, [agent.strip(), "" if model == "unknown" else model]))
-        found[arm or attempt.facts.arm or label or "unnamed"].append(attempt)
-    return dict(sorted(found.items()))
+        by_label[arm or attempt.facts.arm or label or "unnamed"].append(attempt)
+    return dict(sorted(by_label.items()))
 
 
 def _number(attempts: Sequence[ExchangedAttempt]) -> list[ExchangedAttempt]:
@@ -82,8 +84,13 @@ def _number(attempts: Sequence[ExchangedAttempt]) -> list[ExchangedAttempt]:
     Raises:
         UsageError: two of them are the same, have the same number, or there are too many.
     """
-    _check_different(attempts)
+    sources: dict[tuple[str, str | None], str] = {}
     taken: dict[tuple[str, int], str] = {}
+    for attempt in attempts:
+        content = (attempt.facts.instance_id, attempt.digest)
+        other = sources.setdefault(content, attempt.source)
+        if other != attempt.source:
+            raise UsageError(f"{other} and {attempt.source} are the same attempt: give one of them")
     for attempt in attempts:
         instance_id, repeat = attempt.facts.instance_id, attempt.facts.repeat
         if repeat is None:
@@ -93,7 +100,7 @@ def _number(attempts: Sequence[ExchangedAttempt]) -> list[ExchangedAttempt]:
             where = f"attempt {repeat} at {instance_id}"
             raise UsageError(f"{other} and {attempt.source} are both {where}: give one of them")
     numbered = []
-    for attempt in sorted(attempts, key=lambda one: (one.facts.instance_id, one.order, one.source)):
+    for attempt in sorted(attempts, key=lambda a: (a.facts.instance_id, a.order, a.source)):
         instance_id, repeat = attempt.facts.instance_id, attempt.facts.repeat
         if repeat is None:
             repeat = next(n for n in range(len(attempts)) if (instance_id, n) not in taken)
@@ -108,16 +115,7 @@ def _number(attempts: Sequence[ExchangedAttempt]) -> list[ExchangedAttempt]:
     return numbered
 
 
-def _check_different(attempts: Iterable[ExchangedAttempt]) -> None:
-    seen: dict[tuple[str, str | None], str] = {}
-    for attempt in attempts:
-        other = seen.setdefault((attempt.facts.instance_id, attempt.digest), attempt.source)
-        if other != attempt.source:
-            raise UsageError(f"{other} and {attempt.source} are the same attempt: give one of them")
-
-
-def _unit(experiment: str, arm: str, attempt: ExchangedAttempt) -> str:
-    """Return the id of an attempt."""
+def _name_unit(experiment: str, arm: str, attempt: ExchangedAttempt) -> str:
     facts = attempt.facts
     if attempt.digest is None:
         patch = facts.exact_patch
@@ -130,46 +128,47 @@ def _declare(
     files: ReadFiles, name: str, label: str, units: Mapping[str, ExchangedAttempt]
 ) -> ImportedArm:
     facts = [attempt.facts for attempt in units.values()]
-    ids = tuple(dict.fromkeys([*(one.instance_id for one in facts), *files.planned]))
+    ids = tuple(dict.fromkeys([*(fact.instance_id for fact in facts), *files.planned]))
+    models = (fact.model for fact in facts if fact.model != "unknown")
     graded = {f"{unit}{IMPORTED}" for unit, attempt in units.items() if attempt.facts.verdict}
     return ImportedArm(
         name,
-        agent=_all_of(one.agent for one in facts),
-        model=_all_of(one.model for one in facts if one.model != "unknown") or "unknown",
+        agent=_join_names(fact.agent for fact in facts),
+        model=_join_names(models) or "unknown",
         environment="imported",
         dataset=files.dataset,
         dataset_digest=files.dataset_digest or canonical_digest(sorted(ids)),
         instance_ids=ids,
         label=label,
         units=frozenset({*units, *graded}),
-        repeats=_repeats(facts),
+        repeats=_count_repeats(facts),
     )
 
 
-def _summary(name: str, label: str, planned: int, facts: Sequence[AttemptFacts]) -> Summary:
-    amounts = (lake_rows.get_metered_usd(one.cost_usd, one.model_calls) for one in facts)
+def _summarize(name: str, label: str, planned: int, facts: Sequence[AttemptFacts]) -> Summary:
+    amounts = (lake_rows.get_metered_usd(fact.cost_usd, fact.model_calls) for fact in facts)
     costs = [cost for cost in amounts if cost is not None]
     return Summary(
         name,
-        planned * _repeats(facts),
+        planned * _count_repeats(facts),
         found=len(facts),
-        resolved=sum(one.verdict == "resolved" for one in facts),
+        resolved=sum(fact.verdict == "resolved" for fact in facts),
         cost_usd=sum(costs) if costs else None,
         unpriced=len(facts) - len(costs),
         label=label,
-        calls=total(one.model_calls for one in facts),
+        calls=total(fact.model_calls for fact in facts),
         calls_without_cost={
-            one.instance_id: one.unpriced_calls for one in facts if one.unpriced_calls
+            fact.instance_id: fact.unpriced_calls for fact in facts if fact.unpriced_calls
         },
     )
 
 
-def _repeats(facts: Iterable[AttemptFacts]) -> int:
-    return 1 + max(one.repeat or 0 for one in facts)
+def _count_repeats(facts: Iterable[AttemptFacts]) -> int:
+    return 1 + max(fact.repeat or 0 for fact in facts)
 
 
 def _write(lake: Lake, experiment: str, arm: str, unit: str, attempt: ExchangedAttempt) -> None:
-    """Write one attempt. `attempts` is last, so that one that is listed is complete."""
+    """Write one attempt. `attempts` is last, so that a listed attempt is complete."""
     facts, where = attempt.facts, (experiment, arm)
     cell = {"attempt_id": unit, "instance_id": facts.instance_id, "repeat": facts.repeat}
     if attempt.lines:
@@ -191,25 +190,21 @@ def _write(lake: Lake, experiment: str, arm: str, unit: str, attempt: ExchangedA
             patch_sha256="" if patch is None else records.patch_sha256(patch),
         )
         lake.write("evaluations", *where, f"{unit}{IMPORTED}", [row])
-    lake.write("attempts", *where, unit, [_attempt_row(cell, attempt)])
-
-
-def _attempt_row(cell: Row, attempt: ExchangedAttempt) -> Row:
-    facts = attempt.facts
-    own = {facts.agent: attempt.version} if attempt.version else {}
+    release = {facts.agent: attempt.version} if attempt.version else {}
     same = ("outcome", "detail", "difficulty", "started_at", "duration_s", "model_calls",
             "unpriced_calls", *TOKENS, "cost_usd")  # fmt: skip
-    return {
+    row = {
         **lake_rows.attempt_columns(
             cell, facts.repo, agent=facts.agent, model=facts.model, provider="unknown"
         ),
         **records.NO_REPORT,
-        **NO_PROGRAM,
+        **records.NO_PROGRAM,
         **{name: getattr(facts, name) for name in same},
         "billed_usd": None,
-        "versions": json.dumps({**own, **facts.versions}),
+        "versions": json.dumps({**release, **facts.versions}),
     }
+    lake.write("attempts", *where, unit, [row])
 
 
-def _all_of(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(sorted(set(filter(None, names))))

@@ -115,7 +115,6 @@ def arm_name(label: str) -> str:
 
 
 def _is_allowed(character: str) -> bool:
-    """Return True if a name of an arm can contain a character."""
     if character.isascii():
         return character.isalnum() or character in "._-"
     category = unicodedata.category(character)
@@ -131,12 +130,12 @@ def arm_names(labels: Iterable[str], others: Iterable[ImportedArm] = ()) -> dict
     """
     labels = list(dict.fromkeys(labels))
     alike = Counter(map(arm_name, labels))
-    known = {arm.name: arm.label for arm in others}
+    taken = {arm.name: arm.label for arm in others}
 
     def name(label: str) -> str:
         folded = arm_name(label)
         has_name = folded != "unnamed" or label.strip().lower() == folded
-        is_free = known.get(folded) in (None, label)
+        is_free = taken.get(folded) in (None, label)
         is_alone = alike[folded] == 1 or folded == label
         start = folded.encode()[:LONGEST_NAME].decode(errors="ignore")
         if has_name and is_free and is_alone and start == folded:
@@ -169,20 +168,15 @@ def read_comparisons(
     """Return the comparisons of the command line; None if there is none.
 
     Raises:
-        UsageError: a margin or a family has no primary comparison, or the margin is no share.
+        UsageError: a margin or a family lacks a primary comparison, or the margin is not a share.
     """
     if primary is None:
         if margin is not None or family:
             raise UsageError("a margin and a family need --primary BASELINE:CANDIDATE")
         return None
     if margin is not None and not 0 < margin < 1:
-        raise UsageError(f"--margin {margin:g} is no share: 0.05 is five percentage points")
+        raise UsageError(f"--margin {margin:g} is not a share: 0.05 is five percentage points")
     return Comparisons(primary, margin, tuple(family))
-
-
-def tell(text: str) -> None:
-    """Print a line about a surprising effect of an import."""
-    warn(text)
 
 
 @contextmanager
@@ -199,7 +193,7 @@ def alone(lake: Lake, experiment: str) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            tell(f"Waiting for another import under {experiment!r} to end.")
+            warn(f"Waiting for another import under {experiment!r} to end.")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -211,13 +205,13 @@ def declare(
     source: str | None = None,
     comparisons: Comparisons | None = None,
 ) -> int:
-    """Declare arms beside those imported under the name before. Return the number of instances.
+    """Declare arms in addition to earlier imports of the name. Return the number of instances.
 
     Every arm is planned on the instances of all arms, so that instances it never tried stay in its
     denominator. An arm in `arms` replaces an earlier import of it. Earlier arms from the same
     `source` that are not in `arms` are removed. The old rows are removed first: a killed import
     then leaves cells that were never run, but no results that its files do not contain. Without
-    `comparisons`, those of an earlier import under the name remain.
+    `comparisons`, the comparisons of an earlier import remain.
 
     Raises:
         UsageError: the name is invalid or belongs to an experiment that was run in this lake, or a
@@ -226,13 +220,19 @@ def declare(
     check_name(experiment)
     new = {arm.name: arm for arm in arms}
     before = {arm.name: arm for arm in load_arms(lake, experiment)}
-    kept = {
+    remaining = {
         name: arm
         for name, arm in before.items()
         if name in new or source is None or arm.imported_from != source
     }
-    plan = _plan(lake, experiment, (kept | new).values(), comparisons)
-    for name in before.keys() - kept.keys():
+    if comparisons:
+        names = [(arm.name, arm.label) for arm in (remaining | new).values()]
+        plan = _declare_comparisons(comparisons, names)
+    elif latest := _read_latest(lake, experiment):
+        plan = {name: latest[0][name] for name in _NOTHING}
+    else:
+        plan = _NOTHING
+    for name in before.keys() - remaining.keys():
         _withdraw(lake, experiment, name, frozenset())
     for name, arm in new.items():
         if arm.units is not None:
@@ -240,18 +240,7 @@ def declare(
         elif name in before:
             ids = (*before[name].instance_ids, *arm.instance_ids)
             new[name] = replace(arm, instance_ids=tuple(dict.fromkeys(ids)))
-    return _write_declaration(lake, experiment, [*(kept | new).values()], plan)
-
-
-def _plan(
-    lake: Lake, experiment: str, arms: Iterable[ImportedArm], comparisons: Comparisons | None
-) -> Row:
-    """Return the columns of `experiments` that declare comparisons."""
-    if comparisons:
-        return _declare_comparisons(comparisons, [(arm.name, arm.label) for arm in arms])
-    latest = _latest(lake, experiment)
-    nothing = _NOTHING
-    return {name: latest[0][name] for name in nothing} if latest else nothing
+    return _write_declaration(lake, experiment, [*(remaining | new).values()], plan)
 
 
 def _declare_comparisons(comparisons: Comparisons, names: Iterable[tuple[str, str | None]]) -> Row:
@@ -262,9 +251,9 @@ def _declare_comparisons(comparisons: Comparisons, names: Iterable[tuple[str, st
     Raises:
         UsageError: a comparison is not of two of these arms, or is declared twice.
     """
-    known = {label: name for name, label in names if label}
-    known |= {name: name for name in known.values()}
-    pairs = [_pair(text, known) for text in (comparisons.primary, *comparisons.family)]
+    by_label = {label: name for name, label in names if label}
+    by_label |= {name: name for name in by_label.values()}
+    pairs = [_parse_pair(text, by_label) for text in (comparisons.primary, *comparisons.family)]
     if len({frozenset(pair) for pair in pairs}) < len(pairs):
         raise UsageError("a comparison is declared twice: name each pair of arms once")
     (baseline, candidate), *family = pairs
@@ -276,18 +265,18 @@ def _declare_comparisons(comparisons: Comparisons, names: Iterable[tuple[str, st
     }
 
 
-def _pair(text: str, known: dict[str, str]) -> tuple[str, str]:
-    """Return the names of two arms. A label may contain a colon itself."""
+def _parse_pair(text: str, by_label: dict[str, str]) -> tuple[str, str]:
+    """Return the names of two arms. A label can contain a colon itself."""
     parts = text.split(":")
     for cut in range(1, len(parts)):
         baseline, candidate = (
-            known.get(":".join(half).strip()) for half in (parts[:cut], parts[cut:])
+            by_label.get(":".join(half).strip()) for half in (parts[:cut], parts[cut:])
         )
         if baseline and candidate and baseline != candidate:
             return baseline, candidate
     raise UsageError(
-        f"{text!r} names no two different arms: write BASELINE:CANDIDATE, of "
-        f"{', '.join(sorted(set(known.values())))}"
+        f"{text!r} does not name two different arms: write BASELINE:CANDIDATE, of "
+        f"{', '.join(sorted(set(by_label.values())))}"
     )
 
 
@@ -305,7 +294,7 @@ def _write_declaration(lake: Lake, experiment: str, arms: Sequence[ImportedArm],
         "instances": sorted(ids),
     }
     digest = canonical_digest(declaration)
-    latest = _latest(lake, experiment)
+    latest = _read_latest(lake, experiment)
     if latest and latest[0]["declaration_digest"] == digest:
         return len(ids)
     now, text = datetime.now(UTC), json.dumps(declaration)
@@ -335,7 +324,7 @@ def check_free(lake: Lake, experiment: str) -> None:
     Raises:
         UsageError: the name is taken.
     """
-    _latest(lake, experiment)
+    _read_latest(lake, experiment)
 
 
 def load_arms(lake: Lake, experiment: str) -> list[ImportedArm]:
@@ -344,48 +333,47 @@ def load_arms(lake: Lake, experiment: str) -> list[ImportedArm]:
     Raises:
         UsageError: the name belongs to an experiment that was run in this lake.
     """
-    found = []
-    for row in _latest(lake, experiment):
-        own = row.get("own_instance_ids")
-        found.append(
+    arms = []
+    for row in _read_latest(lake, experiment):
+        ids = row.get("own_instance_ids")
+        arms.append(
             ImportedArm(
                 name=json.loads(row["declaration"])["arms"][row["arm_order"]],
-                instance_ids=tuple(row["instance_ids"] if own is None else own),
+                instance_ids=tuple(row["instance_ids"] if ids is None else ids),
                 repeats=row["repeats"],
                 **{column: row.get(column) for column in _OF_ARM},  # type: ignore[arg-type]
             )
         )
-    return found
+    return arms
 
 
-def _latest(lake: Lake, experiment: str) -> list[Row]:
+def _read_latest(lake: Lake, experiment: str) -> list[Row]:
     """Return the rows of the latest complete declaration, one per arm.
 
     A killed import may have left a declaration without some of its arms.
     """
     for unit in sorted(set(lake.units("experiments", "*", experiment)), reverse=True):
-        found = sorted(
-            lake.find("experiments", unit, experiment), key=lambda row: int(row["arm_order"])
-        )
-        declaration = json.loads(found[0]["declaration"])
+        rows = lake.find("experiments", unit, experiment)
+        rows.sort(key=lambda row: int(row["arm_order"]))
+        declaration = json.loads(rows[0]["declaration"])
         if "instances" not in declaration:
             raise UsageError(
                 f"{experiment!r} is an experiment that was run in this lake: choose another --name"
             )
-        if len(found) == len(declaration["arms"]):
-            return found
+        if len(rows) == len(declaration["arms"]):
+            return rows
     return []
 
 
 def _withdraw(lake: Lake, experiment: str, arm: str, units: frozenset[str]) -> None:
-    """Remove an arm's rows, except these units and local verdicts on patches among them.
+    """Remove an arm's rows, except these units and local verdicts on their patches.
 
-    Attempts are removed last: an attempt that is listed is complete.
+    Attempts are removed last: a listed attempt is complete.
     """
     for table in sorted(TABLES.keys() - {"experiments"}, key=lambda name: name == "attempts"):
         for unit in lake.units(table, "*", experiment, arm):
-            was_given_here = not unit.endswith(IMPORTED) and unit.partition("-")[0] in units
-            if unit not in units and not was_given_here:
+            is_local_verdict = not unit.endswith(IMPORTED) and unit.partition("-")[0] in units
+            if unit not in units and not is_local_verdict:
                 lake.remove(table, experiment, arm, unit)
 
 

@@ -16,7 +16,8 @@ from atif import Metrics, ObservationResult, Step, SubagentTrajectoryRef, ToolCa
 
 from eval.types import EvaluationOutcome
 from flows.display.errors import UsageError
-from flows.formats import atif_steps, attempts, imported_arms, lake_rows, step_rows
+from flows.display.terminal import warn
+from flows.formats import atif_steps, attempts, lake_rows, step_rows
 from flows.formats.attempts import ExchangedAttempt, ReadFiles
 from flows.storage.lake import Row
 
@@ -80,7 +81,7 @@ def read(paths: Sequence[Path], scorer: str | None) -> ReadFiles:
     samples = list(latest.values())
     read_attempts = [_read_attempt(sample, scorer) for sample in samples]
     if partial := sum(0 < (_read_value(sample, scorer) or 0) < 1 for sample in samples):
-        imported_arms.tell(f"{partial} scores are between 0 and 1, and count as not resolved.")
+        warn(f"{partial} scores are between 0 and 1, and count as not resolved.")
     names = dict.fromkeys(log.eval.dataset.name or log.eval.task for log in logs.values())
     planned = [  # all samples that the tasks chose, unless Durabench wrote the log
         str(sample_id)

@@ -16,8 +16,8 @@ _WITH_REPOSITORY = re.compile(r"([^_/].*?)__(.+)-[0-9]+")
 
 def repository(instance_id: str) -> str:
     """Return the repository named in a SWE-bench instance id; empty for any other id."""
-    found = _WITH_REPOSITORY.fullmatch(instance_id)
-    return f"{found[1]}/{found[2]}" if found else ""
+    match = _WITH_REPOSITORY.fullmatch(instance_id)
+    return f"{match[1]}/{match[2]}" if match else ""
 
 
 def get_metered_usd(cost_usd: float | None, model_calls: int | None) -> float | None:

@@ -1,6 +1,6 @@
 """Trajectories of mini-swe-agent: patches, calls with tokens and costs, commands.
 
-What is written is the model side of attempts, which `provider: recorded` replays.
+The model side of attempts is written, which `provider: recorded` replays.
 """
 
 import json
@@ -9,7 +9,6 @@ from pathlib import Path
 
 from atif import Metrics, ObservationResult, Step, ToolCall
 
-from agent.journal import Journal
 from agent.models import recorded, trajectory
 from agent.models.protocol import ModelReply
 from agent.models.recorded import ScopedEnd, ScopedReply
@@ -47,14 +46,21 @@ def read(folder: Path, source: PredictionSource) -> ReadFiles:
     runs = {path: trajectory.load(path) for path in paths}
     chosen = instances_of([run.instance_id for run in runs.values()], source)
     return ReadFiles(
-        [_attempt(path, run, chosen[run.instance_id]) for path, run in runs.items()],
+        [_read_attempt(path, run, chosen[run.instance_id]) for path, run in runs.items()],
         source.dataset,
         dataset_digest=instances.dataset_digest(chosen.values()),
     )
 
 
-def _attempt(path: Path, run: Trajectory, instance: Instance) -> ExchangedAttempt:
-    lines = {"": list(_steps(run))}
+def _read_attempt(path: Path, run: Trajectory, instance: Instance) -> ExchangedAttempt:
+    line = []
+    for number, call in enumerate(run.calls):
+        step = _read_answer(number + 1, call)
+        for command in run.commands:
+            if command.call_seq == number:
+                _add_result(step, command)
+        line.append(step)
+    lines = {"": line}
     try:
         usage = attempts.sum_usage(step_rows.calls(lines, run.model), {}, run.instance_cost_usd)
     except ValueError as error:
@@ -76,17 +82,7 @@ def _attempt(path: Path, run: Trajectory, instance: Instance) -> ExchangedAttemp
     return ExchangedAttempt(facts, str(path), digest, lines)
 
 
-def _steps(run: Trajectory) -> Iterator[Step]:
-    """Yield each call with the results of its commands."""
-    for number, call in enumerate(run.calls):
-        step = _answer(number + 1, call)
-        for command in run.commands:
-            if command.call_seq == number:
-                _observe(step, command)
-        yield step
-
-
-def _answer(number: int, call: RecordedCall) -> Step:
+def _read_answer(number: int, call: RecordedCall) -> Step:
     message = json.loads(make_readable(json.dumps(call.message, ensure_ascii=False)))
     tokens = records.tokens(call.usage) if call.has_tokens else records.UNKNOWN_TOKENS
     return Step(
@@ -110,20 +106,18 @@ def _answer(number: int, call: RecordedCall) -> Step:
     )
 
 
-def _observe(step: Step, command: RecordedCommand) -> None:
+def _add_result(step: Step, command: RecordedCommand) -> None:
     """Add the result of a command. A model that writes its commands as text calls no tool."""
     text = make_readable(command.command)
-    waiting = atif_steps.find_waiting(step)
-    asked = (
-        each for each in waiting if step_rows.command_of(each.function_name, each.arguments) == text
-    )
-    call = next(asked, None)
-    if call is None:
-        known = step.tool_calls or []
+    for call in atif_steps.find_waiting(step):
+        if step_rows.command_of(call.function_name, call.arguments) == text:
+            break
+    else:
+        calls = step.tool_calls or []
         call = ToolCall(
-            tool_call_id=f"command-{len(known)}", function_name="bash", arguments={"command": text}
+            tool_call_id=f"command-{len(calls)}", function_name="bash", arguments={"command": text}
         )
-        step.tool_calls = [*known, call]
+        step.tool_calls = [*calls, call]
     result = ObservationResult(
         source_call_id=call.tool_call_id,
         content=None if command.output is None else make_readable(command.output),
@@ -156,28 +150,22 @@ def write_recordings(
     for attempt in chosen:
         if journal.outcome(attempt.attempt_id) is None:
             continue
-        replies, ends = _recording(journal, attempt.attempt_id)
+        replies, ends = [], []
+        ended = [step for step in journal.steps(attempt.attempt_id) if step.result is not None]
+        for step in map(from_record, sorted(ended, key=lambda step: step.ordinal)):
+            match step.result:
+                case ModelReply():
+                    role = step.request.get("role", "")
+                    replies.append(ScopedReply(step.scope, role, step.result))
+                case CutOff(text, "time" | "too_long" as why):
+                    ends.append(ScopedEnd(step.scope, why, text))
         path = folder / attempt.arm / f"{attempt.instance_id}.traj.json"
         recording = recorded.to_json(
             replies,
             ends,
             instance_id=attempt.instance_id,
             model=replies[0].reply.model if replies else "none",
-            native_tools=any("tool_calls" in each.reply.message for each in replies),
+            native_tools=any("tool_calls" in scoped.reply.message for scoped in replies),
         )
         write_whole(path, recording.encode(errors="backslashreplace"))
         yield path, len(replies)
-
-
-def _recording(journal: Journal, attempt_id: str) -> tuple[list[ScopedReply], list[ScopedEnd]]:
-    """Return the model replies of an attempt, and the points where it was cut off."""
-    ended = [step for step in journal.steps(attempt_id) if step.result is not None]
-    replies, ends = [], []
-    for step in map(from_record, sorted(ended, key=lambda step: step.ordinal)):
-        match step.result:
-            case ModelReply():
-                role = step.request.get("role", "")
-                replies.append(ScopedReply(step.scope, role, step.result))
-            case CutOff(text, "time" | "too_long" as why):
-                ends.append(ScopedEnd(step.scope, why, text))
-    return replies, ends

@@ -45,29 +45,21 @@ async def submissions(
     Raises:
         PredictionsError, DatasetError, UsageError: a file or an id cannot be used.
     """
-    found, chosen, where, lake = await check(path, source, environment, lake_path, resources)
+    listed, chosen, where, lake = await check(path, source, environment, lake_path, resources)
     place = Place(where, network=network, resources=resources)
-    waiting = []
-    with imported_arms.alone(lake, source.experiment):
-        arms = _declare_predictions(lake, source, found, chosen, where)
-        for prediction in found:
+    experiment, ungraded = source.experiment, []
+    with imported_arms.alone(lake, experiment):
+        arms = _declare_predictions(lake, source, listed, chosen, where)
+        for prediction in listed:
             instance = chosen[prediction.instance_id]
-            arm = arms[prediction.model_name_or_path]
-            patch = prediction.model_patch
-            attempt_id = _file_prediction(
-                lake,
-                source.experiment,
-                arm,
-                instance.instance_id,
-                instance.repo,
-                patch,
-                detail="predictions file",
-            )
-            waiting.append(
-                Submission(source.experiment, arm, instance, 0, attempt_id, patch, place, timeout_s)
+            arm, patch = arms[prediction.model_name_or_path], prediction.model_patch
+            attempt_id = _file_prediction(lake, experiment, arm, instance, patch)
+            ungraded.append(
+                Submission(experiment, arm, instance, 0, attempt_id, patch, place, timeout_s)
             )
     order = list(chosen)
-    return sorted(waiting, key=lambda one: order.index(one.instance.instance_id)), lake
+    ungraded.sort(key=lambda submission: order.index(submission.instance.instance_id))
+    return ungraded, lake
 
 
 async def check(
@@ -84,22 +76,22 @@ async def check(
     Raises:
         PredictionsError, DatasetError, UsageError: a file, an id or the name cannot be used.
     """
-    found = predictions.read(path)
-    if not found:
-        raise UsageError(f"{path}: there is no prediction in it")
+    listed = predictions.read(path)
+    if not listed:
+        raise UsageError(f"{path} contains no prediction")
     imported_arms.check_name(source.experiment)
-    chosen = instances_of([p.instance_id for p in found], source)
+    chosen = instances_of([p.instance_id for p in listed], source)
     where = await workspaces.decide(environment, list(chosen.values()))
     await refuse_excess(resources, chosen.values(), where)
     lake = Lake.open(lake_path)
     imported_arms.check_free(lake, source.experiment)
-    return found, chosen, where, lake
+    return listed, chosen, where, lake
 
 
 def _declare_predictions(
     lake: Lake,
     source: PredictionSource,
-    found: list[Prediction],
+    listed: list[Prediction],
     chosen: dict[str, Instance],
     environment: str,
 ) -> dict[str, str]:
@@ -107,7 +99,7 @@ def _declare_predictions(
 
     Predictions of several files are graded side by side; nothing already graded is removed.
     """
-    labels = sorted({prediction.model_name_or_path for prediction in found})
+    labels = sorted({prediction.model_name_or_path for prediction in listed})
     names = imported_arms.arm_names(labels, imported_arms.load_arms(lake, source.experiment))
     digest = instances.dataset_digest(chosen.values())
     imported_arms.declare(
@@ -141,28 +133,21 @@ def instances_of(ids: list[str], source: PredictionSource) -> dict[str, Instance
 
 
 def _file_prediction(
-    lake: Lake,
-    experiment: str,
-    arm: str,
-    instance_id: str,
-    repo: str,
-    patch: str | None,
-    *,
-    detail: str,
+    lake: Lake, experiment: str, arm: str, instance: Instance, patch: str | None
 ) -> str:
     """Record a patch whose attempt or content is unknown. Return the attempt id.
 
     Recording the same patch again changes nothing.
     """
     where = (experiment, arm)
-    attempt_id = imported_arms.prediction_id(experiment, arm, instance_id, patch)
-    cell = {"attempt_id": attempt_id, "instance_id": instance_id, "repeat": 0}
+    attempt_id = imported_arms.prediction_id(experiment, arm, instance.instance_id, patch)
+    cell = {"attempt_id": attempt_id, "instance_id": instance.instance_id, "repeat": 0}
     if patch is not None:
         lake.write("predictions", *where, attempt_id, [records.patch_row(cell, arm, patch)])
     filed = lake.read("attempts", *where, attempt_id)
     started_at = filed[0]["started_at"] if filed else datetime.now(UTC)
     row = lake_rows.bare_attempt_row(
-        cell, repo, model="unknown", detail=detail, started_at=started_at
+        cell, instance.repo, model="unknown", detail="predictions file", started_at=started_at
     )
     if filed != [row]:
         lake.write("attempts", *where, attempt_id, [row])

@@ -38,7 +38,7 @@ class Reported:
     planned: list[str]
     """Every instance named in the report, including those without a prediction."""
     submitted: list[str] | None
-    """The instances with a prediction; None if only the predictions file can tell."""
+    """The instances with a prediction; None if only the predictions file lists them."""
     patches: dict[str, str] = field(default_factory=dict)
     """Patches by instance id, if the report includes them."""
     rest: ImportedVerdict | None = None
@@ -58,11 +58,11 @@ def read(report: Path, predictions_path: Path | None, arm: str | None) -> ReadFi
     reported = _read_folder(report) if report.is_dir() else _read_file(report)
     if predictions_path is None and (report / PREDICTIONS).is_file():
         predictions_path = report / PREDICTIONS
-    given = predictions.read(predictions_path) if predictions_path else None
-    patches = reported.patches | {p.instance_id: p.model_patch for p in given or []}
-    label = arm or _label(report, given)
-    found = []
-    for instance_id in dict.fromkeys(_list_submitted(report, reported, given)):
+    listed = predictions.read(predictions_path) if predictions_path else None
+    patches = reported.patches | {p.instance_id: p.model_patch for p in listed or []}
+    label = arm or _find_label(report, listed)
+    read_attempts = []
+    for instance_id in dict.fromkeys(_list_submitted(report, reported, listed)):
         patch = patches.get(instance_id)
         rest = reported.rest if patch else None
         verdict = reported.verdicts.get(instance_id, rest)
@@ -81,26 +81,26 @@ def read(report: Path, predictions_path: Path | None, arm: str | None) -> ReadFi
             reason=verdict.reason if verdict else "",
         )
         tests = verdict.tests if verdict else {}
-        found.append(
+        read_attempts.append(
             ExchangedAttempt(facts, str(report), None, tests=tests, graded_by=reported.form)
         )
-    return ReadFiles(found, report.name, reported.planned)
+    return ReadFiles(read_attempts, report.name, reported.planned)
 
 
-def _list_submitted(report: Path, reported: Reported, given: list[Prediction] | None) -> list[str]:
-    """Return the instances with a prediction. Report and predictions have to agree."""
-    own = reported.submitted
-    if given is None:
-        if own is None:
+def _list_submitted(report: Path, reported: Reported, listed: list[Prediction] | None) -> list[str]:
+    """Return the instances with a prediction. Report and predictions must agree."""
+    submitted = reported.submitted
+    if listed is None:
+        if submitted is None:
             raise UsageError(
                 f"{report} does not name every prediction: give them with --predictions"
             )
-        return own
-    ids = [prediction.instance_id for prediction in given]
+        return submitted
+    ids = [prediction.instance_id for prediction in listed]
     strange = reported.verdicts.keys() - ids
     # A folder only contains instances that were run.
-    if own is not None and not reported.patches:
-        strange |= {*ids} ^ {*own}
+    if submitted is not None and not reported.patches:
+        strange |= {*ids} ^ {*submitted}
     if strange:
         raise UsageError(
             f"{report} is not about these predictions: {min(strange)} is in one of the two only"
@@ -108,37 +108,47 @@ def _list_submitted(report: Path, reported: Reported, given: list[Prediction] | 
     return ids
 
 
-def _label(report: Path, given: list[Prediction] | None) -> str:
-    labels = sorted({prediction.model_name_or_path for prediction in given or []})
+def _find_label(report: Path, listed: list[Prediction] | None) -> str:
+    labels = sorted({prediction.model_name_or_path for prediction in listed or []})
     if len(labels) > 1:
         raise UsageError(
             f"the predictions are of several models ({', '.join(labels)}): import one at a time"
         )
     if not labels and not report.is_dir():
-        raise UsageError(f"{report} does not say whose it is: give --predictions or --arm")
+        raise UsageError(f"{report} does not name its model: give --predictions or --arm")
     return labels[0] if labels else report.resolve().name
 
 
 def _read_file(path: Path) -> Reported:
-    content = _json(path)
+    content = _read_json(path)
     if isinstance(content, dict) and isinstance(content.get("resolved_ids"), list):
-        return _run_report(content)
-    if isinstance(content, dict) and isinstance(content.get("resolved"), list):
-        return _results(content)
-    raise UsageError(
-        f"{path} is no run report of swebench: it has neither resolved_ids nor resolved"
+        return _read_run_report(content)
+    if not isinstance(content, dict) or not isinstance(content.get("resolved"), list):
+        raise UsageError(
+            f"{path} is not a run report of swebench: it has neither resolved_ids nor resolved"
+        )
+    # The `results.json` of the public leaderboard names resolved and missing instances.
+    no_logs = _read_names(content.get("no_logs", []))
+    verdicts = {i: ImportedVerdict("unresolved", "no log") for i in no_logs}
+    verdicts |= {i: ImportedVerdict("resolved") for i in _read_names(content["resolved"])}
+    return Reported(
+        form="leaderboard results",
+        verdicts=verdicts,
+        planned=sorted({*verdicts, *_read_names(content.get("no_generation", []))}),
+        submitted=None,
+        rest=ImportedVerdict("unresolved"),
     )
 
 
-def _run_report(content: dict[str, Any]) -> Reported:
+def _read_run_report(content: dict[str, Any]) -> Reported:
     """Parse the JSON that swebench writes at the end of a run."""
 
     def ids(kind: str) -> list[str]:
-        return _names(content.get(f"{kind}_ids", []))
+        return _read_names(content.get(f"{kind}_ids", []))
 
     reasons = content.get("failure_reasons", {})
     verdicts = {i: ImportedVerdict("unresolved") for i in ids("unresolved")}
-    verdicts |= {i: _error(reasons.get(i, "")) for i in ids("error")}
+    verdicts |= {i: _read_error(reasons.get(i, "")) for i in ids("error")}
     verdicts |= {
         i: ImportedVerdict("infrastructure", reasons.get(i, "")) for i in ids("infra_failure")
     }
@@ -152,26 +162,12 @@ def _run_report(content: dict[str, Any]) -> Reported:
     )
 
 
-def _error(reason: str) -> ImportedVerdict:
+def _read_error(reason: str) -> ImportedVerdict:
     """Return the verdict for a runner error, usually a patch that does not apply."""
     if reason == "tests_timed_out":
         return ImportedVerdict("timeout", reason)
     return ImportedVerdict(
         "unresolved", f"the runner ended with an error{reason and f': {reason}'}"
-    )
-
-
-def _results(content: dict[str, Any]) -> Reported:
-    """Parse the `results.json` of the public leaderboard: resolved and missing instances."""
-    no_logs = _names(content.get("no_logs", []))
-    verdicts = {i: ImportedVerdict("unresolved", "no log") for i in no_logs}
-    verdicts |= {i: ImportedVerdict("resolved") for i in _names(content["resolved"])}
-    return Reported(
-        form="leaderboard results",
-        verdicts=verdicts,
-        planned=sorted({*verdicts, *_names(content.get("no_generation", []))}),
-        submitted=None,
-        rest=ImportedVerdict("unresolved"),
     )
 
 
@@ -186,15 +182,15 @@ def _read_folder(folder: Path) -> Reported:
         # read_text() would change line endings
         patches[instance_id] = patch.read_bytes().decode("utf-8", "surrogateescape")
         report = patch.with_name("report.json")
-        verdicts[instance_id] = _verdict(report) if report.is_file() else _error("")
+        verdicts[instance_id] = _read_verdict(report) if report.is_file() else _read_error("")
     if not patches:
-        raise UsageError(f"{folder} has no folder of an instance with a patch.diff in it")
+        raise UsageError(f"{folder} contains no folder of an instance with a patch.diff")
     ids = sorted(patches)
     return Reported("swebench instance reports", verdicts, ids, ids, patches)
 
 
-def _verdict(path: Path) -> ImportedVerdict:
-    content = _json(path)
+def _read_verdict(path: Path) -> ImportedVerdict:
+    content = _read_json(path)
     try:
         report = content[path.parent.name]
         tests = {
@@ -210,16 +206,16 @@ def _verdict(path: Path) -> ImportedVerdict:
             return ImportedVerdict("infrastructure", reason)
         return ImportedVerdict("unresolved", reason, tests)
     except (KeyError, TypeError, AttributeError):
-        raise UsageError(f"{path} is no report of swebench on {path.parent.name}") from None
+        raise UsageError(f"{path} is not a report of swebench on {path.parent.name}") from None
 
 
-def _names(value: Any) -> list[str]:
+def _read_names(value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise UsageError(f"a report of swebench has {value!r:.100} where ids of instances are")
+        raise UsageError(f"a report of swebench has {value!r:.100} instead of ids of instances")
     return value
 
 
-def _json(path: Path) -> Any:
+def _read_json(path: Path) -> Any:
     try:
         return json.loads(read_content(path))
     except (ValueError, RecursionError) as error:
@@ -231,8 +227,8 @@ def write_predictions(
 ) -> Iterator[tuple[Path, int]]:
     """Write `<folder>/<arm>/all_preds.jsonl` for every arm. Yield paths and row counts.
 
-    The exported attempt is the one that counts in reports. Cells without a prediction are left out,
-    as the official harness requires.
+    The attempts that count in reports are exported. Cells without a prediction are left out, as the
+    official harness requires.
 
     Raises:
         ReportError: the experiment does not exist.
@@ -256,12 +252,12 @@ def write_predictions(
     if not rows:
         raise UsageError(f"experiment {experiment!r} has no prediction of repeat {repeat}")
     for arm in sorted({row[0] for row in rows}):
-        own = [
+        listed = [
             Prediction(instance_id, model, restore(patch, copy))
             for of, instance_id, model, patch, copy in rows
             if of == arm
         ]
-        path = folder / arm / "all_preds.jsonl"
+        path = folder / arm / PREDICTIONS
         path.parent.mkdir(parents=True, exist_ok=True)
-        predictions.write_jsonl(path, own)
-        yield path, len(own)
+        predictions.write_jsonl(path, listed)
+        yield path, len(listed)

@@ -1,6 +1,6 @@
-"""The columns of published tables: what each kind may be called, and what its cells may hold.
+"""The columns of published tables: the names of each kind, and the values of its cells.
 
-Cells are text, which macros of SQL turn into values. What a macro cannot use becomes null.
+Cells are text, which macros of SQL turn into values. An unusable text becomes null.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ class Kind(NamedTuple):
     """Usual names, by priority."""
     macro: str
     must: str
-    """What a cell must be, with a place for what it is."""
+    """The rule for a cell, with a placeholder for a bad value."""
     meaning: str = ""
     """Meaning of a required column, for an error message."""
 
@@ -101,26 +101,26 @@ KINDS: Mapping[str, Kind] = {
 }
 
 NAMES = {"instance", "arm", "model", "harness"}
-"""Kinds whose usual names may be columns of different things, of which the first one counts."""
+"""Kinds whose usual names can be columns of different things. The first column counts."""
 
 REQUIRED = ("instance", "resolved")
 
 FILLED = {"instance", "arm", "repeat"}
-"""Kinds of which every cell has a value."""
+"""Kinds that need a value in every cell."""
 
 
-def read_columns(given: Sequence[str]) -> dict[str, str]:
+def read_columns(options: Sequence[str]) -> dict[str, str]:
     """Return names of columns by kind, from texts of the form KIND=NAME.
 
     Raises:
         UsageError: a text has another form, or its kind is unknown or occurs twice.
     """
-    found: dict[str, str] = {}
-    for text in given:
+    columns: dict[str, str] = {}
+    for text in options:
         kind, is_pair, name = text.partition("=")
         if not is_pair or not name.strip() or kind not in KINDS:
             raise UsageError(f"--column {text!r}: write KIND=NAME, with one of {', '.join(KINDS)}")
-        if kind in found:
+        if kind in columns:
             raise UsageError(f"--column has {kind} twice: name one column of each kind")
-        found[kind] = name
-    return found
+        columns[kind] = name
+    return columns

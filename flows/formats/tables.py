@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eval.digests import canonical_digest
 from flows.display.errors import UsageError
+from flows.display.terminal import warn
 from flows.formats import imported_arms, lake_rows, table_columns
 from flows.formats.attempts import read_content
 from flows.formats.imported_arms import Comparisons, ImportedArm, Summary
@@ -101,14 +102,14 @@ def import_table(
     digest = hashlib.sha256(content).hexdigest()
     source = canonical_digest(["table", str(path.absolute())])[:16]
     with open_sheet(path, content) as sheet:
-        notes = _parse(path, sheet, columns)
+        notes = _create_results(path, sheet, columns)
         connection = sheet.connection
         rows = connection.execute(_ARMS).fetchall()
         imported_arms.check_name(experiment)
         lake = Lake.open(lake_path)
         with imported_arms.alone(lake, experiment):
-            declared = imported_arms.load_arms(lake, experiment)
-            others = [arm for arm in declared if arm.imported_from != source]
+            before = imported_arms.load_arms(lake, experiment)
+            others = [arm for arm in before if arm.imported_from != source]
             names = imported_arms.arm_names([label for label, *_ in rows], others)
             filed = {
                 label: _FiledArm.read(connection, experiment, label, names[label], repeats, model)
@@ -132,8 +133,8 @@ def import_table(
             ]
             planned = imported_arms.declare(lake, experiment, arms, source, comparisons)
             for note in notes:
-                imported_arms.tell(f"{path}: {note}")
-            _tell_of_arms(path, declared, source, names)
+                warn(f"{path}: {note}")
+            _warn_of_arms(path, before, source, names)
             return [arm.write(lake, experiment, path.name, planned) for arm in filed.values()]
 
 
@@ -158,11 +159,11 @@ class _FiledArm(NamedTuple):
         repeats: int,
         model: str | None,
     ) -> "_FiledArm":
-        found = connection.execute(
+        cursor = connection.execute(
             _ATTEMPTS, {"experiment": experiment, "name": name, "arm": label}
         )
-        header = [column for column, *_ in found.description]
-        rows = found.fetchall()
+        header = [column for column, *_ in cursor.description]
+        rows = cursor.fetchall()
         columns = dict(zip(header, map(list, zip(*rows, strict=True)), strict=False))
         # Different results get different files.
         digest = hashlib.sha256(repr((model, rows)).encode("utf-8", "surrogateescape")).hexdigest()
@@ -203,30 +204,30 @@ class _FiledArm(NamedTuple):
         )
 
 
-def _tell_of_arms(
+def _warn_of_arms(
     path: Path, before: Sequence[ImportedArm], source: str, names: dict[str, str]
 ) -> None:
     now = set(names.values())
     if gone := [a.name for a in before if a.imported_from == source and a.name not in now]:
-        imported_arms.tell(f"No longer in {path.name}, and so no longer an arm: {', '.join(gone)}.")
+        warn(f"No longer in {path.name}, and so no longer an arm: {', '.join(gone)}.")
     corrected = {arm.imported_from for arm in before if arm.name in now} - {source, None}
     if stay := [a.name for a in before if a.imported_from in corrected and a.name not in now]:
-        imported_arms.tell(
+        warn(
             f"{', '.join(stay)} came with another file that {path.name} has arms of, and stays; "
             "import from the path of that file to replace all of its arms."
         )
 
 
-def _parse(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> list[str]:
-    """Make the table `results`. Return what is to be told of the file.
+def _create_results(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> list[str]:
+    """Create the table `results`. Return notes for the operator.
 
     Raises:
         UsageError: a column or a row cannot be used.
     """
     connection = sheet.connection
     connection.execute(table_columns.MACROS)
-    positions = _positions_by_kind(path, sheet, columns)
-    texts = {kind: _text(sheet, kind, position) for kind, position in positions.items()}
+    positions = _find_columns(path, sheet, columns)
+    texts = {kind: _write_text_sql(sheet, kind, n) for kind, n in positions.items()}
     values = {kind: f"{KINDS[kind].macro}({texts[kind]})" for kind in texts}
     both = f"concat_ws(' · ', {values.get('harness')}, {values.get('model')})"
     defaults = {"repeat": "0", "arm": f"coalesce(nullif({both}, ''), 'unnamed')"}
@@ -235,9 +236,9 @@ def _parse(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> list[str]:
         type_ = "boolean" if kind == "resolved" else "double" if is_number else "varchar"
         values[kind] = defaults.get(kind, f"null::{type_}")
     for kind, position in positions.items():
-        _check_cells(path, sheet, kind, position)
+        _check_column(path, sheet, kind, position)
         if kind not in NAMES and kind not in columns:
-            _check_others(path, sheet, kind, position)
+            _check_other_columns(path, sheet, kind, position)
     listed = ", ".join(f"{value} as {kind}" for kind, value in values.items())
     connection.execute(f"create temp table parsed as select rowid + 1 as row, {listed} from rows")  # noqa: S608
     if bad := connection.execute(_CONTRADICTION).fetchone():
@@ -252,39 +253,39 @@ def _parse(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> list[str]:
             f"{path}: {twice[0]!r} has more than one row for {twice[1]}; keep one per arm and "
             "instance, or number them in a column `repeat`"
         )
-    return [*_notes_of_blanks(sheet, texts), *_notes_of_endings(sheet)]
+    return [*_note_blanks(sheet, texts), *_note_endings(sheet)]
 
 
-def _positions_by_kind(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> dict[str, int]:
+def _find_columns(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> dict[str, int]:
     """Return the position of each kind of column that the table has.
 
     A table with a model and a harness, and no name for the arm, has an arm for each of their
     combinations. A column of models may name the arms as well.
     """
-    found = {
-        kind: _position(path, sheet, columns.get(kind), kind)
+    positions = {
+        kind: _find_column(path, sheet, columns.get(kind), kind)
         for kind in KINDS
         if kind != "arm" and (kind in columns or kind in REQUIRED or _find_usual(sheet, kind))
     }
     has_name = "arm" in columns or sheet.find(KINDS["arm"].usual[0])
-    if has_name or not {"model", "harness"} <= found.keys():
-        found["arm"] = _position(path, sheet, columns.get("arm"), "arm")
-        if found.get("harness") == found["arm"]:
-            del found["harness"]
-    return found
+    if has_name or not {"model", "harness"} <= positions.keys():
+        positions["arm"] = _find_column(path, sheet, columns.get("arm"), "arm")
+        if positions.get("harness") == positions["arm"]:
+            del positions["harness"]
+    return positions
 
 
-def _position(path: Path, sheet: Sheet, wanted: str | None, kind: str) -> int:
+def _find_column(path: Path, sheet: Sheet, wanted: str | None, kind: str) -> int:
     """Return the position of the column of this kind.
 
     Raises:
         UsageError: there is no such column, or more than one.
     """
-    found = sheet.find(wanted) if wanted else _find_usual(sheet, kind)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        same = ", ".join(sheet.names[position] for position in found)
+    positions = sheet.find(wanted) if wanted else _find_usual(sheet, kind)
+    if len(positions) == 1:
+        return positions[0]
+    if positions:
+        same = ", ".join(sheet.names[position] for position in positions)
         raise UsageError(f"{path} has several columns of one name ({same}); rename all but one")
     missing = f"no column {wanted!r}" if wanted else f"no column that says {KINDS[kind].meaning}"
     raise UsageError(
@@ -297,33 +298,33 @@ def _find_usual(sheet: Sheet, kind: str) -> list[int]:
     return next(filter(None, map(sheet.find, KINDS[kind].usual)), [])
 
 
-def _text(sheet: Sheet, kind: str, position: int) -> str:
+def _write_text_sql(sheet: Sheet, kind: str, position: int) -> str:
     return sheet.write_sql(position, is_name="name" in KINDS[kind].macro)
 
 
 def _find_bad(sheet: Sheet, kind: str, position: int) -> tuple[int, str | None] | None:
     """Return the row and the text of the first cell that a kind cannot use."""
-    text = _text(sheet, kind, position)
+    text = _write_text_sql(sheet, kind, position)
     is_stated = "true" if kind in FILLED else f"known({text}) is not null"
-    found: tuple[int, str | None] | None = sheet.connection.execute(
+    bad: tuple[int, str | None] | None = sheet.connection.execute(
         f"select rowid + 1, {sheet.write_sql(position, is_name=False)} from rows "  # noqa: S608
         f"where {KINDS[kind].macro}({text}) is null and {is_stated} order by rowid limit 1"
     ).fetchone()
-    return found
+    return bad
 
 
-def _check_cells(path: Path, sheet: Sheet, kind: str, position: int) -> None:
+def _check_column(path: Path, sheet: Sheet, kind: str, position: int) -> None:
     if bad := _find_bad(sheet, kind, position):
         row, text = bad
-        shown = repr(text)
+        value = repr(text)
         if re.fullmatch(r"-?[0-9.]+(e[0-9]+)?|inf", text or ""):
-            shown = shown.strip("'")
-        shown = shown if len(shown) <= 100 else f"{shown:.97}..."
-        must = KINDS[kind].must.format(shown)
+            value = value.strip("'")
+        value = value if len(value) <= 100 else f"{value:.97}..."
+        must = KINDS[kind].must.format(value)
         raise UsageError(f"{path}, row {row}: {sheet.names[position]} {must}")
 
 
-def _check_others(path: Path, sheet: Sheet, kind: str, position: int) -> None:
+def _check_other_columns(path: Path, sheet: Sheet, kind: str, position: int) -> None:
     """Check that the other columns with a usual name of a kind do not contradict the found one.
 
     Raises:
@@ -333,30 +334,31 @@ def _check_others(path: Path, sheet: Sheet, kind: str, position: int) -> None:
     for other, name in enumerate(sheet.names):
         if other == position or name.casefold() not in usual or _find_bad(sheet, kind, other):
             continue
-        one, two = (f"{macro}({_text(sheet, kind, n)})" for n in (position, other))
-        found = sheet.connection.execute(
-            f"select rowid + 1, {one}, {two} from rows where {one} <> {two} order by 1 limit 1"  # noqa: S608
+        first, second = (f"{macro}({_write_text_sql(sheet, kind, n)})" for n in (position, other))
+        conflict = sheet.connection.execute(
+            f"select rowid + 1, {first}, {second} from rows "  # noqa: S608
+            f"where {first} <> {second} order by 1 limit 1"
         ).fetchone()
-        if found:
+        if conflict:
             raise UsageError(
-                f"{path}, row {found[0]}: {sheet.names[position]} and {name} contradict each other "
-                f"({found[1]} and {found[2]}); remove or rename one of the two columns"
+                f"{path}, row {conflict[0]}: {sheet.names[position]} and {name} contradict each "
+                f"other ({conflict[1]} and {conflict[2]}); remove or rename one of the two columns"
             )
 
 
-def _notes_of_blanks(sheet: Sheet, texts: Mapping[str, str]) -> Iterator[str]:
-    told = []
+def _note_blanks(sheet: Sheet, texts: Mapping[str, str]) -> Iterator[str]:
+    counts = []
     for kind, what in (("instance", "instance id"), ("arm", "arm name")):
         if kind in texts:
             [number] = sheet.connection.execute(
                 f"select count(*) from rows where {texts[kind]} <> bare({texts[kind]})"  # noqa: S608
             ).fetchone() or (0,)
-            told += [f"{number} {what}{'' if number == 1 else 's'}"] if number else []
-    if told:
-        yield f"blanks were taken off the ends of {' and '.join(told)}."
+            counts += [f"{number} {what}{'' if number == 1 else 's'}"] if number else []
+    if counts:
+        yield f"blanks were taken off the ends of {' and '.join(counts)}."
 
 
-def _notes_of_endings(sheet: Sheet) -> Iterator[str]:
+def _note_endings(sheet: Sheet) -> Iterator[str]:
     for ended, without, state in (
         ("attempt is null", "verdict, outcome or amount", "never run"),
         ("attempt = 'unknown' and graded is null", "verdict", "not graded"),

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from docker import DockerClient
 
-from agent.arms.command.recipe import shipped
+from agent.arms.command.recipe import list_shipped_recipes
 from eval import instances
 from flows.cli.exits import EXIT_INFRASTRUCTURE
 from tests.agent.arms.command.programs import TINY, tiny
@@ -34,8 +34,8 @@ def test_before_and_after_a_run(terminal: Terminal) -> None:
     """Nothing of this needs a lake with results."""
     assert "points" in terminal.durabench("power", "--instances", "100")
     listed = terminal.durabench("agents", "list")
-    assert [line.split()[0] for line in listed.splitlines()] == shipped()
-    assert "dialect: " in terminal.durabench("agents", "show", shipped()[0])
+    assert [line.split()[0] for line in listed.splitlines()] == list_shipped_recipes()
+    assert "dialect: " in terminal.durabench("agents", "show", list_shipped_recipes()[0])
     terminal.durabench("setup")
     assert "nothing is missing" in terminal.durabench("setup")
     (terminal.folder / "lake").mkdir()

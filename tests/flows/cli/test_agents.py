@@ -6,7 +6,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from agent.arms.command.recipe import CommandOptions, Recipe, load, shipped
+from agent.arms.command.recipe import CommandOptions, Recipe, list_shipped_recipes, load
 from flows.cli.app import app
 from tests.agent.arms.command.programs import TINY, tiny
 from tests.flows.cli.test_app import fails
@@ -28,8 +28,8 @@ def written(content: dict[str, object]) -> str:
 def test_every_recipe_is_listed_and_shown() -> None:
     """`list` names each recipe with its release, and `show` prints one that can be read again."""
     listed = CliRunner().invoke(app, ["agents", "list"])
-    assert [line.split()[0] for line in listed.output.splitlines()] == shipped()
-    for name in shipped():
+    assert [line.split()[0] for line in listed.output.splitlines()] == list_shipped_recipes()
+    for name in list_shipped_recipes():
         shown = CliRunner().invoke(app, ["agents", "show", name])
         assert Recipe.model_validate(yaml.safe_load(shown.output)) == load(name)
         assert load(name).version in listed.output

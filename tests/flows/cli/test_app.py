@@ -162,7 +162,7 @@ class TestBeforeAServerIsStarted:
         ("content", "because"),
         [
             (None, "predictions.jsonl: there is no such file"),
-            ("", "there is no prediction in it"),
+            ("", "predictions.jsonl contains no prediction"),
             ("no JSON\n", "line 1: not JSON"),
             (PREDICTION + PREDICTION, "line 2: a second prediction for durabench__gridprint-1"),
             (PREDICTION.replace("gridprint", "gridprimt"), "did you mean durabench__gridprint-1"),

@@ -225,7 +225,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, lake: Lake) -> None:
     (tmp_path / "empty").mkdir()
     for paths, problem in (
         ([tmp_path / "none.json"], "none.json cannot be read: No such file or directory"),
-        ([tmp_path / "empty"], "there is no ATIF trajectory in"),
+        ([tmp_path / "empty"], "contains no ATIF trajectory"),
         ([broken], "not an ATIF trajectory \\(Invalid JSON"),
         ([one, copy], "are the same attempt: give one of them"),
     ):

@@ -130,7 +130,9 @@ def test_several_rewards_need_a_choice(lake: Lake, job: Path) -> None:
     with pytest.raises(UsageError, match="has the rewards style, tests: choose one with --reward"):
         put(lake, job)
     change(job, verifier_result={"rewards": {"reward": 85}})
-    with pytest.raises(UsageError, match="has the reward 85 in 'reward', and 1 is the most"):
+    with pytest.raises(
+        UsageError, match="has the reward 85 in 'reward', but a resolved task gets 1"
+    ):
         put(lake, job)
     for trial in job.glob("*/result.json"):
         content = json.loads(trial.read_text()) | {"verifier_result": {"rewards": {"tests": 1}}}
@@ -156,9 +158,9 @@ def test_bad_folders_are_one_line(lake: Lake, job: Path, tmp_path: Path) -> None
     change(job, agent_info={"version": "1"})
     (tmp_path / "empty").mkdir()
     for folder, problem in (
-        (job, "result.json: no result of a Harbor trial (agent_info.name: Field required)"),
-        (tmp_path / "empty", "there is no finished trial of Harbor in"),
-        (tmp_path / "none", "is no folder"),
+        (job, "result.json: not the result of a Harbor trial (agent_info.name: Field required)"),
+        (tmp_path / "empty", "empty contains no finished trial of Harbor"),
+        (tmp_path / "none", "is not a folder"),
     ):
         argv = ["import", "harbor", str(folder), "--name", "x", "--lake", str(lake.root)]
         done = CliRunner().invoke(app, argv)

@@ -174,7 +174,7 @@ def test_a_comparison_with_a_missing_arm_is_refused(
 ) -> None:
     """A comparison with an arm that was never imported is refused, and nothing is written."""
     declared = imported_arms.read_comparisons("absent:mini", None, [])
-    with pytest.raises(UsageError, match="names no two different arms"):
+    with pytest.raises(UsageError, match="does not name two different arms"):
         put(trajectories, source, "mini", str(tmp_path / "lake"), declared)
     assert not list(tmp_path.rglob("*.parquet"))
 

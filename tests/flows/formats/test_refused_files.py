@@ -205,13 +205,16 @@ def test_a_file_is_refused_in_one_line(refused: tuple[Path, str], tmp_path: Path
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--primary", "a"], "'a' names no two different arms: write BASELINE:CANDIDATE, of a, b"),
-        (["--primary", "a:a"], "names no two different arms"),
-        (["--primary", "a:c"], "names no two different arms"),
+        (
+            ["--primary", "a"],
+            "'a' does not name two different arms: write BASELINE:CANDIDATE, of a, b",
+        ),
+        (["--primary", "a:a"], "does not name two different arms"),
+        (["--primary", "a:c"], "does not name two different arms"),
         (["--primary", "a:b", "--compare", "b:a"], "a comparison is declared twice"),
         (["--margin", "0.05"], "a margin and a family need --primary BASELINE:CANDIDATE"),
         (["--compare", "a:b"], "a margin and a family need --primary"),
-        (["--primary", "a:b", "--margin", "5"], "--margin 5 is no share: 0.05 is five"),
+        (["--primary", "a:b", "--margin", "5"], "--margin 5 is not a share: 0.05 is five"),
         (["--column", "harness=shell"], "has no column 'shell'; it has arm"),
     ],
 )

@@ -213,12 +213,12 @@ def test_files_that_do_not_belong_together_are_refused(
     cases: list[tuple[Path, Path | None, str]] = [
         (first.report, second.predictions, "is not about these predictions"),
         (first.logs, second.predictions, "is not about these predictions"),
-        (first.report, None, "does not say whose it is"),
+        (first.report, None, "does not name its model"),
         (tmp_path, None, "twice: give the folder of one run"),
         (tmp_path / "absent.json", None, "cannot be read"),
         (first.predictions, None, "is not JSON"),
-        (first.logs / INSTANCES[0].instance_id / "report.json", None, "is no run report"),
-        (empty(tmp_path), None, "has no folder of an instance"),
+        (first.logs / INSTANCES[0].instance_id / "report.json", None, "is not a run report"),
+        (empty(tmp_path), None, "contains no folder of an instance"),
     ]
     for report, given, message in cases:
         with pytest.raises(UsageError, match=message):
