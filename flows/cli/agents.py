@@ -21,8 +21,8 @@ def agents_list() -> None:
     from agent.arms.command import recipe
 
     for name in recipe.list_shipped_recipes():
-        found = recipe.load(name)
-        show(f"{name:<14} {found.version:<10} {found.dialect:<10} {found.description}")
+        content = recipe.load(name)
+        show(f"{name:<14} {content.version:<10} {content.dialect:<10} {content.description}")
 
 
 @agents_app.command("show")

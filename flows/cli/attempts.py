@@ -1,4 +1,4 @@
-"""Commands that look into one attempt, and run it otherwise."""
+"""Commands that inspect one attempt, or run it with changes."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,9 +15,6 @@ from flows.cli.options import (
     ResourcesOption,
     SplitOption,
 )
-
-_IN_THE_FILE = ("dataset", "split", "skill")
-"""Parameters that the experiment file replaces."""
 
 
 def debug(
@@ -52,11 +49,15 @@ def debug(
     """Solve and grade one instance afresh, printing a line for every step."""
     from agent.arms import ARMS
     from flows.cli import running
+    from flows.display.errors import UsageError
     from flows.experiments import declaration, plan
     from flows.experiments.resources import Resources
 
     if experiment is not None:
-        _refuse(context)
+        for name in ("dataset", "split", "skill"):
+            source = context.get_parameter_source(name)
+            if source is not None and source.name == "COMMANDLINE":
+                raise UsageError(f"--{name} does not go with --experiment: the file has it")
         declared = running.overridden(
             declaration.load(experiment),
             model=model,
@@ -82,20 +83,6 @@ def debug(
     running.debug(declared, instance, arm, lake, full=full)
 
 
-def _refuse(context: typer.Context) -> None:
-    """Refuse options that would contradict the experiment file.
-
-    Raises:
-        UsageError: such an option was given.
-    """
-    from flows.display.errors import UsageError
-
-    for name in _IN_THE_FILE:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise UsageError(f"--{name} does not go with --experiment: the file has it")
-
-
 def trace(
     attempt: Annotated[str, typer.Argument(help="attempt id, or a prefix of it")],
     full: FullOption = False,
@@ -110,7 +97,7 @@ def trace(
     from flows.display.errors import UsageError
 
     if tree and (follow or full):
-        raise UsageError("--tree goes neither with --follow nor with --full: leave them out")
+        raise UsageError("--tree cannot be combined with --follow or --full")
     tracing.trace(attempt, lake, full=full, follow=follow, as_tree=tree)
 
 
@@ -121,11 +108,11 @@ def graph(
     ] = "tree",
     stale_if: Annotated[
         list[str] | None,
-        typer.Option(help="mark what depends on role=…, prompt=…, option=… or step=…"),
+        typer.Option(help="mark steps that depend on role=…, prompt=…, option=… or step=…"),
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Show which steps of an attempt use what others left, and what a change would make stale."""
+    """Show how the steps of an attempt depend on each other, and which a change makes stale."""
     from flows.cli import tracing
 
     tracing.show_graph(attempt, format_, stale_if or [], lake)
@@ -135,7 +122,7 @@ def diagnose(
     attempt: Annotated[str, typer.Argument(help="attempt id, or a prefix of it")],
     lake: LakeOption = None,
 ) -> None:
-    """Show where an attempt's lines come from, what let them pass, and a fork to try."""
+    """Show the origin of an attempt's lines, the checks that passed them, and a fork to try."""
     from flows.cli import tracing
 
     tracing.show_diagnosis(attempt, lake)
@@ -144,7 +131,7 @@ def diagnose(
 def fork(
     attempt: Annotated[str, typer.Argument(help="attempt id, or a prefix of it")],
     at: Annotated[
-        str | None, typer.Option(help="first step to run anew, as shown by trace")
+        str | None, typer.Option(help="first step to run again, as shown by trace")
     ] = None,
     change: Annotated[
         Path | None,
@@ -152,14 +139,14 @@ def fork(
     ] = None,
     edit: Annotated[
         list[str] | None,
-        typer.Option(help="STEP=FILE: the file holds what the step answers instead"),
+        typer.Option(help="STEP=FILE: replace the answer of a step by the content of a file"),
     ] = None,
     never: Annotated[
         list[str] | None,
-        typer.Option(help="regular expression of commands that are always run again"),
+        typer.Option(help="regular expression of commands to always run again"),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="only say what would be bought again, at most")
+        bool, typer.Option("--dry-run", help="only print an upper bound of the new costs")
     ] = False,
     model: ModelOption = None,
     api_base: ApiBaseOption = None,
@@ -169,30 +156,21 @@ def fork(
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Fork an attempt at a step, or with a change, and reuse what does not depend on it.
+    """Fork an attempt at a step, or with a change, and reuse the steps that do not depend on it.
 
-    With --at, the steps before it are kept and all others are made anew. With --change or --edit,
-    the agent runs again from the top, and every step whose inputs are the same is reused.
+    With --at, earlier steps are kept and all others are run again. With --change or --edit, the
+    agent starts from the top, and every step with the same inputs is reused.
     """
     from flows.cli import running
+    from flows.display.errors import UsageError
 
     if at is not None:
-        running.at_step(
-            attempt,
-            at,
-            model,
-            api_base,
-            options,
-            lake,
-            alone=not (change or edit or never or dry_run),
-        )
-    else:
-        running.selective_fork(
-            attempt,
-            change,
-            edit or [],
-            never or [],
-            lake,
-            alone=not (model or api_base or options),
-            dry_run=dry_run,
-        )
+        if change or edit or never or dry_run:
+            raise UsageError("--at goes without --change, --edit, --never and --dry-run")
+        running.fork_at_step(attempt, at, model, api_base, options, lake)
+        return
+    if model or api_base or options:
+        raise UsageError("--model, --api-base and --options go with --at; put them into --change")
+    if not (change or edit or never):
+        raise UsageError("name a step to fork at (--at) or a change (--change, --edit)")
+    running.fork_with_change(attempt, change, edit or [], never or [], lake, dry_run=dry_run)

@@ -52,8 +52,8 @@ def _print_tables(document: "ReportDocument") -> None:
     """Print the tables of a document that are for a terminal."""
     for section in document.sections:
         for table in section.get_tables("terminal"):
-            for shown in lay_out(table, out().width):
-                out().print(shown)
+            for part in lay_out(table, out().width):
+                out().print(part)
 
 
 def lay_out(shown: "Part", width: int) -> list[RenderableType]:
@@ -69,10 +69,10 @@ def lay_out(shown: "Part", width: int) -> list[RenderableType]:
 
 
 def _stack(header: "Sequence[str]", rows: list[list[str]]) -> list[RenderableType]:
-    """Return each name on a line, and its numbers, but for tokens, on the line below."""
-    kept = [place for place, name in enumerate(header) if place and name != "tokens"]
-    numbers = [[row[place] for place in kept] for row in ([*header], *rows)]
-    head, *below = aligned(numbers, right=range(len(kept)))
+    """Return each name on a line, and its numbers except tokens on the line below."""
+    columns = [n for n, name in enumerate(header) if n and name != "tokens"]
+    numbers = [[row[n] for n in columns] for row in ([*header], *rows)]
+    head, *below = aligned(numbers, right=range(len(columns)))
     lines = [Text(f"  {head}", style="bold")]
     for row, line in zip(rows, below, strict=True):
         lines += [Text(row[0], overflow="fold"), Text(f"  {line}")]
@@ -99,13 +99,13 @@ def print_imported_arms(arms: "list[Summary]", name: str) -> None:
     """Print the arms of imported attempts, one row each, and calls without a cost."""
     table = Table("arm", "stands for", "resolved", "without a result", "cost")
     for arm in arms:
-        known = f" ({arm.found - arm.unpriced} of {arm.found})" if arm.unpriced else ""
+        priced = f" ({arm.found - arm.unpriced} of {arm.found})" if arm.unpriced else ""
         table.add_row(
             arm.arm,
             escape(arm.label),
             f"{arm.resolved} of {arm.planned}",
             str(arm.planned - arm.found),
-            _usd(arm.cost_usd) + (known if arm.cost_usd is not None else ""),
+            _usd(arm.cost_usd) + (priced if arm.cost_usd is not None else ""),
         )
     out().print(table)
     for arm in arms:

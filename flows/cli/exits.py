@@ -17,17 +17,18 @@ from reports.errors import ReportError
 EXIT_GATE, EXIT_USAGE, EXIT_INFRASTRUCTURE = 1, 2, 3
 
 _OPERATOR = (
-    *(UsageError, DatasetError, PredictionsError, InvalidSpec, ReportError),
-    MessageRefused,
-)
+    UsageError, DatasetError, PredictionsError, InvalidSpec, ReportError, MessageRefused
+)  # fmt: skip
 _INFRASTRUCTURE = (IncompleteRun, Interrupted, ImageError, InfrastructureError, LeaseHeld)
 
 
 class OneLineErrors(TyperGroup):
     """Print operator errors as one line. All other errors are bugs and print a traceback."""
 
-    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # of its own click
-        _take_any_text()
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # Typer's click
+        for stream in (sys.stdout, sys.stderr):  # models write texts that cannot be encoded
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
         sys.excepthook = terminal.show_bug
         logging.lastResort = terminal.RecordHandler(logging.WARNING)
         terminal.begin()
@@ -43,13 +44,6 @@ class OneLineErrors(TyperGroup):
         except KeyboardInterrupt as error:
             stopped = Interrupted("stopped; run the same command again to continue")
             raise _exit(stopped, EXIT_INFRASTRUCTURE) from error
-
-
-def _take_any_text() -> None:
-    """Let the output show what models wrote, of which not everything can be encoded."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def _exit(error: Exception, code: int) -> typer.Exit:

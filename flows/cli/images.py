@@ -68,7 +68,7 @@ def images_build(
 
     repo = instances.task_repo(dataset)
     if repo is None:
-        raise UsageError(f"{dataset} is no task repo: its images are pulled, not built")
+        raise UsageError(f"{dataset} is not a task repo: its images are pulled, not built")
     chosen = _select(dataset, split, ids, regex, slice_)
     cache = ImageCache.of(Lake.open(lake))
     actions: Counter[str] = Counter()

@@ -16,9 +16,9 @@ import_app = typer.Typer(
     name="import", help="Import results from other systems.", no_args_is_help=True
 )
 
-NameOption = Annotated[str, typer.Option(help="what the results are filed under")]
+NameOption = Annotated[str, typer.Option(help="name for the results")]
 ArmOption = Annotated[
-    str | None, typer.Option(help="name of the arm; default agent and model, as the files say")
+    str | None, typer.Option(help="name of the arm; default agent and model of the files")
 ]
 
 
@@ -30,15 +30,15 @@ def _declare(
     ] = None,
     margin: Annotated[
         float | None,
-        typer.Option(help="largest loss at which its candidate is not worse: 0.05 is five points"),
+        typer.Option(help="non-inferiority margin (0.05 = five percentage points)"),
     ] = None,
     compare: Annotated[
         list[str] | None,
-        typer.Option(help="another declared comparison; may be repeated", metavar="PAIR"),
+        typer.Option(help="another declared comparison; repeatable", metavar="PAIR"),
     ] = None,
     lake: LakeOption = None,
 ) -> dict[str, Any]:
-    """Return where an import goes. Every command has these options."""
+    """Return the target of an import. Every command has these options."""
     from flows.formats import imported_arms
 
     declared = imported_arms.read_comparisons(primary, margin, compare or [])
@@ -49,22 +49,21 @@ _SHARED = inspect.signature(_declare).parameters
 
 
 def _add_command(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a command of a function that imports files to where the shared options say."""
+    """Add the shared options to a function, and register it as a command."""
 
-    def add(own: Callable[..., Any]) -> Callable[..., Any]:
-        def command(**given: Any) -> None:
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        def command(**options: Any) -> None:
             from flows.cli import console
 
-            shared = {name: given.pop(name) for name in _SHARED}
-            console.print_imported_arms(own(_declare(**shared), **given), shared["name"])
+            shared = {name: options.pop(name) for name in _SHARED}
+            console.print_imported_arms(function(_declare(**shared), **options), shared["name"])
 
-        parameters = list(inspect.signature(own).parameters.values())[1:]
-        every = [*parameters, *_SHARED.values()]
-        every.sort(key=lambda each: each.default is not each.empty)
-        command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-        command.__doc__ = own.__doc__
+        parameters = [*list(inspect.signature(function).parameters.values())[1:], *_SHARED.values()]
+        parameters.sort(key=lambda parameter: parameter.default is not parameter.empty)
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__doc__ = function.__doc__
         import_app.command(kind)(command)
-        return own
+        return function
 
     return add
 
@@ -100,7 +99,7 @@ def import_table(
     ],
     column: Annotated[
         list[str] | None,
-        typer.Option(help="name of a column, as instance=ID; may be repeated", metavar="KIND=NAME"),
+        typer.Option(help="name of a column, as instance=ID; repeatable", metavar="KIND=NAME"),
     ] = None,
 ) -> Any:
     """Import a table of published results, one row per attempt.
@@ -127,7 +126,7 @@ def import_swebench(
         str | None, typer.Option(help="name of the arm; default model_name_or_path")
     ] = None,
 ) -> Any:
-    """Import a submission graded by swebench, beside others with the same --name."""
+    """Import a submission graded by swebench, next to others with the same --name."""
     from flows.formats import swebench
 
     return _file(swebench.read(report, predictions, arm), arm, to)
@@ -143,8 +142,8 @@ def import_atif(
 ) -> Any:
     """Import ATIF trajectories: calls with tokens and cost, tools, subagents.
 
-    The format has neither instances nor verdicts. The instance is named by the free fields of a
-    file, or by its name. Several trajectories of an arm at an instance are repeats.
+    The format has neither instances nor verdicts. A free field names the instance, or else the
+    file. Several trajectories of an arm at an instance are repeats.
     """
     from flows.formats import atif
 
@@ -180,8 +179,8 @@ def import_inspect(
 ) -> Any:
     """Import logs of Inspect: scores, model calls with tokens and cost, tools.
 
-    A sample with a score of 1 or C is resolved, and epochs are repeats. The package inspect-ai has
-    to be installed.
+    A sample with a score of 1 or C is resolved, and epochs are repeats. The package inspect-ai must
+    be installed.
     """
     from flows.formats import inspect_import
 

@@ -24,7 +24,7 @@ def prune(
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run/--remove", help="only show what would be removed, or remove it"),
+        typer.Option("--dry-run/--remove", help="only list removable data, or remove it"),
     ] = True,
     lake: LakeOption = None,
 ) -> None:
@@ -78,8 +78,8 @@ def serve_flows(
 ) -> None:
     """Serve all deployments from this process: no work pool, no worker. Ctrl-C ends it.
 
-    Prepares the Prefect server like `durabench setup`, then runs what is scheduled or ordered in
-    the UI. Each flow run is a process of its own.
+    Prepares the Prefect server like `durabench setup`, then runs flow runs that are scheduled or
+    ordered in the UI, each in a separate process.
     """
     from flows.server.serving import serve
 

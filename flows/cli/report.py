@@ -33,7 +33,7 @@ def report(
         typer.Option(
             metavar="MODEL=DATE",
             help="last day of a model's training data, such as 2025-03-31: results before and "
-            "after it; may be repeated",
+            "after it; repeatable",
         ),
     ] = None,
     lake: LakeOption = None,
@@ -76,16 +76,16 @@ def _cutoff(text: str) -> tuple[str, date]:
 
     model, _, day = text.rpartition("=")
     try:
-        found = date.fromisoformat(day)
+        last_day = date.fromisoformat(day)
     except ValueError:
         model = ""
     if not model:
         raise UsageError(f"--cutoff {text!r}: write MODEL=YYYY-MM-DD")
-    return model, found
+    return model, last_day
 
 
 def _insights(store: "Lake") -> "InsightOf":
-    """Return what the journal tells, which opens it for the first attempt that has steps."""
+    """Return a reader of the journal, which opens it for the first attempt with steps."""
 
     @cache
     def open_insights() -> "InsightOf":

@@ -81,14 +81,7 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
         raise failure
 
 
-def debug(
-    declared: Experiment,
-    instance: str,
-    arm: str,
-    lake: str | None,
-    *,
-    full: bool,
-) -> None:
+def debug(declared: Experiment, instance: str, arm: str, lake: str | None, *, full: bool) -> None:
     """Solve one cell under a new experiment name, so that no earlier result is reused."""
     declared = declared.afresh()
     asyncio.run(plan.check(declared, lake))
@@ -153,71 +146,58 @@ def show_step(cell: Cell, step: Step, *, full: bool) -> None:
     console.step(steps.of_step(step), full=full)
 
 
-def at_step(
+def fork_at_step(
     attempt: str,
     step: str,
     model: str | None,
     api_base: str | None,
     options: Path | None,
     lake: str | None,
-    *,
-    alone: bool,
 ) -> None:
     """Fork an attempt before a step and resume it, showing every step."""
-    if not alone:
-        raise UsageError("--at goes without --change, --edit, --never and --dry-run")
     spec = litellm_spec(model, api_base) if model else None
     changed = experiments.mapping(options) if options else None
     request = forking.check(attempt, step, lake, model=spec, options=changed)
     with prefect_api():
-        made = forking.fork(request)
-        show(f"{made.kept_steps} steps kept in experiment {made.experiment.name}")
-        _solve(made, lake)
+        fork = forking.fork(request)
+        show(f"{fork.kept_steps} steps kept in experiment {fork.experiment.name}")
+        _solve(fork, lake)
 
 
-def selective_fork(
+def fork_with_change(
     attempt: str,
     change: Path | None,
     edits: Sequence[str],
     never: Sequence[str],
     lake: str | None,
     *,
-    alone: bool,
     dry_run: bool,
 ) -> None:
-    """Fork an attempt with a change, showing every step, and what was reused and bought."""
-    if not alone:
-        raise UsageError("--model, --api-base and --options go with --at; put them into --change")
-    if not (change or edits or never):
-        raise UsageError("say what to fork at (--at) or what changes (--change, --edit)")
-    changes = selective.Changes(
-        experiments.mapping(change) if change else {},
-        dict(map(_edit, edits)),
-        never,
-    )
+    """Fork an attempt with a change, showing every step, and the reused and the new calls."""
+    answers = {}
+    for text in edits:
+        step, _, path = text.partition("=")
+        if not (step and path):
+            raise UsageError(f"--edit {text!r} is not STEP=FILE, such as 12=reply.txt")
+        answers[step] = Path(path)
+    changed = experiments.mapping(change) if change else {}
+    changes = selective.Changes(changed, answers, never)
     request = selective.check(attempt, lake, changes)
     show(request.forecast())
     if dry_run:
         return
     with prefect_api():
-        made = selective.fork(request)
-        _solve(made, lake)
+        fork = selective.fork(request)
+        _solve(fork, lake)
     journal = open_journal(request.lake)
-    show(selective.summarise_fork(journal, request.parent, made.attempt_id))
+    show(selective.summarise_fork(journal, request.parent, fork.attempt_id))
 
 
-def _edit(text: str) -> tuple[str, Path]:
-    step, equals, path = text.partition("=")
-    if not (step and equals and path):
-        raise UsageError(f"--edit {text!r} is not STEP=FILE, such as 12=reply.txt")
-    return step, Path(path)
-
-
-def _solve(made: Fork, lake: str | None) -> None:
+def _solve(fork: Fork, lake: str | None) -> None:
     from flows.cells.attempts import on_step
     from flows.solve import solve
 
     on_step.set(partial(show_step, full=False))
-    outcome = run_flow(lambda: solve(made.experiment, made.instance_id, made.arm, lake=lake))
-    show(f"\n{made.arm} on {made.instance_id}: {outcome}")
-    console.print_debug_hints(made.experiment.name, made.arm, Lake.existing(lake))
+    outcome = run_flow(lambda: solve(fork.experiment, fork.instance_id, fork.arm, lake=lake))
+    show(f"\n{fork.arm} on {fork.instance_id}: {outcome}")
+    console.print_debug_hints(fork.experiment.name, fork.arm, Lake.existing(lake))

@@ -79,7 +79,7 @@ def doctor(
     ] = False,
     repo: Annotated[
         Path | None,
-        typer.Option("--repo", help="only show what is detected in the repository in this folder"),
+        typer.Option("--repo", help="only show the detected commands of the repository here"),
     ] = None,
     lake: LakeOption = None,
 ) -> None:
