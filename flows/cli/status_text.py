@@ -12,12 +12,7 @@ from flows.display.errors import UsageError
 from flows.display.terminal import columns, fit, out
 from flows.display.terminal import show as say
 from flows.experiments import status
-from flows.experiments.status import (
-    CellStatus,
-    ExperimentStatus,
-    State,
-    Tally,
-)
+from flows.experiments.status import CellStatus, ExperimentStatus, State, Tally
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
 
@@ -53,21 +48,21 @@ def show(name: str | None, lake_path: str | None, *, cells: bool, as_json: bool)
 
     lake = Lake.existing(lake_path)
     with lake.reading():
-        known = list_experiments(lake.root)
-    cell = _cell_of(lake, name) if name is not None and name not in known else None
-    names = known if name is None else [cell[0] if cell else name]
-    found = status.read(lake, names)
+        experiments = list_experiments(lake.root)
+    cell = _find_cell(lake, name) if name is not None and name not in experiments else None
+    progress = status.read(lake, experiments if name is None else [cell[0] if cell else name])
     if cell:
-        found = found.of_cell(*cell[1:])
+        progress = progress.of_cell(*cell[1:])
     if as_json:
-        say(json.dumps(status.as_json(found, name), indent=1))
+        say(json.dumps(status.as_json(progress, name), indent=1))
         return
-    for note in found.notes:
+    for note in progress.notes:
         say(note)
     if name is None:
-        _print_brief(found.experiments)
+        rows = [[part.experiment, summary(part.total)] for part in progress.experiments]
+        _print_lines(columns(rows) if rows else [])
         return
-    [experiment] = found.experiments
+    [experiment] = progress.experiments
     say(f"{experiment.experiment}: {summary(experiment.total)}{_format_bill(experiment)}")
     if end := experiment.early_end:
         say(
@@ -75,23 +70,23 @@ def show(name: str | None, lake_path: str | None, *, cells: bool, as_json: bool)
             f"of {end.cells_planned:,} planned cells were not needed"
         )
     _print_arms(experiment)
-    _print_cells(each for each in experiment.cells if cells or cell or each.state in _OPEN)
+    _print_cells([c for c in experiment.cells if cells or cell or c.state in _OPEN])
 
 
-def _cell_of(lake: Lake, prefix: str) -> tuple[str, str, str, int] | None:
+def _find_cell(lake: Lake, prefix: str) -> tuple[str, str, str, int] | None:
     """Return experiment, arm, instance and repeat of the only attempt whose id has this prefix."""
-    found = {
+    cells = {
         (experiment, arm, row["instance_id"], row["repeat"])
         for experiment, arm, unit in lake.places("attempts", f"{prefix}*")
         for row in lake.read("attempts", experiment, arm, unit)
     }
     with suppress(JournalError, UsageError):
         journal = existing_journal(lake)
-        found |= {
-            (each.experiment, each.arm, each.instance_id, each.repeat)
-            for each in (journal.find(prefix) if journal else ())
+        cells |= {
+            (attempt.experiment, attempt.arm, attempt.instance_id, attempt.repeat)
+            for attempt in (journal.find(prefix) if journal else ())
         }
-    return found.pop() if len(found) == 1 else None
+    return cells.pop() if len(cells) == 1 else None
 
 
 def summary(tally: Tally) -> str:
@@ -109,8 +104,9 @@ def summary(tally: Tally) -> str:
 def _cost(of: Tally | CellStatus) -> str:
     from reports.format import usd
 
-    known = usd(of.cost_usd, at_least=of.unpriced_calls > 0)
-    return "cost unknown" if of.cost_usd is None else known
+    if of.cost_usd is None:
+        return "cost unknown"
+    return usd(of.cost_usd, at_least=of.unpriced_calls > 0)
 
 
 def _format_bill(experiment: ExperimentStatus) -> str:
@@ -127,30 +123,23 @@ def _format_bill(experiment: ExperimentStatus) -> str:
     return f", {usd(billed)} billed with calls in flight or lost and earlier attempts"
 
 
-def _print_brief(experiments: Sequence[ExperimentStatus]) -> None:
-    rows = [[each.experiment, summary(each.total)] for each in experiments]
-    _print_lines(columns(rows) if rows else [])
-
-
 def _print_arms(experiment: ExperimentStatus) -> None:
-    shown = [
+    states = [
         state
         for state in status.STATES
         if state in ("done", "not_begun") or experiment.total.states[state]
     ]
-    head = ["arm", "planned", "resolved", *(_IN_WORDS[state] for state in shown), "calls", "cost"]
+    head = ["arm", "planned", "resolved", *(_IN_WORDS[state] for state in states), "calls", "cost"]
     rows = [head]
     for arm, tally in experiment.arms.items():
-        states = [str(tally.states[state]) for state in shown]
-        numbers = [str(tally.planned), str(tally.resolved), *states, f"{tally.calls:,}"]
-        rows.append([arm, *numbers, _cost(tally)])
+        counts = [tally.planned, tally.resolved, *(tally.states[state] for state in states)]
+        rows.append([arm, *map(str, counts), f"{tally.calls:,}", _cost(tally)])
     _print_lines(columns(rows, right=range(1, len(head))))
 
 
-def _print_cells(cells: Iterable[CellStatus]) -> None:
+def _print_cells(cells: Sequence[CellStatus]) -> None:
     """Print a line per cell. On a narrow terminal, details follow on a second line."""
-    shown = list(cells)
-    if not shown:
+    if not cells:
         return
     head = ["attempt", "state", "calls", "cost", "cell"]
     rows = [
@@ -161,9 +150,9 @@ def _print_cells(cells: Iterable[CellStatus]) -> None:
             _cost(cell) if cell.attempt_id else "-",
             cell.label,
         ]
-        for cell in shown
+        for cell in cells
     ]
-    details = ["", *map(_detail, shown)]
+    details = ["", *map(_detail, cells)]
     width = out().width
     lines = [[*row, detail] for row, detail in zip([head, *rows], details, strict=True)]
     wide = columns(lines, right=(2, 3))

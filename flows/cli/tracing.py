@@ -1,4 +1,4 @@
-"""What is shown of an attempt: its steps, its graph and its diagnosis.
+"""The output of `trace`, `graph` and `diagnose`: an attempt's steps, its graph and its diagnosis.
 
 Imported attempts and attempts with pruned steps are read from the lake.
 """
@@ -11,7 +11,7 @@ from typing import Literal
 from agent.graph.attempt import graph_of, role_of
 from agent.graph.drawing import as_mermaid, as_tree
 from agent.graph.state import ExecutionStateGraph
-from agent.journal import Account, Journal, RecordedStep, Tenure
+from agent.journal import Journal, RecordedStep, Tenure
 from agent.session.steps import from_record
 from flows.cli import console
 from flows.display.errors import UsageError
@@ -21,7 +21,7 @@ from flows.experiments.declaration import Experiment
 from flows.experiments.diagnosis import Subject, diagnose, label
 from flows.experiments.forking import find_attempt, load_declaration
 from flows.storage.journals import existing_journal
-from flows.storage.lake import Lake, Row
+from flows.storage.lake import Lake
 from flows.storage.report_files import read_attempt_steps
 from reports.format import UNKNOWN, plural, usd_of_calls
 from reports.steps import StepView
@@ -33,30 +33,29 @@ POLL_S = 0.5
 def trace(
     prefix: str, lake_path: str | None, *, full: bool, follow: bool, as_tree: bool = False
 ) -> None:
-    """Show the steps of the attempt whose id begins with `prefix`, and their cost so far.
+    """Show the steps of the attempt with this prefix of its id, and their cost so far.
 
     Raises:
         UsageError: no attempt, or more than one, has this prefix.
     """
     lake = Lake.existing(lake_path)
     journal = existing_journal(lake)
-    known = {attempt.attempt_id for attempt in journal.find(prefix)} if journal else set()
-    found = sorted(known | set(lake.units("attempts", f"{prefix}*")))
-    if len(found) != 1:
-        many = f"{len(found)} attempts begin with {prefix!r}" if found else f"no attempt {prefix!r}"
-        raise UsageError(f"{many} in {lake.root}; `durabench status NAME --cells` lists them")
-    pruned_at = journal.pruned_at(found[0]) if journal else None
+    recorded = {attempt.attempt_id for attempt in journal.find(prefix)} if journal else set()
+    ids = sorted(recorded | set(lake.units("attempts", f"{prefix}*")))
+    if len(ids) != 1:
+        problem = f"{len(ids)} attempts start with {prefix!r}" if ids else f"no attempt {prefix!r}"
+        raise UsageError(f"{problem} in {lake.root}; `durabench status NAME --cells` lists them")
+    [attempt_id] = ids
+    pruned_at = journal.pruned_at(attempt_id) if journal else None
     if pruned_at is not None:
         show(
             f"the steps were pruned from the journal on {pruned_at:%Y-%m-%d}; showing the rows "
             "of the lake, with long outputs shortened"
         )
-    is_filed = found[0] not in known or pruned_at is not None
-    steps = (
-        read_attempt_steps(lake, found[0])
-        if is_filed
-        else _follow_journal(journal, found[0], follow)
-    )
+    if attempt_id not in recorded or pruned_at is not None:
+        steps = read_attempt_steps(lake, attempt_id)
+    else:
+        steps = _follow_journal(journal, attempt_id, follow)
     costs, seen = [], []
     for step in steps:
         if as_tree:
@@ -66,54 +65,48 @@ def trace(
         if step.spent:
             costs.append(step.spent.cost_usd)
     if as_tree:
-        out().print(tree(found[0], seen, out().width))
-    _close(lake, journal, found[0], costs)
+        out().print(tree(attempt_id, seen, out().width))
+    _print_end(lake, journal, attempt_id, costs)
 
 
-def _close(
+def _print_end(
     lake: Lake, journal: Journal | None, attempt_id: str, costs: Sequence[float | None]
 ) -> None:
-    rows = lake.find("attempts", attempt_id)
+    """Print how the attempt ended, by its row or by the journal, with its cost and its worker."""
+    rows, end, billed, worker = lake.find("attempts", attempt_id), "running or interrupted", "", ""
+    if rows:
+        end = f"{rows[0]['outcome']} ({rows[0]['detail']})"
+    elif journal and (outcome := journal.outcome(attempt_id)) is not None:
+        content = json.loads(outcome)
+        end = f"{content['status']} ({content['detail']})"
     is_unmetered = not costs and rows and rows[0]["cost_usd"] is None
     cost = "cost unknown" if is_unmetered else usd_of_calls(costs)
-    end = _ending(rows, journal, attempt_id)
-    account = journal.account(attempt_id) if journal else None
-    billed = f", billed {_bill(account)}" if account and account.calls_billed else ""
-    held = _list_tenures(journal, attempt_id) if journal else []
-    workers = f"; {_format_tenure(held[0])}" if len(held) == 1 else ""
-    show(f"{attempt_id}: {end}; {cost}{billed}{workers}")
-
-
-def _bill(account: Account) -> str:
-    return UNKNOWN if account.billed_usd is None else f"${account.billed_usd:,.4f}"
-
-
-def _ending(rows: Sequence[Row], journal: Journal | None, attempt_id: str) -> str:
-    """Return how the attempt ended, by its row or by the journal."""
-    if rows:
-        return f"{rows[0]['outcome']} ({rows[0]['detail']})"
-    ended = journal.outcome(attempt_id) if journal else None
-    if ended is None:
-        return "running or interrupted"
-    content = json.loads(ended)
-    return f"{content['status']} ({content['detail']})"
+    if journal:
+        account, tenures = journal.account(attempt_id), _list_tenures(journal, attempt_id)
+        if account.calls_billed:
+            amount = UNKNOWN if account.billed_usd is None else f"${account.billed_usd:,.4f}"
+            billed = f", billed {amount}"
+        worker = f"; {_format_tenure(tenures[0])}" if len(tenures) == 1 else ""
+    show(f"{attempt_id}: {end}; {cost}{billed}{worker}")
 
 
 def _follow_journal(journal: Journal | None, attempt_id: str, follow: bool) -> Iterator[StepView]:
     """Yield the steps. Of several workers, show each before its first step."""
     assert journal is not None
     seen: set[tuple[str, int]] = set()
-    told = 0
+    announced = 0
     while True:
         ended = journal.outcome(attempt_id) is not None
-        held = _list_tenures(journal, attempt_id)
+        tenures = _list_tenures(journal, attempt_id)
         for recorded in sorted(journal.steps(attempt_id), key=lambda step: step.ordinal):
             place = (recorded.scope, recorded.seq)
             if recorded.result is not None and place not in seen:
                 seen.add(place)
-                while 1 < len(held) > told and (held[told].first_ordinal or 0) <= recorded.ordinal:
-                    show(_format_tenure(held[told]), "dim")
-                    told += 1
+                while 1 < len(tenures) > announced:
+                    if (tenures[announced].first_ordinal or 0) > recorded.ordinal:
+                        break
+                    show(_format_tenure(tenures[announced]), "dim")
+                    announced += 1
                 yield of_step(from_record(recorded))
         if ended or not follow:
             return
@@ -122,7 +115,7 @@ def _follow_journal(journal: Journal | None, attempt_id: str, follow: bool) -> I
 
 def _list_tenures(journal: Journal, attempt_id: str) -> list[Tenure]:
     """Return the tenures of the workers that made a step."""
-    return [each for each in journal.tenures(attempt_id) if each.steps]
+    return [tenure for tenure in journal.tenures(attempt_id) if tenure.steps]
 
 
 def _format_tenure(tenure: Tenure) -> str:
@@ -133,7 +126,7 @@ def _format_tenure(tenure: Tenure) -> str:
 
 
 def show_diagnosis(prefix: str, lake_path: str | None) -> None:
-    """Print the diagnosis of the attempt whose id begins with `prefix`.
+    """Print the diagnosis of the attempt with this prefix of its id.
 
     Raises:
         UsageError: there is no such attempt, or its steps were pruned.
@@ -157,7 +150,7 @@ def show_graph(
     changes: Sequence[str],
     lake_path: str | None,
 ) -> None:
-    """Print the graph of the attempt whose id begins with `prefix`, with what changes make stale.
+    """Print the graph of the attempt with this prefix of its id, marking stale steps.
 
     Raises:
         UsageError: there is no such attempt, its steps were pruned, or a change names nothing.
@@ -184,8 +177,8 @@ def _find_concerned(
         case "role" | "prompt":
             roles = {role for step in steps if (role := role_of(step)) is not None}
             if name not in roles:
-                known = ", ".join(sorted(role or "''" for role in roles)) or "no model"
-                raise UsageError(f"no call of the attempt has role {name!r}; its roles: {known}")
+                names = ", ".join(sorted(role or "''" for role in roles)) or "no model"
+                raise UsageError(f"no call of the attempt has role {name!r}; its roles: {names}")
             return [step.place for step in steps if role_of(step) == name]
         case "step":
             if name not in {step.place for step in steps}:

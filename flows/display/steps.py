@@ -86,7 +86,7 @@ _INDENT = 4
 
 
 def tree(title: str, steps: Iterable[StepView], width: int) -> Tree:
-    """Return steps under their scopes. The place of a scope is that of its first step."""
+    """Return steps under their scopes, which are ordered by their first steps."""
     root = Tree(title)
     scopes: dict[str, Tree] = {"": root}
     for step in steps:
@@ -98,7 +98,7 @@ def tree(title: str, steps: Iterable[StepView], width: int) -> Tree:
 
 
 def _scope(scopes: dict[str, Tree], path: str) -> Tree:
-    """Return the node of a scope, added below that of the scope around it."""
+    """Return the node of a scope, added below its outer scope."""
     if path not in scopes:
         around, _, name = path.rpartition("/")
         scopes[path] = _scope(scopes, around).add(Text(name, "bold"))

@@ -104,8 +104,8 @@ def listen(hear: Callable[[str], None]) -> None:
 def on_lost_reader(do: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Call `do` when nothing reads a console's output any more, and discard its further output.
 
-    This applies to every console of rich, those of Prefect's loggers included. By default, rich
-    ends the process, and model calls in flight are lost.
+    This applies to every console of rich, also in Prefect's loggers. By default, rich ends the
+    process, and model calls in flight are lost.
     """
 
     def lose(console: Console) -> None:
