@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from agent.errors import InfrastructureError, one_line
-from agent.project import Folder, Project, detect
+from agent.project import Folder, detect
 from flows.display.errors import UsageError
 from flows.operation.surroundings import address_of, proxies
 from flows.server.first_contact import contact, is_open
@@ -20,6 +20,8 @@ from flows.storage import journals
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
+
+_CONTACT_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -31,72 +33,92 @@ class Finding:
     what: str
 
 
+def ok(what: str) -> Finding:
+    """Return a finding that needs no action."""
+    return Finding("ok", what)
+
+
+def note(what: str) -> Finding:
+    """Return a finding that a run works in spite of."""
+    return Finding("note", what)
+
+
+def problem(what: str) -> Finding:
+    """Return a finding that prevents a run."""
+    return Finding("problem", what)
+
+
 async def check_server() -> list[Finding]:
     """Check the Prefect API of the current settings, its deployments and its workers."""
     from prefect.settings import PREFECT_API_URL
 
     url = PREFECT_API_URL.value()
     if not url:
-        return [Finding("ok", "Prefect API private: each command starts its own server")]
+        return [ok("Prefect API private: each command starts its own server")]
     from flows.server.settings import is_local
 
-    findings = await _server(url)
+    findings = await _check_configured_server(url)
     if not is_local(url) and os.environ.get(journals.VARIABLE, "sqlite").startswith("sqlite"):
         findings.append(
-            Finding(
-                "note",
+            note(
                 "the journal is SQLite and the Prefect server is on another machine: workers on "
-                f"several machines need one journal, {journals.VARIABLE}=postgresql://…",
+                f"several machines need one journal, {journals.VARIABLE}=postgresql://…"
             )
         )
     return findings
 
 
-async def _server(url: str) -> list[Finding]:
-    """Check the settings, deployments and workers of a Prefect server."""
+async def _check_configured_server(url: str) -> list[Finding]:
     import httpx
     from prefect.client.orchestration import get_client
     from prefect.exceptions import PrefectHTTPStatusError
 
-    from flows.server.settings import open_api
+    from flows.server.settings import POOL, QUEUES, open_api
 
     try:
         version = await asyncio.to_thread(contact, url)
         is_public = await asyncio.to_thread(is_open, url)
     except InfrastructureError as error:
-        return [Finding("problem", str(error))]
-    findings = [Finding("ok", f"Prefect API {url}"), *version_notes(version)]
+        return [problem(str(error))]
+    findings = [ok(f"Prefect API {url}"), *version_notes(version)]
     if is_public:
-        findings.append(Finding("note", open_api(url)))
+        findings.append(note(open_api(url)))
     try:
         async with get_client() as client:
             settings = (await client.request("GET", "/admin/settings")).json()
             pools, missing = await _list_deployments(client)
             online = [worker for pool in pools for worker in await _online(client, pool, findings)]
-            unattended = await _find_unattended(client) if online else []
+            queues = await client.read_work_queues(work_pool_name=POOL) if online else []
     except (httpx.HTTPError, PrefectHTTPStatusError) as error:
-        return [*findings, Finding("problem", f"Prefect API {url} does not answer: {error}")]
+        return [*findings, problem(f"Prefect API {url} does not answer: {error}")]
     if missing:
         findings.append(
-            Finding(
-                "note",
+            note(
                 f"no deployment {', '.join(missing)}: create them with `prefect deploy --all` in "
-                "a clone",
+                "a clone"
             )
         )
-    return [*findings, *unattended, *_settings(settings, url, len(online)), *_poll_interval()]
+    findings += [
+        note(
+            f"no worker takes flow runs from work queue {queue.name}: start one with `prefect "
+            f"worker start --pool {POOL} --work-queue {queue.name}`"
+        )
+        for queue in queues
+        if queue.name in QUEUES and queue.status != "READY"
+    ]
+    return [*findings, *_check_settings(settings, url, len(online))]
 
 
 def version_notes(server: str) -> list[Finding]:
+    """Return a finding if the release of a server is not that of the local Prefect."""
     import prefect
 
     if server in ("", prefect.__version__):
         return []
     return [
-        Finding(
-            "note",
+        note(
             f"the Prefect server is {server} and the local Prefect is {prefect.__version__}: "
-            "install the same version on both sides",
+            "install the same version on both sides"
         )
     ]
 
@@ -105,14 +127,14 @@ async def _list_deployments(client: "PrefectClient") -> tuple[list[str], list[st
     """Return the work pools of our deployments, and the names of missing deployments."""
     from flows.server.settings import DEPLOYMENTS, POOL
 
-    found, flows = dict[str, str](), dict[UUID, str]()
+    pools, flows = dict[str, str](), dict[UUID, str]()
     for deployment in await client.read_deployments():
         if deployment.flow_id not in flows:
             flows[deployment.flow_id] = (await client.read_flow(deployment.flow_id)).name
         name = f"{flows[deployment.flow_id]}/{deployment.name}"
-        found[name] = deployment.work_pool_name or POOL
-    pools = {found[name] for name in DEPLOYMENTS if name in found}
-    return sorted(pools | {POOL}), [name for name in DEPLOYMENTS if name not in found]
+        pools[name] = deployment.work_pool_name or POOL
+    used = {pools[name] for name in DEPLOYMENTS if name in pools}
+    return sorted(used | {POOL}), [name for name in DEPLOYMENTS if name not in pools]
 
 
 async def _online(client: "PrefectClient", pool: str, findings: list[Finding]) -> list[str]:
@@ -123,86 +145,56 @@ async def _online(client: "PrefectClient", pool: str, findings: list[Finding]) -
         await client.read_work_pool(pool)  # raises if it is missing; the next call does not
         workers = await client.read_workers_for_work_pool(pool)
     except ObjectNotFound:
-        findings.append(Finding("note", f"no work pool {pool}: `durabench setup` creates it"))
+        findings.append(note(f"no work pool {pool}: `durabench setup` creates it"))
         return []
     online = [worker.name for worker in workers if worker.status == "ONLINE"]
     what = f"{len(online)} worker{'s' * (len(online) != 1)} of pool {pool} online"
     if online:
-        findings.append(Finding("ok", what))
+        findings.append(ok(what))
     else:
         start = f"start one with `prefect worker start --pool {pool}`"
-        findings.append(Finding("note", f"{what}, so deployments do not run: {start}"))
+        findings.append(note(f"{what}, so deployments do not run: {start}"))
     return online
 
 
-async def _find_unattended(client: "PrefectClient") -> list[Finding]:
-    """Return a finding for each work queue that no worker takes flow runs from."""
-    from flows.server.settings import POOL, QUEUES
+def _check_settings(settings: Mapping[str, Any], url: str, online: int) -> list[Finding]:
+    """Return findings on settings of the server, and of workers started here, to change."""
+    from prefect.settings import PREFECT_WORKER_QUERY_SECONDS
 
-    queues = await client.read_work_queues(work_pool_name=POOL)
-    return [
-        Finding(
-            "note",
-            f"no worker takes flow runs from work queue {queue.name}: start one with `prefect "
-            f"worker start --pool {POOL} --work-queue {queue.name}`",
-        )
-        for queue in queues
-        if queue.name in QUEUES and queue.status != "READY"
-    ]
-
-
-def _settings(settings: Mapping[str, Any], url: str, online: int) -> list[Finding]:
-    """Return findings on settings of the Prefect server that should be changed."""
-    from flows.server.settings import database, find_wrong_ui_port, lacking
+    from flows.server.settings import LONGEST_POLL_S, database, find_wrong_ui_port, lacking
 
     findings = []
-    if few := lacking(settings):
+    if missing := lacking(settings):
         findings.append(
-            Finding(
-                "note",
+            note(
                 "the Prefect server falls behind under many cells, loses runs when it is "
-                f"restarted or answers foreign web pages: it lacks {', '.join(few)}; write them "
-                "with `durabench setup --env-file FILE`",
+                f"restarted or answers foreign web pages: it lacks {', '.join(missing)}; write "
+                "them with `durabench setup --env-file FILE`"
             )
         )
-    if elsewhere := find_wrong_ui_port(settings, url):
+    if ui_url := find_wrong_ui_port(settings, url):
         findings.append(
-            Finding(
-                "note",
-                f"the UI of the Prefect server expects the API at {elsewhere}, but it is at "
-                f"{url}: start the server with PREFECT_SERVER_UI_API_URL={url}",
+            note(
+                f"the UI of the Prefect server expects the API at {ui_url}, but it is at {url}: "
+                f"start the server with PREFECT_SERVER_UI_API_URL={url}"
             )
         )
     if online > 1 and database(settings) != "postgresql":
         findings.append(
-            Finding(
-                "note",
+            note(
                 f"{online} workers, and the Prefect server does not use PostgreSQL as its "
-                "database (PREFECT_SERVER_DATABASE_DRIVER): SQLite is for one worker",
+                "database (PREFECT_SERVER_DATABASE_DRIVER): SQLite is for one worker"
+            )
+        )
+    poll_s = PREFECT_WORKER_QUERY_SECONDS.value()
+    if poll_s > LONGEST_POLL_S:
+        findings.append(
+            note(
+                f"a worker started with these settings polls for cells every {poll_s:g} s: set "
+                f"PREFECT_WORKER_QUERY_SECONDS={LONGEST_POLL_S:g} where workers are started"
             )
         )
     return findings
-
-
-def _poll_interval() -> list[Finding]:
-    """Return a finding if a worker started here would rarely poll for work."""
-    from prefect.settings import PREFECT_WORKER_QUERY_SECONDS
-
-    from flows.server.settings import LONGEST_POLL_S
-
-    seconds = PREFECT_WORKER_QUERY_SECONDS.value()
-    if seconds <= LONGEST_POLL_S:
-        return []
-    return [
-        Finding(
-            "note",
-            f"a worker started with these settings polls for cells every {seconds:g} s: set "
-            f"PREFECT_WORKER_QUERY_SECONDS={LONGEST_POLL_S:g} where workers are started",
-        )
-    ]
-
-
-_CONTACT_S = 5.0
 
 
 class _Answer(BaseHTTPRequestHandler):
@@ -223,32 +215,31 @@ async def check_network() -> list[Finding]:
     try:
         answer = await client().get(f"http://127.0.0.1:{server.server_port}/", timeout=_CONTACT_S)
         answer.raise_for_status()
-        findings = [Finding("ok", "a request on loopback is answered")]
+        findings = [ok("a request on loopback is answered")]
     except Exception as error:
-        findings = [Finding("problem", f"a request on loopback fails: {one_line(error)}")]
+        findings = [problem(f"a request on loopback fails: {one_line(error)}")]
     finally:
         await asyncio.to_thread(server.shutdown)
         server.server_close()
     for name, value in proxies().items():
-        findings.append(await asyncio.to_thread(_contact, name, value))
+        findings.append(await asyncio.to_thread(_check_proxy, name, value))
     return findings
 
 
-def _contact(name: str, value: str) -> Finding:
+def _check_proxy(name: str, value: str) -> Finding:
     host, port = address_of(value)
     try:
         socket.create_connection((host, port), timeout=_CONTACT_S).close()
     except OSError as error:
         why = error.strerror or str(error)
-        return Finding(
-            "problem",
-            f"{name}: the proxy {host}:{port} does not answer: {why}; correct or unset {name}",
+        return problem(
+            f"{name}: the proxy {host}:{port} does not answer: {why}; correct or unset {name}"
         )
-    return Finding("ok", f"{name}: the proxy {host}:{port} answers")
+    return ok(f"{name}: the proxy {host}:{port} answers")
 
 
 def check_repository(path: Path) -> list[Finding]:
-    """Return what the files of a folder show: its kind, and its commands.
+    """Return the kind and the commands of the project in a folder, as its files show them.
 
     Raises:
         UsageError: there is no such folder.
@@ -258,31 +249,23 @@ def check_repository(path: Path) -> list[Finding]:
     project = detect(Folder(path))
     if project is None:
         return [
-            Finding(
-                "note",
-                "project: nothing detected; name its test command with `durabench job --verify`",
-            )
+            note("project: nothing detected; name its test command with `durabench job --verify`")
         ]
-    return [
-        Finding("ok", f"project: {project.kind} ({project.why})"),
-        _command("install", project.install),
-        _command("build", project.build),
-        _tests(project),
-        *([_command("lint", line) for line in project.lint] or [_command("lint", None)]),
-    ]
 
+    def show(name: str, command: str | None) -> Finding:
+        return ok(f"{name}: {command}") if command else note(f"{name}: nothing detected")
 
-def _command(name: str, command: str | None) -> Finding:
-    if command is None:
-        return Finding("note", f"{name}: nothing detected")
-    return Finding("ok", f"{name}: {command}")
-
-
-def _tests(project: Project) -> Finding:
     if project.tests is None:
-        return Finding(
-            "note", "tests: nothing detected; name a command with `durabench job --verify`"
-        )
-    how = {"observed": "each test is observed", "exit code": "only the exit code is known"}
-    read = how.get(project.tests.results, f"results are read as {project.tests.results}")
-    return Finding("ok", f"tests: {project.tests.command} ({read})")
+        tests = note("tests: nothing detected; name a command with `durabench job --verify`")
+    else:
+        how = {"observed": "each test is observed", "exit code": "only the exit code is known"}
+        results = project.tests.results
+        read = how.get(results, f"results are read as {results}")
+        tests = ok(f"tests: {project.tests.command} ({read})")
+    return [
+        ok(f"project: {project.kind} ({project.why})"),
+        show("install", project.install),
+        show("build", project.build),
+        tests,
+        *(show("lint", line) for line in project.lint or [None]),
+    ]
