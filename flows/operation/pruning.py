@@ -1,7 +1,7 @@
 """`durabench prune`: list or remove data that is no longer needed.
 
-steps      the journal's steps of attempts that have ended and whose rows are in the lake;
-           their outcomes and bills are kept
+steps      the journal's steps of ended attempts with rows in the lake; their outcomes and
+           bills are kept
 bodies     payload files in content-addressed storage that no step refers to
 files      leftovers of killed writers, and cached Prefect results of missing rows
 images     images pulled or built for the lake that have not been needed recently
@@ -142,8 +142,10 @@ class _Pruning:
         self._holdings = journal.retention.holdings() if journal else []
         self._dropped: set[str] = set()
         """Attempts whose steps are removed, or would be."""
-        if wanted.experiment is not None:
-            self._check_name(wanted.experiment)
+        names = {*experiments, *(holding.attempt.experiment for holding in self._holdings)}
+        if wanted.experiment is not None and wanted.experiment not in names:
+            hint = near(wanted.experiment, sorted(names))
+            raise UsageError(f"no experiment {wanted.experiment!r} in {lake.root}; {hint}")
 
     def tallies(self) -> Iterator[Pruned]:
         """Yield the result of each kind as soon as it is done."""
@@ -162,42 +164,35 @@ class _Pruning:
         if self._wanted.remove and self._journal is not None:
             yield self._compact(self._journal)
 
-    def _check_name(self, name: str) -> None:
-        known = {*self._experiments, *(holding.attempt.experiment for holding in self._holdings)}
-        if name not in known:
-            raise UsageError(
-                f"no experiment {name!r} in {self._lake.root}; {near(name, sorted(known))}"
-            )
-
     def _whole(self, name: str) -> Pruned:
         """Prune everything of an experiment, as if it had never been run."""
         files = retention.of_experiment(self._lake, name)
-        own = [holding for holding in self._holdings if holding.attempt.experiment == name]
-        self._check_whole(name, files, own)
-        ids = [holding.attempt.attempt_id for holding in own]
-        bills = [self._journal.account(each).billed_usd for each in ids] if self._journal else []
+        holdings = [holding for holding in self._holdings if holding.attempt.experiment == name]
+        self._check_whole(name, files, holdings)
+        ids = [holding.attempt.attempt_id for holding in holdings]
+        bills = [self._journal.account(id_).billed_usd for id_ in ids] if self._journal else []
         billed = UNKNOWN if None in bills else f"${sum(filter(None, bills)):,.4f}"
         if self._wanted.remove:
             if self._journal is not None:
                 asyncio.run(_remove_snapshots(self._journal.id, ids))
             for attempt_id in _track(ids, "attempts"):
-                assert self._journal is not None, "it told of them"
+                assert self._journal is not None, "it listed them"
                 self._journal.retention.remove(attempt_id)
             retention.remove_with_folders(_track(files, "results"))
         self._dropped.update(ids)
         return Pruned(
             "results",
-            f"everything of {name}, {len(files)} files and {len(own)} attempts: a later run of "
-            f"that name starts afresh and pays again what was billed, {billed}",
-            _size(files) + sum(holding.size_bytes for holding in own),
+            f"everything of {name}, {len(files)} files and {len(holdings)} attempts: a later run "
+            f"of that name starts afresh and pays again what was billed, {billed}",
+            _size(files) + sum(holding.size_bytes for holding in holdings),
         )
 
-    def _check_whole(self, name: str, files: list[RemovableFile], own: list[Holding]) -> None:
-        ids = {holding.attempt.attempt_id for holding in own}
-        if any(holding.is_held for holding in own):
+    def _check_whole(self, name: str, files: list[RemovableFile], holdings: list[Holding]) -> None:
+        ids = {holding.attempt.attempt_id for holding in holdings}
+        if any(holding.is_held for holding in holdings):
             raise UsageError(f"experiment {name!r} is running: stop it, or wait")
         idle_s = [time.time() - file.written_at for file in files]
-        idle_s += [holding.idle_s for holding in own if holding.idle_s is not None]
+        idle_s += [holding.idle_s for holding in holdings if holding.idle_s is not None]
         if min(idle_s, default=0.0) < self._wanted.age.total_seconds():
             raise UsageError(
                 f"experiment {name!r} was active since {self._before:%Y-%m-%d %H:%M} UTC: a "
@@ -226,7 +221,7 @@ class _Pruning:
             and self._wanted.experiment in (None, holding.attempt.experiment)
         ]
         gone = [holding for holding in _track(old, "steps") if self._is_filed(holding)]
-        left = len(old) - len(gone)
+        incomplete = len(old) - len(gone)
         needed = {
             holding.attempt.parent_id
             for holding in self._holdings
@@ -241,15 +236,15 @@ class _Pruning:
         what = f"{len(gone)} attempts that ended, {steps} steps"
         if gone:
             what += "; fork, recordings and full outputs in trace need them"
-        if left:
-            what += f"; {left} keep theirs, because this lake lacks some of their rows"
+        if incomplete:
+            what += f"; {incomplete} keep theirs, because this lake lacks some of their rows"
         if reused:
             what += f"; {len(reused)} keep theirs, because attempts that reuse them have not ended"
         return Pruned("steps", what, sum(holding.size_bytes for holding in gone))
 
     def _is_filed(self, holding: Holding) -> bool:
         """Return True if the lake has all rows of the attempt. They are only written once."""
-        assert self._journal is not None, "it told of the attempt"
+        assert self._journal is not None, "it listed the attempt"
         attempt = holding.attempt
         where = (attempt.experiment, attempt.arm, attempt.attempt_id)
         rows = self._lake.read("attempts", *where)
@@ -261,7 +256,7 @@ class _Pruning:
         return filed == (ended.get("status"), calls, steps)
 
     def _prune(self, holding: Holding) -> bool:
-        assert self._journal is not None, "it told of the attempt"
+        assert self._journal is not None, "it listed the attempt"
         try:
             self._journal.retention.prune(holding.attempt.attempt_id)
         except LeaseHeld:
@@ -272,7 +267,7 @@ class _Pruning:
         """Prune payloads that no step of any experiment refers to. Experiments share payloads."""
         if self._journal is None:
             return Pruned(
-                "bodies", f"not checked: there is no journal; set {VARIABLE} to use another"
+                "bodies", f"not checked: the journal is missing; set {VARIABLE} to use another"
             )
         if reason := self._other_journal():
             return Pruned("bodies", f"not checked: {reason}")
@@ -289,7 +284,7 @@ class _Pruning:
             batches = retention.remove_bodies(files, self._journal, references.turns)
             gone = [file for batch in batches for file in batch]
             if len(gone) < len(files):
-                what = f"{len(gone)} of {what}; an attempt began, so the others are kept"
+                what = f"{len(gone)} of {what}; an attempt started, so the rest is kept"
             files = gone
         return Pruned("bodies", what, _size(files))
 
@@ -298,17 +293,17 @@ class _Pruning:
         url = os.environ.get(VARIABLE, "")
         beside = matching(self._lake.root, "*.sqlite")
         if url and any(not url.endswith(str(path)) for path in beside):
-            return f"the lake has its own journal besides that of {VARIABLE}"
-        known = {holding.attempt.attempt_id for holding in self._holdings}
+            return f"the lake has its own journal in addition to {VARIABLE}"
+        recorded = {holding.attempt.attempt_id for holding in self._holdings}
         others = (
             row["attempt_id"]
             for name in _track(self._experiments, "attempts")
-            if set(self._lake.units("attempts", "*", name)) - known
+            if set(self._lake.units("attempts", "*", name)) - recorded
             for row in self._lake.rows("attempts", name)
-            if row["attempt_id"] not in known and was_run(row)
+            if row["attempt_id"] not in recorded and was_run(row)
         )
         for attempt_id in others:
-            return f"attempt {attempt_id} is in another journal: set {VARIABLE} to that one"
+            return f"attempt {attempt_id} is in another journal: set {VARIABLE} to it"
         return ""
 
     def _files(self) -> Pruned:
@@ -342,13 +337,13 @@ class _Pruning:
             if row["state"] not in FINAL
         }
         unused = repositories.find_unused_mirrors(cache_folder(), self._before)
-        found = [mirror for mirror in unused if mirror.path not in needed]
-        size = sum(mirror.size_bytes for mirror in found)
+        removable = [mirror for mirror in unused if mirror.path not in needed]
+        size = sum(mirror.size_bytes for mirror in removable)
         if self._wanted.remove:
-            for mirror in _track(found, "mirrors"):
+            for mirror in _track(removable, "mirrors"):
                 repositories.remove_mirror(mirror)
-        what = f"{len(found)} of repositories without a job since {self._before:%Y-%m-%d}"
-        if found:
+        what = f"{len(removable)} of repositories without a job since {self._before:%Y-%m-%d}"
+        if removable:
             what += "; commits that were not pushed are lost, and their patches are kept"
         return Pruned("mirrors", what, size)
 
@@ -388,8 +383,8 @@ async def _remove_snapshots(journal_id: str, attempt_ids: Iterable[str]) -> None
 
 def _track(items: Iterable[T], what: str) -> Iterable[T]:
     """Return the items with a progress bar on the terminal."""
-    console, known = error_console, list(items)
-    return track(known, what, console=console, transient=True, disable=not console.is_terminal)
+    console, listed = error_console, list(items)
+    return track(listed, what, console=console, transient=True, disable=not console.is_terminal)
 
 
 def _size(files: Iterable[RemovableFile]) -> int:

@@ -1,7 +1,6 @@
-"""The variables of the machine that decide how programs reach the network, and its locale.
+"""The environment variables for the network and the locale.
 
-Libraries read them by themselves, each at another moment. So they are parsed once, when a command
-begins, and what no library could use is refused by its name.
+Libraries read them at different times. So a command parses them first, and names an unusable one.
 """
 
 import importlib.util
@@ -34,14 +33,20 @@ def prepare() -> None:
             _check_certificates(name, file)
     for name in ("NO_PROXY", "no_proxy"):
         if not _HOSTS.fullmatch(os.environ.get(name, "")):
-            raise UsageError(f"{name} is no list of hosts: separate names with commas, or unset it")
-    if proxies():
-        _exempt_loopback()
+            raise UsageError(
+                f"{name} is not a list of hosts: separate names with commas, or unset it"
+            )
+    if proxies():  # libraries differ in which of the two spellings they prefer
+        listed = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+        if listed.strip() != "*":
+            hosts = [host.strip() for host in listed.split(",") if host.strip()]
+            hosts += [host for host in _LOOPBACK if host not in hosts]
+            os.environ["NO_PROXY"] = os.environ["no_proxy"] = ",".join(hosts)
 
 
 def proxies() -> dict[str, str]:
     """Return the variables that name a proxy, with their values."""
-    names = [each for name in PROXIES for each in (name, name.lower())]
+    names = [spelling for name in PROXIES for spelling in (name, name.lower())]
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
@@ -63,17 +68,17 @@ def _check_proxy(name: str, value: str) -> None:
         address_of(value)
     except ValueError:
         raise UsageError(
-            f"{name} is no address: give it as http://HOST:PORT, or unset it"
+            f"{name} is not an address: write it as http://HOST:PORT, or unset it"
         ) from None
     scheme = value.partition("://")[0].lower() if "://" in value else "http"
     if scheme in ("http", "https"):
         return
     if scheme not in ("socks5", "socks5h"):
-        raise UsageError(f"{name} begins with {scheme}://: give it as http://HOST:PORT")
+        raise UsageError(f"{name} starts with {scheme}://: write it as http://HOST:PORT")
     if importlib.util.find_spec("socksio") is None:
         raise UsageError(
-            f"{name} begins with {scheme}://, which needs the package socksio: install it, or give "
-            "an HTTP proxy as http://HOST:PORT"
+            f"{name} starts with {scheme}://, which needs the package socksio: install it, or use "
+            "an HTTP proxy, http://HOST:PORT"
         )
 
 
@@ -84,7 +89,7 @@ def _check_certificates(name: str, value: str) -> None:
     try:
         if not path.is_dir():
             ssl.create_default_context(cafile=value)
-    except OSError as error:  # that of a file without certificates is one, too
+    except OSError as error:  # also for a file without certificates
         reason = error.strerror or str(error)
         raise UsageError(
             f"{name}={value} cannot be used: {reason}; name a file of certificates, or unset it"
@@ -100,18 +105,8 @@ def _check_locale() -> None:
         locale.setlocale(locale.LC_CTYPE, value)
     except locale.Error:
         raise UsageError(
-            f"LC_ALL={value} is no locale of this machine: set it to C.UTF-8, or to one that "
-            "`locale -a` lists"
+            f"LC_ALL={value} is not a locale of this machine: set it to C.UTF-8, or choose from "
+            "`locale -a`"
         ) from None
     finally:
         locale.setlocale(locale.LC_CTYPE, before)
-
-
-def _exempt_loopback() -> None:
-    """Libraries differ in which of the two spellings they prefer."""
-    given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
-    if given.strip() == "*":
-        return
-    hosts = [each.strip() for each in given.split(",") if each.strip()]
-    every = ",".join([*hosts, *(each for each in _LOOPBACK if each not in hosts)])
-    os.environ["NO_PROXY"] = os.environ["no_proxy"] = every

@@ -194,7 +194,7 @@ class TestBeforeAServerIsStarted:
         [
             ("quillet-1", ["-a", "able"], "experiment 't' has no arm 'able'; it has gold, null"),
             ("quillet-1", [], "experiment 't' has no arm 'mini'; it has gold, null"),
-            ("slotwise-1", ["-a", "gold"], "name one that it does (durabench__quillet-1), or add"),
+            ("slotwise-1", ["-a", "gold"], "name a selected one (durabench__quillet-1), or add"),
             ("quilet-1", ["-a", "gold"], "did you mean durabench__quillet-1"),
             ("quillet-1", ["-a", "gold", "-d", "bundled"], "--dataset does not go with --exp"),
             ("quillet-1", ["-a", "gold", "--skill", "1"], "--skill does not go with --experiment"),

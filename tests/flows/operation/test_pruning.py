@@ -362,7 +362,7 @@ async def test_bodies_stay_if_another_journal_may_refer_to_them(
     shutil.copy2(binding, bound)
     journals.adopt(lake)
     said = await prune(lake, "--remove", "--only", "bodies")
-    assert "its own journal besides that of DURABENCH_DATABASE_URL" in said.stdout
+    assert "its own journal in addition to DURABENCH_DATABASE_URL" in said.stdout
     beside = Path(lake.root) / "journal.sqlite"
     beside.rename(tmp_path / "journal.sqlite")
     said = await prune(lake, "--remove", "--only", "bodies")
