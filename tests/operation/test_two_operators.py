@@ -1,6 +1,5 @@
 """Two operators who run one experiment at the same time, each in a separate process."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -68,33 +67,3 @@ def test_two_operators_share_the_cells_and_both_finish(
     assert [row["outcome"] for row in attempts] == ["submitted"] * CELLS
     assert sum(row["model_calls"] for row in attempts) == simulation.calls.total()
     assert [row["gradings"] for row in evaluations] == [2] * CELLS
-
-
-def test_the_cells_of_a_killed_operator_are_resumed_at_once(
-    server: PrefectServer, tmp_path: Path
-) -> None:
-    """A second run resumes the cell of a killed one at once, without waiting for the lease to end.
-
-    At most the call in flight is repeated.
-    """
-    simulation = Simulation(latency_s=0.3)
-    server = server.apart(tmp_path)
-    with OpenAIServer(simulation) as models:
-        model = {"provider": "litellm", "name": "openai/skill-1", "api_base": models.url}
-        arms = [{"name": "mini", "agent": "mini", "model": model}]
-        chosen = {"name": "heir", "execution": "local", "select": {"slice": "0:1"}, "arms": arms}
-        first = begin(server, **chosen)
-        wait_until(lambda: models.began)
-        simulation.latency_s = 60.0  # its next call stays in flight
-        second = begin(server, **chosen)
-        wait_until(lambda: "another run is working on it" in server.printed(second))
-        asked = simulation.calls.total()
-        simulation.latency_s = 0.0
-        first.kill()
-        killed_at = time.monotonic()
-        wait_until(lambda: simulation.calls.total() > asked, 20)
-        assert time.monotonic() - killed_at < 20
-        expect(server, second)
-        [arm] = report(server, "heir").arms
-    assert arm.resolved == 1
-    assert sum(simulation.calls.values()) - len(simulation.calls) <= 1

@@ -135,20 +135,6 @@ def test_several_scores_need_a_choice(tmp_path: Path, lake: Lake) -> None:
     assert put(lake, log, scorer="includes")[0].resolved == 1
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("limit", "outcome"),
-    [("message_limit", "out_of_steps"), ("token_limit", "out_of_budget")],
-)
-def test_a_limit_is_an_outcome(tmp_path: Path, lake: Lake, limit: str, outcome: str) -> None:
-    """A sample that a limit ended keeps its verdict, and its detail says why it ended."""
-    put(lake, inspect_tasks.run(tmp_path / "logs", **{limit: 5}))
-    [row] = attempts(lake)
-    assert row["outcome"] == outcome
-    assert "limit" in row["detail"]
-    assert len(lake.rows("evaluations", "x")) == 1
-
-
 def test_an_error_is_infrastructure(log: Path, tmp_path: Path, lake: Lake) -> None:
     """A sample that an error ended has no verdict, and neither has one that was invalidated."""
     from inspect_ai.log import EvalError, ProvenanceData

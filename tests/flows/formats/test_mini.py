@@ -68,20 +68,6 @@ def test_an_import_keeps_every_figure(
         assert attempt["cache_read_tokens"] == sum(call["cache_read_tokens"] for call in calls)
 
 
-def test_every_step_is_numbered_once(
-    trajectories: Path, source: PredictionSource, tmp_path: Path
-) -> None:
-    """Model calls and the commands that they request share one sequence without gaps."""
-    put(trajectories, source, "mini", str(tmp_path))
-    store = Lake.existing(str(tmp_path))
-    for unit in store.units("attempts", "*"):
-        steps = sorted(store.find("steps", unit), key=lambda step: step["seq"])
-        assert [step["seq"] for step in steps] == list(range(len(steps)))
-        assert steps[0]["kind"] == "model"
-        calls = {call["seq"] for call in store.find("llm_calls", unit)}
-        assert calls == {step["seq"] for step in steps if step["kind"] == "model"}
-
-
 def test_calls_without_a_cost_are_counted_and_named(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:

@@ -1,7 +1,6 @@
 """Attempts of our own arms as ATIF trajectories and as a log of Inspect, and back."""
 
 import asyncio
-import json
 import os
 import warnings
 from pathlib import Path
@@ -124,20 +123,6 @@ def _referred(trajectory: Trajectory) -> list[str | None]:
         for result in (step.observation.results if step.observation else ())
         for ref in result.subagent_trajectory_ref or ()
     ]
-
-
-async def test_the_tools_of_a_program_have_their_results(lake: Lake, tmp_path: Path) -> None:
-    """Each command that a program's model asked for has its output beside it, in every dialect."""
-    for path in exports.trajectories("trial", tmp_path, str(lake.root)):
-        if path.parts[-2] not in ("messages", "responses"):
-            continue
-        whole = json.loads(path.read_text())
-        [talk] = whole["subagent_trajectories"]
-        asked = [step for step in talk["steps"] if step.get("tool_calls")]
-        assert len(asked) > 2
-        assert all(step["observation"]["results"] for step in asked[:-1])
-        said = [step for step in talk["steps"] if step.get("llm_call_count") != 0]
-        assert said[0]["source"] in ("system", "user")
 
 
 async def test_an_export_as_a_log_of_inspect_keeps_every_figure(lake: Lake, tmp_path: Path) -> None:

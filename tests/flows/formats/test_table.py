@@ -2,11 +2,9 @@
 
 import json
 import math
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
@@ -17,7 +15,7 @@ from flows.display.errors import UsageError
 from flows.formats.tables import import_table
 from flows.storage import report_files
 from flows.storage.lake import Lake
-from reports.types import Comparison, Report
+from reports.types import Report
 
 Z = float(norm.ppf(0.975))
 
@@ -76,57 +74,6 @@ def test_the_arms_of_a_published_table(report: Report, runs: pd.DataFrame) -> No
             math.fsum(rows.cost_usd) / int(rows.resolved.sum()), abs=1e-9
         )
         assert arm.mean_calls == pytest.approx(rows.api_calls.sum() / 500, abs=1e-9)
-
-
-def by_rate(runs: pd.DataFrame) -> list[str]:
-    """Return the models, those of the leading pair first: the best one and the next."""
-    best = runs.groupby("model").resolved.sum().sort_values(ascending=False).index[:2]
-    return sorted(runs.model.unique(), key=lambda model: model not in best)
-
-
-def test_the_pairs_of_a_published_table(report: Report, runs: pd.DataFrame) -> None:
-    """The four counts, p-value, interval and costs of each pair equal the recomputed ones."""
-    by_arm = {
-        str(model): {row.instance_id: row for row in rows.itertuples()}
-        for model, rows in runs.groupby("model")
-    }
-    pairs = {(pair.baseline, pair.candidate): pair for pair in report.comparisons}
-    assert [*map(frozenset, pairs)] == [*map(frozenset, combinations(by_rate(runs), 2))]
-    for (baseline, candidate), pair in pairs.items():
-        cells = [(by_arm[baseline][i], by_arm[candidate][i]) for i in by_arm[baseline]]
-        counts = [
-            sum(bool(a.resolved) is first and bool(b.resolved) is second for a, b in cells)
-            for first, second in [(True, True), (True, False), (False, True), (False, False)]
-        ]
-        table = pair.table
-        assert [table.both, table.only_baseline, table.only_candidate, table.neither] == counts
-        assert_statistics(pair, *counts)
-        spent = [
-            math.fsum(row.cost_usd for row in by_arm[arm].values()) for arm in (baseline, candidate)
-        ]
-        assert pair.priced_pairs == 500
-        assert [pair.baseline_cost_usd, pair.candidate_cost_usd] == pytest.approx(spent, abs=1e-9)
-
-
-def assert_statistics(pair: Comparison, both: int, first: int, second: int, neither: int) -> None:
-    """Recompute the tails at no difference and at both limits, by convolution of all instances."""
-    total, lead = both + first + second + neither, second - first
-
-    def tails(difference: float) -> tuple[float, float]:
-        shares = np.linspace(max(0.0, -difference), (1 - difference) / 2, 20_001)[1:-1]
-        likelihoods = (
-            first * np.log(shares)
-            + second * np.log(shares + difference)
-            + (both + neither) * np.log(1 - 2 * shares - difference)
-        )
-        share = shares[likelihoods.argmax()]
-        chances = np.fft.fft([share, 1 - 2 * share - difference, share + difference], 2 * total + 1)
-        sums = np.fft.ifft(chances**total).real
-        return sums[total + lead :].sum(), sums[: total + lead + 1].sum()
-
-    assert pair.p_value == pytest.approx(min(1.0, 2 * min(tails(0.0))), rel=2e-3, abs=1e-12)
-    assert tails(pair.interval.low)[0] == pytest.approx(0.025, rel=2e-3)
-    assert tails(pair.interval.high)[1] == pytest.approx(0.025, rel=2e-3)
 
 
 def wilson(successes: int, n: int) -> tuple[float, float]:

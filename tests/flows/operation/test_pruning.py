@@ -196,28 +196,6 @@ async def test_an_interrupted_prune_does_no_harm(
 
 
 @pytest.mark.full
-async def test_a_lost_row_of_a_pruned_attempt_is_not_made_up(
-    finished: Finished, lake: Lake
-) -> None:
-    """If both row and steps of an attempt are gone, its cell is infrastructure until the row is
-    restored. No empty row is written, and nothing is paid for."""
-    declared = one()
-    await finished.copy(declared, str(lake.root))
-    assert (await prune(lake, "--remove")).exit_code == 0
-    attempt_id = attempt_of(lake, "able")
-    [row] = Path(lake.root).glob("attempts/*/arm=able/*.parquet")
-    row.rename(Path(lake.root) / "elsewhere")
-    spent = open_journal(lake).account(attempt_id)
-    with pytest.raises(IncompleteRun, match="1 of 2 cells ended as infrastructure"):
-        await benchmark(declared, str(lake.root))
-    assert lake.units("attempts", "*", arm="able") == []
-    assert open_journal(lake).account(attempt_id) == spent
-    (Path(lake.root) / "elsewhere").rename(row)
-    await benchmark(declared, str(lake.root))
-    assert costs(lake)[0][1] == 1
-
-
-@pytest.mark.full
 async def test_steps_stay_while_the_lake_lacks_rows_of_them(finished: Finished, lake: Lake) -> None:
     """Steps stay in the journal while one of their tables lacks rows in the lake, or while the
     attempt is only interrupted."""
@@ -411,21 +389,6 @@ async def test_a_named_experiment_is_removed(
     await benchmark(one(), str(lake.root))
     assert journal.spent(Limit("experiment", "trial", None, None)) == paid
     assert costs(lake)[0][1] == 1
-
-
-@pytest.mark.full
-async def test_an_unfinished_fork_keeps_its_source(finished: Finished, lake: Lake) -> None:
-    """An experiment cannot be removed before the unfinished attempts that were forked from it."""
-    from flows.experiments import forking
-
-    await finished.copy(one(), str(lake.root))
-    parent = attempt_of(lake, "able")
-    made = await asyncio.to_thread(forking.fork, forking.check(parent, "4", str(lake.root)))
-    refused = await prune(lake, "--experiment", "trial", "--results", "--remove")
-    assert (refused.exit_code, "was forked from 'trial'" in refused.stderr) == (2, True)
-    removed = await prune(lake, "--experiment", made.experiment.name, "--results", "--remove")
-    assert removed.exit_code == 0, removed.output
-    assert (await prune(lake, "--experiment", "trial", "--results", "--remove")).exit_code == 0
 
 
 @pytest.mark.full

@@ -207,27 +207,6 @@ class TestDoctor:
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.full
-    def test_an_unreachable_database_and_server(
-        self, tmp_path: Path, postgres: PostgresServer, closed: int
-    ) -> None:
-        """An unreachable database and an unreachable server are two problems among all other
-        findings."""
-        url = postgres.create_database()
-        postgres.stop()
-        try:
-            code, lines, _ = self.said(
-                tmp_path,
-                DURABENCH_DATABASE_URL=url,
-                PREFECT_API_URL=f"http://127.0.0.1:{closed}/api",
-            )
-        finally:
-            postgres.start()
-        assert code == 3
-        problems = [line for line in lines if line.startswith("problem")]
-        assert any("the journal at postgresql://" in line for line in problems)
-        assert any("Prefect API" in line for line in problems)
-
-    @pytest.mark.full
     def test_a_silent_database_and_server(
         self, tmp_path: Path, postgres: PostgresServer, silent: int
     ) -> None:

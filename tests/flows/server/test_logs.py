@@ -84,18 +84,3 @@ def test_a_cell_logs_its_steps_its_cost_and_its_verdict(prefect_server: PrefectS
         ended,
     )
     assert re.search(r": resolved, fail-to-pass (\d+) of \1, pass-to-pass (\d+) of \2$", verdict)
-
-
-@pytest.mark.full
-def test_a_resumed_attempt_does_not_log_its_steps_again(prefect_server: PrefectServer) -> None:
-    """A resumed attempt logs only its new steps. The earlier ones are in the log of the run that a
-    budget stopped."""
-    for calls in (3, 100):
-        run(prefect_server, declared("resumed", budgets={"attempt": {"calls": calls}}))
-    first, second = (each[f"able · {INSTANCE}"] for each in logged(prefect_server, "resumed"))
-    stop = r": budget_stop \(.* is 3 calls, and all are made\), (\d+) steps, 3 calls, \$0"
-    recorded = int(re.search(stop, first[-1])[1])
-    assert recorded == len(first[1:-1])
-    assert second[0].endswith(f", resumes after {recorded} recorded steps")
-    assert second[1].startswith(f"{recorded} ")
-    assert ": submitted (Submitted), " in second[-1]
