@@ -112,7 +112,7 @@ def graph(
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Show how the steps of an attempt depend on each other, and which a change makes stale."""
+    """Show the dependencies between an attempt's steps, and the steps that a change makes stale."""
     from flows.cli import tracing
 
     tracing.show_graph(attempt, format_, stale_if or [], lake)

@@ -79,7 +79,7 @@ def _short(count: int | None) -> str:
 
 def _indent(text: str, first: str) -> str:
     lines = text.rstrip("\n").split("\n")
-    return "\n".join((first if index == 0 else "  ") + each for index, each in enumerate(lines))
+    return "\n".join((first if index == 0 else "  ") + line for index, line in enumerate(lines))
 
 
 _INDENT = 4
@@ -92,8 +92,8 @@ def tree(title: str, steps: Iterable[StepView], width: int) -> Tree:
     for step in steps:
         place = step.origin.scope
         depth = 1 + (place.count("/") + 1 if place else 0)
-        shown = entry(step, max(20, width - _INDENT * depth))
-        _scope(scopes, place).add(Text(shown.removeprefix(f"{place}/") if place else shown))
+        text = entry(step, max(20, width - _INDENT * depth))
+        _scope(scopes, place).add(Text(text.removeprefix(f"{place}/") if place else text))
     return root
 
 

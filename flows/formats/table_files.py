@@ -136,9 +136,9 @@ def _read_parquet(path: Path, connection: "DuckDBPyConnection", copy: str) -> li
         raise _unreadable(path, f"it has {rows} rows, and {_MOST_ROWS} are the most")
     connection.execute("create temp table rows as from read_parquet(?)", [copy])
     schema = connection.execute("select name from parquet_schema(?)", [copy]).fetchall()
-    own = {name for (name,) in schema}
-    # DuckDB numbers the second one of two columns of one name.
-    return [n if n in own else n.rpartition("_")[0] for n in _describe_columns(connection)]
+    names = {name for (name,) in schema}
+    # DuckDB numbers the second of two columns of one name.
+    return [n if n in names else n.rpartition("_")[0] for n in _describe_columns(connection)]
 
 
 def _read_text(path: Path, connection: "DuckDBPyConnection", copy: str, text: str) -> list[str]:

@@ -89,8 +89,8 @@ def import_table(
 ) -> list[Summary]:
     """Import a table of results. Return the arms in the order of their first rows.
 
-    `columns` has names of columns by kind; they are case-insensitive. The instances are those of
-    all arms. An instance without a row for an arm stays in the arm's denominator as never run, and
+    `columns` has names of columns by kind; they are case-insensitive. All arms share their
+    instances. An instance without a row for an arm stays in the arm's denominator as never run, and
     so does a row that says nothing. A row without a verdict that has a cost or another amount is
     not graded. No dataset is needed: the file takes its place. Importing a table from the same path
     replaces the earlier one, including its arms and instances.

@@ -110,7 +110,7 @@ async def _check_configured_server(url: str) -> list[Finding]:
 
 
 def version_notes(server: str) -> list[Finding]:
-    """Return a finding if the release of a server is not that of the local Prefect."""
+    """Return a finding if server and local Prefect have different releases."""
     import prefect
 
     if server in ("", prefect.__version__):

@@ -134,10 +134,11 @@ def adopt_journal(path: str | None) -> None:
     if isinstance(lake.root, Path) and not lake.root.is_dir():
         raise UsageError(f"there is no lake at {lake.root}: the first run creates and binds it")
     before, after, taken = journals.adopt(lake)
-    own = after.journal_of(lake)
     if before is None or before.journal_id != after.journal_id:
         was = f"; it was {before.journal_of(lake)}" if before else ""
-        show(f"the lake {lake.root} belongs to the journal {own} from now on{was}")
+        show(
+            f"the lake {lake.root} belongs to the journal {after.journal_of(lake)} from now on{was}"
+        )
         show(
             "work that only another journal recorded, such as unfinished attempts, is paid for "
             "again"

@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 
@@ -36,7 +36,7 @@ VARIABLES = {
     "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_CLASS": "flows.server.console.ConsoleHandler",
     # As in prefect.yaml. A server that `durabench setup` has prepared marks the flow run of a
-    # killed command as Crashed, and with Prefect's own interval also that of a living one.
+    # killed command as Crashed, and with Prefect's own interval also a living command's flow run.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     # It takes half a second of the start of a server. Storing a block registers its type.
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
@@ -67,8 +67,11 @@ def has_server() -> bool:
     home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
     profiles = Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml"))
     for path in (profiles, Path("prefect.toml"), Path("pyproject.toml"), Path(".env")):
-        content = path.read_bytes().lower() if path.is_file() else b""
-        if b"api" in content and (b"prefect" in content or path.suffix == ".toml"):
+        content = b""
+        with suppress(OSError):
+            content = path.read_bytes().lower()
+        is_of_prefect = b"prefect" in content or path.name in ("profiles.toml", "prefect.toml")
+        if is_of_prefect and b"api" in content:
             from prefect.settings import PREFECT_API_URL
 
             return PREFECT_API_URL.value() is not None
