@@ -216,8 +216,7 @@ class FlowRunShards:
     async def _count_workers(self) -> int:
         """Return the number of workers online; 0 if they only start containers elsewhere.
 
-        Prefect does not report a worker's queues. Names of workers for benchmarks start with that
-        of their queue.
+        Prefect does not report a worker's queues. Workers for benchmarks are named after theirs.
         """
         if not self._is_of_processes:
             return 0
@@ -277,7 +276,7 @@ class FlowRunShards:
             self._runs[number] = current.get(run.id, gone)
         lost = await asyncio.to_thread(self._find_lost, [lease_name(id_) for id_ in ids])
         for run in self._runs.values():
-            if why := self._why_lost(run, lost):
+            if why := self._explain_loss(run, lost):
                 run.state = Crashed(message=f"{why}: {_GONE}")
                 change = self._client.set_flow_run_state
                 await patiently(change, run.id, run.state, force=True)
@@ -290,7 +289,7 @@ class FlowRunShards:
         self._seen |= holders.keys() | lapsed
         return lapsed
 
-    def _why_lost(self, run: FlowRun, lost: set[str]) -> str | None:
+    def _explain_loss(self, run: FlowRun, lost: set[str]) -> str | None:
         """Return the reason why the process of a flow run is considered dead, else None."""
         state = run.state
         if state is None or state.is_final() or state.timestamp is None:
@@ -343,8 +342,7 @@ class FlowRunShards:
         while self._runs:
             await self._update_runs()
             self._runs = {n: run for n, run in self._runs.items() if not _has_ended(run)}
-            if self._runs:
-                await asyncio.sleep(timings().fanout_poll_s)
+            await asyncio.sleep(timings().fanout_poll_s if self._runs else 0)
 
     def _print_hint(self) -> None:
         """Print a hint, once, if no worker takes any shard for a while."""
