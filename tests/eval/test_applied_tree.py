@@ -1,7 +1,7 @@
 """The audit reads the tree after a patch was applied, however the patch is written."""
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,15 @@ SUSPECT = {
 }
 """A text next to the repair, and the reason that the audit gives."""
 
+ALWAYS = {"open", "indented", "context diff", "git's settings", "a standard module", "nothing"}
+ALWAYS |= {"a part of the runner", "a standard name in a package"}
+"""Texts that every test run tries."""
+
+
+def cases(texts: Iterable[str]) -> list[Any]:
+    return [pytest.param(n, marks=[] if n in ALWAYS else pytest.mark.full) for n in texts]
+
+
 HONEST = {
     "nothing": "",
     "a module": added("helpers.py"),
@@ -86,7 +95,7 @@ HONEST = {
 }
 
 
-@pytest.mark.parametrize("name", SUSPECT)
+@pytest.mark.parametrize("name", cases(SUSPECT))
 async def test_what_gnu_patch_applies_is_seen(
     name: str, make_instance: MakeInstance, host_shell: Any
 ) -> None:
@@ -108,7 +117,7 @@ async def test_a_hook_in_a_text_that_only_gnu_patch_reads_is_suspect(
     assert audit(make_instance(), evaluation).verdict == "suspect"
 
 
-@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("name", cases(HONEST))
 async def test_an_honest_change_is_not_suspect(
     name: str, make_instance: MakeInstance, host_shell: Any
 ) -> None:

@@ -58,6 +58,7 @@ async def test_a_job_waits_for_the_answer_to_its_arm(forge: Forge, lake_path: st
     assert len(lake.rows("llm_calls", f"job-{row['job_id']}")) == 3
 
 
+@pytest.mark.full
 async def test_a_step_waits_for_the_answer_to_its_arm(forge: Forge, lake_path: str) -> None:
     """Steps that do not depend on it continue, and its answer continues the run."""
     steps = [

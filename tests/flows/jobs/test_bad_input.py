@@ -111,8 +111,12 @@ def protected(forge: Forge) -> Callable[[], None]:
     ("refuse", "said"),
     [
         (reading_token, "set DURABENCH_FORGE_TOKEN to a token that can write"),
-        (token_of_git, "set DURABENCH_FORGE_TOKEN to a token that can"),
-        (protected, "protects the branch durabench/"),
+        pytest.param(
+            token_of_git,
+            "set DURABENCH_FORGE_TOKEN to a token that can",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(protected, "protects the branch durabench/", marks=pytest.mark.full),
     ],
 )
 def test_what_cannot_be_published_continues_when_it_can(
@@ -137,6 +141,7 @@ def test_what_cannot_be_published_continues_when_it_can(
     assert len(lake.rows("llm_calls", f"job-{row['job_id']}")) == 1
 
 
+@pytest.mark.full
 def test_a_branch_with_other_commits_is_left_as_it_is(
     forge: Forge, lake_path: str, arms: Path
 ) -> None:

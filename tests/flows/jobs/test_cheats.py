@@ -46,12 +46,19 @@ async def judged(
     ("files", "cheat", "verdict", "said"),
     [
         (FILES, f"{BREAK}; git rm -q test_calc.py", "regressed", "prove nothing"),
-        (FILES, f"{BREAK}; echo 'import os; os._exit(0)' >>calc.py", "regressed", "prove nothing"),
-        (
+        pytest.param(
+            FILES,
+            f"{BREAK}; echo 'import os; os._exit(0)' >>calc.py",
+            "regressed",
+            "prove nothing",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
             FILES,
             f"{BREAK}; printf '[pytest]\\naddopts = --co' >pytest.ini",
             "regressed",
             "",
+            marks=pytest.mark.full,
         ),
         (
             FILES,
@@ -65,11 +72,12 @@ async def judged(
             "not_verified",
             "existing tests pass only as the patch changes them (GNUmakefile)",
         ),
-        (
+        pytest.param(
             NODE,
             f"{BREAK_JS}; sed -i 's/node --test/true/' package.json",
             "regressed",
             "",
+            marks=pytest.mark.full,
         ),
         (
             NODE,

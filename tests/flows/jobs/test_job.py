@@ -44,6 +44,7 @@ async def test_a_task_becomes_a_draft_pull_request(forge: Forge, lake_path: str)
         assert part in pull["body"]
 
 
+@pytest.mark.full
 async def test_the_same_request_again_changes_and_buys_nothing(
     forge: Forge, lake_path: str
 ) -> None:

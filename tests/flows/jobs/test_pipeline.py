@@ -78,6 +78,7 @@ async def drawn(flow_run_id: str) -> dict[str, str]:
     return shown
 
 
+@pytest.mark.full
 async def test_steps_that_begin_together_verify_their_base_once(
     lake_path: str, forge: Forge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +97,7 @@ async def test_steps_that_begin_together_verify_their_base_once(
     assert len(commits) == len({*commits}) == 2
 
 
+@pytest.mark.full
 async def test_a_failing_step_that_may_fail_feeds_two_others(forge: Forge, lake_path: str) -> None:
     """The others continue without its change, unless they need its output."""
     needs = "Explain {{steps.may-fail.output.summary}}"
@@ -147,6 +149,7 @@ async def test_the_whole_is_judged(forge: Forge, lake_path: str) -> None:
     assert list(forge.branches(NAME)) == ["main"]
 
 
+@pytest.mark.full
 async def test_a_step_waits_for_approval(forge: Forge, lake_path: str) -> None:
     """Steps that depend on it wait, others continue, and approving buys nothing twice."""
     asked = pipeline(
@@ -165,6 +168,7 @@ async def test_a_step_waits_for_approval(forge: Forge, lake_path: str) -> None:
     assert len(forge.pulls[NAME]) == 1
 
 
+@pytest.mark.full
 @pytest.mark.docker
 async def test_a_later_step_keeps_what_the_image_installed(
     forge: Forge, lake_path: str, docker_client: Any

@@ -44,6 +44,7 @@ async def test_an_ssh_agent_opens_a_repository_and_pushes(
     assert forge.requests == []
 
 
+@pytest.mark.full
 @pytest.mark.docker
 @pytest.mark.parametrize(
     "declared",

@@ -35,6 +35,7 @@ def outputs(attempt: str, lake_path: str) -> list[str]:
     return said("history", attempt, "--all", "--lake", lake_path)[1].splitlines()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("prefect")
 def test_a_chat_that_waits_has_no_container(
     tmp_path: Path,
