@@ -54,21 +54,6 @@ async def test_a_plan_cannot_be_changed_after_the_results(
     assert [pair.role for pair in after.comparisons] == ["primary", "exploratory", "exploratory"]
 
 
-@pytest.mark.full
-async def test_a_plan_that_was_declared_before_the_run_is_followed(lake_path: str) -> None:
-    """A plan that was declared before the run is used without a note, even if the run is repeated
-    with other settings."""
-    declared = {"primary": {**PRIMARY, "margin": 0.2}, "family": FAMILY}
-    for concurrency in (1, 2):
-        await benchmark(controls(**declared, concurrency=concurrency), lake_path)
-    report = report_files.read(Lake.existing(lake_path), "trial")
-    assert not [note for note in report.notes if "declared" in note.text]
-    assert {pair.role for pair in report.comparisons} == {"primary", "declared", "exploratory"}
-    assert report.source.later_plans == ()
-    assert report.non_inferiority is not None
-    assert report.non_inferiority.margin == 0.2
-
-
 CHANGES: dict[str, Any] = {
     "name": "other",
     "dataset": "elsewhere.jsonl",

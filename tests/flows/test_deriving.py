@@ -7,8 +7,6 @@ import pytest
 from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_key
 from flows.experiments.plan import prepare
-from flows.experiments.records import get_journal_attempt
-from flows.operation import pruning
 from flows.storage.journals import open_journal
 from tests.flows.conftest import Finished, trial
 
@@ -49,22 +47,3 @@ async def test_only_what_differs_is_bought(finished: Finished, lake_path: str) -
     assert accounts["strict"].credited_usd == pytest.approx(
         accounts["lean"].billed_usd + accounts["strict"].billed_usd
     )
-
-
-@pytest.mark.full
-async def test_the_base_of_an_unfinished_attempt_is_not_pruned(
-    finished: Finished, lake_path: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`durabench prune` keeps the steps that a derived attempt still needs."""
-    lake = await finished.copy(derived(), lake_path)
-    declared = derived(STRICT)
-    by_arm = await ids(declared, lake_path)
-    journal = open_journal(lake)
-    plan = await prepare(declared, lake_path)
-    [cell] = [each for each in plan.cells if each.arm.name == "strict"]
-    journal.start(get_journal_attempt(cell, by_arm["strict"]))
-    pruning.prune(lake_path, "0h", None, ["steps"], results=False, remove=True)
-    assert "1 keep theirs, because attempts that reuse them have not ended" in (
-        capsys.readouterr().out
-    )
-    assert journal.steps(by_arm["lean"])

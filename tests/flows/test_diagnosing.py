@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.experiments import forking
-from flows.experiments.diagnosis import Subject, diagnose, insights
-from flows.storage import report_files
+from flows.experiments.diagnosis import Subject, diagnose
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import Finished, trial
@@ -69,21 +68,3 @@ async def test_a_resolved_attempt_needs_no_explanation(lake: Lake) -> None:
     )
     assert "It is resolved" in told.stdout
     assert absent.exit_code == 2
-
-
-@pytest.mark.full
-async def test_the_page_of_a_trajectory_draws_the_graph_and_the_diagnosis(lake: Lake) -> None:
-    """Every drawn step links to its section. The page of a resolved attempt has no diagnosis."""
-    report_files.write(lake, report_files.read(lake, "trial"), insight_of=insights(lake))
-    folder = lake.root / "reports" / "trial" / "trajectories"
-    failed = (folder / f"{ids(lake, 'unable')[0]}.html").read_text()
-    resolved = (folder / f"{ids(lake, 'able')[0]}.html").read_text()
-    steps = subject(lake, ids(lake, "unable")[0]).steps
-    assert failed.count("<circle ") == len(steps)
-    for number in range(1, len(steps) + 1):
-        assert f'href="#step-{number}"' in failed
-        assert f'id="step-{number}"' in failed
-    assert "First difference from a resolved attempt" in failed
-    assert "durabench fork" in failed
-    assert "Dependencies of the steps" in resolved
-    assert 'id="diagnosis"' not in resolved

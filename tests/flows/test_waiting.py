@@ -12,7 +12,7 @@ from flows.benchmark import benchmark
 from flows.display.errors import IncompleteRun
 from flows.experiments.declaration import Experiment
 from flows.formats import exports
-from flows.jobs.mailbox import Mailbox, reads_messages
+from flows.jobs.mailbox import Mailbox
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
@@ -77,12 +77,3 @@ async def test_a_cell_that_waits_is_resumed_by_its_answer(
         send(lake_path, "say", "wait")
     exported = exports.trajectories("trial", tmp_path / "atif", lake_path)
     assert any("fine by me" in path.read_text() for path in exported)
-
-
-@pytest.mark.parametrize(
-    ("agent", "expected"), [("mini", False), ("command", False), ("loop", True)]
-)
-def test_agents_with_a_private_conversation_read_no_messages(agent: str, expected: bool) -> None:
-    """Only agents whose conversation Durabench leads read messages."""
-    attempt = Attempt("a", "e", "arm", "i", 0, f'{{"agent": "{agent}"}}')
-    assert reads_messages(attempt) == expected

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.display.errors import IncompleteRun, UsageError
+from flows.display.errors import UsageError
 from flows.experiments import selective
 from flows.experiments.selective import Changes
 from flows.solve import solve
@@ -90,15 +90,3 @@ async def test_an_edited_reply_is_kept_and_what_follows_is_bought(
     bought = journal.account(child).calls_billed
     assert bought > 0
     assert told.startswith(f"at most {len(calls) - 1} of {len(calls)} calls")
-
-
-@pytest.mark.full
-async def test_a_fork_of_a_pruned_parent_buys_nothing(attempt_id: str, lake_path: str) -> None:
-    """A parent that was pruned before its fork was solved ends the fork with one line."""
-    request = selective.check(attempt_id, lake_path, Changes({}, {}, ["git log"]))
-    made = await asyncio.to_thread(selective.fork, request)
-    journal = open_journal(request.lake)
-    journal.retention.prune(attempt_id)
-    with pytest.raises(IncompleteRun, match="which were pruned meanwhile"):
-        await solve(made.experiment, made.instance_id, made.arm, lake=lake_path)
-    assert journal.account(made.attempt_id).calls_billed == 0

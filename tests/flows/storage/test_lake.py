@@ -69,12 +69,3 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     for blocked in ("file/lake", "link", "link/lake"):
         with pytest.raises(UsageError, match="cannot write to the lake"):
             Lake.open(tmp_path / blocked)
-
-
-def test_the_environment_names_the_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a path the lake is that of `DURABENCH_LAKE`, or else `./lake`."""
-    monkeypatch.setenv("DURABENCH_LAKE", str(tmp_path / "named"))
-    assert Lake.existing().root == tmp_path / "named"
-    monkeypatch.delenv("DURABENCH_LAKE")
-    monkeypatch.chdir(tmp_path)
-    assert Lake.existing().root == Path.cwd() / "lake"

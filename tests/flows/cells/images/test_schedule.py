@@ -154,22 +154,6 @@ class TestImageCache:
         assert repo.here() == {first.instance_id}
 
     @pytest.mark.full
-    def test_a_held_image_is_passed_over(
-        self, repo: Repo, store: ImageStore, lake_path: str
-    ) -> None:
-        """The next image is evicted instead of a held one. The result tells if that freed enough
-        room."""
-        kept = self.kept(lake_path, store, FILLER + MB)
-        for instance in repo.instances[:2]:
-            kept.fetch(instance, str(repo.path))
-        with store.hold(repo.image(TASKS[0])):
-            assert kept.make_room().is_enough
-            assert repo.here() == {TASKS[0]}
-            assert not kept.make_room(FILLER).is_enough
-        assert kept.make_room(FILLER).is_enough
-        assert repo.here() == set()
-
-    @pytest.mark.full
     def test_an_image_that_a_killed_program_fetched_is_known(
         self, repo: Repo, store: ImageStore, lake_path: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
