@@ -21,7 +21,6 @@ FORKS.set_forkserver_preload(
         "tests.agent.arms.loop.test_killed_chat",
         "tests.durability.crashing",
         "tests.durability.pausing",
-        "tests.durability.spending",
         "tests.flows.jobs.dying",
         "flows.server.settled",
     ]

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.servers import openai_server as api
 from tests.servers.prefect_home import copy_home, migrated
-from tests.terminal import CTRL_C, Terminal
 from tests.waiting import wait_until
 
 pytestmark = [
@@ -28,8 +26,6 @@ pytestmark = [
 
 CELLS, AT_ONCE, KILLS = 12, 4, 10
 PATIENCE_S = 300
-LATE_S = 1.0
-"""Time after the signal in which a busy machine may still send a request that passed its check."""
 
 DURABENCH = str(Path(sys.executable).with_name("durabench"))
 TURNS = [
@@ -130,44 +126,6 @@ def test_kills_change_nothing_but_the_bill(experiment: Path, tmp_path: Path) -> 
     assert results(lake) == results(tmp_path / "undisturbed")
     assert CELLS * len(TURNS) <= asked <= CELLS * len(TURNS) + KILLS * AT_ONCE
     assert asked <= billed(lake) <= CELLS * len(TURNS) + KILLS * AT_ONCE
-
-
-def close(terminal: Terminal) -> None:
-    """Close a terminal. Its shell passes on the signal that the system sent already."""
-    terminal.close()
-    os.killpg(terminal.process.pid, signal.SIGHUP)
-
-
-@pytest.mark.parametrize(
-    "stop", [lambda terminal: terminal.type(CTRL_C), close], ids=["Ctrl-C", "closed terminal"]
-)
-def test_the_first_stop_loses_nothing(
-    experiment: Path, tmp_path: Path, stop: Callable[[Terminal], None]
-) -> None:
-    """After Ctrl-C, or without its terminal, the run ends within 30 s and begins no further call.
-
-    The next run repeats no call.
-    """
-    asked = 0
-    answer = api.by_turn([api.command(turn) for turn in TURNS])
-
-    def counted(body: dict[str, Any]) -> api.Reply:
-        nonlocal asked
-        asked += 1
-        return answer(body)
-
-    lake = tmp_path / "lake"
-    with api.OpenAIServer(counted, keep_requests=False) as server:
-        with Terminal(command(experiment, lake, server), environment(lake), tmp_path) as terminal:
-            wait_until(lambda: asked >= 6, seconds=180)
-            stop(terminal)
-            stopped_at = time.monotonic()
-            assert terminal.ended(30) == 3
-        assert asked < CELLS * len(TURNS)
-        assert max(server.began) < stopped_at + LATE_S
-        assert billed(lake) == asked
-        assert exit_code(start(experiment, lake, server)) == 0
-    assert asked == CELLS * len(TURNS) == billed(lake)
 
 
 def billed(lake: Path) -> int:

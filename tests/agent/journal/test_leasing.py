@@ -6,7 +6,7 @@ import pytest
 
 from agent.errors import FencedError, LeaseHeld
 from agent.journal import Journal
-from agent.journal.holding import hold_lease, is_free
+from agent.journal.holding import check_free, hold_lease
 from tests.agent.journal.workers import attempt
 from tests.servers.postgres import PostgresServer
 
@@ -48,7 +48,7 @@ async def test_two_tasks_of_a_process_do_not_hold_the_same_lease(journal: Journa
             async with hold_lease(journal, "a1", TTL_S):
                 raise AssertionError("both hold it")
         with pytest.raises(LeaseHeld):
-            await is_free(journal, "a1")
-    await is_free(journal, "a1")
+            await check_free(journal, "a1")
+    await check_free(journal, "a1")
     async with hold_lease(journal, "a1", TTL_S) as lease:
         assert lease.epoch == 2

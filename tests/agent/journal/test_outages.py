@@ -137,18 +137,6 @@ def test_a_worker_that_hangs_in_a_transaction_blocks_no_other(postgres: Postgres
     journal.close()
 
 
-@pytest.mark.slow
-def test_a_locked_file_is_waited_for(tmp_path: Path) -> None:
-    """A write waits until another program releases its lock on the file."""
-    journal, lease = _sqlite(tmp_path, patience_s=20)
-    other = sqlite3.connect(tmp_path / "j.db", isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN IMMEDIATE")
-    threading.Timer(1.0, lambda: other.execute("ROLLBACK")).start()
-    intend(journal, lease, 0)
-    record(journal, lease, 0)
-    assert len(journal.steps("a1")) == 1
-
-
 def test_a_file_that_stays_locked_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,14 +245,6 @@ def test_other_databases_are_refused(url: str, reason: str) -> None:
     with pytest.raises(JournalError, match=reason) as caught:
         Journal.open(url)
     assert not caught.value.retryable
-
-
-def test_the_drivers_of_other_programs_are_understood(postgres: PostgresServer) -> None:
-    """A URL written for Prefect's asynchronous driver opens the same database."""
-    url = postgres.create_database()
-    Journal.open(url).start(attempt("a1"))
-    again = Journal.open(url.replace("+psycopg", "+asyncpg"))
-    assert again.attempt("a1") is not None
 
 
 def test_a_cluster_without_an_encoding_is_understood(postgres: PostgresServer) -> None:

@@ -142,13 +142,3 @@ def test_work_of_a_silent_worker_is_claimable_before_it_is_free(
     assert (queue.claimable(30), queue.claimable(90)) == (0, 1)
     assert queue.take("other") is None
     assert queue.count_unended() == 6
-
-
-def test_old_queues_are_removed(
-    journal: Journal, queue: Queue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Filling a queue removes them."""
-    monkeypatch.setattr(queues, "KEPT_S", -1.0)
-    journal.queue("next").add(["x"])
-    assert queue.open() == {}
-    assert journal.queue("next").open() == {"x": 0}

@@ -109,13 +109,13 @@ def test_a_recorded_step_is_never_begun_again(journal: Journal, lease: Lease) ->
 def test_an_intent_keeps_its_request(journal: Journal, lease: Lease) -> None:
     """A worker cannot begin the same step with a different request."""
     intend(journal, lease, 0, scope="s")
-    with pytest.raises(JournalError, match="step s/0 of attempt a1 is begun with another"):
+    with pytest.raises(JournalError, match="step s/0 of attempt a1 is started with another"):
         intend(journal, lease, 0, scope="s", digest="e" * 64)
 
 
 def test_a_result_needs_an_intent(journal: Journal, lease: Lease) -> None:
     """A result for a step that was never begun is refused."""
-    with pytest.raises(JournalError, match="not begun by this worker"):
+    with pytest.raises(JournalError, match="not started by this worker"):
         record(journal, lease, 0)
 
 

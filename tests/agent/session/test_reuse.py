@@ -143,15 +143,6 @@ async def test_what_comes_out_the_same_ends_the_differences(family: Family) -> N
     assert family.workspaces.opened == [""]
 
 
-async def test_settings_of_a_tool_are_inputs(family: Family) -> None:
-    """A tool with other settings is used again; one whose settings are unknown always is."""
-    for name, settings in (("other", "t"), ("unknown", None)):
-        async with family.session(name) as session:
-            await work(session, settings=settings)
-        assert ("", 3) not in family.copied(name)
-        assert ("", 2) in family.copied(name)
-
-
 async def test_an_edited_result_changes_what_depends_on_it(family: Family) -> None:
     """An edited reply is credited, and the work that follows from it is done anew."""
     [first, *_] = family.journal.steps("parent")

@@ -82,26 +82,3 @@ def test_a_disk_that_stays_full_is_reported_and_the_next_run_resumes(
     assert results(program.store) == undisturbed
     assert half_written(program.store) == []
     assert answers.asked.total() <= program.billed_calls()
-
-
-def test_free_space_on_a_full_disk_is_waited_for(
-    disk: SmallDisk,
-    answers: CountedAnswers,
-    model_server: OpenAIServer,
-    undisturbed: dict[str, Any],
-    shared_prefect: dict[str, str],
-    tmp_path: Path,
-) -> None:
-    """If space is freed in time, the run completes without repeating any call."""
-    program = benchmark(tmp_path, model_server, disk, shared_prefect)
-    answers.once(BEFORE_THE_PAUSE, disk.fill)
-    running = program.start()
-    running.until(lambda: any(turn == BEFORE_THE_PAUSE for _, turn in answers.asked))
-    time.sleep(PATIENCE_S / 4)
-    assert answers.asked.total() < CALLS
-    disk.free()
-    ended = running.wait()
-    assert ended.code == 0, ended.output
-    assert results(program.store) == undisturbed
-    assert set(answers.asked.values()) == {1}
-    assert answers.asked.total() == CALLS == program.billed_calls()

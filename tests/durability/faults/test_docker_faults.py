@@ -124,30 +124,6 @@ def test_a_daemon_that_stays_down_is_reported_and_the_next_run_resumes(
     client.close()
 
 
-def test_a_daemon_that_is_restarted_is_survived(
-    daemon: DockerDaemon,
-    declared: dict[str, Any],
-    answers: CountedAnswers,
-    undisturbed: dict[str, Any],
-    shared_prefect: dict[str, str],
-    tmp_path: Path,
-) -> None:
-    """The attempt resumes in the same run if the daemon restarts in time, else in the next run."""
-    program = Program(tmp_path, declared, {**shared_prefect, "DOCKER_HOST": daemon.url})
-    running = program.start()
-    client = daemon.client()
-    container_in_the_pause(program, running, client)
-    daemon.stop()
-    daemon.start()
-    ended = running.wait()
-    if ended.code:
-        reported(ended, "infrastructure: Docker stopped answering")
-        ended = program.run()
-    as_if_undisturbed(ended, program, answers, undisturbed)
-    assert client.containers.list(all=True) == []
-    client.close()
-
-
 def test_a_killed_container_is_replaced(
     docker_client: Any,
     image: str,

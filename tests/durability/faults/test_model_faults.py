@@ -1,6 +1,5 @@
 """Network failures between a benchmark and its model."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,27 +83,3 @@ def test_a_network_that_stays_down_is_reported_and_the_next_run_resumes(
     assert (answers.asked - asked).total() == CALLS - settled
     assert results(program.store) == undisturbed
     assert program.billed_calls() >= answers.asked.total()
-
-
-@pytest.mark.parametrize("fault", ["silent", "cut"])
-def test_a_network_that_comes_back_is_waited_for(
-    fault: str,
-    answers: CountedAnswers,
-    cable: Cable,
-    undisturbed: dict[str, Any],
-    shared_prefect: dict[str, str],
-    tmp_path: Path,
-) -> None:
-    """If the network returns in time, the run completes and repeats only the calls in flight."""
-    program = benchmark(tmp_path, cable, shared_prefect, max_retries=8)
-    answers.once(BEFORE_THE_PAUSE + 1, lambda: BREAKS[fault](cable))
-    running = program.start()
-    running.until(lambda: any(turn == BEFORE_THE_PAUSE + 1 for _, turn in answers.asked))
-    before = answers.asked.total()
-    time.sleep(TIMEOUT_S / 2)  # the calls in flight time out, and each is sent once more
-    cable.mend()
-    ended = running.wait()
-    assert ended.code == 0, ended.output
-    assert results(program.store) == undisturbed
-    assert before < CALLS < answers.asked.total() <= CALLS + len(HOST_INSTANCES)
-    assert program.settled_calls() == CALLS

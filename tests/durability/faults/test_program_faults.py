@@ -5,7 +5,7 @@ import random
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,6 @@ import pytest
 
 from agent.arms.command.recipe import Recipe
 from agent.gateway.calls import _without
-from eval import instances
 from tests.agent.arms.command.from_npm import recipe_from_npm
 from tests.agent.arms.command.talking import SERVERS, says
 from tests.durability.faults.program import (
@@ -25,7 +24,6 @@ from tests.durability.faults.program import (
     half_written,
     results,
 )
-from tests.servers.docker_daemon import DockerDaemon
 from tests.servers.openai_server import OpenAIServer, Reply
 from tests.servers.strict import Dialect
 
@@ -162,65 +160,4 @@ def test_a_killed_durabench_buys_no_answer_twice(
         ended = program.run(PATIENCE_S)
     assert ended.code == 0, ended.output
     assert max(answers.sent[content] for content in answers.disturbed) == 2
-    as_if_undisturbed(program, answers, undisturbed(name, dialect))
-
-
-def test_a_killed_container_costs_nothing(
-    name: str,
-    dialect: str,
-    undisturbed: Undisturbed,
-    shared_prefect: dict[str, str],
-    tmp_path: Path,
-    docker_client: Any,
-) -> None:
-    """The answer in flight is recorded, and the same run continues in another container."""
-    recipe = recipe_from_npm(name)
-    answers = counted(recipe, dialect)
-
-    def kill() -> None:
-        with program.journal() as journal:
-            [attempt] = journal.find("")
-        label = f"durabench.attempt={attempt.attempt_id}"
-        [container] = docker_client.containers.list(filters={"label": label})
-        container.kill()
-
-    answers.happens = kill
-    with OpenAIServer(answers) as server:
-        program = Program(tmp_path, declared(recipe, dialect, server), {**shared_prefect, **_KEYS})
-        ended = program.run(PATIENCE_S)
-    assert ended.code == 0, ended.output
-    assert set(answers.sent.values()) == {1}
-    as_if_undisturbed(program, answers, undisturbed(name, dialect))
-
-
-@pytest.fixture(scope="module")
-def daemon(docker_client: Any) -> Iterator[DockerDaemon]:
-    """Yield a separate daemon that has the image of the instance."""
-    [instance] = [one for one in instances.load("bundled") if one.instance_id == DOCKER_INSTANCE]
-    with DockerDaemon() as daemon:
-        daemon.load(instance.image)
-        yield daemon
-
-
-def test_a_killed_daemon_costs_nothing(
-    name: str,
-    dialect: str,
-    undisturbed: Undisturbed,
-    shared_prefect: dict[str, str],
-    tmp_path: Path,
-    daemon: DockerDaemon,
-) -> None:
-    """The answer in flight is recorded, and the next run continues with another container."""
-    recipe = recipe_from_npm(name)
-    answers = counted(recipe, dialect)
-    answers.happens = daemon.kill
-    with OpenAIServer(answers) as server:
-        variables = {**shared_prefect, **_KEYS, "DOCKER_HOST": daemon.url}
-        program = Program(tmp_path, declared(recipe, dialect, server), variables)
-        ended = program.run(PATIENCE_S)
-        daemon.start()
-        assert ended.code == 3, ended.output
-        ended = program.run(PATIENCE_S)
-    assert ended.code == 0, ended.output
-    assert set(answers.sent.values()) == {1}
     as_if_undisturbed(program, answers, undisturbed(name, dialect))
