@@ -105,9 +105,6 @@ AssertionError
 {totals}
 DO *NOT* COMMIT!
 """
-_SYMPY_TOTALS = """\
- tests finished: 4 passed, 1 failed, 1 expected to fail, 12 skipped, 1 expected
-to fail but passed, 1 exceptions, in 62.31 seconds"""
 # The runner itself breaks this line between two parts.
 _SYMPY_BROKEN = """\
  tests finished: 4 passed, 1 failed, 1 expected to fail, 
@@ -390,13 +387,6 @@ Carbon (Tests\\Carbon)
 
 Tests: 4, Assertions: 9, Failures: 1, Skipped: 1.
 """
-_PHPUNIT_OK = """\
-Carbon (Tests\\Carbon)
- ✔ Adds days
- ✔ Adds months
-
-OK (2 tests, 5 assertions)
-"""
 _MINITEST = """\
 TestFilters#test_: markdownify should convert. = 0.02 s = .
 TestFilters#test_: slugify should break. = 0.00 s = F
@@ -468,20 +458,10 @@ EXAMPLES = {
             "PASSED tests/test_a.py::test_c[x-1]\n",
         ),
     ),
-    "pytest of long ago": Example(
-        PYTEST_PARSERS,
-        "PASSED tests/test_a.py::test_a\n===== 1 passed in 0.12 seconds =====\n",
-        ("PASSED tests/test_a.py::test_a\n===== 1 error in 0.12 seconds =====\n",),
-    ),
     "pytest, quietly": Example(
         PYTEST_PARSERS,
         "PASSED tests/test_a.py::test_a\nPASSED tests/test_a.py::test_b\n2 passed in 0.12s\n",
         ("PASSED tests/test_a.py::test_a\nPASSED tests/test_a.py::test_b\n1 passed in 0.12s\n",),
-    ),
-    "pytest, what is no test": Example(
-        ("parse_log_pytest",),
-        "tests/test_a.py::test_a PASSED [100%]\nPASSED [100%]\nPASSED tests/test_a.py::test_a\n"
-        "===== 1 passed in 0.12s =====\n",
     ),
     "django": Example(
         ("parse_log_django",),
@@ -506,11 +486,6 @@ EXAMPLES = {
         ("parse_log_sympy",),
         _sympy(_SYMPY_BROKEN),
         (_sympy(_SYMPY_BROKEN.replace("4 passed", "3 passed")),),
-    ),
-    "sympy, totals of two lines, broken elsewhere": Example(
-        ("parse_log_sympy",),
-        _sympy(_SYMPY_TOTALS),
-        (_sympy(_SYMPY_TOTALS, _SYMPY_LINE * 2),),
     ),
     "jest": Example(
         ("parse_log_jest",),
@@ -593,7 +568,6 @@ EXAMPLES = {
         _NEXT_OK,
         (_NEXT_OK.replace("TOTAL: 2 SUCCESS", "TOTAL: 1 SUCCESS, 1 FAILED"),),
     ),
-    "next, with a failure": Example(("parse_log_next",), _NEXT),
     "quarto": Example(
         ("parse_log_quarto_cli",),
         _QUARTO,
@@ -632,7 +606,6 @@ EXAMPLES = {
             ),
         ),
     ),
-    "go, the other order": Example(("parse_log_gotest",), _GO),
     "maven": Example(
         ("parse_log_maven",),
         _MAVEN,
@@ -652,9 +625,6 @@ EXAMPLES = {
         ("parse_log_phpunit",),
         _PHPUNIT,
         (_PHPUNIT.replace("\nTests: 4", " ✔ Breaks\n\nTests: 4").replace("4, ", "3, "),),
-    ),
-    "phpunit, all pass": Example(
-        ("parse_log_phpunit",), _PHPUNIT_OK, (_PHPUNIT_OK.replace("2 tests", "1 test"),)
     ),
     "minitest": Example(
         ("parse_log_minitest",),

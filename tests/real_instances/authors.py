@@ -38,20 +38,6 @@ def test_a_blueprint_has_a_name():
         "tests/test_blueprints.py",
         (("if not name:", "if name is None:"), ("if not name:", "if name == '.':")),
     ),
-    "psf__requests-6028": NewTest(
-        "tests/test_credentials_of_proxies.py",
-        """\
-import pytest
-from requests.utils import prepend_scheme_if_needed
-
-
-@pytest.mark.parametrize("proxy", ["http://me:secret@proxy:3128", "http://me@proxy/path"])
-def test_credentials_stay(proxy):
-    assert prepend_scheme_if_needed(proxy, "http") == proxy
-""",
-        "tests/test_utils.py",
-        (("'@'.join", "'/'.join"), ("[auth, netloc]", "[netloc, auth]")),
-    ),
     "sympy__sympy-24909": NewTest(
         "sympy/physics/units/tests/test_products_of_prefixes.py",
         """\
@@ -88,28 +74,6 @@ class RepeatedAlterations(SimpleTestCase):
 """,
         "tests/migrations/test_optimizer.py",
         (("(AlterField, RemoveField)", "RemoveField"), ("(AlterField,", "(AddField,")),
-    ),
-    "pytest-dev__pytest-6202": NewTest(
-        "testing/test_brackets_in_names.py",
-        """\
-def test_dots_before_brackets_stay(testdir):
-    path = testdir.makepyfile(
-        \"\"\"
-        import pytest
-
-        @pytest.mark.parametrize("given", ["..["])
-        def test_one(given):
-            pass
-        \"\"\"
-    )
-    [item], _ = testdir.inline_genitems(path)
-    assert item.getmodpath() == "test_one[..[]"
-""",
-        "testing/test_nodes.py",
-        (
-            ('".".join(parts)', '".".join(parts[1:])'),
-            ("join(parts)", 'join(parts).replace("..", ".")'),
-        ),
     ),
 }
 

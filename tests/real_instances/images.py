@@ -5,8 +5,6 @@ repository that is next to the row's base commit, and to which both patches of t
 commit and image of the row are replaced. Everything else of it is as published.
 """
 
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import pytest
 from docker import DockerClient
 
 from eval.base_image import BASE_IMAGE, LABEL, build_image, ensure_base
@@ -41,10 +38,6 @@ WORKDIR /testbed
 
 MAKE = """\
 set -e
-if [[ -d /opt/python ]]; then
-  echo /opt/python/lib >/etc/ld.so.conf.d/python.conf && ldconfig
-  ln -sf /opt/python/bin/python3 /usr/local/bin/python
-fi
 folder=$(python -c 'import site; print(site.getsitepackages()[0])')
 printf '%s\\n' {path} /opt/site >"$folder/testbed.pth"
 printf '#!/bin/sh\\nexec python -m pytest "$@"\\n' >/usr/local/bin/pytest
@@ -63,7 +56,6 @@ class Source:
     """The source distribution."""
     packages: tuple[str, ...]
     """Packages that the repository and its tests need."""
-    python: str = DEBIAN_PYTHON
     folder: str = ""
     """The folder of the repository that is importable."""
 
@@ -78,31 +70,8 @@ SOURCES = (
         ("werkzeug==2.2.3", "jinja2<3.2", "itsdangerous<2.2", "click<8.2", "blinker<1.7"),
         folder="src",
     ),
-    Source(
-        "psf__requests-6028",
-        "requests==2.27.0",
-        (
-            "urllib3<1.27",
-            "certifi",
-            "idna<4",
-            "charset-normalizer<2.1",
-            "pytest-mock<3.11",
-            "pytest<8",
-        ),
-    ),
     Source("sympy__sympy-24909", "sympy==1.12", ("mpmath==1.3.0",)),
     Source("django__django-16595", "Django==4.2", ("asgiref<4", "sqlparse<0.5")),
-    Source(
-        "pytest-dev__pytest-6202",
-        "pytest==5.2.4",
-        (
-            *("attrs==19.1.0", "py<1.11", "packaging<20", "pyparsing<3", "six", "wcwidth<0.2"),
-            *("more-itertools<8", "pluggy<0.14", "atomicwrites<1.4"),
-            *("importlib-metadata<1", "zipp<1"),
-        ),
-        python="3.9",
-        folder="src",
-    ),
 )
 
 
@@ -115,9 +84,7 @@ def instance_of(
     context = folder / "context"
     (context / "opt").mkdir(parents=True)
     commit = repository(source, row, folder, context / "testbed")
-    if source.python != DEBIAN_PYTHON:
-        copy_python(source.python, context / "opt" / "python")
-    where = ("--target", context / "opt" / "site", "--python-version", source.python)
+    where = ("--target", context / "opt" / "site", "--python-version", DEBIAN_PYTHON)
     pip(sys.executable, "install", *where, "--only-binary", ":all:", *source.packages)
     (context / "make.sh").write_text(MAKE.format(path=Path("/testbed") / source.folder))
     (context / "Dockerfile").write_text(DOCKERFILE)
@@ -164,27 +131,3 @@ def git(path: Path, *arguments: str, text: str = "") -> str:
         check=True,
     )
     return done.stdout
-
-
-def copy_python(version: str, path: Path) -> None:
-    """Copy an interpreter of this machine without what no test needs, or skip the test."""
-    program = shutil.which(f"python{version}")
-    command = [str(program), "-c", "import sys; print(sys.base_prefix)"]
-    environment = {**os.environ, "PYENV_VERSION": version}
-    found = program and subprocess.run(command, env=environment, capture_output=True, text=True)
-    if not found or found.returncode:
-        pytest.skip(f"there is no python{version} on this machine")
-    unneeded = (
-        "test",
-        "site-packages",
-        "idlelib",
-        "ensurepip",
-        "config-*",
-        "share",
-        "*.a",
-        "*.pyc",
-    )
-    shutil.copytree(
-        found.stdout.strip(), path, symlinks=True, ignore=shutil.ignore_patterns(*unneeded)
-    )
-    (path / "lib" / f"python{version}" / "site-packages").mkdir()

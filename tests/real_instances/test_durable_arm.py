@@ -29,10 +29,8 @@ pytestmark = [pytest.mark.docker, pytest.mark.full, pytest.mark.slow, pytest.mar
 
 RUNNERS = {
     "pallets__flask-5014": "pytest",
-    "psf__requests-6028": "pytest",
     "sympy__sympy-24909": "sympy",
     "django__django-16595": "unittest",
-    "pytest-dev__pytest-6202": "pytest",
 }
 
 
