@@ -32,10 +32,11 @@ _HOLDERS = {
 def diagnosis(notebook: Notebook, cell: NotebookCell) -> str:
     """Return the inputs of a failed cell and a possible repair, as lines."""
     lines = []
-    used = [
-        f"{format_name(variable.name)} ({_describe(variable.writer)})"
-        for variable in notebook.get_used_variables(cell)
-    ]
+    used = []
+    for variable in notebook.get_used_variables(cell):
+        writer = variable.writer
+        stale = ", stale" if writer.state == "stale" else ""
+        used.append(f"{format_name(variable.name)} (cell {writer.number}{stale})")
     if used:
         lines.append(f"It used {join_names(used)}.")
     error = cell.record.error
@@ -57,23 +58,29 @@ def join_names(names: Iterable[str]) -> str:
     return ", ".join(whole[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _describe(cell: NotebookCell) -> str:
-    return f"cell {cell.number}, stale" if cell.state == "stale" else f"cell {cell.number}"
-
-
 def _of_a_name(notebook: Notebook, cell: NotebookCell, name: str, *, importable: bool) -> list[str]:
     """Return the lines about a name without a value."""
-    later = [writer for writer in notebook.cells[cell.number :] if writer.record.writes.get(name)]
-    if later:
-        return [f"`{name}` is written by cell {later[0].number}, which comes after this one."]
-    place = _user(notebook, cell, name)
-    if place is None:
+    for later in notebook.cells[cell.number :]:
+        if later.record.writes.get(name):
+            return [f"`{name}` is written by cell {later.number}, which comes after this one."]
+    # The name is in the text of the failed cell, or of an earlier one with a function it calls.
+    users = [
+        user
+        for user in notebook.cells[: cell.number]
+        if any(node.id == name for node in _names(user.code))
+    ]
+    if not users:
         return []
-    statement = _import(name, importable=importable)
+    place = users[-1]
+    statement = ""
+    if name in _HOLDERS:
+        statement = f"from {_HOLDERS[name]} import {name}"
+    elif importable:
+        statement = f"import {_MODULES[name]} as {name}" if name in _MODULES else f"import {name}"
     if statement:
-        problem = f"`{name}` is not imported."
-        return [problem, *_patch(place, f"{statement}\n{place.code}")]
-    candidates = [*notebook.before(cell.number), *dir(builtins), *_bound(place.code)]
+        return [f"`{name}` is not imported.", *_patch(place, f"{statement}\n{place.code}")]
+    bound = [node.id for node in _names(place.code) if isinstance(node.ctx, ast.Store)]
+    candidates = [*notebook.before(cell.number), *dir(builtins), *bound]
     close = difflib.get_close_matches(name, candidates, n=1, cutoff=_SIMILARITY)
     if not close:
         return []
@@ -82,32 +89,11 @@ def _of_a_name(notebook: Notebook, cell: NotebookCell, name: str, *, importable:
     return [problem, *_patch(place, _rename(place.code, name, close[0]))]
 
 
-def _user(notebook: Notebook, cell: NotebookCell, name: str) -> NotebookCell | None:
-    """Return the cell whose text uses a name: the failed one, or one with a function it calls."""
-    for user in reversed(notebook.cells[: cell.number]):
-        if any(node.id == name for node in _names(user.code)):
-            return user
-    return None
-
-
 def _names(code: str) -> list[ast.Name]:
     try:
         return [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-
-
-def _bound(code: str) -> list[str]:
-    return [node.id for node in _names(code) if isinstance(node.ctx, ast.Store)]
-
-
-def _import(name: str, *, importable: bool) -> str:
-    """Return the statement that imports a name, or ''."""
-    if name in _HOLDERS:
-        return f"from {_HOLDERS[name]} import {name}"
-    if not importable:
-        return ""
-    return f"import {_MODULES[name]} as {name}" if name in _MODULES else f"import {name}"
 
 
 def _rename(code: str, name: str, right: str) -> str:

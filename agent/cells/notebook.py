@@ -188,7 +188,9 @@ class Notebook:
         graph = ExecutionStateGraph()
         writers: dict[str, str] = {}
         for cell in self.cells:
-            step, reads, writes = str(cell.number), _reads(cell.record), _writes(cell.record)
+            step, record = str(cell.number), cell.record
+            reads = [*record.reads, *(f"{_FILE}{path}" for path in record.files_read)]
+            writes = [*record.writes, *(f"{_FILE}{path}" for path in record.files_written)]
             graph.add_step(step, reads=reads, writes=writes, state=cell.state, label=cell.code)
             for name in reads:
                 if name in writers:
@@ -239,34 +241,30 @@ class Notebook:
         """
         cell.record = record
         cell.state = "failed" if record.failed else "executed"
-        self._mark(self._with_other_variables(cell.number))
+        # Mark later cells that would read other values than in their last run.
+        changed = []
+        places: dict[str, str | None] = {}
+        for other in self.cells:
+            reads = other.record.reads.items()
+            if other.number > cell.number and any(places.get(n) != place for n, place in reads):
+                changed.append(other)
+            places |= other.record.writes
+        self._mark(changed)
         if not is_lost:
-            self._mark(self._with_what_it_used(cell))
+            self._mark(self._find_readers(cell))
         sources = self.graph().get_ancestors(str(cell.number))
         if any(self.cell(int(number)).state == "stale" for number in sources):
             cell.state = "stale"
 
-    def _with_other_variables(self, number: int) -> list[NotebookCell]:
-        """Return the later cells that would read other values than in their last run."""
-        changed = []
-        places: dict[str, str | None] = {}
-        for cell in self.cells:
-            reads = cell.record.reads.items()
-            if cell.number > number and any(places.get(name) != place for name, place in reads):
-                changed.append(cell)
-            places |= cell.record.writes
-        return changed
-
-    def _with_what_it_used(self, cell: NotebookCell) -> list[NotebookCell]:
+    def _find_readers(self, cell: NotebookCell) -> list[NotebookCell]:
         """Return the later cells that read unstorable values of a cell.
 
         The place of such a value is the same after every change, as of a generator after `next`.
         """
         names = [name for name, place in cell.record.writes.items() if is_unstored(place)]
-        later = self.cells[cell.number :]
         return [
             reader
-            for reader in later
+            for reader in self.cells[cell.number :]
             if any(n in reader.record.reads and self.writer(n, reader) is cell for n in names)
         ]
 
@@ -304,11 +302,3 @@ def _once(done: list[Rerun]) -> list[Rerun]:
     """
     first = {run.cell.number: run for run in reversed(done)}
     return [first[number] for number in sorted(first)]
-
-
-def _reads(record: CellRecord) -> list[str]:
-    return [*record.reads, *(f"{_FILE}{path}" for path in record.files_read)]
-
-
-def _writes(record: CellRecord) -> list[str]:
-    return [*record.writes, *(f"{_FILE}{path}" for path in record.files_written)]

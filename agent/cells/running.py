@@ -150,7 +150,12 @@ def needs(code: str) -> list[str]:
     try:
         for statement in ast.parse(code).body:
             table = symtable.symtable(ast.unparse(statement), "<cell>", "exec")
-            names |= {*_globals(table), *_list_augmented_names(statement)} - bound
+            augmented = {  # `name += 1` counts as bound
+                node.target.id
+                for node in ast.walk(statement)
+                if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
+            }
+            names |= {*_globals(table), *augmented} - bound
             if not isinstance(statement, _BLOCKS):
                 bound |= {
                     symbol.get_name()
@@ -170,13 +175,6 @@ def _globals(table: symtable.SymbolTable) -> Iterator[str]:
             yield symbol.get_name()
     for inner in table.get_children():
         yield from _globals(inner)
-
-
-def _list_augmented_names(statement: ast.stmt) -> Iterator[str]:
-    """Yield the names of `name += 1`, which count as bound."""
-    for node in ast.walk(statement):
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            yield node.target.id
 
 
 async def _look(workspace: Workspace, settings: ToolSettings, asked: _Look) -> ToolResult:

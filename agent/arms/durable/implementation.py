@@ -90,8 +90,13 @@ async def implement(state: State, step: NextStep, number: int, session: Session)
     uses = [*exchange.uses, *program_uses(session.steps, session.name)]
     edited = get_changed_files(uses)
     tests = sum(use.result.tests is not None for use in uses)
-    status, why = _status(exchange, has_evidence=bool(edited) or tests > 0)
     report = exchange.answer
+    if report is None:
+        status, why = _ENDS[exchange.end]
+    elif report.status == "done" and not edited and not tests:
+        status, why = "replan", "success was claimed without an edit or a test result"
+    else:
+        status, why = report.status, ""
     return Candidate(
         number=number,
         status=status,
@@ -111,15 +116,6 @@ _ENDS: dict[End, tuple[CandidateStatus, str]] = {
     "malformed": ("blocked", "no valid answer"),
     "out_of_time": ("blocked", "the time was used up"),
 }
-
-
-def _status(exchange: Exchange[StepReport], *, has_evidence: bool) -> tuple[CandidateStatus, str]:
-    """Return a candidate's status, with the reason if it differs from its own report."""
-    if exchange.answer is None:
-        return _ENDS[exchange.end]
-    if exchange.answer.status == "done" and not has_evidence:
-        return "replan", "success was claimed without an edit or a test result"
-    return exchange.answer.status, ""
 
 
 T = TypeVar("T")

@@ -90,7 +90,13 @@ def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
     """Return the outcome of an attempt of the lean preset: the best change and its evidence."""
     chosen = state.chosen
     patch = chosen.change.patch if chosen else ""
-    workflow_status = _end(state, chosen)
+    workflow_status: WorkflowStatus = "gates_closed"
+    if chosen is not None and chosen.accepted:
+        workflow_status = "completed" if state.probe.works else "unproven"
+    elif state.ended is not None:
+        workflow_status = cut_off(state.ended)
+    elif state.profile.reproduction == "required" and state.reproduction.anchor is None:
+        workflow_status = "blocked"
     closed = [line for finding in chosen.findings for line in finding.lines] if chosen else []
     verdict = "unverified"
     if chosen is not None and "unverified" not in chosen.gates:
@@ -127,15 +133,6 @@ def _unproven(state: Evidence) -> str:
     if state.probe.works:
         return ""
     return f"unproven: the test runner does not work: {state.probe.reason}"
-
-
-def _end(state: LeanState, chosen: Judgement | None) -> WorkflowStatus:
-    if chosen is not None and chosen.accepted:
-        return "completed" if state.probe.works else "unproven"
-    if state.ended is not None:
-        return cut_off(state.ended)
-    required = state.profile.reproduction == "required"
-    return "blocked" if required and state.reproduction.anchor is None else "gates_closed"
 
 
 def cut_off(error: OutOfTime | LimitReached) -> WorkflowStatus:

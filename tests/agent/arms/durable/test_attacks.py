@@ -58,7 +58,13 @@ SHADOWS = ("_pytest/__init__.py", "conftest.py", "sitecustomize.py")
 CODE = "\n\ndef add(a, b):\n    return a - b\n\n\ndef double(a):\n    return 2 * a\n"
 
 
-@pytest.mark.parametrize("forgery", FORGING.values(), ids=FORGING)
+@pytest.mark.parametrize(
+    "forgery",
+    [
+        pytest.param(code, id=name, marks=[] if "summary" in name else pytest.mark.full)
+        for name, code in FORGING.items()
+    ],
+)
 async def test_code_that_forges_results_is_not_accepted(solve: Solver, forgery: str) -> None:
     """Results come from the observed runner, and both its exit code and its test names count."""
     forge: Use = ("write", {"path": "calc.py", "content": forgery + CODE})

@@ -130,6 +130,7 @@ async def test_a_wrong_test_is_withdrawn_by_a_ruling(lean: Solver) -> None:
     assert len(solved.model.asked) <= 6
 
 
+@pytest.mark.full
 async def test_an_existing_test_that_the_task_contradicts_is_excepted(lean: Solver) -> None:
     """Only the excepted test may fail, and it is recorded. The gate closes once before."""
     pinned = "tests/test_pinned.py"

@@ -113,10 +113,8 @@ async def test_a_rejected_patch_is_no_prediction(attempts: Attempts, preset: str
     assert outcome.detail == "rejected by ann: too risky"
 
 
-@pytest.mark.parametrize(
-    ("preset", "role"),
-    [("lean", "scout"), pytest.param("full", "contract", marks=pytest.mark.full)],
-)
+@pytest.mark.full
+@pytest.mark.parametrize(("preset", "role"), [("lean", "scout"), ("full", "contract")])
 async def test_a_plan_is_made_until_it_is_approved(
     attempts: Attempts, preset: str, role: str
 ) -> None:

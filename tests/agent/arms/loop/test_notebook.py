@@ -25,6 +25,7 @@ ROWS = 26
 """Rows that a run has at least."""
 
 
+@pytest.mark.full
 async def test_a_replay_after_an_edit_of_the_code_runs_what_depends_on_it(
     attempts: Attempts,
 ) -> None:
