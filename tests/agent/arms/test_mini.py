@@ -87,20 +87,6 @@ async def test_a_destroyed_repository_is_reported_to_the_model(solve: Solver) ->
     assert "Everything was put back" in observation
 
 
-def test_no_module_of_the_package_is_changed() -> None:
-    """The package renders by jinja2's own class, as it does without us."""
-    import jinja2
-    from minisweagent.agents import default
-    from minisweagent.models.utils import actions_text, actions_toolcall
-
-    from agent.arms import mini
-
-    assert mini.solve is not None
-    assert {each.Template for each in (default, actions_text, actions_toolcall)} == {
-        jinja2.Template
-    }
-
-
 class BrokenModel:
     """A model that is unreachable."""
 

@@ -161,14 +161,6 @@ async def test_what_makes_something_again_finds_what_it_needs(host: Talk) -> Non
     assert "ran again first, because their variables were lost" in result.output
 
 
-@pytest.mark.full
-async def test_a_cell_that_forks_can_make_something_again(host: Talk) -> None:
-    """Only its own process runs the cell that reads it."""
-    await host.run("import os; child = os.fork(); rows = (each for each in 'ab')")
-    assert await host.run("open('data.txt', 'a').write(next(rows)); None") == ""
-    assert await host.run("open('data.txt').read()") == "'1 2 3\\na'"
-
-
 async def test_what_is_not_made_again_is_said_where_it_is_used(host: Talk) -> None:
     """The other variables of the cell are kept."""
     once = "import os\nif not os.path.exists('once'): rows = (i for i in '1')"
@@ -226,16 +218,6 @@ async def test_a_cell_may_fork_print_much_and_leave_threads(host: Talk) -> None:
     )
 
 
-@pytest.mark.full
-async def test_a_cell_may_print_a_gigabyte() -> None:
-    """Its result has head and tail, and the variables from before are there for the next cell."""
-    async with on_host(limit_s=300) as talk:
-        await talk.run("kept = 1")
-        shown = await talk.run("import sys\nfor _ in range(2**14): sys.stdout.write('x' * 2**16)")
-        assert len(shown) < 60_000
-        assert await talk.run("kept") == "1"
-
-
 async def test_a_cell_that_never_ends_is_ended() -> None:
     """Its time limit is that of commands."""
     async with on_host(limit_s=1) as talk:
@@ -272,16 +254,6 @@ async def test_a_notebook_that_must_not_write_leaves_files_as_they_are() -> None
         await talk.run("open('data.txt', 'w').write('new'); text = open('data.txt').read()")
         await talk.shell("git diff --exit-code")
         assert await talk.run("text") == "'new'"
-
-
-@pytest.mark.full
-async def test_cells_that_always_delete_the_store_end(host: Talk) -> None:
-    """Their variables are never there together, and the result says so."""
-    gone = f"{STORE}; import shutil; shutil.rmtree(store, ignore_errors=True)"
-    await host.run(f"{gone}; a = 1")
-    await host.run(f"{gone}; b = 2")
-    assert "are lost at once" in await host.fail("a + b")
-    assert await host.run("3") == "3"
 
 
 @pytest.mark.full

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from agent.arms.durable.roles import TOOLS
 from agent.models.protocol import ModelReply, ModelRequest
 from tests.agent.arms.durable.conftest import (
     ANCHOR,
@@ -39,6 +40,10 @@ async def test_an_honest_model_solves_the_task_in_one_step(solve: Solver) -> Non
         "planner",
         "final_reviewer",
     ]
+    for request in solved.model.asked:
+        offered = [tool["function"]["name"] for tool in request.tools]
+        helpers = ["gather_context"] if request.role == "implementer" else []
+        assert offered == [*TOOLS[request.role], *helpers, "answer"]  # type: ignore[index]
     assert solved.report["usage_by_role"]["implementer"]["calls"] == 2
     assert solved.report["usage_by_role"]["contract"]["cost_usd"] == pytest.approx(0.01)
     [step], [final] = solved.report["steps"], solved.report["finals"]

@@ -4,7 +4,6 @@ import pytest
 
 from tests.agent.arms.durable.conftest import (
     ANCHOR,
-    ANCHOR_TEXT,
     FIX,
     Said,
     Solver,
@@ -131,16 +130,6 @@ async def test_code_that_destroys_the_repository_fails_its_tests(solve: Solver) 
     assert solved.report["agent_verdict"] != "accepted"
 
 
-@pytest.mark.full
-async def test_files_that_a_new_test_leaves_are_removed(solve: Solver) -> None:
-    """After the runs of a reproduction, the work tree has the new test and nothing else."""
-    leaving = ANCHOR_TEXT.replace("    assert", "    open('left.txt', 'w').close()\n    assert")
-    solved = await solve(anchor=anchor(leaving))
-    assert solved.report["reproduced"] is True
-    assert solved.report["agent_verdict"] == "accepted"
-    assert "b/left.txt" not in solved.report["steps"][0]["candidates"][0]["diff"]
-
-
 async def test_a_refactoring_does_not_start_with_a_test(solve: Solver) -> None:
     """A refactoring breaks no test, so it starts without one even if a reproduction is required."""
     contract = answer(kind="refactor", goal="tidy up", acceptance_criteria=[])
@@ -148,15 +137,6 @@ async def test_a_refactoring_does_not_start_with_a_test(solve: Solver) -> None:
     assert "anchor" not in solved.model.roles()
     assert solved.report["workflow_status"] == "completed"
     assert solved.report["not_reproduced_because"] == "a refactor task is not begun with a test"
-
-
-@pytest.mark.full
-async def test_a_missing_contract_is_an_open_question(solve: Solver) -> None:
-    """Without a contract the task may be a bug, so it starts with a reproduction test."""
-    solved = await solve(contract=["no call at all"], profile={"plan_turns": 2})
-    assert solved.report["contract"]["kind"] == "unknown"
-    assert solved.report["contract"]["open_questions"]
-    assert solved.report["reproduced"] is True
 
 
 async def test_an_unchanged_repository_is_not_accepted(solve: Solver) -> None:

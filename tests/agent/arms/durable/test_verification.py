@@ -121,15 +121,7 @@ def test_wrong_behaviour_is_a_reproduction(output: str) -> None:
             replace(CLEAN, exit_code=1, output="E   ImportError: cannot import name 'x'"),
             "by an error",
         ),
-        (
-            replace(CLEAN, exit_code=1, output="E       ModuleNotFoundError: No module named 'x'"),
-            "by an error",
-        ),
         (replace(CLEAN, exit_code=1, output="E     SyntaxError: invalid syntax"), "by an error"),
-        (
-            replace(CLEAN, exit_code=1, output=f"E   NameError: x\n\n{PATH}:4: NameError\n"),
-            "by an error",
-        ),
     ],
 )
 def test_runs_that_reproduce_nothing(done: TestRun, why: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.errors import InfrastructureError, Interrupted
+from agent.errors import Interrupted
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.ptc.tool import program_uses
 from tests.agent.arms.durable.conftest import RoleModel, Said
@@ -177,22 +177,6 @@ async def test_an_interpreter_that_is_killed_is_reported_once(attempts: Attempts
     outcome = await attempts.run(once, TOOLS)
     assert outcome.status == "submitted"
     assert "the interpreter died" in attempts.told(1)[0]
-
-
-@pytest.mark.full
-async def test_an_interpreter_that_dies_twice_in_a_row_is_infrastructure(
-    attempts: Attempts, deadly: pytest.MonkeyPatch
-) -> None:
-    """Two programs that die say nothing about the patch. A retry continues the second one."""
-    scripts: dict[str, Any] = {"loop": [ptc(KILL), ptc(KILL), DONE]}
-    for _ in range(2):
-        with pytest.raises(InfrastructureError, match="died twice in a row"):
-            await attempts.run(scripts, TOOLS)
-    deadly.undo()
-    outcome = await attempts.run(scripts, TOOLS)
-    assert (outcome.status, len(attempts.model.asked)) == ("submitted", 1)
-    *_, last = attempts.told()
-    assert last.endswith("3 calls done")
 
 
 @pytest.mark.full
