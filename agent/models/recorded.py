@@ -30,14 +30,6 @@ class ScopedReply(NamedTuple):
     reply: ModelReply
 
 
-class ScopedEnd(NamedTuple):
-    """A step of an attempt without a result. No model was called after it in its scope."""
-
-    scope: str
-    why: EndReason
-    text: str
-
-
 class RecordedReply(BaseModel):
     """One answer, and the position of its call."""
 
@@ -52,7 +44,7 @@ class RecordedReply(BaseModel):
 
 
 class RecordedEnd(BaseModel):
-    """The reason why a scope has no further answers."""
+    """A step without a result, after which no model was called in its scope."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -163,7 +155,7 @@ def for_task(spec: RecordedSpec, task: Task) -> RecordedModel:
 
 def to_json(
     replies: Iterable[ScopedReply],
-    ends: Iterable[ScopedEnd],
+    ends: list[RecordedEnd],
     *,
     instance_id: str,
     model: str,
@@ -194,7 +186,7 @@ def to_json(
         model=model,
         native_tools=native_tools,
         calls=calls,
-        ends=[RecordedEnd(**end._asdict()) for end in ends],
+        ends=ends,
     )
     # Not pydantic's own JSON, which rejects surrogate escapes of foreign encodings.
     return json.dumps(trajectory.model_dump(), indent=1)

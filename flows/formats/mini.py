@@ -11,7 +11,7 @@ from atif import Metrics, ObservationResult, Step, ToolCall
 
 from agent.models import recorded, trajectory
 from agent.models.protocol import ModelReply
-from agent.models.recorded import ScopedEnd, ScopedReply
+from agent.models.recorded import RecordedEnd, ScopedReply
 from agent.models.trajectory import RecordedCall, RecordedCommand, Trajectory
 from agent.session.steps import CutOff, from_record
 from eval import instances
@@ -158,7 +158,7 @@ def write_recordings(
                     role = step.request.get("role", "")
                     replies.append(ScopedReply(step.scope, role, step.result))
                 case CutOff(text, "time" | "too_long" as why):
-                    ends.append(ScopedEnd(step.scope, why, text))
+                    ends.append(RecordedEnd(scope=step.scope, why=why, text=text))
         path = folder / attempt.arm / f"{attempt.instance_id}.traj.json"
         recording = recorded.to_json(
             replies,

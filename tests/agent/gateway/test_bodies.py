@@ -15,57 +15,52 @@ CHAT = "/v1/chat/completions"
 HELLO = {"messages": [{"role": "user", "content": "Hello."}]}
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", CHAT),
-        ("POST", "/v1/messages"),
-        ("POST", "/v1/responses"),
-        ("POST", "/v1/messages/count_tokens"),
-        ("GET", "/v1/models"),
-        ("GET", "/"),
-        ("DELETE", "/v1/files/f"),
-    ],
-)
+ROUTES = [
+    ("POST", CHAT),
+    ("POST", "/v1/messages"),
+    ("POST", "/v1/responses"),
+    ("POST", "/v1/messages/count_tokens"),
+    ("GET", "/v1/models"),
+    ("GET", "/"),
+    ("DELETE", "/v1/files/f"),
+]
+
+
 @pytest.mark.parametrize("key", ["", "Bearer wrong", "Bearer ü"])
-async def test_every_route_wants_the_key(tmp_path: Path, method: str, path: str, key: str) -> None:
-    """Whatever is asked for, another attempt learns nothing, not even what there is."""
+async def test_every_route_requires_the_key(tmp_path: Path, key: str) -> None:
+    """Another attempt learns nothing, not even which routes exist."""
     async with opened_gateway(tmp_path) as gateway:
         headers = {"authorization": key.encode()}
-        response = await gateway.client.request(method, path, json=HELLO, headers=headers)
-        fits = await gateway.client.post(CHAT, json=HELLO)
-    assert response.status_code == 401
-    assert fits.status_code == 200
+        for method, path in ROUTES:
+            response = await gateway.client.request(method, path, json=HELLO, headers=headers)
+            assert response.status_code == 401
+        assert (await gateway.client.post(CHAT, json=HELLO)).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("body", "headers", "status"),
-    [
-        (b"x", {}, 400),
-        (b"[]", {}, 400),
-        (b'{"a": NaN}', {}, 400),
-        (b'{"a": ' + b"1" * 5_000 + b"}", {}, 400),
-        (b'{"a": "\xff"}', {}, 400),
-        (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", {}, 400),
-        (b'{"a": ' + b"[" * 500 + b"]" * 500 + b"}", {}, 400),
-        (b'{"a": [' + b"[]," * MOST_PARTS + b"[]]}", {}, 413),
-        (b"{}", {"content-encoding": "gzip"}, 415),
-        (b"{}", {"content-encoding": "identity"}, 400),
-    ],
-    ids=lambda value: str(value)[:20],
-)
+INVALID: list[tuple[bytes, dict[str, str], int]] = [
+    (b"x", {}, 400),
+    (b"[]", {}, 400),
+    (b'{"a": NaN}', {}, 400),
+    (b'{"a": ' + b"1" * 5_000 + b"}", {}, 400),
+    (b'{"a": "\xff"}', {}, 400),
+    (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", {}, 400),
+    (b'{"a": ' + b"[" * 500 + b"]" * 500 + b"}", {}, 400),
+    (b'{"a": [' + b"[]," * MOST_PARTS + b"[]]}", {}, 413),
+    (b"{}", {"content-encoding": "gzip"}, 415),
+    (b"{}", {"content-encoding": "identity"}, 400),
+]
+
+
 @pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses"])
-async def test_a_body_that_is_no_request_is_refused_in_one_line(
-    tmp_path: Path, path: str, body: bytes, headers: dict[str, str], status: int
-) -> None:
+async def test_an_invalid_body_is_refused_in_one_line(tmp_path: Path, path: str) -> None:
     """The program gets a status that no client repeats. The gateway answers the next request."""
     async with opened_gateway(tmp_path) as gateway:
-        response = await gateway.client.post(path, content=body, headers=headers)
-        fits = await gateway.client.post(CHAT, json=HELLO)
-    assert response.status_code == status
-    assert "\n" not in response.json()["error"]["message"]
-    assert response.headers["x-should-retry"] == "false"
-    assert fits.status_code == 200
+        for body, headers, status in INVALID:
+            response = await gateway.client.post(path, content=body, headers=headers)
+            assert response.status_code == status, body[:20]
+            assert "\n" not in response.json()["error"]["message"]
+            assert response.headers["x-should-retry"] == "false"
+        assert (await gateway.client.post(CHAT, json=HELLO)).status_code == 200
 
 
 async def test_a_declared_body_that_is_too_large_is_not_read(tmp_path: Path) -> None:
@@ -121,11 +116,11 @@ async def test_bodies_beyond_the_room_wait_for_their_turn(tmp_path: Path) -> Non
 async def test_names_of_a_programs_own_making_take_no_memory(tmp_path: Path) -> None:
     """A hundred are counted one by one, and the rest together."""
     async with opened_gateway(tmp_path) as gateway:
-        for number in range(150):
+        for number in range(110):
             name = {f"field-{number}": 1, "model": f"model-{number}" + "x" * 10_000}
             await gateway.client.post(CHAT, json={**HELLO, **name})
         seen = gateway.switch.seen
     for counter in (seen.requested_models, seen.dropped_fields):
         assert len(counter) == 101
-        assert sum(counter.values()) == 150
+        assert sum(counter.values()) == 110
         assert max(map(len, counter)) <= 100

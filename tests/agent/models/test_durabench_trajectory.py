@@ -9,7 +9,7 @@ import pytest
 
 from agent.errors import ContextWindowExceeded, InvalidSpec, ModelError, OutOfTime
 from agent.models.protocol import ModelReply, ModelRequest, Usage
-from agent.models.recorded import FORMAT, RecordedModel, ScopedEnd, ScopedReply, for_task, to_json
+from agent.models.recorded import FORMAT, RecordedEnd, RecordedModel, ScopedReply, for_task, to_json
 from agent.models.spec import RecordedSpec
 from agent.types import Task
 from tests.agent.models.role_talk import request
@@ -29,10 +29,10 @@ QUESTIONS = [
 
 
 def write(
-    path: Path, replies: list[ScopedReply], ends: Iterable[ScopedEnd] = (), **fields: Any
+    path: Path, replies: list[ScopedReply], ends: Iterable[RecordedEnd] = (), **fields: Any
 ) -> Path:
     options = {"instance_id": TASK.id, "model": "openai/x", "native_tools": True, **fields}
-    path.write_text(to_json(replies, ends, **options))
+    path.write_text(to_json(replies, list(ends), **options))
     return path
 
 
@@ -57,7 +57,9 @@ async def test_a_scope_that_was_cut_off_is_cut_off_again(
     tmp_path: Path, replies: list[ScopedReply], why: Any, error: type[Exception]
 ) -> None:
     """A scope ends after its last reply with the recorded error. Other scopes are unaffected."""
-    model = replay(write(tmp_path / "a.json", replies, [ScopedEnd("", why, "no more")]))
+    model = replay(
+        write(tmp_path / "a.json", replies, [RecordedEnd(scope="", why=why, text="no more")])
+    )
     assert await model.complete(ModelRequest([], role="planner", scope="", number=2))
     with pytest.raises(error, match="no more"):
         await model.complete(ModelRequest([], role="planner", scope="", number=3))
