@@ -114,7 +114,11 @@ def build(
                 resampled=read_resampled(connection, *pair) if pair else None,
                 split=read_split(connection, leading),
             )
-            found = {each: _ask(making, each, report) for each in QUESTIONS if each not in LAST}
+            answers = {
+                question: _ask(making, question, report)
+                for question in QUESTIONS
+                if question not in LAST
+            }
             making.wait()
             report = replace(
                 report,
@@ -123,13 +127,13 @@ def build(
                 failures=read_examples(connection, names),
             )
             report = replace(report, trajectories=find_trajectories(lake, report))
-            found |= {each: _ask(making, each, report) for each in LAST}
+            answers |= {question: _ask(making, question, report) for question in LAST}
         finally:
             making.close()
-    sections = tuple(section for each in QUESTIONS if (section := found[each]))
+    sections = tuple(section for question in QUESTIONS if (section := answers[question]))
     notes = write_notes(source, arms, comparisons, report.resampled)
-    own = tuple(note for section in sections for note in section.notes)
-    return replace(report, sections=sections, notes=(*notes, *own))
+    from_sections = tuple(note for section in sections for note in section.notes)
+    return replace(report, sections=sections, notes=(*notes, *from_sections))
 
 
 def _ask(making: Making, question: ModuleType, report: Report) -> Section | None:
@@ -142,7 +146,9 @@ def _ask(making: Making, question: ModuleType, report: Report) -> Section | None
         return section
     with origins.open(encoding="utf-8", newline="") as file:
         _, *rows = csv.reader(file)
-    return replace(section, origins=tuple((number, made, read) for number, made, read in rows))
+    return replace(
+        section, origins=tuple((number, computed, read) for number, computed, read in rows)
+    )
 
 
 def _read_source(connection: DuckDBPyConnection, experiment: str) -> Provenance:
@@ -201,19 +207,19 @@ def _first_pair(
     primary = declared[-1] if declared else None
     if baseline is None and candidate is None:
         best = _best_pair(arms)
-        first = primary or (best and source.plan.direct(best))
-        return first, source.plan.role_of(first) if first else "exploratory"
+        leading = primary or (best and source.plan.direct(best))
+        return leading, source.plan.role_of(leading) if leading else "exploratory"
     declared_baseline, declared_candidate = primary or (None, None)
-    one, other = baseline or declared_baseline, candidate or declared_candidate
-    if one is None or other is None or one == other:
+    first, second = baseline or declared_baseline, candidate or declared_candidate
+    if first is None or second is None or first == second:
         rest = [name for name in names if name not in (baseline, candidate)]
         if (baseline and candidate) or len(rest) != 1:
             raise ReportError(
                 "a comparison needs two different arms: give --baseline and --candidate"
             )
-        one, other = baseline or rest[0], candidate or rest[0]
-    role = source.plan.role_of((one, other))
-    return (one, other), "chosen" if role == "exploratory" else role
+        first, second = baseline or rest[0], candidate or rest[0]
+    role = source.plan.role_of((first, second))
+    return (first, second), "chosen" if role == "exploratory" else role
 
 
 def _best_pair(arms: tuple[ArmSummary, ...]) -> Pair | None:

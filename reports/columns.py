@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True)
 class LakeTable:
-    """One table, with its columns except those of the path."""
+    """One table, with its columns except `PARTITION`."""
 
     name: str
     columns: tuple[Column, ...]

@@ -1,6 +1,6 @@
 """Several experiments as one, over the instances that all of them plan.
 
-The combined experiment is a lake of its own in a temporary folder. Arm `mini` of experiment `A`
+The combined experiment is a separate lake in a temporary folder. Arm `mini` of experiment `A`
 is called `mini@A`.
 """
 
@@ -34,10 +34,10 @@ def get_combined_name(experiments: Sequence[str]) -> str:
 
 
 def combine(lake: Path | UPath, experiments: Sequence[str], folder: Path) -> Note:
-    """Write the combined experiment into a folder. Return a note of what is compared.
+    """Write the combined experiment into a folder. Return a note that names the compared parts.
 
     Raise ReportError for an experiment that is unknown or given twice, for datasets that differ,
-    and if there is no common instance.
+    and without a common instance.
     """
     if len(set(experiments)) < len(experiments):
         raise ReportError("an experiment cannot be compared with itself: name each once")
@@ -50,8 +50,8 @@ def combine(lake: Path | UPath, experiments: Sequence[str], folder: Path) -> Not
     rows = [
         {**row, "experiment_of": name}
         for arm in arms
-        for name, own in declared.items()
-        for row in own
+        for name, declarations in declared.items()
+        for row in declarations
         if row["arm"] == arm
     ]
     # The whole is one declaration, which exists since the latest of its parts.
@@ -79,8 +79,8 @@ def _require_same(declared: Mapping[str, Sequence[Row]], common: Sequence[str]) 
         raise ReportError(f"{listing([*declared])} plan no common instance: nothing to compare")
     ours = {name: rows[0] for name, rows in declared.items() if not _is_import(rows)}
     if len({row["dataset"] for row in ours.values()}) > 1:
-        told = "; ".join(f"{name}: {row['dataset']}" for name, row in ours.items())
-        raise ReportError(f"the experiments have different datasets ({told}): compare one dataset")
+        names = "; ".join(f"{name}: {row['dataset']}" for name, row in ours.items())
+        raise ReportError(f"the experiments have different datasets ({names}): compare one dataset")
     revisions: dict[frozenset[str], dict[str, str]] = defaultdict(dict)
     for name, row in ours.items():
         revisions[frozenset(row["instance_ids"])][row["dataset_digest"]] = name
@@ -110,13 +110,13 @@ def _note(
         revision = "whose revision is not known, because an import does not name it"
     else:
         revision = "whose revisions cannot be compared, because the selections differ"
-    left_out = {name: len(ids) - len(common) for name, ids in planned.items()}
-    told = ", ".join(f"{name} {count(number)}" for name, number in left_out.items() if number)
+    numbers = {name: len(ids) - len(common) for name, ids in planned.items()}
+    left_out = ", ".join(f"{name} {count(number)}" for name, number in numbers.items() if number)
     return Note(
         "note" if is_same else "warning",
         f"Compares {listing([*declared])} on the {plural(len(common), 'instance')} that all of "
         f"them plan, of {listing(datasets)}, {revision}. "
-        + (f"Instances left out: {told}." if told else "No instance is left out."),
+        + (f"Instances left out: {left_out}." if left_out else "No instance is left out."),
     )
 
 
@@ -132,8 +132,9 @@ def _write(
     import pyarrow.parquet as pq
     from duckdb import ColumnExpression, ConstantExpression
 
-    own, experiment, base = (declared[name] for name in ("arm", "experiment_of", "derived_from"))
-    arm = f"{own}@{experiment}"
+    names = ("arm", "experiment_of", "derived_from")
+    label, experiment, base = (declared[name] for name in names)
+    arm = f"{label}@{experiment}"
     row = {
         **{column: declared.get(column) for column in TABLES["experiments"].schema.names},
         "declared_at": declared["declared_at_utc"],
@@ -159,7 +160,7 @@ def _write(
             assert isinstance(target, Path)
             target.parent.mkdir(parents=True)
             connection.table(f"main.{table}").filter(
-                ColumnExpression("arm") == ConstantExpression(own)
+                ColumnExpression("arm") == ConstantExpression(label)
             ).join(connection.table("common"), "instance_id", "semi").project(
                 ", ".join(TABLES[table].schema.names)
             ).write_parquet(str(target))

@@ -1,4 +1,4 @@
-"""What statistics take and return: numbers with their uncertainty, and counts of pairs."""
+"""Inputs and results of statistics: numbers with their uncertainty, and counts of pairs."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Split:
-    """The variance of a value in two parts, which add up to that of a single value, above 0."""
+    """The variance of a single value in two parts that add up to it. It is above 0."""
 
     between: float
     """Between instances."""
@@ -58,7 +58,7 @@ class Split:
         return self.between / self.total
 
     def standard_error(self, instances: float, repeats: float) -> float:
-        """Return that of the mean over so many instances with so many repeats each.
+        """Return the standard error of the mean over these instances with these repeats each.
 
         `repeats` may be infinite.
         """
@@ -106,7 +106,7 @@ class PairedTable:
         """Rate of the candidate minus rate of the baseline.
 
         Raises:
-            ValueError: there are no pairs.
+            ValueError: the table is empty.
         """
         if not self.pairs:
             raise ValueError("a table without pairs has no difference")
@@ -154,10 +154,10 @@ class InstanceLeads:
     @cached_property
     def sizes(self) -> Mapping[int, int]:
         """Number of instances by their number of pairs."""
-        found: Counter[int] = Counter()
+        sizes: Counter[int] = Counter()
         for (pairs, _), instances in self.counts.items():
-            found[pairs] += instances
-        return found
+            sizes[pairs] += instances
+        return sizes
 
     @cached_property
     def squared_sizes(self) -> int:

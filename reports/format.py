@@ -53,13 +53,13 @@ def usd(amount: float | None, at_least: bool = False) -> str:
 
 def usd_of_calls(costs: Iterable[float | None]) -> str:
     """Format the sum of the known costs of calls, and the number of calls of unknown price."""
-    all_costs = list(costs)
-    known = [cost for cost in all_costs if cost is not None]
-    unknown = len(all_costs) - len(known)
-    parts = [f"${sum(known):,.4f}"] if known or not unknown else []
-    return " and ".join(
-        [*parts, *([f"{plural(unknown, 'call')} of unknown price"] * (unknown > 0))]
-    )
+    amounts = list(costs)
+    priced = [cost for cost in amounts if cost is not None]
+    unknown = len(amounts) - len(priced)
+    parts = [f"${sum(priced):,.4f}"] if priced or not unknown else []
+    if unknown:
+        parts.append(f"{plural(unknown, 'call')} of unknown price")
+    return " and ".join(parts)
 
 
 def p_value(value: float) -> str:
@@ -115,7 +115,7 @@ def listing(words: list[str]) -> str:
 
 
 def some(texts: Sequence[str], separator: str = ", ") -> str:
-    """Join texts, one for each arm. Of many, join the first ones and count the others."""
+    """Join texts, one for each arm. Of many, join the first ones and count the rest."""
     if len(texts) <= NAMED_ARMS:
         return separator.join(texts)
     rest = f"{count(len(texts) - NAMED_ARMS)} more"
@@ -123,11 +123,11 @@ def some(texts: Sequence[str], separator: str = ", ") -> str:
 
 
 def some_names(names: Iterable[str]) -> str:
-    """Join names of arms as in a sentence. Of many, name the first ones and count the others."""
-    named = list(names)
-    if len(named) <= NAMED_ARMS:
-        return listing(named)
-    return listing([*named[:NAMED_ARMS], f"{count(len(named) - NAMED_ARMS)} more"])
+    """Join names of arms as in a sentence. Of many, name the first ones and count the rest."""
+    words = list(names)
+    if len(words) > NAMED_ARMS:
+        words[NAMED_ARMS:] = [f"{count(len(words) - NAMED_ARMS)} more"]
+    return listing(words)
 
 
 def round_values(low: float, high: float) -> list[float]:

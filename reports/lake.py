@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from reports.columns import LakeTable
 
 SESSION = "set timezone = 'UTC'; set parquet_metadata_cache = true"
-"""Settings that each cursor needs. It does not inherit those of its connection."""
+"""Settings that each cursor needs. It does not inherit the settings of its connection."""
 
 _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
@@ -60,19 +60,19 @@ class TableFiles:
 
     @property
     def schema(self) -> pa.Schema:
-        """The declared columns, those of the partition first."""
+        """The declared columns, after the columns of the partition."""
         import pyarrow as pa
 
         from_path = [pa.field(name, pa.string(), nullable=False) for name in self.partition]
         return pa.schema([*from_path, *self.table.schema])
 
-    def rows(self, *scanned: str) -> str:
+    def rows(self, *scans: str) -> str:
         """Return a query for the rows of some scans, in the declared columns.
 
         It is text, because DuckDB opens all files again for each step of a relation.
         """
         columns = ", ".join(f'"{name}"' for name in self.schema.names)
-        every = " union all by name ".join([f"from declared.{self.table.name}", *scanned])
+        every = " union all by name ".join([f"from declared.{self.table.name}", *scans])
         return f"from ({every}) select {columns}"
 
     def scan(self, files: Sequence[str]) -> str:
@@ -101,7 +101,7 @@ def location(given: str | Path | UPath) -> Path | UPath:
     if "://" not in text:
         return Path(text).expanduser().absolute()
     if not re.fullmatch(r"s3://[^/]+(/.*)?", text):
-        raise ReportError(f"{text} is no lake: give a folder, or s3://bucket/prefix")
+        raise ReportError(f"{text} is not a lake: give a folder, or s3://bucket/prefix")
     from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
     from upath import UPath  # both take a quarter of a second, and folders do not need them
 
@@ -154,7 +154,11 @@ def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
     """
     import duckdb  # imported late because it costs the command line a tenth of a second
 
-    _require(experiment, lake)
+    names = list_experiments(lake)
+    if not names:
+        raise ReportError(f"the lake at {lake} holds no experiment yet: run one first")
+    if experiment not in names:
+        raise ReportError(f"no experiment {experiment!r} in {lake}; {near(experiment, names)}")
     spilled = TemporaryDirectory(prefix="durabench-report-")
     limits = {"memory_limit": MEMORY, "temp_directory": spilled.name}
     connection = duckdb.connect(config={**_OFFLINE, **limits})
@@ -167,11 +171,13 @@ def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
     connection.execute("create schema declared")
     for source in _sources(lake, experiment):
         _declare(connection, source)
-        found = matching(source.folder, source.files)
-        if len(found) > SEVERAL:
-            _create_table(connection, source, found)
-        else:
-            _create_view(connection, source, is_empty=not found)
+        files = matching(source.folder, source.files)
+        if len(files) > SEVERAL:
+            _create_table(connection, source, files)
+            continue
+        pattern = f"{literal_glob(str(source.folder))}/{source.files}"
+        scans = [f"from {source.scan([pattern])}"] if files else []
+        connection.execute(f"create view {source.table.name} as {source.rows(*scans)}")
     return connection
 
 
@@ -237,34 +243,25 @@ def _copy(lake: UPath, experiment: str, copy: Path) -> Path:
     Many files are fetched at a time, each with one request. DuckDB itself would make a dozen
     requests for each file, one after the other.
     """
-    sources = _sources(lake, experiment)
-    found = [path for each in sources for path in matching(each.folder, each.files)]
-    root = lake.path.rstrip("/")
-    names = [path.path.removeprefix(f"{root}/") for path in found if not isinstance(path, Path)]
+    root, names = lake.path.rstrip("/"), []
+    for source in _sources(lake, experiment):
+        for path in matching(source.folder, source.files):
+            assert not isinstance(path, Path)
+            names.append(path.path.removeprefix(f"{root}/"))
     lake.fs.get([f"{root}/{name}" for name in names], [str(copy / name) for name in names])
     return copy
 
 
-def _require(experiment: str, lake: Path | UPath) -> None:
-    known = list_experiments(lake)
-    if not known:
-        raise ReportError(f"the lake at {lake} holds no experiment yet: run one first")
-    if experiment not in known:
-        raise ReportError(f"no experiment {experiment!r} in {lake}; {near(experiment, known)}")
-
-
 def _sources(lake: Path | UPath, experiment: str) -> list[TableFiles]:
     """Return the files that the views of an experiment read."""
-    own = [
-        TableFiles(
-            table, PARTITION, lake / table.name / f"experiment={experiment}", "arm=*/*.parquet"
-        )
-        for table in TABLES.values()
+    sources = [
+        TableFiles(table, PARTITION, lake / name / f"experiment={experiment}", "arm=*/*.parquet")
+        for name, table in TABLES.items()
     ]
-    shared = [
-        TableFiles(table, (), lake / table.name, "*.parquet") for table in SHARED_TABLES.values()
+    sources += [
+        TableFiles(table, (), lake / name, "*.parquet") for name, table in SHARED_TABLES.items()
     ]
-    return [*own, *shared]
+    return sources
 
 
 def _declare(connection: DuckDBPyConnection, source: TableFiles) -> None:
@@ -275,12 +272,6 @@ def _declare(connection: DuckDBPyConnection, source: TableFiles) -> None:
     connection.register("declaration", pa.RecordBatchReader.from_batches(source.schema, []))
     connection.execute(f"create table declared.{source.table.name} as from declaration")
     connection.unregister("declaration")
-
-
-def _create_view(connection: DuckDBPyConnection, source: TableFiles, *, is_empty: bool) -> None:
-    pattern = f"{literal_glob(str(source.folder))}/{source.files}"
-    scanned = [] if is_empty else [f"from {source.scan([pattern])}"]
-    connection.execute(f"create view {source.table.name} as {source.rows(*scanned)}")
 
 
 def _create_table(

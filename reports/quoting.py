@@ -1,6 +1,6 @@
-"""Text of strangers on terminals, pages, in Markdown and in titles, where it may not act.
+"""Text of strangers on terminals, pages, in Markdown and in titles, where it must not act.
 
-What would act on a terminal or a page, or hide there, is shown instead.
+Characters that would act on a terminal or a page, or hide there, become visible.
 """
 
 import re
@@ -25,13 +25,13 @@ _REFERENCE = re.compile(
     r"|/(?:issues|pull|pulls|merge_requests|work_items)/(?=\d)",
     re.IGNORECASE,
 )
-"""The sign before the number of an issue. GitLab looks for `Closes #1` in code blocks, too."""
+"""The sign before the number of an issue. GitLab also looks for `Closes #1` in code blocks."""
 
 TITLE_CHARACTERS = 72
 
 
 def make_visible(text: str) -> str:
-    r"""Return a text of which every character can be seen, except for its line ends.
+    r"""Return a text with only visible characters and line ends.
 
     Only characters that print, blanks, tabs and line ends stay. Others, such as the controls of a
     terminal, overrides of the direction, and characters without ink, become `\x1b` or `\u202e`.
@@ -42,7 +42,7 @@ def make_visible(text: str) -> str:
 
 def is_blank(text: str) -> bool:
     """Return True if there is nothing to read in a text."""
-    return not any(_show(each) == each and not each.isspace() for each in text)
+    return not any(_show(character) == character and not character.isspace() for character in text)
 
 
 @lru_cache(4096)
@@ -82,7 +82,7 @@ def quote_block(value: str) -> str:
 def quote_title(value: str) -> str:
     """Return data as the title of a commit or of a pull request: one line of 72 characters.
 
-    It closes no issue, mentions nobody, skips no pipeline, and gives the forge no command.
+    It cannot close an issue, mention a user, skip a pipeline, or command the forge.
     """
     flat = _MENTION.sub("@ ", break_references(_in_a_line(value)))
     flat = re.sub(r"\*{2,}", "*", flat.translate(str.maketrans("[]", "()")))

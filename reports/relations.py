@@ -46,7 +46,7 @@ FILES = {
 
 
 def _order() -> Iterator[tuple[str, frozenset[str], bool]]:
-    """Yield each mart after those that it reads: with all it depends on, and whether it is slow.
+    """Yield each mart after those that it reads: with all its dependencies, and True if it is slow.
 
     A mart that reads single calls or steps is slow.
     """
@@ -64,7 +64,7 @@ def _order() -> Iterator[tuple[str, frozenset[str], bool]]:
 _ORDER = tuple(sorted(_order(), key=lambda mart: (mart[2], FILES[mart[0]].parent.name != "marts")))
 
 MARTS = tuple(name for name, _, _ in _ORDER)
-"""All marts, in order of dependency: shared ones, those of questions, and those that are slow."""
+"""All marts, in order of dependency: shared marts, marts of questions, and slow ones."""
 
 SHARED = tuple(
     name for name, _, is_slow in _ORDER if FILES[name].parent.name == "marts" and not is_slow
@@ -131,11 +131,11 @@ class Making:
             self._futures[name].result()
 
     def audits(self) -> tuple[AuditFailure, ...]:
-        """Wait until all audits have run. Return those that found rows, by name."""
+        """Wait until all audits have run. Return the audits that found rows, by name."""
         return tuple(failure for audit in self._audits if (failure := audit.result()))
 
     def close(self) -> None:
-        """Close the connection. Relations that are not begun will not be created."""
+        """Close the connection. Relations that are still waiting will not be created."""
         self._threads.shutdown(cancel_futures=True)
         self.connection.close()
 
@@ -170,15 +170,15 @@ def write_relations(lake: Path | UPath, experiment: str, output: Path) -> dict[s
     try:
         # In the folder of the file, because a rename works on one disk only.
         with TemporaryDirectory(dir=output.absolute().parent, prefix=".durabench-") as folder:
-            made = Path(folder) / "made.duckdb"
-            connection.execute(f"attach {quote_literal(str(made))} as made")
+            file = Path(folder) / "made.duckdb"
+            connection.execute(f"attach {quote_literal(str(file))} as made")
             for schema in (LAKE, "staging", "marts"):
                 connection.execute(f"create schema made.{schema}")
             for name, source in relations.items():
                 connection.table(source).create(f"made.{name}")
             rows = {name: len(connection.table(f"made.{name}")) for name in relations}
             connection.execute("detach made")
-            made.replace(output)
+            file.replace(output)
     finally:
         connection.close()
     return rows

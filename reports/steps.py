@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,7 +11,7 @@ from reports.values import arguments_of, in_full, in_line
 
 _FENCED_JSON = re.compile(r"^```\w*\n([{\[].*?)\n```$", re.MULTILINE | re.DOTALL)
 
-_TOLD_ELSEWHERE = ("output", "ok", "exit_code", "tests", "passed", "failed", "errors", "command")
+_SHOWN_ELSEWHERE = ("output", "ok", "exit_code", "tests", "passed", "failed", "errors", "command")
 """Fields of a tool's result that the summary or the output already shows."""
 
 
@@ -23,12 +22,12 @@ _DID = {
     "revise": "wants it otherwise",
     "reject": "rejects",
 }
-"""Words for what a message of each kind does."""
+"""Verbs for messages of each kind."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The place and time of a step, and what kind of contact it is."""
+    """The place, time and kind of a step."""
 
     scope: str
     seq: int
@@ -94,8 +93,16 @@ class StepView:
     @property
     def facts(self) -> tuple[str, ...]:
         """Tokens, cost, outcome and duration as text. An unknown duration is left out."""
-        spent = _spent(self.spent) if self.spent else ()
-        return tuple(filter(None, [*spent, self.outcome, self.took]))
+        facts: list[str] = []
+        if spent := self.spent:
+            facts = ["tokens unknown"]
+            if spent.input_tokens is not None and spent.output_tokens is not None:
+                read = spent.cache_read_tokens
+                cached = f" ({count(read)} cached)" if read else ""
+                tokens = f"{plural(spent.input_tokens, 'token')} in{cached}"
+                facts = [tokens, f"{count(spent.output_tokens)} out"]
+            facts.append(spent.cost)
+        return tuple(filter(None, [*facts, self.outcome, self.took]))
 
 
 def of_row(row: dict[str, Any], call: dict[str, Any] | None) -> StepView:
@@ -106,12 +113,8 @@ def of_row(row: dict[str, Any], call: dict[str, Any] | None) -> StepView:
     if cut_off:
         return of_work(origin, request, None, f"cut off: {cut_off}")
     if call is not None:
-        spent = CallPrice(
-            call["input_tokens"],
-            call["output_tokens"],
-            call["cache_read_tokens"],
-            call["cost_usd"],
-        )
+        names = ("input_tokens", "output_tokens", "cache_read_tokens", "cost_usd")
+        spent = CallPrice(*(call[name] for name in names))
         return of_call(origin, call["role"], request, result, spent)
     if row["kind"] == "model":
         return of_call(origin, "", request, result, None)
@@ -129,10 +132,10 @@ def of_call(
     spent: CallPrice | None,
 ) -> StepView:
     """Return a model call for display."""
-    used = [_format_tool_use(name, arguments) for name, arguments in _calls(message)]
+    uses = [_format_tool_use(name, arguments) for name, arguments in _calls(message)]
     text = str(message.get("content") or "")
-    did = "; ".join(used) or in_line(arguments_of(text) if text[:1] in "{[" else text)
-    new = (each for each in request.get("messages") or () if each.get("role") != "assistant")
+    did = "; ".join(uses) or in_line(arguments_of(text) if text[:1] in "{[" else text)
+    messages = (new for new in request.get("messages") or () if new.get("role") != "assistant")
     return StepView(
         origin,
         role or "model",
@@ -140,7 +143,7 @@ def of_call(
         asked="",
         result=_format_reply(message),
         messages=tuple(
-            Said(str(each.get("role") or each.get("type")), _format_reply(each)) for each in new
+            Said(str(new.get("role") or new.get("type")), _format_reply(new)) for new in messages
         ),
         spent=spent,
     )
@@ -148,26 +151,31 @@ def of_call(
 
 def of_work(origin: Origin, request: dict[str, Any], content: Any, outcome: str) -> StepView:
     """Return a command or an action for display. `content` is its result as JSON."""
-    action, rest = _parse_request(request)
+    rest = {name: value for name, value in request.items() if name not in ("action", "event")}
+    action = str(request.get("action") or request.get("event") or "")
     if request.get("event") == "inbox" and isinstance(content, list):
-        said = [_format_message(message) for message in content]
-        return StepView(
-            origin, action, "; ".join(map(in_line, said)), asked="", result="\n".join(said)
-        )
-    return StepView(
-        origin,
-        action or origin.kind,
-        _tool(rest) if action else in_line(request.get("command", "")),
-        asked=_format_request(request),
-        result=_output(content),
-        outcome=outcome,
-    )
-
-
-def _format_message(message: dict[str, Any]) -> str:
-    """Return a message of a person to the attempt."""
-    text, did = message["text"].strip(), _DID[message["kind"]]
-    return f"{message['sender']} {did}{f': {text}' if text else ''}"
+        texts = []
+        for message in content:
+            text = message["text"].strip()
+            did = f"{message['sender']} {_DID[message['kind']]}"
+            texts.append(f"{did}: {text}" if text else did)
+        line = "; ".join(map(in_line, texts))
+        return StepView(origin, action, line, asked="", result="\n".join(texts))
+    if not action:
+        command = request.get("command", "")
+        did, full = in_line(command), str(command)
+    elif rest.keys() == {"tool", "arguments"}:
+        # The words common to all tools are left out.
+        did = _format_tool_use(rest["tool"], rest["arguments"])
+        full = in_full({rest["tool"]: rest["arguments"]})
+    else:
+        did, full = in_line(rest), in_full({action: rest}) if rest else action
+    result = in_full(content)
+    if isinstance(content, dict) and "output" in content:
+        others = {name: v for name, v in content.items() if name not in _SHOWN_ELSEWHERE and v}
+        output = str(content["output"] or "").rstrip("\n")
+        result = "\n".join(filter(None, [output, in_full(others)]))
+    return StepView(origin, action or origin.kind, did, asked=full, result=result, outcome=outcome)
 
 
 def of_exit(code: int | None, *, timed_out: bool) -> str:
@@ -223,7 +231,7 @@ def _counts(tests: dict[str, Any]) -> str:
 def _calls(message: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return the tools that a message calls, with their arguments."""
     functions = (call.get("function") or {} for call in message.get("tool_calls") or ())
-    return [(str(each.get("name")), arguments_of(each.get("arguments"))) for each in functions]
+    return [(str(call.get("name")), arguments_of(call.get("arguments"))) for call in functions]
 
 
 def _format_reply(message: dict[str, Any]) -> str:
@@ -232,37 +240,6 @@ def _format_reply(message: dict[str, Any]) -> str:
     text = _readable(content) if isinstance(content, str) else in_full(content)
     calls = [in_full({name: arguments}) for name, arguments in _calls(message)]
     return "\n".join(filter(None, [text.strip(), *calls]))
-
-
-def _format_request(request: dict[str, Any]) -> str:
-    """Return a request for work in the workspace; empty for a model call."""
-    action, rest = _parse_request(request)
-    if not action:
-        return str(request.get("command", ""))
-    if rest.keys() == {"tool", "arguments"}:
-        return in_full({rest["tool"]: rest["arguments"]})
-    return in_full({action: rest}) if rest else action
-
-
-def _parse_request(request: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the name of an action or an event, which is empty for a command, and the rest."""
-    rest = {name: value for name, value in request.items() if name not in ("action", "event")}
-    return str(request.get("action") or request.get("event") or ""), rest
-
-
-def _output(content: Any) -> str:
-    """Return the result of an action: its output, and below it all other information."""
-    if not isinstance(content, dict) or "output" not in content:
-        return in_full(content)
-    rest = {name: each for name, each in content.items() if name not in _TOLD_ELSEWHERE and each}
-    return "\n".join(filter(None, [str(content["output"] or "").rstrip("\n"), in_full(rest)]))
-
-
-def _tool(request: dict[str, Any]) -> str:
-    """Return the arguments of an action. For a tool, leave out the words common to all tools."""
-    if request.keys() == {"tool", "arguments"}:
-        return _format_tool_use(request["tool"], request["arguments"])
-    return in_line(request)
 
 
 def _format_tool_use(tool: str, arguments: Any) -> str:
@@ -282,16 +259,6 @@ def _readable(text: str) -> str:
         return block[0] if isinstance(value, str) else in_full(value)
 
     return _FENCED_JSON.sub(format_block, text)
-
-
-def _spent(spent: CallPrice) -> Iterator[str]:
-    cached = f" ({count(spent.cache_read_tokens)} cached)" if spent.cache_read_tokens else ""
-    if spent.input_tokens is None or spent.output_tokens is None:
-        yield "tokens unknown"
-    else:
-        yield f"{plural(spent.input_tokens, 'token')} in{cached}"
-        yield f"{count(spent.output_tokens)} out"
-    yield spent.cost
 
 
 @dataclass(frozen=True)

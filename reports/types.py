@@ -52,7 +52,7 @@ class AnalysisPlan:
 
     primary: Pair | None = None
     margin: float | None = None
-    """Largest loss, as a share, with which the primary candidate counts as not worse."""
+    """Largest loss, as a share, at which the primary candidate counts as not worse."""
     family: tuple[Pair, ...] = ()
     """The other declared comparisons."""
     declared_at: datetime | None = None
@@ -116,7 +116,7 @@ class Tokens:
 
     @property
     def sums(self) -> tuple[tuple[int | None, bool], ...]:
-        """Each sum, in the order of the fields, and whether it is a lower bound."""
+        """Each sum, in the order of the fields, and True for a lower bound."""
         return tuple((getattr(self, kind), kind in self.lower_bounds) for kind in TOKENS)
 
     @property
@@ -189,7 +189,7 @@ class ArmSummary:
     superseded_incomplete: int
     """Superseded attempts without a fully known cost. The known cost is then a lower bound."""
     derived_from: str | None
-    """The arm with whose attempts it shares steps of the same inputs; None for most arms."""
+    """The arm whose attempts share their steps of the same inputs. None for most arms."""
 
     @property
     def is_control(self) -> bool:
@@ -327,7 +327,7 @@ class Resampled:
     costs_by_repository: Costs
     """Costs of the priced pairs, resampled by repository."""
     pairs_run: int
-    """Number of pairs of which both cells have an attempt."""
+    """Number of pairs with an attempt at both cells."""
     complete: PairedTable
     """The pairs in which both cells have a verdict."""
     complete_leads: InstanceLeads
@@ -481,7 +481,7 @@ class Report(ReportDocument):
     cutoffs: Mapping[str, date]
     """Last days of training data by model, as given."""
     resampled: Resampled | None = None
-    """Resampling of the first comparison, or None if there is no comparison."""
+    """Resampling of the first comparison, or None without one."""
     split: Split | None = None
     """Variance of the paired difference at a cell of the first comparison, in parts. None without
     repeats, without a comparison or if no pair of cells differs."""
@@ -491,7 +491,7 @@ class Report(ReportDocument):
     failures: tuple[FailureExample, ...] = ()
     """A few examples of each class of failure."""
     trajectories: frozenset[str] = frozenset()
-    """Ids of attempts that the report refers to and whose steps are in the lake."""
+    """Ids of attempts that the report names and that have steps in the lake."""
 
     def arm(self, name: str) -> ArmSummary:
         """Return the arm of this name."""

@@ -20,8 +20,8 @@ def in_line(value: Any) -> str:
             more = f" … (+{len(others)} {'lines' if len(others) > 1 else 'line'})" if others else ""
             return f"{' '.join(first.split())}{more}"
         case dict():
-            shown = ((name, _inner(each)) for name, each in value.items())
-            return " ".join(f"{name}={each}" for name, each in shown if each)
+            texts = ((name, _inner(inner)) for name, inner in value.items())
+            return " ".join(f"{name}={inner}" for name, inner in texts if inner)
         case list():
             return ", ".join(filter(None, map(_inner, value)))
         case _:
@@ -49,16 +49,16 @@ def _lines(value: Any) -> list[str]:
             return value.rstrip("\n").split("\n")
         case dict():
             return [
-                line for name, each in value.items() for line in _format_named(f"{name}:", each)
+                line for name, inner in value.items() for line in _format_named(f"{name}:", inner)
             ]
         case list():
-            return [line for each in value for line in _format_named("-", each)]
+            return [line for inner in value for line in _format_named("-", inner)]
         case _:
             return [json.dumps(value)]
 
 
 def _format_named(name: str, value: Any) -> list[str]:
-    """Return a value beside its name if it is one line of text or a number, else below it."""
+    """Return a value next to its name if it is one line of text or a number, else below it."""
     if value is None or value == [] or value == {}:
         return [] if name != "-" else [name]
     lines = _lines(value)

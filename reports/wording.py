@@ -25,14 +25,13 @@ from reports.types import (
     AnalysisPlan,
     ArmSummary,
     Comparison,
-    ContainerResources,
     Provenance,
     Report,
     Resampled,
 )
 
 TRAJECTORIES = "trajectories"
-"""Folder beside the page of a report, with a page for each attempt that it links to."""
+"""Folder next to the page of a report, with a page for each attempt that it links to."""
 
 LEVEL = 0.05
 """From this p-value on, a difference may be chance."""
@@ -44,7 +43,7 @@ MANY_ARMS = 6
 """Above this number of arms, a table has arms as rows and never as columns."""
 
 UNMETERED = "unmetered"
-"""Shown for an arm all of whose costs are 0 although it made model calls."""
+"""Shown for an arm that made model calls at a cost of 0 each."""
 
 UNLIMITED = "unlimited"
 """Shown in place of an infinite limit."""
@@ -62,7 +61,7 @@ REPLACED = (
     "arms alike or not. They hold if no unknown cost is above the highest known one (Little and "
     "Rubin 2019; Manski 2003)."
 )
-"""How costs that are not known are replaced."""
+"""Explanation of replaced costs."""
 
 Show = Callable[[float], str]
 
@@ -122,7 +121,7 @@ def positions(report: Report) -> dict[str, int]:
 
 
 def leading_arms(report: Report) -> tuple[ArmSummary, ...]:
-    """Return the arms of the leading pair, or all arms if there is no pair."""
+    """Return the arms of the leading pair, or all arms without a pair."""
     if not report.comparisons:
         return report.arms
     pair = report.comparisons[0]
@@ -152,8 +151,8 @@ def _amount(arm: ArmSummary, amount: float | None) -> str:
 
 def price(worth: Worth, arm: ArmSummary) -> str | None:
     """Format the mean cost of an arm per instance, or return None if it has no place by cost."""
-    known = (one for one in worth.arms if one.arm == arm.name)
-    return next((usd(one.cost_usd, arm.cost.is_lower_bound) for one in known), None)
+    costs = (place.cost_usd for place in worth.arms if place.arm == arm.name)
+    return next((usd(cost, arm.cost.is_lower_bound) for cost in costs), None)
 
 
 def of_pairs(known: int, pair: Comparison) -> str:
@@ -185,17 +184,17 @@ def size(margin: float) -> str:
 
 def list_resources(source: Provenance) -> str:
     """Format the limits that containers had: one set, or several."""
-    return some([_show_limits(each) for each in source.resources], "; or ")
-
-
-def _show_limits(limits: ContainerResources) -> str:
-    if limits.memory_gb is None:
-        return f"{UNKNOWN} (recorded by an older release)"
-    processors = f"{limits.cpus:.3g} {'processor' if limits.cpus == 1 else 'processors'}"
-    return (
-        f"{limits.memory_gb:.3g} GB of memory, {processors}, "
-        f"{count(limits.pids or 0)} processes and {limits.disk_gb or 0:.3g} GB of disk"
-    )
+    sets = []
+    for limits in source.resources:
+        if limits.memory_gb is None:
+            sets.append(f"{UNKNOWN} (recorded by an older release)")
+        else:
+            processors = "processor" if limits.cpus == 1 else "processors"
+            sets.append(
+                f"{limits.memory_gb:.3g} GB of memory, {limits.cpus:.3g} {processors}, "
+                f"{count(limits.pids or 0)} processes and {limits.disk_gb or 0:.3g} GB of disk"
+            )
+    return some(sets, "; or ")
 
 
 def cost_ratio(pair: Comparison, resampled: Resampled) -> Line:

@@ -24,7 +24,7 @@ class Rival:
     arm: ArmSummary
     pair: Comparison
     lead: float
-    """Rate of the best arm minus that of this one over the cells that both plan, a share."""
+    """Rate of the best arm minus the rate of this arm over the cells that both plan, a share."""
     p_value: float
     """Two-sided p-value of the paired test, times the number of rivals and at most 1."""
 
@@ -48,7 +48,7 @@ class Best:
 
 
 def contenders(arms: Iterable[ArmSummary]) -> list[ArmSummary]:
-    """Return the arms that ran and are no controls."""
+    """Return the arms that ran, without controls."""
     return [arm for arm in arms if arm.started and not arm.is_control]
 
 

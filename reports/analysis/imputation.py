@@ -123,11 +123,11 @@ def read_unknown_costs(connection: DuckDBPyConnection, worth: Worth) -> tuple[Ar
 
 def _sum_up(costs: Sequence[Cost]) -> KnownCosts | None:
     """Return the known costs, or None if no cost above 0 is known."""
-    known = [whole for whole, _ in costs if whole is not None]
-    if not any(known):
+    whole_costs = [whole for whole, _ in costs if whole is not None]
+    if not any(whole_costs):
         return None
     parts = [part or 0.0 for whole, part in costs if whole is None]
-    return KnownCosts(len(known), fsum(known), max(known), parts)
+    return KnownCosts(len(whole_costs), fsum(whole_costs), max(whole_costs), parts)
 
 
 def _impute(
@@ -152,10 +152,10 @@ def _place(arm: str, per_cell: Mapping[str, Imputed], worth: Worth) -> Certainty
 
     An arm is best placed if it costs the least and all others the most, and worst the other way.
     """
-    names, rates = [one.arm for one in worth.arms], [one.rate for one in worth.arms]
+    names, rates = [other.arm for other in worth.arms], [other.rate for other in worth.arms]
     if arm not in names:
         return None
-    limits = {one.arm: Interval(one.cost_usd, one.cost_usd) for one in worth.arms}
+    limits = {other.arm: Interval(other.cost_usd, other.cost_usd) for other in worth.arms}
     limits |= {name: imputed.bounds for name, imputed in per_cell.items() if name in limits}
     best = [limits[name].low if name == arm else limits[name].high for name in names]
     worst = [limits[name].high if name == arm else limits[name].low for name in names]

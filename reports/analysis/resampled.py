@@ -181,10 +181,10 @@ def _compare_amounts(
 ) -> Amounts:
     import numpy as np
 
-    known = ~np.isnan(baseline + candidate)
-    rows = baseline[known], candidate[known], instance[known], bootstrap
+    has_both = ~np.isnan(baseline + candidate)
+    rows = baseline[has_both], candidate[has_both], instance[has_both], bootstrap
     return Amounts(
-        pairs=int(known.sum()),
+        pairs=int(has_both.sum()),
         ratio=ratio_of_sums(*rows),
         difference=difference_of_amounts(*rows),
     )

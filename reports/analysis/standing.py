@@ -43,7 +43,7 @@ _EARLY_END = """
 
 @dataclass(frozen=True)
 class EarlyEnd:
-    """The decision with which an experiment ended before all of its cells were done."""
+    """The early end of an experiment, before all of its cells were done."""
 
     baseline: str
     candidate: str
@@ -57,7 +57,7 @@ class EarlyEnd:
     e_value: float
     cells_not_needed: int
     cells_planned: int
-    """Cells of all arms, with those that were not needed."""
+    """Planned cells of all arms, including unneeded ones."""
 
     @property
     def leader(self) -> str:

@@ -48,13 +48,13 @@ _TALL = 12.0
 """Height in inches above which a drawing needs a box that scrolls."""
 
 _SHORT = 16
-"""Maximum length of a name beside its row. If a name is longer, all names are above their rows."""
+"""Maximum length of a name next to its row. If a name is longer, all names are above their rows."""
 
 _LONGEST = 48
 """Maximum length of a name in a figure. A longer name loses its middle."""
 
 _LOG_SPAN = 20
-"""Ratio of dearest to cheapest cell from which costs are drawn on a logarithmic axis."""
+"""From this ratio of dearest to cheapest cell on, the axis of costs is logarithmic."""
 
 _DECADES_ALONE = 1000
 """Below this ratio, powers of ten alone would give only one or two ticks."""
@@ -100,7 +100,7 @@ class Figure:
     """In inches."""
     draw: Callable[[Axes], None] = field(compare=False, repr=False)
     hints: Mapping[str, str] = field(default_factory=dict)
-    """Texts of tooltips, by the id of what is drawn."""
+    """Texts of tooltips, by the id of the drawn element."""
 
     @property
     def is_tall(self) -> bool:

@@ -23,9 +23,9 @@ def render(document: ReportDocument) -> str:
 
 def _audits(document: ReportDocument) -> Iterator[str]:
     for audit in document.audits:
-        found = f"Audit `{audit.name}` found {plural(audit.rows, 'row')}:"
+        title = f"Audit `{audit.name}` found {plural(audit.rows, 'row')}:"
         example = quote_code(audit.examples[0])
-        yield f"> **{found}** {quote_text(audit.meaning)} For example {example}."
+        yield f"> **{title}** {quote_text(audit.meaning)} For example {example}."
 
 
 def _notes(document: ReportDocument) -> Iterator[str]:

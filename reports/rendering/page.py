@@ -16,7 +16,7 @@ from reports.rendering.sections import ReportDocument
 TEMPLATES = Path(__file__).parent / "templates"
 
 TALL = 25
-"""Above this number of rows, a table is in a box of its own that scrolls."""
+"""Above this number of rows, a table is in a separate box that scrolls."""
 
 _FILTERS = ("count", "moment", "of", "percent", "plural", "usd")
 
@@ -32,28 +32,28 @@ class Page(Template):
 def environment(*folders: Path) -> Environment:
     """Return an environment that escapes everything, and treats an undefined name as an error.
 
-    Templates are found in these folders first, then among those of the report.
+    Templates are found in these folders first, then in the report's folder.
     """
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader([*folders, TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.template_class = Page
-    made.filters.update({name: getattr(formats, name) for name in _FILTERS})
-    return made
+    templates.template_class = Page
+    templates.filters.update({name: getattr(formats, name) for name in _FILTERS})
+    return templates
 
 
 def render(document: ReportDocument) -> str:
     """Return the page as HTML text."""
-    shown = [section for section in document.sections if section.question]
+    sections = [section for section in document.sections if section.question]
     return template().render(
         document=document,
-        questions=[section for section in shown if not section.is_detail],
-        details=[section for section in shown if section.is_detail],
-        origins=[origin for section in shown for origin in section.origins],
+        questions=[section for section in sections if not section.is_detail],
+        details=[section for section in sections if section.is_detail],
+        origins=[origin for section in sections for origin in section.origins],
         notes={
             level: [note for note in document.notes if note.level == level]
             for level in ("warning", "note")

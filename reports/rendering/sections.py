@@ -15,11 +15,11 @@ WRITTEN: tuple[Medium, ...] = ("markdown", "page")
 
 @dataclass(frozen=True)
 class TableCell:
-    """A text in a table, with what a page shows besides."""
+    """A text in a table, with additions that only a page shows."""
 
     text: str
     quiet: str = ""
-    """A less important text beside it, which Markdown puts into parentheses."""
+    """A less important text next to it, which Markdown puts into parentheses."""
     hint: str = ""
     """Text of a tooltip."""
     link: str = ""
@@ -33,7 +33,7 @@ class TableCell:
 
 
 Text = str | TableCell | tuple[TableCell, ...]
-"""What a field of a table holds: a text, or several that are listed."""
+"""Content of a field of a table: a text, or a list of texts."""
 
 Row = tuple[Text, ...]
 
@@ -62,7 +62,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Note:
-    """Something a reader must know before using the numbers."""
+    """A fact to know before using the numbers."""
 
     level: Literal["warning", "note"]
     text: str
@@ -99,9 +99,9 @@ class Section:
     advice: tuple[str, ...] = ()
     """Lines for who plans another experiment."""
     notes: tuple[Note, ...] = ()
-    """What a reader must know before using any number of the report."""
+    """Notes to read before using any number of the report."""
     origins: tuple[tuple[str, str, str], ...] = ()
-    """Numbers, each with the part of `reports/` that computes it and what it reads."""
+    """Numbers, each with the part of `reports/` that computes it and its inputs."""
 
     def get_tables(self, medium: Medium) -> Iterable[Table]:
         """Return the tables that this medium shows."""
@@ -115,7 +115,7 @@ class ReportDocument:
     kind: str
     title: str
     names: tuple[str, ...]
-    """Names of the arms, each of which has the colour of its place."""
+    """Names of the arms in the order that gives them their colours."""
     audits: tuple[AuditFailure, ...] = ()
     notes: tuple[Note, ...] = ()
     sections: tuple[Section, ...] = ()

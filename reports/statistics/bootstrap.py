@@ -55,7 +55,7 @@ class Bootstrap:
     """Resampling with a seed. The same seed gives the same interval, for any order of the rows.
 
     Raises:
-        ValueError: there is no resample, or the confidence is outside (0, 1).
+        ValueError: fewer than one resample, or a confidence outside (0, 1).
     """
 
     resamples: int = 10_000
@@ -102,7 +102,7 @@ class Bootstrap:
         One product of matrices serves all columns.
 
         Raises:
-            ValueError: there are no clusters.
+            ValueError: `values` is empty.
         """
         clusters = len(values)
         if not clusters:
@@ -130,7 +130,7 @@ class Bootstrap:
         """
         import numpy as np
 
-        if clusters == 1:  # all resamples are equal, but that is no certainty
+        if clusters == 1:  # all resamples are equal, which proves nothing
             return Interval(-np.inf, np.inf)
         tail = expand_tail((1 - self.confidence) / 2, clusters)
         undefined = np.isnan(drawn)

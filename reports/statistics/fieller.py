@@ -14,7 +14,7 @@ def fieller_interval(
 
     `covariance` has the variance of the first mean, the variance of the second, and their
     covariance. `quantiles` are the lower and the upper critical value of the studentised
-    `first - ratio * second`: those of Student's t, or of a bootstrap. The interval holds all
+    `first - ratio * second`, from Student's t or from a bootstrap. The interval holds all
     ratios around the estimate that this test does not reject. A limit is infinite if the test
     rejects no ratio on that side, because the second mean is not clear of 0. Raise
     ZeroDivisionError if the second mean is 0.
@@ -42,11 +42,11 @@ def _roots(
         return (first / second,)
     if isinf(quantile):  # a test that rejects nothing
         return ()
-    own, other, joint = covariance
+    of_first, other, joint = covariance
     square = quantile**2
     a = second**2 - square * other
     b = first * second - square * joint
-    c = first**2 - square * own
+    c = first**2 - square * of_first
     inside = b**2 - a * c
     if a == 0 or inside < 0:
         return ()

@@ -1,4 +1,4 @@
-"""How many wrong verdicts the result of a paired test survives."""
+"""The number of wrong verdicts that the result of a paired test survives."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -23,7 +23,7 @@ class Verdicts(NamedTuple):
 
 
 def wrong_verdicts_for_another_sign(leads: InstanceLeads) -> int:
-    """Return the fewest wrong verdicts with which the other arm truly resolves more cells.
+    """Return the fewest wrong verdicts that would make the other arm resolve more cells.
 
     One wrong verdict of one arm changes the total lead by one cell, so the number is the total lead
     and one more. It is 1 for equal arms.
@@ -52,8 +52,10 @@ def wrong_verdicts_for_another_test(instances: Mapping[Verdicts, int], level: fl
     start = Counter(instances)
     is_significant = _p_value(start) < level
     move = _fall if is_significant else _rise
-    total = sum((each.ahead - each.behind) * number for each, number in start.items())
-    room = sum((each.alike + 2 * each.behind) * number for each, number in start.items())
+    total = sum((verdicts.ahead - verdicts.behind) * number for verdicts, number in start.items())
+    room = sum(
+        (verdicts.alike + 2 * verdicts.behind) * number for verdicts, number in start.items()
+    )
     most = total if is_significant else room
 
     def has_turned(wrong: int) -> bool:
@@ -65,7 +67,7 @@ def wrong_verdicts_for_another_test(instances: Mapping[Verdicts, int], level: fl
 
 
 def random_errors_for_another_test(leads: InstanceLeads, level: float) -> float | None:
-    """Return the rate of further random errors with which a significant test is so no longer.
+    """Return the rate of further random errors at which a significant test stops being significant.
 
     Each verdict of both arms turns with this chance e, independently of all else. The expected lead
     of an instance is then (1 - 2 e) times the lead without errors, and each of its pairs adds
@@ -88,35 +90,36 @@ def random_errors_for_another_test(leads: InstanceLeads, level: float) -> float 
 
 def _p_value(instances: Mapping[Verdicts, int]) -> float:
     alike, ahead, behind = (
-        sum(each[place] * number for each, number in instances.items()) for place in range(3)
+        sum(verdicts[place] * number for verdicts, number in instances.items())
+        for place in range(3)
     )
     leads: Counter[tuple[int, int]] = Counter()
-    for each, number in instances.items():
+    for verdicts, number in instances.items():
         if number:
-            leads[sum(each), each.ahead - each.behind] += number
+            leads[sum(verdicts), verdicts.ahead - verdicts.behind] += number
     return PairedTest(PairedTable(alike, behind, ahead, 0), InstanceLeads(leads)).p_value()
 
 
 def _fall(start: Mapping[Verdicts, int], cells: int) -> Counter[Verdicts]:
-    """Lower the leads by so many cells in all, one instance after another as far as it goes."""
+    """Lower the leads by so many cells in all, one instance after another."""
     moved = Counter(start)
-    for each in sorted(start, key=_by_lead):
-        far = each.alike + 2 * each.ahead
+    for verdicts in sorted(start, key=_by_lead):
+        far = verdicts.alike + 2 * verdicts.ahead
         if not far:
             continue
-        whole = min(start[each], cells // far)
-        moved[each] -= whole
-        moved[Verdicts(0, 0, sum(each))] += whole
+        whole = min(start[verdicts], cells // far)
+        moved[verdicts] -= whole
+        moved[Verdicts(0, 0, sum(verdicts))] += whole
         cells -= whole * far
-        if whole < start[each]:
-            moved[each] -= 1
-            taken = min(each.alike, cells)
+        if whole < start[verdicts]:
+            moved[verdicts] -= 1
+            taken = min(verdicts.alike, cells)
             turned, rest = divmod(cells - taken, 2)
             moved[
                 Verdicts(
-                    each.alike - taken + rest,
-                    each.ahead - turned - rest,
-                    each.behind + taken + turned,
+                    verdicts.alike - taken + rest,
+                    verdicts.ahead - turned - rest,
+                    verdicts.behind + taken + turned,
                 )
             ] += 1
             break
@@ -127,7 +130,14 @@ def _rise(start: Mapping[Verdicts, int], cells: int) -> Counter[Verdicts]:
     """Raise the leads by so many cells in all, the lowest ones first."""
     moved = Counter(start)
     while cells:
-        lowest = min((one for one, left in moved.items() if left and one[0] + one[2]), key=_by_lead)
+        lowest = min(
+            (
+                verdicts
+                for verdicts, instances in moved.items()
+                if instances and verdicts[0] + verdicts[2]
+            ),
+            key=_by_lead,
+        )
         number = min(moved[lowest], cells)
         alike, ahead, behind = lowest
         moved[lowest] -= number
@@ -137,5 +147,5 @@ def _rise(start: Mapping[Verdicts, int], cells: int) -> Counter[Verdicts]:
     return moved
 
 
-def _by_lead(each: Verdicts) -> tuple[int, Verdicts]:
-    return each.ahead - each.behind, each
+def _by_lead(verdicts: Verdicts) -> tuple[int, Verdicts]:
+    return verdicts.ahead - verdicts.behind, verdicts

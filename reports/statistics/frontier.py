@@ -29,16 +29,16 @@ def efficient_frontier(
     distinct = [i for n, i in enumerate(ranked) if n == 0 or costs[i] > costs[ranked[n - 1]]]
     hull = _hull(distinct, costs, effects)
     before = dict(zip(hull[1:], hull[:-1], strict=True))
-    found = {i: FrontierPlace("dominated", (by,)) for i, by in beaten.items()}
+    places = {i: FrontierPlace("dominated", (by,)) for i, by in beaten.items()}
     for i in ranked:
         twin = next(j for j in distinct if costs[j] == costs[i])
         if twin not in hull:
-            found[i] = FrontierPlace("extended", _neighbours(twin, hull, costs))
+            places[i] = FrontierPlace("extended", _neighbours(twin, hull, costs))
             continue
         after = before.get(twin)
         step = None if after is None else _slope(after, twin, costs, effects)
-        found[i] = FrontierPlace("efficient", (), after, step)
-    return tuple(found[i] for i in options)
+        places[i] = FrontierPlace("efficient", (), after, step)
+    return tuple(places[i] for i in options)
 
 
 def _dominator(i: int, costs: Sequence[float], effects: Sequence[float]) -> int | None:
@@ -54,7 +54,7 @@ def _dominator(i: int, costs: Sequence[float], effects: Sequence[float]) -> int 
 
 
 def _hull(ranked: Sequence[int], costs: Sequence[float], effects: Sequence[float]) -> list[int]:
-    """Return those of the undominated options whose incremental costs rise, by cost."""
+    """Return the undominated options with rising incremental costs, by cost."""
     hull: list[int] = []
     for i in ranked:
         while len(hull) > 1 and _falls(hull[-2], hull[-1], i, costs, effects):

@@ -15,7 +15,7 @@ _STAKES = 200
 
 @dataclass(frozen=True)
 class PairedEvidence:
-    """The evidence of complete instances on two arms: those of which every cell has a verdict."""
+    """The evidence of complete instances on two arms, which have a verdict for every cell."""
 
     differences: Mapping[float, int]
     """Complete instances by the share of cells that the candidate resolves, less that of the
@@ -38,7 +38,7 @@ class PairedEvidence:
 
     @property
     def difference(self) -> float:
-        """Mean difference over complete instances, of which there has to be one."""
+        """Mean difference over complete instances. There must be at least one."""
         return sum(share * n for share, n in self.differences.items()) / self.complete
 
     @property

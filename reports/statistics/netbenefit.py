@@ -1,4 +1,4 @@
-"""Net benefit: the value of what an arm resolves, less its cost."""
+"""Net benefit: the value of the resolved instances, less the cost."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def acceptability(values: Sequence[float], effects: Numbers, costs: Numbers) -> 
 
     # One row per option: comparing long rows is several times faster than comparing short ones.
     effect = np.ascontiguousarray(effects.T)
-    known = np.ascontiguousarray(np.where(np.isnan(costs), np.inf, costs).T)
-    dearest = np.max(known, where=np.isfinite(known), initial=0.0)
+    cost = np.ascontiguousarray(np.where(np.isnan(costs), np.inf, costs).T)
+    dearest = np.max(cost, where=np.isfinite(cost), initial=0.0)
     rows = []
     for value in values:
-        benefit = net_benefit(value, effect, known)
+        benefit = net_benefit(value, effect, cost)
         is_best = benefit >= benefit.max(axis=0) - _TIED * (value + dearest)
         rows.append((is_best / is_best.sum(axis=0)).mean(axis=1))
     return np.array(rows)

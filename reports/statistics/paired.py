@@ -116,9 +116,9 @@ class PairedTest:
     """Leads of the instances of the table."""
 
     def __post_init__(self) -> None:
-        """Reject leads that are not those of the table."""
-        found = self.leads.pairs, self.leads.total
-        if found != (self.table.pairs, self.table.only_candidate - self.table.only_baseline):
+        """Reject leads of another table."""
+        sums = self.leads.pairs, self.leads.total
+        if sums != (self.table.pairs, self.table.only_candidate - self.table.only_baseline):
             raise ValueError(f"{self.leads}: not the leads of {self.table}")
 
     def p_value(self, difference: float = 0.0) -> float:
@@ -176,14 +176,14 @@ class PairedTest:
             low, step, last = excess(outside), 2 * step, 1
         last = 0
         while abs(outside - inside) > _PRECISION:
-            found = inside + (outside - inside) * high / (high - low)
-            value = excess(found)
+            middle = inside + (outside - inside) * high / (high - low)
+            value = excess(middle)
             if abs(value) < _PRECISION:
-                return found
+                return middle
             if value > 0:
-                inside, high, low, last = found, value, low / 2 if last > 0 else low, 1
+                inside, high, low, last = middle, value, low / 2 if last > 0 else low, 1
             else:
-                outside, low, high, last = found, value, high / 2 if last < 0 else high, -1
+                outside, low, high, last = middle, value, high / 2 if last < 0 else high, -1
         return inside
 
     def _tail(self, difference: float, *, upper: bool) -> float:
@@ -240,14 +240,14 @@ class PairedTest:
         chosen by simulation (`python -m tests.bench paired`): less is too sure of small
         differences where rare instances differ, more is too cautious everywhere else.
         """
-        own = self._own_correlation
+        observed = self._own_correlation
         without = model.share_without_lead()
         expected = model.neither_leads - without
         silent = 1.0
         if abs(expected) > 1e-9:
             silent = _share((1 - self.leads.differing / self.leads.instances - without) / expected)
         weight = (self.leads.carriers / FEW) ** 2
-        averaged = (weight * own + max(own, silent)) / (weight + 1)
+        averaged = (weight * observed + max(observed, silent)) / (weight + 1)
         return max(averaged, self._correlation(difference, model.variance))
 
     @cached_property

@@ -49,7 +49,7 @@ _UNCLEAR = 0.05
 
 @dataclass(frozen=True)
 class Design:
-    """Two arms over instances with repeats, and what is true of them."""
+    """Two arms over instances with repeats, and their true rates."""
 
     instances: int
     repeats: int
@@ -108,8 +108,8 @@ def instances_needed(design: Design, power: float) -> int | None:
         return detection_power(replace(design, instances=int(instances))) >= power
 
     precision = max(1, guess // 100) if design.has_repeats else 1
-    found = _first(enough, guess, MOST_INSTANCES, precision)
-    return None if found is None else int(found)
+    needed = _first(enough, guess, MOST_INSTANCES, precision)
+    return None if needed is None else int(needed)
 
 
 def smallest_detectable_difference(design: Design, power: float) -> float | None:
@@ -174,7 +174,7 @@ def _exact(design: Design) -> float:
     counted = binom(design.instances, design.discordance)
     discordant = np.arange(counted.ppf(_NEGLIGIBLE), counted.isf(_NEGLIGIBLE) + 1)
     if design.instances <= _FEW:
-        significant = np.array([_critical(design.instances, int(each)) for each in discordant])
+        significant = np.array([_critical(design.instances, int(pairs)) for pairs in discordant])
     else:
         significant = np.ceil(_CRITICAL * np.sqrt(discordant) + 0.5)
     most = np.floor((discordant - significant) / 2)

@@ -29,12 +29,12 @@ def pass_at_k(attempts: ArrayLike, resolved: ArrayLike, k: int) -> NDArray[np.fl
     import numpy as np
     from scipy.special import comb
 
-    made, passed = np.asarray(attempts), np.asarray(resolved)
-    if k < 1 or np.any(made < k):
+    tried, passed = np.asarray(attempts), np.asarray(resolved)
+    if k < 1 or np.any(tried < k):
         raise ValueError(f"pass@{k} needs at least {k} attempts at every instance, and k of 1")
-    if np.any((passed < 0) | (passed > made)):
+    if np.any((passed < 0) | (passed > tried)):
         raise ValueError("more resolved attempts than attempts, or fewer than none")
-    return np.asarray(1 - comb(made - passed, k) / comb(made, k), dtype=np.float64)
+    return np.asarray(1 - comb(tried - passed, k) / comb(tried, k), dtype=np.float64)
 
 
 def pass_all_k(attempts: ArrayLike, resolved: ArrayLike, k: int) -> NDArray[np.float64]:
@@ -51,8 +51,8 @@ def pass_all_k(attempts: ArrayLike, resolved: ArrayLike, k: int) -> NDArray[np.f
     """
     import numpy as np
 
-    made, passed = np.asarray(attempts), np.asarray(resolved)
-    return 1 - pass_at_k(made, made - passed, k)
+    tried, passed = np.asarray(attempts), np.asarray(resolved)
+    return 1 - pass_at_k(tried, tried - passed, k)
 
 
 def split_variance(values: ArrayLike, instances: Clusters) -> Split | None:

@@ -3,7 +3,7 @@
 The resampled statistic is divided by its own standard error, which it has in common with the
 observed one: where a sample lacks the rare expensive cells, its mean and its standard error are
 both too small. Percentiles of the mean itself ignore that and cover too rarely. All quantiles are
-expanded for the spread being estimated from few clusters, as those of `Bootstrap` are.
+expanded for the spread being estimated from few clusters, as in `Bootstrap`.
 
 Efron, B. and Tibshirani, R. J. (1993). An Introduction to the Bootstrap. Chapman & Hall,
 section 12.5.
@@ -68,7 +68,7 @@ def cost_per_resolved(
     as any. The upper limit is infinite if so little is resolved that the data allow for nothing.
     The quantiles are expanded for the number of normal observations that would tell the standard
     error as well as the data do, which is small if a few clusters make up most of the cost. They
-    are expanded twice, once for the standard error of the data and once for those of the resamples.
+    are expanded twice, once for the standard error of the data and once for the resamples.
 
     Hwang, J. T. G. (1995). Fieller's problems and resampling techniques. Statistica Sinica 5,
     161-171. Briggs, A. H., Mooney, C. Z. and Wonderling, D. E. (1999). Constructing confidence
@@ -92,13 +92,13 @@ def cost_per_resolved(
     tail = expand_tail(expand_tail((1 - bootstrap.confidence) / 2, worth), worth)
     low = float(np.quantile(studentized, tail, method="lower"))
     high = float(np.quantile(studentized, 1 - tail, method="higher"))
-    (own, joint), (_, other) = np.cov(totals.T) / count
+    (of_cost, joint), (_, other) = np.cov(totals.T) / count
     mean_cost, mean_resolved = (float(mean) for mean in totals.mean(axis=0))
-    found = fieller_interval(
-        (mean_cost, mean_resolved), (float(own), float(other), float(joint)), (low, high)
+    interval = fieller_interval(
+        (mean_cost, mean_resolved), (float(of_cost), float(other), float(joint)), (low, high)
     )
-    least = found.low if found.low > 0 else _percentile(drawn, count, bootstrap)
-    return Estimate(value, Interval(least, found.high), count, degenerate)
+    least = interval.low if interval.low > 0 else _percentile(drawn, count, bootstrap)
+    return Estimate(value, Interval(least, interval.high), count, degenerate)
 
 
 def _effective(totals: Numbers, ratio: float) -> float:

@@ -82,15 +82,15 @@ class SumsModel:
         width = self._width(tilt)
         turns = _turns(width)
         shift = turns.conj() if total > 0 else turns
-        found, scale = _power(shift, abs(total)), 0.0
+        transform, scale = _power(shift, abs(total)), 0.0
         for size, instances in self.sizes.items():
             level, _ = self._moments(tilt, size)
             transformed = (1 - self.alike) * _power(self._transform(tilt, turns), size)
             if self.alike:
                 transformed += self.alike * self._transform(size * tilt, _power(turns, size))
-            found = found * _power(transformed / level, instances)
+            transform = transform * _power(transformed / level, instances)
             scale += instances * log(level)
-        spread = np.fft.irfft(found, width)  # place 0 is the sum `total`
+        spread = np.fft.irfft(transform, width)  # place 0 is the sum `total`
         outside = self.pairs - total if tilt >= 0 else self.pairs + total
         steps = np.arange(1 + (outside if width > 2 * self.pairs else min(outside, width // 2)))
         chances = spread[steps if tilt >= 0 else -steps] * np.exp(-abs(tilt) * steps)
@@ -101,10 +101,10 @@ class SumsModel:
 
     def share_without_lead(self) -> float:
         """Return the expected share of instances without a lead if no pairs were copies."""
-        found = 0.0
+        total = 0.0
         for size, instances in self.sizes.items():
-            found += instances * float((self._transform(0.0, _circle(size)) ** size).real.mean())
-        return found / sum(self.sizes.values())
+            total += instances * float((self._transform(0.0, _circle(size)) ** size).real.mean())
+        return total / sum(self.sizes.values())
 
     def _pair(self, tilt: float) -> tuple[float, float]:
         """Return the moment generating function of the lead of a pair, and its derivative."""
@@ -129,11 +129,11 @@ class SumsModel:
 
     def _mean(self, tilt: float) -> float:
         """Return the mean of the tilted sum."""
-        found = 0.0
+        total = 0.0
         for size, instances in self.sizes.items():
             level, slope = self._moments(tilt, size)
-            found += instances * slope / level
-        return found
+            total += instances * slope / level
+        return total
 
     def _tilt(self, total: int) -> float:
         """Return a tilt with a mean near `total`."""
@@ -160,14 +160,14 @@ def _power(values: Turns, exponent: int) -> Turns:
     """Return a power by repeated squaring, which is faster than numpy's for complex numbers."""
     import numpy as np
 
-    found = np.ones_like(values)
+    power = np.ones_like(values)
     while exponent:
         if exponent % 2:
-            found = found * values
+            power = power * values
         exponent //= 2
         if exponent:
             values = values * values
-    return found
+    return power
 
 
 @lru_cache(maxsize=32)
@@ -175,8 +175,8 @@ def _turns(width: int) -> Turns:
     """Return the frequencies of a real transform of this length, as points on the circle."""
     import numpy as np
 
-    found: Turns = np.exp(-2j * np.pi * np.arange(width // 2 + 1) / width)
-    return found
+    turns: Turns = np.exp(-2j * np.pi * np.arange(width // 2 + 1) / width)
+    return turns
 
 
 @lru_cache(maxsize=256)
@@ -184,5 +184,5 @@ def _circle(size: int) -> Turns:
     """Return as many points on the circle as a sum of `size` leads has values."""
     import numpy as np
 
-    found: Turns = np.exp(-2j * np.pi * np.arange(2 * size + 1) / (2 * size + 1))
-    return found
+    points: Turns = np.exp(-2j * np.pi * np.arange(2 * size + 1) / (2 * size + 1))
+    return points

@@ -9,7 +9,7 @@ from reports.types import STATES, ArmSummary, Report
 from reports.wording import cost_per_cell, cost_per_resolved, rank_arms, total_cost
 
 SHOWN_ARMS = 25
-"""Number of arms that a terminal lists, best first, in addition to those that the answer names."""
+"""Number of arms that a terminal lists, best first, besides the arms of the answer."""
 
 HEADER = (
     *("arm", "model", "planned", "resolved", "rate", "95 % interval", "cost", "cost / instance"),
@@ -82,9 +82,9 @@ def count_cells(arms: Sequence[ArmSummary]) -> Mapping[str, Mapping[str, int]]:
 
 
 def _list_briefly(report: Report) -> Table:
-    """Return the arms for a terminal, without columns of which nothing is known.
+    """Return the arms for a terminal, without columns that are unknown for all arms.
 
-    Of many arms, the best ones are listed and those that the answer may name.
+    Of many arms, the list has the best ones and the arms that the answer can name.
     """
     every, named = rank_arms(report), get_named_arms(report)
     arms = [arm for place, arm in enumerate(every) if place < SHOWN_ARMS or arm.name in named]

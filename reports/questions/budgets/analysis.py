@@ -41,7 +41,7 @@ class BudgetStep:
 
 @dataclass(frozen=True)
 class BudgetCurve:
-    """One arm under every limit per cell, of those cells that ran and whose use is known."""
+    """One arm under every limit per cell, over the cells that ran with known use."""
 
     arm: str
     position: int
@@ -59,7 +59,7 @@ class BudgetCurve:
 
 @dataclass(frozen=True)
 class Leader:
-    """The arm that resolves most, from one limit up to that of the next leader."""
+    """The arm that resolves most, from its limit up to the limit of the next leader."""
 
     limit: float
     """Least limit per cell, in USD or calls, at which it resolves more than any arm before it."""

@@ -106,12 +106,12 @@ def _list_limits(budget: BudgetComparison) -> Iterator[Table]:
 def _footnotes(budgets: Sequence[BudgetComparison]) -> Iterator[str]:
     yield (
         "Limit per instance: a cell counts as resolved if it was and if it used no more than the "
-        "limit. This is what the same attempts would have resolved if each had been stopped at "
+        "limit. The same attempts would have resolved this if each had been stopped at "
         "the limit; an agent that knows its limit may work differently."
     )
     yield (
-        "Total spend: sum of what each cell used, at most the limit. The curve of total spend "
-        "follows the limit from 0 to none and ends at the actual total, so that it shows the most "
+        "Total spend: sum of the amounts that the cells used, each at most the limit. The curve of "
+        "total spend follows the limit from 0 to none and ends at the actual total, so that it shows the most "
         "that a total budget buys if it is given out as equal limits per instance."
     )
     for budget in budgets:

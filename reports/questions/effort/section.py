@@ -73,7 +73,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
     return Section(
         "effort",
         "How do the arms work, and where does the money go?",
-        " ".join(sentences) or "The tables show what is known of the other arms.",
+        " ".join(sentences) or "Only the tables have numbers, of other arms.",
         tables,
         tuple(footnotes),
         figures=tuple(_draw(report, spreads)),
@@ -89,7 +89,7 @@ def read_spreads(connection: DuckDBPyConnection) -> Spreads:
 
 
 def _describe(arm: str, spreads: Spreads) -> str:
-    """State calls and costs of single attempts, as far as they are known."""
+    """State calls and costs of single attempts, if they are known."""
     parts = []
     if calls := spreads.get((arm, "calls", "all")):
         parts.append(f"makes {calls.median:,.0f} calls in the middle and {calls.most:,.0f} at most")
@@ -289,10 +289,10 @@ _FOOTNOTES = (
     "Fan, Y. (1996), The American Statistician 50, 361-365, type 7). They describe these "
     "attempts and have no interval.",
     "Cache hits: input tokens that were read from a cache, as a share of all input tokens. "
-    "Known only where the provider tells.",
+    "Known only where the provider reports them.",
     "Cost by verdict covers attempts with a fully known cost. An attempt that ran and is not "
     "resolved counts as not resolved, for whatever reason. Hard instances cost more and are "
-    "resolved less often, so the ratio does not say what failing costs by itself.",
+    "resolved less often, so the ratio is not the price of failing itself.",
 )
 
 _OF_CALLS = (

@@ -156,8 +156,8 @@ def _tabulate(report: Report, group: FailureGroup, arms: Sequence[str]) -> Table
         texts: list[Text] = []
         for arm, number in zip(arms, row.cells, strict=True):
             share = number / failed[arm] if number else 0.0
-            shown = TableCell(count(number), quiet=percent(share), arm=arm, share=share)
-            texts.append(shown if number else "0")
+            cell = TableCell(count(number), quiet=percent(share), arm=arm, share=share)
+            texts.append(cell if number else "0")
         cells.append(texts)
     examples = [tuple(_link(report, example) for example in row.examples) for row in group.rows]
     if len(arms) > MANY_ARMS:

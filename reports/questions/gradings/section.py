@@ -117,7 +117,7 @@ def _count_errors(connection: DuckDBPyConnection, pair: Comparison) -> Iterator[
 
 
 def _draw_errors(pair: Comparison | None) -> Iterator[str]:
-    """Yield the rate of errors at random with which a significant test is so no longer."""
+    """Yield the rate of errors at random at which a significant test stops being significant."""
     if pair and pair.p_value < LEVEL:
         rate = random_errors_for_another_test(pair.leads, LEVEL)
         if rate is not None:

@@ -172,16 +172,18 @@ def _list_interactions(connection: DuckDBPyConnection, grid: HarnessGrid) -> Tab
     for row in read_rows(connection, _RESOLVED, {"arms": arms}):
         shares[row["arm"]][row["instance_id"]] = row["share"]
     bootstrap = settings_for(len(shares[arms[0]]))
-    interactions = sorted(_find_interactions(grid, shares), key=lambda each: -abs(each.mean))
+    interactions = sorted(
+        _find_interactions(grid, shares), key=lambda interaction: -abs(interaction.mean)
+    )
     rows: list[Row] = []
-    for each in interactions[:ESTIMATED]:
-        columns = [[*each.leads.values()], [1.0] * len(each.leads)]
-        estimate = bootstrap.estimate(lambda total, n: total / n, columns, [*each.leads])
+    for interaction in interactions[:ESTIMATED]:
+        columns = [[*interaction.leads.values()], [1.0] * len(interaction.leads)]
+        estimate = bootstrap.estimate(lambda total, n: total / n, columns, [*interaction.leads])
         assert estimate is not None, "there is an instance"
         rows.append(
             (
-                *each.harnesses,
-                *each.models,
+                *interaction.harnesses,
+                *interaction.models,
                 points(estimate.value),
                 point_limits(estimate.interval),
                 plural(estimate.clusters, "instance"),

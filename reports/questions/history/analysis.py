@@ -1,6 +1,6 @@
 """Runs of one experiment over time: those under its name, and under its name with a date.
 
-A schedule files each run under a name of its own, as `nightly-20260301t020000`.
+A schedule files each run under a separate name, such as `nightly-20260301t020000`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from reports.statistics.paired import PairedTest, count_pairs, instance_leads
 from reports.types import ArmSummary
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
     from upath import UPath
 
 LATEST = 60
@@ -88,29 +87,25 @@ class History:
     def change(self, place: int, arm: str) -> RateChange | None:
         """Return the change of an arm since the run before the one at `place`.
 
-        That is the last one on the same instances that has the arm. Return None if there is none.
+        That is the last one on the same instances that has the arm. The test is the test of two
+        arms of one experiment, over the cells that both runs plan. Return None without any.
         """
-        before = next((run for run in self._alike(place) if arm in run.cells), None)
-        return _compare(before.cells[arm], self.runs[place].cells[arm]) if before else None
+        run = next((run for run in self._alike(place) if arm in run.cells), None)
+        if run is None:
+            return None
+        before, after = run.cells[arm], self.runs[place].cells[arm]
+        cells = sorted(before.keys() & after.keys())
+        if not cells:
+            return None
+        first, second = [before[cell] for cell in cells], [after[cell] for cell in cells]
+        table = count_pairs(first, second)
+        test = PairedTest(table, instance_leads([name for name, _ in cells], first, second))
+        return RateChange(table.difference, test.interval(), test.p_value())
 
     def _alike(self, place: int) -> Iterator[DatedRun]:
         """Yield the runs before the one at `place` on the same instances, the latest first."""
         contents = self.runs[place].contents
         return (run for run in reversed(self.runs[:place]) if run.contents == contents)
-
-
-def _compare(before: Mapping[Place, bool], after: Mapping[Place, bool]) -> RateChange | None:
-    """Return the change over the cells that both runs plan, or None without any.
-
-    The test is that of two arms of one experiment (`PairedTest`).
-    """
-    places = sorted(before.keys() & after.keys())
-    if not places:
-        return None
-    first, second = [before[place] for place in places], [after[place] for place in places]
-    table = count_pairs(first, second)
-    test = PairedTest(table, instance_leads([name for name, _ in places], first, second))
-    return RateChange(table.difference, test.interval(), test.p_value())
 
 
 def series_of(experiment: str) -> str:
@@ -124,7 +119,7 @@ def run_names(lake: Path | UPath, experiment: str) -> list[str]:
     Raise ReportError for a missing lake.
     """
     name = series_of(experiment)
-    return sorted(each for each in list_experiments(lake) if series_of(each) == name)
+    return sorted(run for run in list_experiments(lake) if series_of(run) == name)
 
 
 def read_history(lake: Path | UPath, experiment: str) -> History:
@@ -136,8 +131,7 @@ def read_history(lake: Path | UPath, experiment: str) -> History:
     name, names = series_of(experiment), run_names(lake, experiment)
     if not names:
         raise ReportError(f"no run of {name!r} in {lake}; {near(name, list_experiments(lake))}")
-    read = (_read(lake, each) for each in names[-LATEST:])
-    runs = [run for run in read if run is not None]
+    runs = [run for latest in names[-LATEST:] if (run := _read(lake, latest))]
     return History(
         name, tuple(sorted(runs, key=lambda run: (run.began or run.declared_at, run.experiment)))
     )
@@ -158,15 +152,11 @@ def _read(lake: Path | UPath, experiment: str) -> DatedRun | None:
             contents = contents, frozenset(row["instance_ids"])
         elif began is None:
             began = declared_at
+        cells: defaultdict[str, dict[Place, bool]] = defaultdict(dict)
+        query = "select arm, instance_id, repeat, state = 'resolved' from marts.cells"
+        for arm, instance, repeat, is_resolved in connection.execute(query).fetchall():
+            cells[arm][instance, repeat] = is_resolved
         arms = read_arms(connection)
-        return DatedRun(experiment, began, declared_at, contents, arms, _read_cells(connection))
+        return DatedRun(experiment, began, declared_at, contents, arms, dict(cells))
     finally:
         connection.close()
-
-
-def _read_cells(connection: DuckDBPyConnection) -> dict[str, dict[Place, bool]]:
-    found: defaultdict[str, dict[Place, bool]] = defaultdict(dict)
-    query = "select arm, instance_id, repeat, state = 'resolved' from marts.cells"
-    for arm, instance, repeat, is_resolved in connection.execute(query).fetchall():
-        found[arm][instance, repeat] = is_resolved
-    return dict(found)

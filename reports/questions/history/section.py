@@ -48,18 +48,20 @@ def draw_history(history: History) -> Figure:
 
     def draw(axes: Axes) -> None:
         for position, name in enumerate(names):
-            shown = [
+            points = [
                 (place, arm)
                 for place, run in enumerate(history.runs)
                 for arm in run.arms
                 if arm.name == name
             ]
             shift = 0.12 * (position - (len(names) - 1) / 2)
-            xs, colour = [place + shift for place, _ in shown], arm_colour(position)
-            for (x, (one, arm)), (next_x, (other, later)) in pairwise(zip(xs, shown, strict=True)):
-                if history.runs[one].contents == history.runs[other].contents:
+            xs, colour = [place + shift for place, _ in points], arm_colour(position)
+            for (x, (first, arm)), (next_x, (other, later)) in pairwise(
+                zip(xs, points, strict=True)
+            ):
+                if history.runs[first].contents == history.runs[other].contents:
                     axes.plot([x, next_x], [arm.rate, later.rate], color=colour, linewidth=1)
-            for x, (_, arm) in zip(xs, shown, strict=True):
+            for x, (_, arm) in zip(xs, points, strict=True):
                 low, high = arm.interval.low, arm.interval.high
                 axes.plot([x, x], [low, high], color=colour, linewidth=1.6, alpha=0.45)
                 marker(axes, x, arm.rate, position, name if x == xs[0] else "")
@@ -71,7 +73,7 @@ def draw_history(history: History) -> Figure:
         axes.grid(visible=True, axis="y")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1.03), ncols=3, fontsize=8)
 
-    told = [
+    texts = [
         f"{run.experiment}: " + ", ".join(f"{arm.name} {percent(arm.rate)}" for arm in run.arms)
         for run in history.runs
     ]
@@ -80,7 +82,7 @@ def draw_history(history: History) -> Figure:
         "Resolution over time",
         "Share of planned cells resolved in each run, with 95 % Wilson intervals. A line joins "
         "runs of the same instances.",
-        "; ".join(told) + ".",
+        "; ".join(texts) + ".",
         3.2,
         draw,
     )

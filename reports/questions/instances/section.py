@@ -32,7 +32,7 @@ GROUPS_ACROSS = 12
 """Maximum number of repositories or difficulties as columns."""
 
 DEPTHS = (1, 2, 3, 4, 5, 8, 10, 16, 20, 32, 50, 100)
-"""Numbers of attempts for which chances are shown."""
+"""Numbers of attempts in the table of chances."""
 
 _INSTANCES = """
     select
@@ -121,7 +121,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
 
 
 def read_instances(connection: DuckDBPyConnection, arms: Sequence[str]) -> list[InstanceOverlap]:
-    """Read all planned instances with those of these arms that plan and that resolve them."""
+    """Read all planned instances, each with the arms that plan it and the arms that resolve it."""
     rows = connection.execute(_INSTANCES, {"arms": list(arms)}).fetchall()
     return [InstanceOverlap._make(row) for row in rows]
 
@@ -177,16 +177,16 @@ def _list_rates(report: Report, rows: Sequence[Mapping[str, Any]], kind: str) ->
         return
     arms = [arm.name for arm in rank_arms(report)]
     is_across = len(arms) > MANY_ARMS
-    shown = names[: GROUPS_ACROSS if is_across else GROUPS]
-    rest = "" if len(shown) == len(names) else f", the {len(shown)} largest of {len(names)}"
+    listed = names[: GROUPS_ACROSS if is_across else GROUPS]
+    rest = "" if len(listed) == len(names) else f", the {len(listed)} largest of {len(names)}"
     if is_across:
-        header: Texts = ("arm", *(f"{name} ({count(sizes[name])})" for name in shown))
-        table = [(arm, *(rates.get((arm, name), DASH) for name in shown)) for arm in arms]
+        header: Texts = ("arm", *(f"{name} ({count(sizes[name])})" for name in listed))
+        table = [(arm, *(rates.get((arm, name), DASH) for name in listed)) for arm in arms]
     else:
         header = (kind, "instances", *arms)
         table = [
             (name, count(sizes[name]), *(rates.get((arm, name), DASH) for arm in arms))
-            for name in shown
+            for name in listed
         ]
     yield Table(f"Share resolved by {kind}{rest}, with 95 % intervals", header, tuple(table))
 

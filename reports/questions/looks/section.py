@@ -109,7 +109,7 @@ def _describe_unfinished(look: InterimLook) -> str:
     ahead, behind, counts = _order(look)
     decided = 1 / look.level
     if look.e_value >= decided:
-        conclusion = f"{ahead} resolves more than {behind}, however often somebody looked"
+        conclusion = f"{ahead} resolves more than {behind}, however often the results were read"
     else:
         conclusion = f"nothing yet about {look.candidate} and {look.baseline}"
     return (

@@ -1,4 +1,4 @@
-"""Where does the noise of the leading comparison come from, and which instances tell arms apart?"""
+"""The sources of noise in the leading comparison, and the instances that separate arms."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _read_gradings(connection: DuckDBPyConnection, arms: Pair) -> tuple[float | 
 
 
 def _propose_instances(connection: DuckDBPyConnection) -> tuple[str, ...]:
-    """Return the instances that tell arms apart as a selection, and the bias; empty without any."""
+    """Return the instances that separate arms as a selection, and the bias. Empty without any."""
     rows = read_rows(connection, "from marts.telling_instances")
     if not rows:
         return ()
@@ -76,7 +76,7 @@ def _propose_instances(connection: DuckDBPyConnection) -> tuple[str, ...]:
     attempts = plural(max(row["attempts"] for row in rows), "attempt")
     return (
         f"{plural(len(rows), 'instance')} of which 30 to 70 % of up to {attempts} were resolved "
-        f"tell arms apart best. {BIAS}\nselect: {{ids: {ids}}}",
+        f"separate arms best. {BIAS}\nselect: {{ids: {ids}}}",
     )
 
 
@@ -94,7 +94,7 @@ def _list_parts(split: Split, grading: float | None) -> Iterator[Row]:
 
 
 def _summarise(pair: Comparison, split: Split, rows: tuple[Row, ...]) -> str:
-    """Return the shares, and what more instances or repeats gain."""
+    """Return the shares, and the gain from more instances or repeats."""
 
     def error(instances: int, repeats: float) -> str:
         return f"{100 * split.standard_error(instances, repeats):.1f}"

@@ -112,7 +112,7 @@ def _summarise(pairs: Sequence[Comparison]) -> str:
 
 def _row(pair: Comparison, bases: Mapping[str, str | None]) -> tuple[str, ...]:
     def find_root(name: str) -> str:
-        """Return the arm with whose draws an arm begins: itself, if it is not derived."""
+        """Return the base from which an arm is derived in the end, or the arm itself."""
         base = bases.get(name)
         return find_root(base) if base else name
 

@@ -1,4 +1,4 @@
-"""The main result in one sentence, and what would turn its conclusion."""
+"""The main result in one sentence, with the analyses that would turn its conclusion."""
 
 from collections.abc import Callable, Iterator
 from math import isinf
@@ -16,7 +16,7 @@ the same cost."""
 
 
 def conclude(report: Report) -> str:
-    """Answer which arm is best, how sure that is and at which price, and what may turn it.
+    """Answer which arm is best, how sure that is and at which price, and name what can turn it.
 
     A comparison that was declared or chosen is the answer. Otherwise it is the best arm against all
     others.
@@ -150,7 +150,7 @@ def _price_pair(report: Report, pair: Comparison) -> str:
     interval = estimate.interval if estimate else Interval(0, float("inf"))
     if isinf(interval.high) or interval.low <= 1 <= interval.high:
         is_alike = interval.low >= 1 / ALIKE and interval.high <= ALIKE
-        text = "both cost about the same" if is_alike else "which costs more cannot be told"
+        text = "both cost about the same" if is_alike else "the data do not show which costs more"
         return f"{text}{where} ({amounts})"
     text = f"{pair.candidate} costs {ratio(pair.cost_ratio)} as much{where} ({amounts})"
     unknown = report.resampled and report.resampled.unknown_costs
@@ -194,7 +194,7 @@ def _turn_pair(report: Report, best: Best | None) -> Iterator[str]:
 
 
 def _turn_best(best: Best) -> Iterator[str]:
-    """Yield a clause for each other way to count with which a worse arm would be the best."""
+    """Yield a clause for each other way to count that makes a worse arm the best."""
     worse = [rival.arm for rival in best.rivals if rival.p_value < LEVEL]
     ways: tuple[tuple[str, Callable[[ArmSummary], float]], ...] = (
         ("of the cells with a verdict", _rate_with_verdict),
@@ -212,7 +212,7 @@ def _turn_best(best: Best) -> Iterator[str]:
 def _rate_with_verdict(arm: ArmSummary) -> float:
     """Return the resolved share of the cells with a verdict, which is at least `arm.rate`.
 
-    Without a verdict for half of the cells, it would be that of very few, and is not used.
+    Without a verdict for half of the cells, it would describe very few cells, and is not used.
     """
     graded = arm.planned - sum(arm.states[state] for state in WITHOUT_VERDICT)
     return arm.resolved / graded if 2 * graded >= arm.planned else arm.rate

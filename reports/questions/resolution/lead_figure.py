@@ -30,10 +30,10 @@ FEW = 8
 """Up to this number of arms, points have intervals."""
 
 MODELS = SERIES - 1
-"""Maximum number of models with a colour of their own, those that resolve most."""
+"""Maximum number of models with a separate colour: the models that resolve most."""
 
 HARNESSES = 7
-"""Maximum number of harnesses with a shape of their own, those of most arms."""
+"""Maximum number of harnesses with a separate shape: the harnesses of most arms."""
 
 _OTHERS = "."
 """The shape of all other harnesses."""
@@ -42,7 +42,7 @@ _CHARACTER, _LINE = 0.0165, 0.05
 """Approximate width of a character and height of a line of a name, as shares of the axes."""
 
 _AWAY = tuple(_LINE * step / 2 for step in range(2, 9))
-"""Vertical distances at which a name may stand above or below its point."""
+"""Vertical distances of a name from its point."""
 
 _HEIGHT, _LEGEND_ROW = 3.6, 0.17
 """Sizes in inches: the axes with their labels, and a row of the legend."""
@@ -60,7 +60,7 @@ class _Point:
     shape: str
     label: str
     is_needed: bool
-    """True if its name stands in the figure even if there is little room."""
+    """True if the figure has its name even if there is little room."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def draw_lead(report: Report) -> tuple[Figure, ...]:
 
 
 def _choose_colours(report: Report, arms: Sequence[ArmSummary]) -> Mapping[str, str]:
-    """Return the colour of each arm: that of its model, if the models are known.
+    """Return the colour of each arm: the colour of its model, if the models are known.
 
     Models beyond the first `MODELS` share one colour. With one model, all arms have its colour.
     """
@@ -133,7 +133,7 @@ def _choose_colours(report: Report, arms: Sequence[ArmSummary]) -> Mapping[str, 
 
 
 def _choose_shapes(arms: Sequence[ArmSummary]) -> Mapping[str, str]:
-    """Return the marker of each arm: that of its harness.
+    """Return the marker of each arm, which depends on its harness.
 
     Harnesses beyond the first `HARNESSES` share one marker.
     """
@@ -252,7 +252,7 @@ def _scale(axes: Axes, costs: Sequence[float], ends: Sequence[float]) -> None:
 
 
 def _write_names(axes: Axes, points: Sequence[_Point]) -> None:
-    """Write the names beside the points. A name without room is left out unless it is needed."""
+    """Write the names next to the points. A name without room is left out unless it is needed."""
     to_axes = (axes.transScale + axes.transLimits).transform
     places = [
         (float(x), float(y))
@@ -292,9 +292,9 @@ def _along(places: Sequence[tuple[float, float]], points: Sequence[_Point]) -> I
 
 
 def _boxes(x: float, y: float, characters: int, *, far: bool) -> list[_Box]:
-    """Return the boxes for a name beside a point and, with `far`, above and below it.
+    """Return the boxes for a name next to a point and, with `far`, above and below it.
 
-    Boxes within the axes are left, if there are any.
+    If any box is within the axes, the others are dropped.
     """
     width = characters * _CHARACTER
     near = [(x + 0.02, 0.0), (x - 0.02 - width, 0.0)]

@@ -34,7 +34,6 @@ from reports.wording import (
 )
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
     from matplotlib.axes import Axes
 
 QUESTION = "Which arm is best, how sure is that, and at which price?"
@@ -43,7 +42,7 @@ SHOWN = 8
 """Maximum number of models that the terminal shows."""
 
 
-def answer(connection: DuckDBPyConnection, report: Report) -> Section:
+def answer(_: object, report: Report) -> Section:
     """Return the headline with its figures, the best arm of each model, and the leading pair."""
     winners = find_best_of_models(report)
     tables, brief = [*_list_models(report, winners)], [*_describe_models(report, winners)]

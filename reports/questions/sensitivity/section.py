@@ -1,9 +1,6 @@
 """How far do the numbers of the leading pair depend on lost cells, verdicts and repositories?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from reports.estimates import Estimate, Imputed, InstanceLeads, PairedTable
 from reports.format import DASH, count, p_value, plural, points, ratio, usd
@@ -22,11 +19,8 @@ from reports.wording import (
     line_tables,
 )
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
-
-def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
+def answer(_: object, report: Report) -> Section | None:
     """Return the numbers with other cells, verdicts, repositories and costs, and their methods."""
     if report.resampled is None:
         return None
@@ -58,9 +52,9 @@ def _other_cells(report: Report, resampled: Resampled) -> Iterator[Line]:
             over += f", {count(unaudited)} not audited"
         leads = resampled.trusted_leads
         yield from _test("without suspect verdicts", resampled.trusted, leads, over)
-    if found := resampled.difference_by_repository:
-        name, over = "difference by repository, points", _repositories(found)
-        yield estimate_line(name, found, points, over, BY_REPOSITORY)
+    if estimate := resampled.difference_by_repository:
+        name, over = "difference by repository, points", _repositories(estimate)
+        yield estimate_line(name, estimate, points, over, BY_REPOSITORY)
 
 
 def _test(what: str, table: PairedTable, leads: InstanceLeads, over: str) -> Iterator[Line]:
@@ -75,15 +69,15 @@ def _test(what: str, table: PairedTable, leads: InstanceLeads, over: str) -> Ite
 
 def _by_repository(resampled: Resampled) -> Iterator[Line]:
     """Yield cost ratio, cost difference and costs per resolved cell, drawn by repository."""
-    costs, each = resampled.costs_by_repository, "per resolved cell by repository"
-    shown: tuple[tuple[str, Estimate | None, Show], ...] = (
+    costs, prefix = resampled.costs_by_repository, "per resolved cell by repository"
+    estimates: tuple[tuple[str, Estimate | None, Show], ...] = (
         ("cost, ratio by repository", costs.ratio, ratio),
         ("cost, difference per cell by repository", costs.difference, format_difference),
-        (f"{each}, {resampled.baseline}", costs.baseline_per_resolved, usd),
-        (f"{each}, {resampled.candidate}", costs.candidate_per_resolved, usd),
-        (f"{each}, ratio", costs.ratio_per_resolved, ratio),
+        (f"{prefix}, {resampled.baseline}", costs.baseline_per_resolved, usd),
+        (f"{prefix}, {resampled.candidate}", costs.candidate_per_resolved, usd),
+        (f"{prefix}, ratio", costs.ratio_per_resolved, ratio),
     )
-    for name, estimate, show in shown:
+    for name, estimate, show in estimates:
         if estimate:
             yield estimate_line(name, estimate, show, _repositories(estimate), BY_REPOSITORY)
 
@@ -98,14 +92,14 @@ def _with_unknown_costs(resampled: Resampled) -> Iterator[Line]:
     if unknown is None:
         return
     over = f"{plural(unknown.pairs, 'pair')} that ran, {plural(unknown.cells, 'unknown cost')}"
-    shown: tuple[tuple[str, Imputed | None, Show], ...] = (
+    amounts: tuple[tuple[str, Imputed | None, Show], ...] = (
         ("cost, ratio", unknown.ratio, ratio),
         ("cost, difference per cell", unknown.difference, format_difference),
         (f"per resolved cell, {resampled.baseline}", unknown.baseline_per_resolved, usd),
         (f"per resolved cell, {resampled.candidate}", unknown.candidate_per_resolved, usd),
         ("per resolved cell, ratio", unknown.ratio_per_resolved, ratio),
     )
-    for name, imputed, show in shown:
+    for name, imputed, show in amounts:
         if imputed:
             mean, most = show(imputed.at_mean), show(imputed.at_maximum)
             bounds = interval_text(imputed.bounds, show)

@@ -1,4 +1,4 @@
-"""Derived arms: what they share with others, and what that saved."""
+"""The steps that derived arms share with others, and the savings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
     arms = some([f"{row['arm']} from {row['derived_from']}" for row in rows])
     note = (
         f"Derived arms share draws with others ({arms}): {summary} Costs are what each arm costs "
-        "alone; only the bill says what was bought."
+        "alone; only the bill has the amount paid."
     )
     return Section(
         "sharing",
@@ -44,9 +44,9 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
 
 def _summarise(rows: Sequence[Mapping[str, Any]]) -> str:
     calls, reused = (sum(row[name] for row in rows) for name in ("calls", "reused_calls"))
-    known = [row["reused_usd"] for row in rows if row["reused_usd"] is not None]
-    is_bound = len(known) < len(rows) or any(row["incomplete_cells"] for row in rows)
-    saved = usd(sum(known), is_bound) if known else "an unknown amount"
+    savings = [row["reused_usd"] for row in rows if row["reused_usd"] is not None]
+    is_bound = len(savings) < len(rows) or any(row["incomplete_cells"] for row in rows)
+    saved = usd(sum(savings), is_bound) if savings else "an unknown amount"
     return (
         f"{count(reused)} of their {plural(calls, 'call')} were bought for another arm, which "
         f"saved {saved}."
@@ -71,9 +71,9 @@ def _show(row: Mapping[str, Any]) -> Row:
 _FOOTNOTES = (
     "An attempt of a derived arm runs from its beginning. Where a step has the same inputs as in "
     "the attempt of its base at the same instance and repeat, it has the same result; everything "
-    "else is done anew. Credited is what the attempt would cost alone, billed what was bought.",
+    "else is done anew. Credited is the cost of the attempt alone, billed the amount paid.",
     "Tests of resolution stay exact: if the arms are alike, each is as likely as the other to be "
     "the only one that resolves a cell, however much the two attempts share, and instances are "
     "independent of each other. Sharing makes fewer pairs differ, so differences are less random.",
-    "The time of an attempt counts that of the shared steps in their own attempt.",
+    "The time of an attempt includes the shared steps, as measured in their own attempt.",
 )

@@ -81,7 +81,7 @@ class Spending:
         return float(self.row[f"{purpose}_usd"])
 
     def share(self, purpose: Purpose) -> float:
-        """Return a purpose's share of what is known of the spending; 0 if that is nothing."""
+        """Return a purpose's share of the known spending, or 0 without any."""
         return self.part_usd(purpose) / self.spent_usd if self.spent_usd else 0.0
 
     def part(self, purpose: Purpose) -> Text:
@@ -151,8 +151,8 @@ def _describe(spending: Spending) -> str:
 
 def _draw(report: Report, spendings: Sequence[Spending]) -> Figure:
     position = positions(report)
-    known = [arm for arm in spendings if arm.spent_usd]
-    names = [arm.arm for arm in known]
+    arms = [arm for arm in spendings if arm.spent_usd]
+    names = [arm.arm for arm in arms]
     caption = "Solid: spent on resolved cells. To the right of each bar: the total."
     if left_out := [arm.arm for arm in spendings if not arm.spent_usd]:
         caption += f" Not drawn, as nothing is known to be spent: {some(left_out)}."
@@ -160,13 +160,13 @@ def _draw(report: Report, spendings: Sequence[Spending]) -> Figure:
     def draw(axes: Axes) -> None:
         from matplotlib.patches import Patch
 
-        for row, arm in enumerate(known):
+        for row, arm in enumerate(arms):
             _stack(axes, row, arm, arm_colour(position[arm.arm]), band_of(names))
             total = usd(arm.spent_usd, arm.row["unknown_attempts"] > 0)
             axes.text(1.05, row, total, va="center", transform=row_transform(axes))
         arm_rows(axes, names)
         percent_axis(axes.xaxis, axes.set_xlim)
-        axes.set_xlabel("share of what was spent")
+        axes.set_xlabel("share of the spending")
         axes.figure.legend(
             handles=[
                 Patch(label=label, **_choose_fill(purpose, MUTED))
@@ -177,7 +177,7 @@ def _draw(report: Report, spendings: Sequence[Spending]) -> Figure:
         )  # fmt: skip
 
     descriptions = []
-    for arm in known:
+    for arm in arms:
         shares = {label: arm.share(purpose) for purpose, label in PURPOSES.items()}
         parts = [f"{label} {percent(share)}" for label, share in shares.items() if share]
         descriptions.append(f"{arm.arm} {', '.join(parts)}")
@@ -185,7 +185,7 @@ def _draw(report: Report, spendings: Sequence[Spending]) -> Figure:
         "spending",
         "Spending by purpose",
         caption,
-        "Share of what was spent: " + "; ".join(descriptions) + ".",
+        "Share of the spending: " + "; ".join(descriptions) + ".",
         height_of(names) + 0.55,
         draw,
     )

@@ -20,7 +20,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
     """Return tables and footnotes, or None if no order, cut-off date or budget stop is known.
 
     Raises:
-        ReportError: no arm has a model for which a cut-off date is given.
+        ReportError: a cut-off date names a model of no arm.
     """
     parts = [_split_by_order(connection, report), _split_by_date(connection, report)]
     parts = [(table, text) for table, text in (*parts, _leave_out_stops(connection)) if table.rows]
@@ -47,9 +47,9 @@ def _split_by_order(connection: DuckDBPyConnection, report: Report) -> Part:
         )
         for row in read_rows(connection, "from marts.order_strata")
     )
-    header = ("arm", "began as number", "cells", "resolved", "rate", "cost / cell")
+    header = ("arm", "started as number", "cells", "resolved", "rate", "cost / cell")
     footnote = (
-        "The arms begin each instance in a random order. If a provider drifts while an instance is "
+        "The arms start each instance in a random order. If a provider drifts while an instance is "
         "run, rates or costs change with the position. The order is random, so this favours no arm."
     )
     if any(arm.derived_from for arm in report.arms):
@@ -58,7 +58,7 @@ def _split_by_order(connection: DuckDBPyConnection, report: Report) -> Part:
 
 
 def _split_by_date(connection: DuckDBPyConnection, report: Report) -> Part:
-    """Compare instances from before and after the cut-off dates; those of no date are in no row."""
+    """Compare instances from before and after the cut-off dates; undated ones are in no row."""
     header = (
         *("arm", "model", "instances written", "instances", "resolved", "rate", "95 % interval"),
     )
@@ -71,8 +71,8 @@ def _split_by_date(connection: DuckDBPyConnection, report: Report) -> Part:
     rows, cutoffs = read_rows(connection, "from marts.instance_dates"), report.cutoffs
     models = {row["model"] for row in rows}
     if unknown := cutoffs.keys() - models:
-        known = ", ".join(sorted(models))
-        raise ReportError(f"no arm has the model {sorted(unknown)[0]!r}; the models are {known}")
+        names = ", ".join(sorted(models))
+        raise ReportError(f"no arm has the model {sorted(unknown)[0]!r}; the models are {names}")
     sums: dict[tuple[str, str, bool], Counter[str]] = {}
     for row in rows:
         if row["model"] in cutoffs and row["instance_date"] is not None:
@@ -101,7 +101,9 @@ def _leave_out_stops(connection: DuckDBPyConnection) -> Part:
             row["arm"],
             f"{count(row['stopped'])} of {count(row['planned'])}",
             percent(row["resolved"] / row["planned"]),
-            percent(row["resolved"] / left) if (left := row["planned"] - row["stopped"]) else DASH,
+            percent(row["resolved"] / others)
+            if (others := row["planned"] - row["stopped"])
+            else DASH,
         )
         for row in read_rows(connection, "from marts.budget_stops")
     )

@@ -1,4 +1,4 @@
-"""The graph of an attempt as an inline SVG: a line for each step, and an arc for what it uses."""
+"""The graph of an attempt as an inline SVG: a line for each step, and an arc for each use."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _LABEL_CHARS = 90
 
 
 def draw(graph: Sequence[GraphStep], numbers: Mapping[str, int]) -> str:
-    """Return the drawing of up to `MOST` steps. `numbers` are those of the steps on the page."""
-    shown = graph[:MOST]
-    rows = {step.place: row for row, step in enumerate(shown)}
-    parts = [*_arcs(shown, rows), *(_line(step, rows[step.place], numbers) for step in shown)]
-    height = _ROW * len(shown) + 8
+    """Return the drawing of up to `MOST` steps. `numbers` are by place of a step."""
+    steps = graph[:MOST]
+    rows = {step.place: row for row, step in enumerate(steps)}
+    parts = [*_arcs(steps, rows), *(_line(step, rows[step.place], numbers) for step in steps)]
+    height = _ROW * len(steps) + 8
     return (
         f'<svg class="graph" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
         f'role="img" aria-label="what each step uses">{"".join(parts)}</svg>'
     )
 
 
-def _arcs(shown: Sequence[GraphStep], rows: Mapping[str, int]) -> Iterator[str]:
+def _arcs(steps: Sequence[GraphStep], rows: Mapping[str, int]) -> Iterator[str]:
     """Yield an arc for each use, except of the step in the line above of the same scope."""
-    for step in shown:
+    for step in steps:
         for used in step.uses:
             if used not in rows:
                 continue
@@ -46,13 +46,15 @@ def _arcs(shown: Sequence[GraphStep], rows: Mapping[str, int]) -> Iterator[str]:
 def _line(step: GraphStep, row: int, numbers: Mapping[str, int]) -> str:
     middle = _middle(row)
     at = _LEFT + _INDENT * (_scope(step.place).count("/") + bool(_scope(step.place)))
-    text = escape(_short(f"{step.place} {step.label}"))
-    shown = (
+    text = " ".join(f"{step.place} {step.label}".split())
+    if len(text) > _LABEL_CHARS:
+        text = f"{text[: _LABEL_CHARS - 1]}…"
+    drawing = (
         f'<circle class="{escape(step.state)}" cx="{_LEFT}" cy="{middle}" r="4"/>'
-        f'<text x="{at + 10}" y="{middle + 4}">{text}</text>'
+        f'<text x="{at + 10}" y="{middle + 4}">{escape(text)}</text>'
     )
     number = numbers.get(step.place)
-    return shown if number is None else f'<a href="#step-{number}">{shown}</a>'
+    return drawing if number is None else f'<a href="#step-{number}">{drawing}</a>'
 
 
 def _middle(row: int) -> int:
@@ -61,8 +63,3 @@ def _middle(row: int) -> int:
 
 def _scope(place: str) -> str:
     return place.rpartition("/")[0]
-
-
-def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= _LABEL_CHARS else f"{flat[: _LABEL_CHARS - 1]}…"

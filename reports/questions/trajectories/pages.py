@@ -1,4 +1,4 @@
-"""The trajectories that a report links to, each as one self-contained page beside the report."""
+"""The trajectories that a report links to, each as one self-contained page next to the report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 InsightOf = Callable[[str], Insight | None]
-"""Returns what the journal tells about an attempt, or None if it has no steps of it."""
+"""Returns the journal's findings about an attempt, or None if it has no steps of it."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,17 @@ class Fold:
 
 
 def find_trajectories(lake: Path | UPath, report: Report) -> frozenset[str]:
-    """Return the attempts that the report refers to and whose steps are in the lake.
+    """Return the attempts that the report names and that have steps in the lake.
 
     Imports without steps have none, nor has an attempt that ended before its first step.
     """
     return frozenset(
         cell.attempt_id
         for cell in _list_referenced_cells(report)
-        if cell.attempt_id and _is_file_name(cell.attempt_id) and _steps(lake, report, cell)
+        # An id that could leave the folder is no file name.
+        if cell.attempt_id
+        and re.fullmatch(r"\w[\w.-]*", cell.attempt_id)
+        and _unit(lake, "steps", report, cell).exists()
     )
 
 
@@ -61,6 +64,7 @@ def render_trajectories(
         if cell.attempt_id in report.trajectories:
             folds = _fold(_read(lake, report, cell))
             insight = insight_of(cell.attempt_id)
+            predictions = _rows(_unit(lake, "predictions", report, cell))
             numbers = {step.origin.place: number for fold in folds for number, step in fold.steps}
             yield (
                 address_of(cell.attempt_id),
@@ -73,27 +77,18 @@ def render_trajectories(
                     drawing=draw(insight.graph, numbers) if insight else "",
                     left_out=max(0, len(insight.graph) - MOST) if insight else 0,
                     numbers=numbers,
-                    patch=_patch(lake, report, cell),
+                    patch="".join(row["model_patch"] for row in predictions),
                 ),
             )
 
 
 def _list_referenced_cells(report: Report) -> tuple[ReportCell, ...]:
     """Return the cells whose attempts are named on the page, each once."""
-    differences = [one for side in read_sides(report) for one in side.shown]
-    cells = [cell for one in differences for cell in (one.winner, one.loser)]
+    differences = [difference for side in read_sides(report) for difference in side.shown]
+    cells = [cell for pair in differences for cell in (pair.winner, pair.loser)]
     examples = {example.attempt_id for example in report.failures}
     cells += [cell for cell in report.cells if cell.attempt_id in examples]
     return tuple({cell.attempt_id: cell for cell in cells if cell.attempt_id}.values())
-
-
-def _is_file_name(attempt_id: str) -> bool:
-    """Return True if the id is safe as a file name. An id that could leave the folder is not."""
-    return re.fullmatch(r"\w[\w.-]*", attempt_id) is not None
-
-
-def _steps(lake: Path | UPath, report: Report, cell: ReportCell) -> bool:
-    return _unit(lake, "steps", report, cell).exists()
 
 
 def _read(lake: Path | UPath, report: Report, cell: ReportCell) -> tuple[StepView, ...]:
@@ -105,7 +100,7 @@ def _read(lake: Path | UPath, report: Report, cell: ReportCell) -> tuple[StepVie
 
 
 def _fold(steps: Iterable[StepView]) -> tuple[Fold, ...]:
-    """Return the steps by the scopes inside the outermost ones, each where it began."""
+    """Return the steps by the scopes inside the outermost ones, each at its first step."""
     groups: dict[tuple[str, int], list[StepView]] = {}
     for number, step in enumerate(steps):
         parts = step.origin.scope.split("/")
@@ -116,11 +111,6 @@ def _fold(steps: Iterable[StepView]) -> tuple[Fold, ...]:
         Fold(scope, tuple((next(numbers), step) for step in inside))
         for (scope, _), inside in groups.items()
     )
-
-
-def _patch(lake: Path | UPath, report: Report, cell: ReportCell) -> str:
-    """Return the patch that the attempt left, or `""` if there is none."""
-    return "".join(row["model_patch"] for row in _rows(_unit(lake, "predictions", report, cell)))
 
 
 def _unit(lake: Path | UPath, table: str, report: Report, cell: ReportCell) -> Path | UPath:

@@ -31,7 +31,7 @@ POINTS_PER_DECADE = 12
 """Values of a resolved instance in each factor of ten of the acceptability curve."""
 
 BEYOND = 10
-"""Factor by which the curve goes beyond the least and the largest amount that matters."""
+"""Factor by which the curve exceeds the range of amounts that matter."""
 
 
 @dataclass(frozen=True)
@@ -194,10 +194,12 @@ def _step_interval(sums: _Sums, first: int, second: int) -> Interval:
     cost = (pair.cost - pair.costs * pair.priced) / pair.priced.mean(axis=0)
     rate = (pair.resolved - pair.rates * pair.planned) / pair.planned.mean(axis=0)
     of_cost, of_rate = cost[:, 1] - cost[:, 0], rate[:, 1] - rate[:, 0]
-    (own, joint), (_, other) = np.cov([of_cost, of_rate]) / instances
+    (variance, joint), (_, other) = np.cov([of_cost, of_rate]) / instances
     quantile = float(stdtrit(instances - 1, 0.975))
     means = float(pair.costs[1] - pair.costs[0]), float(pair.rates[1] - pair.rates[0])
-    return fieller_interval(means, (float(own), float(other), float(joint)), (-quantile, quantile))
+    return fieller_interval(
+        means, (float(variance), float(other), float(joint)), (-quantile, quantile)
+    )
 
 
 def _resample(sums: _Sums, bootstrap: Bootstrap) -> tuple[Numbers, Numbers]:

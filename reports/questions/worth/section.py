@@ -105,7 +105,7 @@ def _answer(worth: Worth) -> Iterator[str]:
     for arm in others[: NAMED - 1]:
         if step := arm.increment:
             price = (
-                "the cost of each further resolved instance cannot be told"
+                "the data do not limit the cost of each further resolved instance"
                 if isinf(step.interval.low) or isinf(step.interval.high)
                 else f"each further resolved instance costs {usd(step.usd)} (95 % interval "
                 f"{_show_limits(step.interval)})"
@@ -284,13 +284,13 @@ def _draw(worth: Worth, curve: Acceptability) -> Figure:
     """Draw the acceptability curves."""
     ranked = sorted(curve.shares, key=lambda arm: -max(curve.shares[arm]))
     likely = [arm for arm in ranked if max(curve.shares[arm]) >= WORTH_NAMING][:CURVES]
-    shown = [arm for arm in worth.arms if arm.arm in likely]
+    arms = [arm for arm in worth.arms if arm.arm in likely]
     best = list(dict.fromkeys(curve.frontier))
 
     def draw(axes: Axes) -> None:
         on_frontier = [curve.shares[arm][i] for i, arm in enumerate(curve.frontier)]
         axes.plot(curve.values, on_frontier, color=INK, linewidth=6, alpha=0.15)
-        for arm in shown:
+        for arm in arms:
             arm_line(axes, curve.values, curve.shares[arm.arm], arm.position, arm.arm)
         if worth.willingness_to_pay is not None:
             axes.axvline(worth.willingness_to_pay, color=MUTED, linestyle="--", linewidth=1)
@@ -303,7 +303,7 @@ def _draw(worth: Worth, curve: Acceptability) -> Figure:
         axes.set_ylabel("chance to be the best")
         axes.figure.legend(loc="outside lower left", ncols=1, fontsize=9)
 
-    hidden = len(curve.shares) - len(shown)
+    hidden = len(curve.shares) - len(arms)
     return Figure(
         "acceptability",
         "Acceptability curves",
@@ -312,6 +312,6 @@ def _draw(worth: Worth, curve: Acceptability) -> Figure:
         + (" Dashed vertical line: the declared value." if worth.willingness_to_pay else "")
         + (f" The {hidden} arms with the lowest chances are not drawn." if hidden else ""),
         f"With a rising value of a resolved instance, the best arm is {listing(best)}.",
-        2.7 + 0.19 * len(shown),
+        2.7 + 0.19 * len(arms),
         draw,
     )

@@ -149,7 +149,7 @@ def rows(root: Path) -> LakeBuilder:
 @pytest.mark.parametrize("given", ["s3://", "s3:///prefix", "gs://bucket/lake", "file:///tmp/x"])
 def test_a_url_that_is_no_lake_is_refused(given: str) -> None:
     """A URL that cannot be a lake is refused with the accepted forms."""
-    with pytest.raises(ReportError, match=r"is no lake: give a folder, or s3://bucket/prefix"):
+    with pytest.raises(ReportError, match=r"is not a lake: give a folder, or s3://bucket/prefix"):
         Lake.existing(given)
 
 

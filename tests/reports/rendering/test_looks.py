@@ -37,8 +37,8 @@ def test_an_unfinished_experiment_can_be_decided(lake: LakeBuilder) -> None:
     assert said(lake) == [
         "The experiment is unfinished: 9 of 12 instances are complete in both arms of the primary "
         "comparison. What may be concluded now: careful resolves more than plain, however often "
-        "somebody looked (careful leads at 9, plain at 0 of them; e-value 51.2, decided at 5.0 % "
-        "from 20 on). P-values and intervals hold for one look at the end."
+        "the results were read (careful leads at 9, plain at 0 of them; e-value 51.2, decided at "
+        "5.0 % from 20 on). P-values and intervals hold for one look at the end."
     ]
 
 
