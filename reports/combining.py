@@ -79,8 +79,10 @@ def _require_same(declared: Mapping[str, Sequence[Row]], common: Sequence[str]) 
         raise ReportError(f"{listing([*declared])} plan no common instance: nothing to compare")
     ours = {name: rows[0] for name, rows in declared.items() if not _is_import(rows)}
     if len({row["dataset"] for row in ours.values()}) > 1:
-        names = "; ".join(f"{name}: {row['dataset']}" for name, row in ours.items())
-        raise ReportError(f"the experiments have different datasets ({names}): compare one dataset")
+        datasets = "; ".join(f"{name}: {row['dataset']}" for name, row in ours.items())
+        raise ReportError(
+            f"the experiments have different datasets ({datasets}): compare one dataset"
+        )
     revisions: dict[frozenset[str], dict[str, str]] = defaultdict(dict)
     for name, row in ours.items():
         revisions[frozenset(row["instance_ids"])][row["dataset_digest"]] = name

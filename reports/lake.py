@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -128,7 +128,13 @@ def matching(folder: Path | UPath, pattern: str) -> Sequence[Path | UPath]:
     above, _, beginning = literal.rpartition("/")
     names = folder.fs.find((folder / above).path if above else folder.path, prefix=beginning)
     relative = (name.removeprefix(f"{folder.path.rstrip('/')}/") for name in names)
-    return [folder / name for name in sorted(relative) if _matches(name, pattern)]
+    wanted = pattern.split("/")
+    parts = ((name, name.split("/")) for name in sorted(relative))
+    return [
+        folder / name
+        for name, path in parts
+        if len(path) == len(wanted) and all(map(fnmatchcase, path, wanted))
+    ]
 
 
 def list_experiments(lake: Path | UPath) -> list[str]:
@@ -140,9 +146,11 @@ def list_experiments(lake: Path | UPath) -> list[str]:
         raise ReportError(
             f"there is no lake at {lake}: run an experiment first, or set DURABENCH_LAKE"
         )
-    prefix = "experiment="
-    folders = (name for table in TABLES for name in _names(lake / table))
-    return sorted({name.removeprefix(prefix) for name in folders if name.startswith(prefix)})
+    prefix, names = "experiment=", set()
+    for table in TABLES:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            names |= {path.name for path in (lake / table).iterdir()}
+    return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
 
 
 def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
@@ -223,18 +231,6 @@ def near(name: str, known: list[str]) -> str:
     if matches:
         return f"did you mean {' or '.join(matches)}?"
     return f"known: {', '.join(known)}"
-
-
-def _matches(name: str, pattern: str) -> bool:
-    parts, wanted = name.split("/"), pattern.split("/")
-    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
-
-
-def _names(folder: Path | UPath) -> Iterator[str]:
-    try:
-        yield from (path.name for path in folder.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return
 
 
 def _copy(lake: UPath, experiment: str, copy: Path) -> Path:

@@ -110,7 +110,26 @@ class Figure:
     @cached_property
     def svg(self) -> str:
         """The drawing, which takes a tenth of a second."""
-        return _draw(self)
+        from matplotlib import rc_context  # imported late: matplotlib takes most of a second
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure as Canvas
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+        with rc_context({**_STYLE, "svg.hashsalt": self.name}), warnings.catch_warnings():
+            # Texts stay texts: the reader's fonts show the letters that matplotlib's own one lacks.
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+            canvas = Canvas(figsize=(_WIDTH, self.height), dpi=_SVG_DPI)
+            FigureCanvasSVG(canvas)  # its texts have the sizes of the drawing
+            self.draw(canvas.subplots())
+            # Otherwise `savefig` draws everything twice, the first time for the layout alone.
+            ConstrainedLayoutEngine().execute(canvas)
+            text = io.StringIO()
+            canvas.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+        svg = _embed(text.getvalue(), self.name, self.description)
+        for element, hint in self.hints.items():
+            group = f'<g id="{self.name}-{element}">'
+            svg = svg.replace(group, f"{group}<title>{escape(hint)}</title>", 1)
+        return svg
 
     def _repr_html_(self) -> str:
         """Return the figure as a notebook shows it, on white and as wide as on a page."""
@@ -119,29 +138,6 @@ class Figure:
             f"<b>{escape(self.title)}</b>{self.svg}"
             f"<figcaption>{escape(self.caption)}</figcaption></figure>"
         )
-
-
-def _draw(shown: Figure) -> str:
-    from matplotlib import rc_context  # imported late: matplotlib takes most of a second
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure as Canvas
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    with rc_context({**_STYLE, "svg.hashsalt": shown.name}), warnings.catch_warnings():
-        # Texts stay texts: the reader's fonts show the letters that matplotlib's own one lacks.
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")
-        canvas = Canvas(figsize=(_WIDTH, shown.height), dpi=_SVG_DPI)
-        FigureCanvasSVG(canvas)  # its texts have the sizes of the drawing
-        shown.draw(canvas.subplots())
-        # Otherwise `savefig` draws everything twice, the first time for the layout alone.
-        ConstrainedLayoutEngine().execute(canvas)
-        text = io.StringIO()
-        canvas.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    svg = _embed(text.getvalue(), shown.name, shown.description)
-    for drawn, hint in shown.hints.items():
-        group = f'<g id="{shown.name}-{drawn}">'
-        svg = svg.replace(group, f"{group}<title>{escape(hint)}</title>", 1)
-    return svg
 
 
 def arm_colour(position: int) -> str:
@@ -156,16 +152,8 @@ def marker_shape(position: int) -> str:
 
 def marker(axes: Axes, x: float, y: float, position: int, label: str = "") -> None:
     """Draw the arm's own marker, unclipped at the edge of the axes."""
-    axes.plot(
-        [x],
-        [y],
-        marker_shape(position),
-        color=arm_colour(position),
-        markersize=7,
-        clip_on=False,
-        zorder=3,
-        label=label,
-    )
+    colour, shape = arm_colour(position), marker_shape(position)
+    axes.plot([x], [y], shape, color=colour, markersize=7, clip_on=False, zorder=3, label=label)
 
 
 def arm_line(

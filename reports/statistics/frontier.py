@@ -24,43 +24,37 @@ def efficient_frontier(
     (1996). The decision rules of cost-effectiveness analysis. PharmacoEconomics 9, 113-120.
     """
     options = range(len(costs))
-    beaten = {i: by for i in options if (by := _dominator(i, costs, effects)) is not None}
-    ranked = sorted((i for i in options if i not in beaten), key=lambda i: (costs[i], i))
-    distinct = [i for n, i in enumerate(ranked) if n == 0 or costs[i] > costs[ranked[n - 1]]]
-    hull = _hull(distinct, costs, effects)
-    before = dict(zip(hull[1:], hull[:-1], strict=True))
-    places = {i: FrontierPlace("dominated", (by,)) for i, by in beaten.items()}
-    for i in ranked:
-        twin = next(j for j in distinct if costs[j] == costs[i])
-        if twin not in hull:
-            places[i] = FrontierPlace("extended", _neighbours(twin, hull, costs))
-            continue
-        after = before.get(twin)
-        step = None if after is None else _slope(after, twin, costs, effects)
-        places[i] = FrontierPlace("efficient", (), after, step)
-    return tuple(places[i] for i in options)
-
-
-def _dominator(i: int, costs: Sequence[float], effects: Sequence[float]) -> int | None:
-    """Return the most effective option that dominates `i`, the cheapest one of several."""
-    better = [
-        j
-        for j in range(len(costs))
-        if costs[j] <= costs[i]
-        and effects[j] >= effects[i]
-        and (costs[j] < costs[i] or effects[j] > effects[i])
-    ]
-    return min(better, key=lambda j: (-effects[j], costs[j], j), default=None)
-
-
-def _hull(ranked: Sequence[int], costs: Sequence[float], effects: Sequence[float]) -> list[int]:
-    """Return the undominated options with rising incremental costs, by cost."""
+    places: dict[int, FrontierPlace] = {}
+    for i in options:
+        better = [
+            j
+            for j in options
+            if costs[j] <= costs[i]
+            and effects[j] >= effects[i]
+            and (costs[j] < costs[i] or effects[j] > effects[i])
+        ]
+        if better:
+            by = min(better, key=lambda j: (-effects[j], costs[j], j))
+            places[i] = FrontierPlace("dominated", (by,))
+    rest = sorted((i for i in options if i not in places), key=lambda i: (costs[i], i))
+    distinct = [i for n, i in enumerate(rest) if n == 0 or costs[i] > costs[rest[n - 1]]]
     hull: list[int] = []
-    for i in ranked:
+    for i in distinct:
         while len(hull) > 1 and _falls(hull[-2], hull[-1], i, costs, effects):
             hull.pop()
         hull.append(i)
-    return hull
+    for i in rest:
+        twin = next(j for j in distinct if costs[j] == costs[i])
+        above = next((n for n, j in enumerate(hull) if costs[j] >= costs[i]), len(hull))
+        if twin not in hull:
+            places[i] = FrontierPlace("extended", (hull[above - 1], hull[above]))
+        elif above == 0:
+            places[i] = FrontierPlace("efficient")
+        else:
+            before = hull[above - 1]
+            step = (costs[twin] - costs[before]) / (effects[twin] - effects[before])
+            places[i] = FrontierPlace("efficient", (), before, step)
+    return tuple(places[i] for i in options)
 
 
 def _falls(a: int, b: int, c: int, costs: Sequence[float], effects: Sequence[float]) -> bool:
@@ -68,13 +62,3 @@ def _falls(a: int, b: int, c: int, costs: Sequence[float], effects: Sequence[flo
     first = (costs[b] - costs[a]) * (effects[c] - effects[b])
     second = (costs[c] - costs[b]) * (effects[b] - effects[a])
     return first - second > _ROUNDING * max(first, second)
-
-
-def _slope(a: int, b: int, costs: Sequence[float], effects: Sequence[float]) -> float:
-    return (costs[b] - costs[a]) / (effects[b] - effects[a])
-
-
-def _neighbours(i: int, hull: Sequence[int], costs: Sequence[float]) -> tuple[int, int]:
-    """Return the options of the frontier between which `i` lies."""
-    above = next(n for n, j in enumerate(hull) if costs[j] > costs[i])
-    return hull[above - 1], hull[above]

@@ -83,7 +83,9 @@ def detection_power(design: Design) -> float:
     """Return the probability that the report's test rejects no difference at `LEVEL`."""
     if not design.instances or not design.discordance:
         return 0.0
-    return _simulate(design) if design.has_repeats else _exact(design)
+    if not design.has_repeats:
+        return _exact(design)
+    return sum(map(_rejects, _experiments(design))) / RUNS
 
 
 def instances_needed(design: Design, power: float) -> int | None:
@@ -192,10 +194,6 @@ def _critical(instances: int, discordant: int) -> int:
     while lead <= discordant and 2 * model.tails(lead).at_least >= LEVEL:
         lead += 1
     return lead
-
-
-def _simulate(design: Design) -> float:
-    return sum(map(_rejects, _experiments(design))) / RUNS
 
 
 def _rejects(test: PairedTest) -> bool:

@@ -111,8 +111,8 @@ def _footnotes(budgets: Sequence[BudgetComparison]) -> Iterator[str]:
     )
     yield (
         "Total spend: sum of the amounts that the cells used, each at most the limit. The curve of "
-        "total spend follows the limit from 0 to none and ends at the actual total, so that it shows the most "
-        "that a total budget buys if it is given out as equal limits per instance."
+        "total spend follows the limit from 0 to none and ends at the actual total, so that it "
+        "shows the most that a total budget buys if it is given out as equal limits per instance."
     )
     for budget in budgets:
         what = "costs" if budget.kind == "usd" else "numbers of calls"
