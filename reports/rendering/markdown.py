@@ -39,8 +39,8 @@ def _body(section: Section) -> Iterator[str]:
         numbers = len(table.header) - table.words - table.remarks
         rule = ["---"] * table.words + ["---:"] * numbers + ["---"] * table.remarks
         rows = (tuple(map(_text, row)) for row in table.rows)
-        lines = (tuple(map(quote_text, table.header)), rule, *rows)
-        yield "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        header = tuple(map(quote_text, table.header))
+        yield "\n".join(f"| {' | '.join(line)} |" for line in (header, rule, *rows))
         yield quote_text(table.note)
     for lines in ([f"{name}: {value}" for name, value in section.facts], section.footnotes):
         yield "\n".join(f"- {quote_text(line)}" for line in lines)

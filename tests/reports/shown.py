@@ -35,11 +35,6 @@ def answers(report: Report) -> dict[str, str]:
     }
 
 
-def summary(report: Report) -> str:
-    """Return what the terminal says of the leading pair."""
-    return section(report, "resolution").brief[-1]
-
-
 def lines(report: Report, title: str = "") -> list[Line]:
     """Return the numbers of the leading pair: all of them, or those of one table."""
     return [

@@ -2,7 +2,6 @@
 
 import json
 
-import pyarrow.parquet as pq
 import pytest
 
 from reports.build import build
@@ -81,44 +80,6 @@ def test_every_state_of_a_cell(lake: LakeBuilder) -> None:
         assert told in warnings(report)
 
 
-def test_unknown_prices_make_a_cost_a_lower_bound(lake: LakeBuilder) -> None:
-    """If a price is unknown, the cost is a lower bound, and the cost ratio excludes the pair."""
-    lake.declare(["a", "b"], ["i1", "i2"])
-    lake.cell("a", "i1", cost_usd=1.0)
-    lake.cell("a", "i2", cost_usd=3.0, unpriced_calls=1)
-    for instance in ("i1", "i2"):
-        lake.cell("b", instance, cost_usd=2.0)
-    report = build(lake.root, "trial")
-    assert report.arm("a").cost == Cost(
-        usd=4.0, incomplete_cells=1, unpriced_calls=1, is_unmetered=False
-    )
-    assert report.arm("a").cost.is_lower_bound
-    assert (report.comparisons[0].cost_ratio, report.comparisons[0].priced_pairs) == (2.0, 1)
-    assert "a: 1 call without a known price in 1 cell" in warnings(report)
-
-
-def test_arms_without_a_model_cost_nothing(lake: LakeBuilder) -> None:
-    """An arm without model calls costs nothing, and there is no cost ratio to it."""
-    lake.declare(["gold", "a"], ["i1"])
-    lake.cell("gold", "i1", model_calls=0, cost_usd=0.0, agent="gold", model="none")
-    lake.cell("a", "i1")
-    report = build(lake.root, "trial")
-    assert report.arm("gold").cost == Cost(
-        usd=0.0, incomplete_cells=0, unpriced_calls=0, is_unmetered=False
-    )
-    assert report.comparisons[0].cost_ratio is None
-
-
-def test_an_experiment_that_has_not_begun(lake: LakeBuilder) -> None:
-    """Before the first attempt, every cell is missing, and the report can be built."""
-    lake.declare(["a", "b"], ["i1", "i2"])
-    report = build(lake.root, "trial")
-    assert states(report, "a") == {"missing": 2}
-    assert report.arm("a").cost_per_instance is None
-    assert report.arm("a").mean_calls is None
-    assert (report.source.first_attempt, report.source.versions) == (None, {})
-
-
 def test_simulated_models_and_host_workspaces_are_marked(lake: LakeBuilder) -> None:
     """Simulated models and host workspaces are marked, whether declared or only recorded."""
     lake.declare(["a"], ["i1"], simulated=True)
@@ -165,21 +126,6 @@ def test_every_pair_is_compared_once_and_the_primary_first(lake: LakeBuilder) ->
         ("a", "b", "exploratory"),
         ("b", "c", "exploratory"),
     ]
-
-
-def test_without_a_declared_pair_controls_come_last(lake: LakeBuilder) -> None:
-    """Without a declared pair, pairs with the control arms `gold` and `null` come last."""
-    lake.declare(["gold"], ["i1"], agent="gold")
-    for order, arm in enumerate(("a", "b"), start=1):
-        lake.write("experiments", arm, [declared_row(lake, arm_order=order)])
-    first = build(lake.root, "trial").comparisons[0]
-    assert (first.baseline, first.candidate, first.role) == ("a", "b", "exploratory")
-
-
-def declared_row(lake: LakeBuilder, **columns: object) -> dict[str, object]:
-    """Return a row for one more arm of the declaration."""
-    path = next((lake.root / "experiments").rglob("*.parquet"))
-    return {**pq.ParquetFile(path).read().to_pylist()[0], "agent": "mini", **columns}
 
 
 def test_a_chosen_pair_comes_first_and_says_so(lake: LakeBuilder) -> None:

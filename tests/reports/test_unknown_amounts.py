@@ -10,9 +10,8 @@ from reports.relations import open_marts
 from reports.rendering import markdown, page
 from reports.types import Report
 from tests.reports.lake_fixture import LakeBuilder, attempt_row
-from tests.reports.shown import answers, headline, lines, summary
+from tests.reports.shown import answers, headline
 
-TIMES = "\N{MULTIPLICATION SIGN}"
 MINUS = "\N{MINUS SIGN}"
 
 UNKNOWN = dict.fromkeys(
@@ -70,35 +69,6 @@ def test_unknown_tokens_and_calls_are_never_zero(partly: Report) -> None:
     assert "0 to 0" not in text
     html = page.render(partly)
     assert "<caption>Tokens</caption>" not in html
-
-
-def test_costs_are_compared_on_the_pairs_that_have_both(partly: Report) -> None:
-    """The cost ratio and both amounts come from the pairs in which both costs are known.
-
-    Lower bounds over all cells are stated separately.
-    """
-    told = headline(partly)
-    assert told.endswith(
-        "both cost about the same on the 2 of 4 pairs with both costs known ($1.20 against $1.00 "
-        "per instance)."
-    )
-    expected = f"ratio of cost on 2 of 4 pairs with both costs known 1.20{TIMES}"
-    assert expected in summary(partly)
-    cost = answers(partly)["cost"]
-    compared, bounds = cost.split(" Over all cells that ran: ")
-    assert "on the 2 of 4 pairs with both costs known: base $1.00 per cell, $1.00 per" in compared
-    assert "≥" not in compared
-    assert bounds == (
-        "base $2.00 per cell, $2.00 per resolved cell; other ≥ $0.800 per cell, ≥ $0.800 per "
-        "resolved cell."
-    )
-    assert {line.over.partition(";")[0] for line in lines(partly, "Cost per resolved cell")} == {
-        "2 of 4 pairs"
-    }
-    text = markdown.render(partly)
-    assert "≥ $0.800 (of 3)" in text
-    notes = " ".join(note.text for note in partly.notes)
-    assert "Costs are lower bounds (other: no cost for 1 of 3 cells)." in notes
 
 
 def test_the_known_part_of_a_cost_is_its_lower_bound() -> None:

@@ -106,8 +106,8 @@ def _list_limits(budget: BudgetComparison) -> Iterator[Table]:
 def _footnotes(budgets: Sequence[BudgetComparison]) -> Iterator[str]:
     yield (
         "Limit per instance: a cell counts as resolved if it was and if it used no more than the "
-        "limit. The same attempts would have resolved this if each had been stopped at "
-        "the limit; an agent that knows its limit may work differently."
+        "limit. These are the results of the same attempts, stopped at the limit; "
+        "an agent that knows its limit may work differently."
     )
     yield (
         "Total spend: sum of the amounts that the cells used, each at most the limit. The curve of "

@@ -12,7 +12,6 @@ from reports.build import build
 from reports.statistics.families import benjamini_hochberg, holm
 from reports.statistics.paired import PairedTest, count_pairs, single_leads
 from tests.reports.lake_fixture import LakeBuilder, attempt_row, evaluation_row
-from tests.reports.shown import section
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 
@@ -106,19 +105,3 @@ def _gold() -> dict[str, object]:
     columns = {**ORDINARY["experiments"], "agent": "gold", "arm_order": 2}
     columns.pop("arm")
     return columns
-
-
-def test_the_report_of_a_pair_has_its_arms_only(lake: LakeBuilder) -> None:
-    """A report of two arms alone keeps the p-values over all pairs and drops the other arms."""
-    fill(lake, {"a": 0.2, "b": 0.5, "c": 0.7}, 30)
-    whole = build(lake.root, "trial")
-    alone = build(lake.root, "trial", "b", "c", alone=True)
-    (pair,) = alone.comparisons
-    assert (pair.baseline, pair.candidate, pair.role) == ("b", "c", "chosen")
-    of_all = next(p for p in whole.comparisons if (p.baseline, p.candidate) == ("b", "c"))
-    assert pair.holm_p_value == of_all.holm_p_value
-    assert {arm.name for arm in alone.arms} == {"b", "c"}
-    assert {cell.arm for cell in alone.cells} == {"b", "c"}
-    assert {one.arm for one in alone.failures} <= {"b", "c"}
-    [table] = section(alone, "spending").tables
-    assert {row[0] for row in table.rows} == {"b", "c"}

@@ -99,15 +99,6 @@ def test_rankings_and_interactions_are_over_what_both_models_ran(lake: LakeBuild
         assert "−62.5" in shown
 
 
-@pytest.mark.parametrize("kept", [("mini-s", "lean-s"), ("mini-s", "mini-l"), ("mini-s", "lean-l")])
-def test_fewer_than_two_of_each_are_no_grid(lake: LakeBuilder, kept: tuple[str, str]) -> None:
-    """One model, one harness, or no common one have no grid, and nothing is shown."""
-    run(lake, RESOLVED, *(arm for arm in ARMS if arm[0] in kept))
-    report = build(lake.root, "trial")
-    assert report.section("grid") is None
-    assert "Harnesses by model" not in page.render(report)
-
-
 def test_an_import_has_the_harnesses_that_it_names(lake: LakeBuilder) -> None:
     """The declaration of an import has the names of its arms only; agent and model are columns."""
     arms = [(f"{harness}-{model}", harness, model) for harness in "ab" for model in "xy"]

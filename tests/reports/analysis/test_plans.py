@@ -159,17 +159,6 @@ def repeat(lake: LakeBuilder, repeats: int, resolved: dict[str, range], instance
                 lake.cell(arm, instance, outcome, repeat=number)
 
 
-def test_arms_with_other_repeats_are_tested_over_those_they_share(lake: LakeBuilder) -> None:
-    """Arms with different numbers of repeats are compared on the repeats that both have."""
-    lake.declare(["a", "b"], INSTANCES[:9], repeats=3)
-    lake.declare(["c"], INSTANCES[:9], repeats=1)
-    repeat(lake, 3, {"a": range(9), "b": range(1)}, instances=9)
-    repeat(lake, 1, {"c": range(2)}, instances=9)
-    found = {p.candidate + p.baseline: p for p in build(lake.root, "trial").comparisons}
-    assert (found["ac"].table.pairs, found["ac"].leads.counts) == (9, {(1, 1): 7, (1, 0): 2})
-    assert (found["ba"].table.pairs, found["ba"].leads.counts) == (27, {(3, -3): 8, (3, 0): 1})
-
-
 @pytest.mark.parametrize("repeats", [(1, 2), (2, 1), (3, 5), (2, 2)])
 def test_the_headline_has_one_denominator(lake: LakeBuilder, repeats: tuple[int, int]) -> None:
     """Its counts are those of its difference, and a note says how often each arm is planned."""
@@ -215,34 +204,6 @@ def test_another_primary_after_results_leads_and_is_exploratory(lake: LakeBuilde
     assert "changed after results existed" in page.render(report)
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"primary_margin": 0.4}, "a margin of 40.0 points"),
-        ({"primary_margin": None}, "to: primary b against a, family"),
-        ({"family": []}, "with a margin of 10.0 points (2026-03-01 14:00 UTC)"),
-        ({"primary_baseline": "b", "primary_candidate": "a"}, "to: primary a against b"),
-    ],
-    ids=["margin", "no margin", "family", "direction of a margin"],
-)
-def test_any_change_after_results_raises_the_banner(
-    lake: LakeBuilder, changes: dict[str, Any], told: str
-) -> None:
-    """A change after results raises the banner and alters neither margin nor correction."""
-    declare(lake, 0)
-    run(lake)
-    before = build(lake.root, "trial")
-    declare(lake, 2, **changes)
-    report = build(lake.root, "trial")
-    assert told in banner(report)
-    assert report.source.plan == before.source.plan
-    adjusted = before.comparisons[0].adjusted_p_value
-    assert report.comparisons[0].adjusted_p_value == pytest.approx(adjusted, rel=1e-9)
-    assert report.non_inferiority is not None
-    assert before.non_inferiority is not None
-    assert report.non_inferiority.margin == before.non_inferiority.margin
-
-
 def test_a_plan_made_with_results_at_hand_is_exploratory(lake: LakeBuilder) -> None:
     """If the first plan is declared after results, every comparison is exploratory."""
     nothing = dict.fromkeys(("primary_baseline", "primary_candidate", "primary_margin"))
@@ -275,17 +236,6 @@ def test_a_verdict_from_before_the_first_attempt_is_another_experiment_s(
     run(lake)
     report = build(lake.root, "trial")
     assert (banner(report), roles(report)["ab"]) == ("", "primary")
-
-
-def test_imported_results_were_there_before_a_run_under_their_name(lake: LakeBuilder) -> None:
-    """Imported results without a time precede any later declaration, which is therefore late."""
-    nothing = dict.fromkeys(("primary_baseline", "primary_candidate", "primary_margin"))
-    declare(lake, -1, **nothing, family=[], environment="imported")
-    lake.cell("a", "i00", environment="imported", started_at=None)
-    declare(lake, 0)
-    run(lake)
-    report = build(lake.root, "trial")
-    assert (bool(banner(report)), roles(report)["ab"]) == (True, "exploratory")
 
 
 def test_a_lake_from_before_there_were_families_still_reads(lake: LakeBuilder) -> None:

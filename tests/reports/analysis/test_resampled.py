@@ -19,18 +19,6 @@ def resampled(lake: LakeBuilder, baseline: str, candidate: str) -> Resampled:
         connection.close()
 
 
-def test_a_complete_run_of_two_arms(two_arms: LakeBuilder) -> None:
-    """A complete run yields differences, ratios and costs per resolved instance."""
-    found = resampled(two_arms, "quick", "careful")
-    assert (found.baseline, found.candidate) == ("quick", "careful")
-    assert found.complete == PairedTable(both=1, only_baseline=1, only_candidate=1, neither=1)
-    assert (found.cost.pairs, found.cost.ratio.value, found.cost.difference.value) == (4, 3, 1)
-    assert (found.tokens.ratio.value, found.duration.ratio.value) == (1, 1)
-    assert found.baseline_cost_per_resolved.value == 1.0
-    assert found.candidate_cost_per_resolved.value == 3.0
-    assert found.ratio_of_costs_per_resolved.value == 3.0
-
-
 def test_what_was_lost_stays_in_the_difference_and_leaves_the_sensitivity(
     lake: LakeBuilder,
 ) -> None:

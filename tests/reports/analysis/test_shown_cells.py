@@ -7,8 +7,6 @@ import pytest
 from flows.report import most_telling
 from reports.analysis import paired
 from reports.build import build
-from reports.questions.cost import section as costs_of
-from reports.relations import open_marts
 from reports.types import ReportCell
 from tests.reports.lake_fixture import LakeBuilder
 
@@ -65,22 +63,3 @@ def test_the_cells_are_those_that_are_shown(
     assert report.cells == expected
     nothing = {"cells": (), "sections": ()}
     assert replace(report, **nothing) == replace(whole, **nothing)
-
-
-def test_of_many_costs_some_are_shown_evenly(
-    lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Few costs are in the order of the cells. Of many, the extremes and some between are shown."""
-    costs = [0.7, 0.1, 0.9, 0.3, 0.5]
-    lake.declare(["a"], [f"i{n}" for n in range(5)])
-    for number, cost in enumerate(costs):
-        lake.cell("a", f"i{number}", cost_usd=cost)
-    connection = open_marts(lake.root, "trial")
-    (all_of_them,) = costs_of.read_costs(connection, ["a"])
-    assert list(all_of_them.dots) == costs
-    assert (all_of_them.least, all_of_them.middle, all_of_them.most) == (0.1, 0.5, 0.9)
-    monkeypatch.setattr(costs_of, "DOTS", 3)
-    (some,) = costs_of.read_costs(connection, ["a"])
-    connection.close()
-    assert list(some.dots) == [0.1, 0.5, 0.9]
-    assert some.cells == 5

@@ -1,6 +1,5 @@
 """The economic evaluation of the arms of a lake."""
 
-import numpy as np
 import pytest
 
 from reports.economics import Worth
@@ -58,27 +57,6 @@ def test_arms_are_placed_against_the_frontier(lake: LakeBuilder) -> None:
     assert (good.best_from, good.best_to) == (good.increment.usd, top.increment.usd)
     assert (found.arm("cheap").best_from, top.best_to) == (0.0, None)
     assert (found.arm("bad").best_from, found.arm("bad").best_to) == (None, None)
-
-
-def test_the_interval_of_a_step_agrees_with_a_bootstrap(lake: LakeBuilder) -> None:
-    """Fieller's interval of the cost of a further resolved instance is close to percentiles."""
-    generator = np.random.default_rng(3)
-    names = [f"i{n:03}" for n in range(150)]
-    lake.declare(["a", "b"], names)
-    cost = np.exp(0.4 * generator.normal(size=(150, 2))) * [1, 2]
-    solved = generator.random((150, 2)) < [0.3, 0.7]
-    for arm, column in (("a", 0), ("b", 1)):
-        for row, name in enumerate(names):
-            outcome = "resolved" if solved[row, column] else "unresolved"
-            lake.cell(arm, name, outcome, cost_usd=float(cost[row, column]))
-    step = worth(lake).arm("b").increment
-    assert step is not None
-    extra = np.column_stack([cost[:, 1] - cost[:, 0], solved[:, 1] * 1.0 - solved[:, 0]])
-    drawn = extra[generator.integers(150, size=(4000, 150))].mean(axis=1)
-    low, high = np.quantile(drawn[:, 0] / drawn[:, 1], [0.025, 0.975])
-    assert step.usd == pytest.approx(extra[:, 0].mean() / extra[:, 1].mean())
-    assert step.interval.low == pytest.approx(low, rel=0.06)
-    assert step.interval.high == pytest.approx(high, rel=0.06)
 
 
 def test_acceptability_is_over_all_arms_and_values(lake: LakeBuilder) -> None:

@@ -48,13 +48,3 @@ def test_verdicts_alone_make_a_short_report(imported: LakeBuilder) -> None:
         assert words not in text, words
     assert "| arm | resolved | unresolved |" in text
     assert not {"failures", "effort", "budget"} & {*asked(imported)}
-
-
-def test_one_known_reason_brings_the_question_back(imported: LakeBuilder) -> None:
-    """If the reason of a single failure is known, the question why attempts fail is there."""
-    imported.declare(["d"], instance_ids(12), environment="imported", arm_order=3)
-    verdicts(imported, "d", [True] * 12, each={"outcome": ["unknown"] * 12})
-    assert "failures" not in asked(imported)
-    imported.declare(["e"], instance_ids(12), environment="imported", arm_order=4)
-    imported.cell("e", instance_ids(1)[0], "no_patch")
-    assert "failures" in asked(imported)

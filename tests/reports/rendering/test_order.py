@@ -11,24 +11,6 @@ from reports.rendering import markdown, page
 from tests.reports.lake_fixture import LakeBuilder
 
 
-def test_positions_and_stops_are_shown(tmp_path: Path) -> None:
-    """The report shows the results of each arm by position, and its rate without budget stops."""
-    lake = LakeBuilder(tmp_path)
-    lake.declare(["a"], ["i", "j", "k", "l"])
-    lake.cell("a", "i", order_in_instance=0)
-    lake.cell("a", "j", order_in_instance=0)
-    lake.cell("a", "k", "unresolved", order_in_instance=1)
-    lake.attempt("a", "l", outcome="budget_stop", order_in_instance=1)
-    report = build(tmp_path, "trial")
-    text, html = markdown.render(report), page.render(report)
-    assert "| a | 1 | 2 | 2 | 100.0 % | $0.500 |" in text
-    assert "| a | 2 | 2 | 0 | 0.0 % | $0.500 |" in text
-    assert "| a | 1 of 4 | 50.0 % | 66.7 % |" in text
-    for title in ("Results by order of the arms", "Results without budget stops"):
-        assert title in text
-        assert title in html
-
-
 def test_a_cutoff_date_splits_the_instances_of_its_model(tmp_path: Path) -> None:
     """Instances until the date and after it have rows of their own; undated ones have none."""
     lake = LakeBuilder(tmp_path)

@@ -9,9 +9,7 @@ from reports.analysis import differences
 from reports.build import build
 from reports.questions.cells import section as cells
 from reports.questions.cells.section import MARKS
-from reports.questions.resolution.section import draw_resolution
-from reports.rendering.drawing import ARM_COLOURS
-from reports.rendering.page import TEMPLATES, render
+from reports.rendering.page import render
 from reports.types import STATES
 from tests.reports.lake_fixture import LakeBuilder
 
@@ -126,12 +124,6 @@ def test_a_huge_experiment_has_a_bounded_page(
     assert "its trajectory" not in html
 
 
-def test_the_same_lake_gives_the_same_page(two_arms: LakeBuilder) -> None:
-    """The page contains no current time and no random ids."""
-    pages = {render(build(two_arms.root, "trial")) for _ in range(2)}
-    assert len(pages) == 1
-
-
 def test_data_is_escaped(lake: LakeBuilder) -> None:
     """Ids, models, reasons and details are escaped and never become markup."""
     weird = "<script>alert(1)</script>&\"'"
@@ -163,14 +155,3 @@ def test_every_state_has_its_own_sign() -> None:
     """Every state has its own sign, so that no state is shown by colour alone."""
     assert MARKS.keys() == STATES.keys()
     assert len(set(MARKS.values())) == len(MARKS)
-
-
-def test_a_figure_outside_of_a_page_has_its_colours(two_arms: LakeBuilder) -> None:
-    """A notebook shows a figure with its texts, and with the colours of the page in light mode."""
-    figure = draw_resolution(build(two_arms.root, "trial"))
-    shown = figure._repr_html_()
-    assert "<b>Resolution by arm</b><svg" in shown
-    assert f"var(--arm-1, {ARM_COLOURS[1]})" in shown
-    css = (TEMPLATES / "page.css").read_text()
-    light = re.findall(r"--arm-\d: (#[0-9a-f]{6})", css)[: len(ARM_COLOURS)]
-    assert tuple(light) == ARM_COLOURS

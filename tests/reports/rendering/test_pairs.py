@@ -18,27 +18,6 @@ def fill(lake: LakeBuilder, resolved: dict[str, int], **declared: str) -> None:
             lake.cell(arm, name, "resolved" if n < count else "unresolved")
 
 
-def test_declared_pairs_are_told_from_a_search(lake: LakeBuilder) -> None:
-    """The summary counts declared and exploratory pairs, and the list marks each."""
-    fill(
-        lake, {"a": 0, "b": 12, "c": 11}, primary_baseline="a", primary_candidate="b"
-    )  # fmt: skip
-    section = build(lake.root, "trial").section("pairs")
-    assert section is not None
-    assert section.answer == (
-        "Of 3 pairs of arms, 2 differ at 0.05 by Benjamini and Hochberg and 2 by Holm. 1 of all "
-        "pairs were declared in advance, and only these are confirmatory; 2 are exploratory."
-    )
-    rows = {row[:2]: dict(zip(section.tables[0].header, row, strict=True)) for row in
-            section.tables[0].rows}  # fmt: skip
-    first, other = rows["a", "b"], rows["a", "c"]
-    assert (first["comparison"], first["Holm p, declared"]) == ("primary", first["p"])
-    assert float(first["Holm p, all"]) == pytest.approx(3 * float(first["p"]), rel=1e-2)
-    assert float(first["BH p, all"]) == pytest.approx(1.5 * float(other["p"]), rel=1e-2)
-    assert (other["comparison"], other["Holm p, declared"]) == ("exploratory", "–")
-    assert other["95 % interval"] == "+45.7 to +99.8"
-
-
 def test_a_long_list_has_the_declared_and_the_clearest_pairs(
     lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

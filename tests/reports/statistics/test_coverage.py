@@ -18,7 +18,6 @@ from reports.statistics.amounts import (
 )
 from reports.statistics.bootstrap import Bootstrap
 from reports.statistics.paired import PairedTest, single_leads
-from reports.statistics.studentized import cost_per_resolved
 
 pytestmark = pytest.mark.full
 
@@ -78,9 +77,6 @@ def skewed(generator: np.random.Generator, instances: int) -> tuple[np.ndarray, 
     return np.exp(shared + first), 1.5 * np.exp(shared + second)
 
 
-MEAN_COST = float(np.exp((0.5**2 + 0.5**2) / 2))
-
-
 @pytest.mark.parametrize("instances", [50, 100, 300])
 def test_the_ratio_of_costs_covers(instances: int) -> None:
     """The ratio of skewed, correlated costs has the promised coverage."""
@@ -89,16 +85,6 @@ def test_the_ratio_of_costs_covers(instances: int) -> None:
         return ratio_of_sums(*skewed(generator, instances), range(instances), BOOTSTRAP)
 
     assert has_promised_coverage(draw, 1.5)
-
-
-def test_the_cost_per_resolved_covers() -> None:
-    """The cost per resolved instance has the promised coverage at a rate of 0.4."""
-
-    def draw(generator: np.random.Generator) -> Estimate | None:
-        cost, _ = skewed(generator, 100)
-        return cost_per_resolved(cost, generator.random(100) < 0.4, range(100), BOOTSTRAP)
-
-    assert has_promised_coverage(draw, MEAN_COST / 0.4)
 
 
 def repeated(generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray, list[int]]:

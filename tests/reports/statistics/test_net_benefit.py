@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.stats import t as student
 
 from reports.statistics.fieller import fieller_interval
-from reports.statistics.netbenefit import acceptability, select_preferred
+from reports.statistics.netbenefit import acceptability
 
 VALUES = [0.01, 0.5, 2.0, 10.0, 1000.0]
 
@@ -48,13 +48,6 @@ def test_an_option_of_unknown_cost_is_never_the_best() -> None:
     assert acceptability([3.0], effects, costs).tolist() == [[0.5, 0.5]]
 
 
-def test_the_preferred_option_has_the_highest_mean() -> None:
-    """The preferred option changes where the incremental cost is the value; ties go to the
-    cheaper."""
-    costs, effects = [3.0, 1.0, 9.0], [0.5, 0.1, 0.6]
-    assert select_preferred([4.9, 5.0, 5.1, 59.0, 61.0], effects, costs) == [1, 1, 0, 0, 2]
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_fieller_inverts_the_test(seed: int) -> None:
     """The limits are where the studentised difference reaches its critical values."""
@@ -81,9 +74,3 @@ def test_fieller_is_unlimited_where_the_denominator_may_be_nothing() -> None:
     assert found.high == math.inf
     assert found.low == pytest.approx((0.1552**0.5 - 0.2) / 0.06)
     assert fieller_interval((0.1, 0.1), (1.0, 1.0, 0.0), (-2.0, 2.0)).low == -math.inf
-
-
-def test_fieller_without_variation_is_the_ratio() -> None:
-    """Means without variance leave no uncertainty."""
-    found = fieller_interval((3.0, 2.0), (0.0, 0.0, 0.0), (-2.0, 2.0))
-    assert (found.low, found.high) == (1.5, 1.5)

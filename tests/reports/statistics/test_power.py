@@ -127,22 +127,6 @@ def test_too_few_pairs_detect_nothing() -> None:
     assert smallest_detectable_difference(once(500, 0.0, 0.0), 0.8) is None
 
 
-def test_copies_add_nothing_and_other_repeats_do() -> None:
-    """Repeats that are copies leave the power as it is; the less alike they are, the more it
-    grows."""
-    design = Design(60, 4, 0.3, 0.12, 1.0)
-    by_correlation = [
-        detection_power(replace(design, correlation=correlation)) for correlation in (1, 0.5, 0)
-    ]
-    assert by_correlation[0] == detection_power(once(60, 0.3, 0.12))
-    assert by_correlation[0] + 0.05 < by_correlation[1] < by_correlation[2] - 0.05
-    few = instances_needed(design, 0.8)
-    fewer = instances_needed(replace(design, correlation=0.3), 0.8)
-    assert few == instances_needed(once(0, 0.3, 0.12), 0.8)
-    assert fewer is not None
-    assert fewer < 0.8 * few
-
-
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
