@@ -46,7 +46,7 @@ FILES = {
 
 
 def _order() -> Iterator[tuple[str, frozenset[str], bool]]:
-    """Yield each mart after those that it reads: with all its dependencies, and True if it is slow.
+    """Yield each mart after its sources: with all its dependencies, and True if it is slow.
 
     A mart that reads single calls or steps is slow.
     """

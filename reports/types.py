@@ -487,7 +487,7 @@ class Report(ReportDocument):
     repeats, without a comparison or if no pair of cells differs."""
     cells: tuple[ReportCell, ...] = ()
     """The cells that may be shown one by one, by instance, repeat and arm in declared order: the
-    first ones, those of the leading pair, and those that need attention."""
+    first ones, the cells of the leading pair, and the cells that need attention."""
     failures: tuple[FailureExample, ...] = ()
     """A few examples of each class of failure."""
     trajectories: frozenset[str] = frozenset()

@@ -57,7 +57,7 @@ BOOTSTRAP_T = "bootstrap-t by instance"
 
 REPLACED = (
     "Unknown costs: each cost that is not fully known is put at the mean or at the maximum of "
-    "those of its arm that are. Bounds: each is between its known part and this maximum, in both "
+    "the known costs of its arm. Bounds: each is between its known part and this maximum, in both "
     "arms alike or not. They hold if no unknown cost is above the highest known one (Little and "
     "Rubin 2019; Manski 2003)."
 )

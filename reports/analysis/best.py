@@ -43,7 +43,7 @@ class Best:
         return self.rivals[0]
 
     def as_good(self, level: float) -> tuple[Rival, ...]:
-        """Return the rivals of which the data do not show at this level that they are worse."""
+        """Return the rivals that are not shown to be worse at this level."""
         return tuple(rival for rival in self.rivals if rival.p_value >= level)
 
 
@@ -68,7 +68,7 @@ def rank_arms(arms: Iterable[ArmSummary]) -> list[ArmSummary]:
 def is_chosen_by_the_data(
     source: Provenance, arms: Sequence[ArmSummary], comparisons: Sequence[Comparison]
 ) -> bool:
-    """Return True if the first comparison is that of the best of several arms, and no plan's."""
+    """Return True if the data, and no plan, put the best of several arms into the first pair."""
     if not comparisons or comparisons[0].role != "exploratory" or len(contenders(arms)) < 3:
         return False
     return not any(plan.primary for plan in (source.plan, *source.later_plans))
@@ -79,8 +79,8 @@ def find_best(report: Report, arms: Sequence[ArmSummary]) -> Best | None:
 
     The data choose the best arm, so the p-values count all its comparisons. The arms with a p-value
     of at least 5 % and the best arm are a set that holds the arm that is truly best with a chance
-    of at least 95 %: it is left out only if one of its own comparisons errs, of which there are as
-    many (Bonferroni), whichever arm the data choose.
+    of at least 95 %: it is left out only if one of its comparisons errs, as many as were counted
+    (Bonferroni), whichever arm the data choose.
 
     Hsu, J. C. (1981). Simultaneous confidence intervals for all distances from the "best". Annals
     of Statistics 9, 1026-1034. DOI 10.1214/aos/1176345582

@@ -31,7 +31,7 @@ class Side:
 
 
 def read_sides(report: Report) -> tuple[Side, ...]:
-    """Return the cells that only the candidate resolved, then those of the baseline.
+    """Return the cells that only the candidate resolved, then the cells of the baseline.
 
     Without a pair of arms the result is empty.
     """

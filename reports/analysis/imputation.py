@@ -94,7 +94,7 @@ def compare_unknown(
 
 
 def read_unknown_costs(connection: DuckDBPyConnection, worth: Worth) -> tuple[ArmUnknowns, ...]:
-    """Return the numbers of each arm of which some costs are unknown, in declared order.
+    """Return the numbers of each arm with unknown costs, in declared order.
 
     Arms without a known cost above 0 are left out. `connection` has the marts.
     """

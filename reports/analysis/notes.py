@@ -79,7 +79,7 @@ def _check_setting(source: Provenance, arms: tuple[ArmSummary, ...]) -> Iterator
     if source.unequal_resources:
         yield Note(
             "warning",
-            "The resources of containers were changed during the experiment, so that those of "
+            "The resources of containers were changed during the experiment, so that the limits of "
             f"{plural(source.unequal_resources, 'instance')} differ from cell to cell: "
             f"{list_resources(source)}.",
         )

@@ -182,7 +182,7 @@ def read_comparisons(
     """Read every pair of arms once.
 
     The pair `first` comes first, in the given direction and with `role`. The plan decides direction
-    and role of the others; what it does not declare is the later arm against the earlier.
+    and role of the rest. An undeclared pair is the later arm against the earlier.
     """
     rows = {(row["baseline"], row["candidate"]): row for row in read_rows(connection, _PAIRS)}
     others = dict.fromkeys(
@@ -254,7 +254,7 @@ def read_cells(
     """Read the planned cells of these arms that may be shown one by one.
 
     They are the first ones, those at which the leading pair differs, suspect verdicts, the examples
-    of failures, and those that need attention first: by instance, repeat and arm in declared order.
+    of failures, and the cells that need attention: by instance, repeat, arm as declared.
     """
     rows = connection.execute(
         _CELLS,
@@ -274,7 +274,7 @@ def _compare(row: dict[str, Any], role: Role) -> Comparison:
     table = PairedTable(
         *(row[name] for name in ("both_resolved", "only_baseline", "only_candidate", "neither"))
     )
-    # Instances have equally many pairs, and the row counts those that differ.
+    # Instances have equally many pairs, and the row counts the differing ones.
     repeats, differing = table.pairs // row["instances"], row["leads"] or {}
     counts = {(repeats, lead): number for lead, number in differing.items()}
     if alike := row["instances"] - sum(differing.values()):

@@ -12,7 +12,7 @@ looks        evidence that is valid at every look
 families     several comparisons at once
 ranks        agreement of two rankings
 frontier     arms that no other arm or mixture of arms beats on cost and resolution
-netbenefit   value of what is resolved less its cost, and the arm with the most of it
+netbenefit   value of the resolved instances less the cost, and the arm with the most of it
 fieller      limits of a ratio of two means
 power        the differences that a planned experiment can detect
 

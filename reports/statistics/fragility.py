@@ -40,7 +40,7 @@ def wrong_verdicts_for_another_test(instances: Mapping[Verdicts, int], level: fl
     The instances with the lowest leads come first, which leaves the variance as large or makes it
     as small as possible.
 
-    Without repeats the number is the smallest with which the test turns. With repeats that many are
+    Without repeats the number is the smallest that turns the test. With repeats that many are
     enough, and fewer may be. Return None if no number turns it: instances can be too few for any
     significance.
 

@@ -18,8 +18,8 @@ class PairedEvidence:
     """The evidence of complete instances on two arms, which have a verdict for every cell."""
 
     differences: Mapping[float, int]
-    """Complete instances by the share of cells that the candidate resolves, less that of the
-    baseline."""
+    """Complete instances by the share of cells that the candidate resolves, less the share
+    of the baseline."""
 
     @property
     def complete(self) -> int:
@@ -58,7 +58,7 @@ def compute_e_value(differences: Mapping[float, int]) -> float:
     experiments (Ville's inequality). The stakes are the nodes of Gauss and Legendre with their
     weights. The average is exactly that over all stakes with equal weight for fewer than 400
     instances, and valid for any number. Without repeats, this is the likelihood of the signs,
-    averaged over all chances of a coin, divided by that of a fair coin. The value is 1 without
+    averaged over all chances of a coin, over that of a fair coin. The value is 1 without
     instances, and at most e^700.
 
     Robbins, H. (1970). Statistical methods related to the law of the iterated logarithm. Annals of

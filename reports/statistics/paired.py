@@ -231,7 +231,7 @@ class PairedTest:
     def _alike(self, model: SumsModel, difference: float) -> float:
         """Return the correlation of the repeats of an instance.
 
-        It is the largest of two moment estimates: that of the spread of the leads about the
+        It is the largest of two moment estimates: from the spread of the leads about the
         difference in question, and that of their spread about their own mean. The latter is worth
         little if few instances differ: leads of a few cells at two instances do not rule out an
         instance at which one arm resolves every repeat and the other none. So it is averaged with

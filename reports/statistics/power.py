@@ -3,7 +3,7 @@
 `discordance` is the share of pairs of cells that only one of the two arms resolves. `difference`
 is the rate of the candidate minus the baseline's. With a difference of d at a discordance of s,
 only the better arm resolves (s + d) / 2 of the pairs, and only the other one (s - d) / 2.
-`correlation` is that of the leads of two repeats of an instance. Each instance has a lead of its
+`correlation` is between the leads of two repeats of an instance. Each instance has a lead of its
 own. Each of its repeats has this lead with the square root of the correlation as its chance, and
 otherwise one that is drawn anew.
 
@@ -39,8 +39,8 @@ _NEGLIGIBLE = 1e-15
 _CRITICAL = NormalDist().inv_cdf(1 - LEVEL / 2)
 
 _FEW = 100
-"""Number of pairs up to which the smallest significant lead is exact. Beyond it is that of a
-normal test with half a pair subtracted, which is one too large for one number of discordant pairs
+"""Number of pairs up to which the smallest significant lead is exact. Beyond, it is the lead
+of a normal test with half a pair subtracted, which is one too large for one number of pairs
 in fifty."""
 
 _UNCLEAR = 0.05

@@ -59,7 +59,7 @@ def split_variance(values: ArrayLike, instances: Clusters) -> Split | None:
     """Split the variance of values, such as paired differences of verdicts, by instance.
 
     A row is a value and its instance. The parts are the moment estimates of a one-way model with
-    random effects; a part between instances below 0 counts as 0. They are those of the law of total
+    random effects; a part between instances below 0 counts as 0. They follow the law of total
     variance: Var(E[value | instance]) and E[Var(value | instance)]. Return None without an
     instance that repeats, or with all values equal.
 

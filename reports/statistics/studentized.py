@@ -66,8 +66,8 @@ def cost_per_resolved(
     The interval inverts a test as Fieller's does, with critical values from a bootstrap. It needs
     no division by a resampled number of resolved cells, so that a resample without one is as good
     as any. The upper limit is infinite if so little is resolved that the data allow for nothing.
-    The quantiles are expanded for the number of normal observations that would tell the standard
-    error as well as the data do, which is small if a few clusters make up most of the cost. They
+    The quantiles are expanded for the number of normal observations that would estimate the
+    standard error as well as the data do, which is small if few clusters make up most cost. They
     are expanded twice, once for the standard error of the data and once for the resamples.
 
     Hwang, J. T. G. (1995). Fieller's problems and resampling techniques. Statistica Sinica 5,

@@ -17,8 +17,8 @@ HEADER = (
 )
 
 _NOTE = (
-    "Cost, calls and time per instance are means over the cells that ran, with their number where "
-    "it is not that of the planned ones. Cost per resolved divides all cost of the arm by its "
+    "Cost, calls and time per instance are means over the cells that ran, with their number "
+    "unless all planned cells ran. Cost per resolved divides all cost of the arm by its "
     "resolved cells. Costs are those of the attempts that count. A lower bound is marked with ≥."
 )
 

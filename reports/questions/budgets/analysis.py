@@ -153,7 +153,7 @@ def _find_leaders(steps: Mapping[str, Columns], planned: Mapping[str, int]) -> t
     """Return the arms that resolve most, each from the exact limit at which it takes the lead.
 
     An arm keeps the lead until another one resolves more. Of several that resolve the same at that
-    limit, the one that spends least takes it.
+    limit, the cheapest takes it.
     """
     import numpy as np
 
@@ -209,8 +209,8 @@ def _step(columns: Columns, place: int) -> BudgetStep:
 def _interpolate(limit: float, columns: Columns) -> BudgetStep:
     """Return the result at a limit between two steps.
 
-    Between two steps, the same cells are still within the limit, and each of the others uses all
-    of it.
+    Between two steps, the same cells are still within the limit, and each other cell uses all of
+    it.
     """
     import numpy as np
 

@@ -26,8 +26,8 @@ NAMED = 4
 """Maximum number of changes of the leader that the answer names one by one."""
 
 CURVES = 6
-"""Maximum number of arms in a figure: the leading pair, the frontier, then those that resolve
-most."""
+"""Maximum number of arms in a figure: the leading pair, the frontier, then the arms that
+resolve most."""
 
 _FIGURES: Mapping[str, tuple[tuple[str, str, str, str], ...]] = {
     "usd": (

@@ -49,7 +49,7 @@ _GROUPS: tuple[tuple[str, str, Mapping[Any, str], set[str]], ...] = (
     ("Ending reported by the attempt", "ended", ENDINGS, {ENDINGS["unknown"], ENDINGS[None]}),
     ("Progress of the agent", "phase", PHASES, set()),
 )
-"""Title of a group, its column, the names of its rows, and those that say no more than the states
+"""Title of a group, its column, the names of its rows, and the names that only repeat the states
 of the cells. A group of these alone is left out."""
 
 

@@ -140,7 +140,7 @@ def _footnotes(pair: Comparison | None, again: Sequence[Mapping[str, Any]]) -> I
             "(for it, where the test is not significant), and at the instances where one changes "
             "the p-value most. It is the worst case: errors at random, with one rate in both arms, "
             "only make the expected difference smaller and do not turn its sign (Bross 1954, "
-            "Biometrics 10, 478-486). The test is that of the difference at "
+            "Biometrics 10, 478-486). The test is the test of the difference at "
             f"{percent(LEVEL)}, before Holm's correction. Walsh et al. (2014), Journal of Clinical "
             "Epidemiology 67, 622-628, count changed outcomes in this way."
         )
@@ -150,6 +150,6 @@ def _footnotes(pair: Comparison | None, again: Sequence[Mapping[str, Any]]) -> I
             "Gradings of one patch: by an audit, which grades it a second time under the same "
             f"conditions, or with another harness. {plural(flaky, 'cell')} had tests with other "
             "results, those with another verdict included. Which patches are graded again is a "
-            "choice, often those that count as resolved, so that the share need not hold for all. "
+            "choice, often cells that count as resolved, so that the share need not hold for all. "
             "Equal gradings can both be wrong."
         )

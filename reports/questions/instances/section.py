@@ -256,7 +256,7 @@ def _average(chances: NDArray[Any], weights: Sequence[int]) -> Chance:
     """Return the mean over instances with its interval.
 
     A share of successes has the greatest variance of all values between 0 and 1 with its mean.
-    So the interval of such a share is at least as wide as that of these chances.
+    So the interval of such a share is at least as wide as the interval of these chances.
     """
     instances = sum(weights)
     total = min(float(instances), max(0.0, float(chances @ weights)))
@@ -265,7 +265,7 @@ def _average(chances: NDArray[Any], weights: Sequence[int]) -> Chance:
 
 _FOOTNOTES = (
     "An arm resolves an instance here if at least one of its planned attempts does. The oracle "
-    "union is what a choice of the right arm for each instance would resolve: an upper bound "
+    "union is the result of choosing the right arm for each instance: an upper bound "
     "for any way of choosing. Control arms (gold, null) are left out. Missed by an arm: "
     "resolved by another arm and not by it.",
     "Intervals of shares are Wilson's score intervals (Wilson, E. B. (1927), JASA 22, 209-212) "
@@ -276,8 +276,8 @@ _FOOTNOTES = (
 
 _OF_CHANCES = (
     "pass@k is the share of all choices of k attempts that include a resolved one, as a mean over "
-    "instances (Chen, M. et al. (2021), arXiv:2107.03374); pass^k is the share of choices of "
-    "which all are resolved (Yao, S. et al. (2024), arXiv:2406.12045). Both are unbiased. Their "
+    "instances (Chen, M. et al. (2021), arXiv:2107.03374); pass^k is the share of choices "
+    "that are all resolved (Yao, S. et al. (2024), arXiv:2406.12045). Both are unbiased. Their "
     "intervals are Wilson's with each instance as one trial, which is conservative: no mean of "
     "values between 0 and 1 varies more than a share (Bhatia, R. and Davis, C. (2000), American "
     "Mathematical Monthly 107, 353-357)."

@@ -20,8 +20,9 @@ TITLE = "Where does the noise come from?"
 
 BIAS = (
     "This choice favours differences: arms differ more on such instances than on all, and some of "
-    "them are here by chance and will tell less next time. A result on them holds for them only, "
-    "never as the rate of the whole set, and the attempts that chose them are no evidence on them."
+    "them were chosen by chance and will separate arms less next time. A result on them holds for "
+    "them only, never as the rate of the whole set, and the attempts that chose them are not "
+    "evidence on them."
 )
 
 

@@ -112,7 +112,7 @@ def _summarise(pairs: Sequence[Comparison]) -> str:
 
 def _row(pair: Comparison, bases: Mapping[str, str | None]) -> tuple[str, ...]:
     def find_root(name: str) -> str:
-        """Return the base from which an arm is derived in the end, or the arm itself."""
+        """Return the first base of a derived arm, or the arm itself."""
         base = bases.get(name)
         return find_root(base) if base else name
 
@@ -145,7 +145,7 @@ def _footnotes(report: Report) -> Iterator[str]:
     yield (
         "Holm p, all, and BH p, all: adjusted over all pairs of arms without controls. Holm limits "
         "the chance of any false alarm among all pairs; BH, by Benjamini and Hochberg (1995), the "
-        "expected share of false alarms among the pairs below the level. Intervals are those of "
+        "expected share of false alarms among the pairs below the level. Intervals are for "
         "single pairs, not adjusted: each holds the differences that the test of p does not reject."
     )
     yield (

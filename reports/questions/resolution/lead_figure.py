@@ -294,7 +294,7 @@ def _along(places: Sequence[tuple[float, float]], points: Sequence[_Point]) -> I
 def _boxes(x: float, y: float, characters: int, *, far: bool) -> list[_Box]:
     """Return the boxes for a name next to a point and, with `far`, above and below it.
 
-    If any box is within the axes, the others are dropped.
+    If any box is within the axes, the rest is dropped.
     """
     width = characters * _CHARACTER
     near = [(x + 0.02, 0.0), (x - 0.02 - width, 0.0)]

@@ -138,7 +138,7 @@ def _list_cells(pair: Comparison) -> Table:
     table = pair.table
     return Table(
         f"{pair.candidate} against {pair.baseline}: {pair.role} comparison; only cells that one of "
-        "them resolved tell the arms apart",
+        "them resolved separate the arms",
         ("", f"{pair.candidate} resolved", "not resolved"),
         (
             (

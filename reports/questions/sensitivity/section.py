@@ -120,7 +120,7 @@ def _footnotes(pair: Comparison, resampled: Resampled) -> Iterator[str]:
     )
     if resampled.complete.pairs < pair.table.pairs:
         yield (
-            "Complete pairs are those of which no cell was lost (infrastructure, stopped, not "
+            "Complete pairs have no lost cell (infrastructure, stopped, not "
             "graded, never run); everywhere else a lost cell counts as not resolved."
         )
     if resampled.trusted != pair.table:

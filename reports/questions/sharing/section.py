@@ -72,8 +72,8 @@ _FOOTNOTES = (
     "An attempt of a derived arm runs from its beginning. Where a step has the same inputs as in "
     "the attempt of its base at the same instance and repeat, it has the same result; everything "
     "else is done anew. Credited is the cost of the attempt alone, billed the amount paid.",
-    "Tests of resolution stay exact: if the arms are alike, each is as likely as the other to be "
-    "the only one that resolves a cell, however much the two attempts share, and instances are "
+    "Tests of resolution stay exact: if the arms are alike, both are equally likely to resolve a "
+    "cell alone, however much the two attempts share, and instances are "
     "independent of each other. Sharing makes fewer pairs differ, so differences are less random.",
     "The time of an attempt includes the shared steps, as measured in their own attempt.",
 )

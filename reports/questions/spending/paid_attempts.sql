@@ -1,6 +1,6 @@
 -- Grain: one attempt at a planned cell, with what it was billed, divided into what its recorded
 -- calls cost (`paid_usd`) and the rest: calls lost in a crash, and calls of unknown price, both
--- at their reservation. `bought` is what the first part went into.
+-- at their reservation. `bought` names the purpose of the first part.
 with counted as (
     select attempt_id, state from marts.cells where attempt_id is not null
 ),
@@ -33,7 +33,7 @@ known as (
     from own
 ),
 
--- Less than a millionth is what the ledger rounds, and floating point.
+-- Less than a millionth comes from rounding in the ledger.
 divided as (
     select
         *,

@@ -1,5 +1,5 @@
--- Grain: one declared arm of which a budget stopped at least one cell, with the resolved cells over
--- all planned ones and the number of those that no budget stopped.
+-- Grain: one declared arm with a cell that a budget stopped, with the resolved cells over
+-- all planned ones and the number without a budget stop.
 with cells as (
     select * from marts.cells
 ),

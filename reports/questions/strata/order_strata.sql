@@ -1,4 +1,4 @@
--- Grain: one declared arm × position in the order in which the arms began an instance and repeat.
+-- Grain: one declared arm × position in the order in which the arms started an instance and repeat.
 -- Only cells with a known position, so that drift of a provider shows as a trend over positions.
 with cells as (
     select * from marts.cells where order_in_instance is not null

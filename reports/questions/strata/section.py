@@ -110,7 +110,7 @@ def _leave_out_stops(connection: DuckDBPyConnection) -> Part:
     header = ("arm", "stopped by a budget", "rate over all planned cells", "rate without them")
     footnote = (
         "Everywhere else, a cell that a budget stopped counts as not resolved. Without such cells, "
-        "the rate says what the arm did where it could finish; cells that cost more are missing "
+        "the rate describes the cells that the arm could finish; cells that cost more are missing "
         "from it."
     )
     return Table("Results without budget stops", header, rows), footnote

@@ -45,7 +45,7 @@ def find_trajectories(lake: Path | UPath, report: Report) -> frozenset[str]:
     return frozenset(
         cell.attempt_id
         for cell in _list_referenced_cells(report)
-        # An id that could leave the folder is no file name.
+        # An id that could leave the folder has no page.
         if cell.attempt_id
         and re.fullmatch(r"\w[\w.-]*", cell.attempt_id)
         and _unit(lake, "steps", report, cell).exists()

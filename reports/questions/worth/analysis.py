@@ -31,7 +31,7 @@ POINTS_PER_DECADE = 12
 """Values of a resolved instance in each factor of ten of the acceptability curve."""
 
 BEYOND = 10
-"""Factor by which the curve exceeds the range of amounts that matter."""
+"""Factor by which the curve exceeds the range of relevant amounts."""
 
 
 @dataclass(frozen=True)

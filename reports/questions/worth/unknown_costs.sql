@@ -1,4 +1,4 @@
--- Grain: one declared arm of which the cost of some cells that ran is not fully known, although it
+-- Grain: one declared arm with cells that ran at a cost that is not fully known, although it
 -- has known costs above 0. `parts_usd` has the known part of each unknown cost, 0 if nothing is known.
 with cells as (
     select * from marts.cells where attempt_id is not null

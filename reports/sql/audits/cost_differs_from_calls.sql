@@ -1,5 +1,5 @@
 -- Must be empty: attempts whose cost is not the sum of their priced calls.
--- Imported runs may come without their calls, or with a total beside calls of unknown cost: their
+-- Imported runs may come without their calls, or with a total next to calls of unknown cost: their
 -- unpriced calls are then null. A millionth is left to floating point.
 with attempts as (
     select * from staging.attempts

@@ -1,4 +1,4 @@
--- Grain: one declared arm. Tokens, calls, costs and times are those of the attempts that
+-- Grain: one declared arm. Tokens, calls, costs and times come from the attempts that
 -- count. The cost of earlier attempts at the same cells is a separate column. Sums and means are
 -- over the known values, or null if there are none.
 with cells as (

@@ -1,4 +1,4 @@
--- Grain: one attempt that made model calls, with their number and what the priced ones cost.
+-- Grain: one attempt that made model calls, with their number and the cost of the priced ones.
 with scopes as (
     select * from marts.attempt_scopes
 ),

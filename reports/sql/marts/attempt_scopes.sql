@@ -1,6 +1,6 @@
 -- Grain: one attempt × role × scope with model calls, with their sums. Only the priced calls have a
--- cost. Sums of tokens are null unless those of every call are known. An answer is cut at the output limit, and
--- empty if it has no output but reasoning.
+-- cost. Sums of tokens are null unless the tokens of every call are known. An answer is cut at
+-- the output limit, and empty if it has no output but reasoning.
 with calls as (
     select * from staging.llm_calls
 ),

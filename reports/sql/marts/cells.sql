@@ -1,4 +1,4 @@
--- Grain: one planned cell (arm × instance × repeat), with how it ended and what it cost.
+-- Grain: one planned cell (arm × instance × repeat), with its end and its cost.
 with planned as (
     select * from marts.planned_cells
 ),

@@ -1,5 +1,5 @@
 -- Grain: one ordered pair of declared arms (baseline, candidate), over the cells (instance ×
--- repeat) that are planned in both. Costs only over pairs of which both are fully known.
+-- repeat) that are planned in both. Costs only over pairs with both costs fully known.
 with places as (
     select
         instance_id,
@@ -9,7 +9,7 @@ with places as (
     group by instance_id, repeat
 ),
 
--- All arms have the same places, those that they do not plan included.
+-- All arms have the same places, unplanned ones included.
 placed as (
     select
         arm,

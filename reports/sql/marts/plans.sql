@@ -1,11 +1,11 @@
--- Grain: one declaration, with the analysis that it plans and whether results existed before it.
--- Results begin with the experiment's own first attempt that infrastructure did not end. Gradings
+-- Grain: one declaration, with its planned analysis, and a flag for results that existed before.
+-- Results start with the experiment's own first attempt that infrastructure did not end. Gradings
 -- say nothing: a verdict on the same patch may have been given for another experiment, long ago.
 with declarations as (
     select * from main.experiments
 ),
 
--- A graded prediction does not say when its attempt began, but it was there before it was declared.
+-- A graded prediction does not state the start of its attempt, which was before the declaration.
 first_result as (
     select min(coalesce(started_at_utc, timestamp '-infinity')) as first_result_utc
     from staging.attempts
@@ -25,7 +25,7 @@ planned as (
     group by all
 ),
 
--- What is declared with the first import counts, and what is changed later does not.
+-- What is declared with the first import counts, and later changes do not.
 import as (
     select
         bool_and(environment = 'imported') as is_import,

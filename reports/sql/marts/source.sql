@@ -5,7 +5,7 @@ with declared as (
 
 -- What each declaration says of its arms, without what may change from run to run: the fields that
 -- `flows/experiment.py` lists. Their digests alone do not tell, as earlier releases had them of
--- everything. The digest of the rows and the environment have columns of their own.
+-- everything. The digest of the rows and the environment have separate columns.
 stripped as (
     select
         * exclude (dataset, declaration, instance_ids),

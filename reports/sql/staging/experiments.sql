@@ -1,6 +1,6 @@
 -- Grain: one arm of the experiment's latest declaration. What an import that was killed declared
 -- is passed over where some of its arms are missing. The instances of one that was decided early
--- are those that have an attempt; the others were not needed.
+-- are those that have an attempt; the rest was not needed.
 with declarations as (
     select * from main.experiments
 ),
