@@ -1,5 +1,5 @@
--- Grain: one planned cell whose patch was graded more than once, with a flag for gradings that agree. An
--- audit grades again and notes a disagreement as a reason; another harness leaves a separate row.
+-- Grain: one planned cell whose patch was graded more than once, with a flag for agreement.
+-- An audit grades again and notes a disagreement as a reason; another harness leaves a separate row.
 with cells as (
     select arm, position, instance_id, instance_position, repeat, attempt_id from marts.cells
 ),
