@@ -149,3 +149,13 @@ def state(server: PrefectApi, run: str) -> str:
 def wait_until(condition: Callable[[], Any], seconds: float = 180, every_s: float = 1.0) -> Any:
     """Wait as `tests.waiting` does, with the time that workers and their flow runs need."""
     return waiting.wait_until(condition, seconds=seconds, every_s=every_s)
+
+
+def processes(run: str) -> list[Path]:
+    """Return the processes that work on a flow run."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            if run.encode() in (process / "environ").read_bytes():
+                found.append(process)
+    return found

@@ -416,20 +416,6 @@ async def test_a_shard_that_is_about_to_take_a_cell_is_not_helped(
         assert 1 in shards._runs
 
 
-async def test_a_shard_that_never_took_its_lease_is_replaced(
-    server: PrefectServer, set_timings: Callable[..., None], tmp_path: Path
-) -> None:
-    """A shard whose process died before it acquired a lease is replaced."""
-    set_timings(heartbeat_silence_s=1e-6)
-    async with opened(server, "mute", tmp_path) as (client, shards):
-        await start_four(shards)
-        first = only(shards)
-        await client.set_flow_run_state(first, Running(), force=True)
-        await shards.watch()
-        assert only(shards) != first
-        assert (await client.read_flow_run(first)).state.is_crashed()
-
-
 @pytest.mark.parametrize(
     ("state", "end", "why"),
     [

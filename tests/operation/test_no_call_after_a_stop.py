@@ -10,7 +10,6 @@ from agent.timings import timings
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.operation.running import declared, order, state, wait_until
-from tests.operation.test_pausing import SUSPENDED
 from tests.servers import openai_server as api
 from tests.servers.prefect_server import PrefectServer
 
@@ -20,6 +19,11 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
+SUSPENDED = {
+    "type": "PAUSED",
+    "name": "Suspended",
+    "state_details": {"pause_reschedule": True, "pause_timeout": "2099-01-01T00:00:00Z"},
+}
 CANCELLING = {"type": "CANCELLING"}
 
 ANSWER_S = 3.0

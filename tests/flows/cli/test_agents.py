@@ -97,12 +97,6 @@ def test_a_program_that_is_not_there_is_one_line(run: str, because: str) -> None
     fails("agents", "check", path, "--environment", "host", because=because)
 
 
-@pytest.mark.full
-def test_the_release_of_a_program_that_is_not_there_is_one_line() -> None:
-    path = written(tiny("chat", probe="no-such-program").model_dump(mode="json"))
-    fails("agents", "check", path, "--environment", "host", because="`no-such-program` ended with")
-
-
 def test_another_release_is_installed_and_checked() -> None:
     """It takes the place of the recipe's own wherever that is installed."""
     options = CommandOptions(recipe=load("codex"), release="0.170.0")

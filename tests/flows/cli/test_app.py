@@ -112,16 +112,6 @@ def test_an_unknown_key_is_refused() -> None:
     fails("run", path, because="trial.yaml: colour: unknown key")
 
 
-def test_an_unknown_arm_is_refused() -> None:
-    """An unknown agent is refused with a list of the known ones."""
-    path = experiment("name: t\narms: [{name: a, agent: golden}]\n")
-    fails(
-        "run",
-        path,
-        because="'mini', 'mini_retry', 'durable', 'loop', 'staged', 'command', 'python', 'gold'",
-    )
-
-
 def test_an_unknown_capability_is_refused_before_anything_runs(tmp_path: Path) -> None:
     """An unknown capability is an error in the declaration, and leaves no lake."""
     options = "options: {capabilities: [files, filez]}"
@@ -134,11 +124,6 @@ def test_an_unknown_capability_is_refused_before_anything_runs(tmp_path: Path) -
     assert not lake.exists()
 
 
-def test_a_missing_experiment_is_refused() -> None:
-    """A missing experiment file is refused with its path."""
-    fails("run", "absent.yaml", because="cannot read absent.yaml")
-
-
 def test_a_report_without_a_lake_is_refused() -> None:
     """A report from an empty folder is refused, because the folder is no lake."""
     fails("report", "absent", because="there is no lake")
@@ -147,11 +132,6 @@ def test_a_report_without_a_lake_is_refused() -> None:
 def test_an_unknown_attempt_is_refused() -> None:
     """An unknown attempt is refused with the command that lists the attempts."""
     fails("trace", "absent", because="durabench status NAME --cells")
-
-
-def test_a_missing_folder_of_trajectories_is_refused() -> None:
-    """An import without any trajectory is refused and declares no experiment."""
-    fails("import", "mini", "absent", "-d", "bundled", "--name", "x", because="no *.traj.json")
 
 
 @pytest.mark.usefixtures("no_server")
@@ -185,10 +165,6 @@ class TestBeforeAServerIsStarted:
         """Forking an unknown attempt starts no server and creates no lake."""
         fails("fork", "absent", "--at", "1", because="0 attempts in")
 
-    def test_an_instance_to_debug_has_to_exist(self) -> None:
-        """Debugging an unknown instance is refused."""
-        fails("debug", "durabench__x-1", because="not in the dataset: durabench__x-1")
-
     @pytest.mark.parametrize(
         ("instance", "arguments", "because"),
         [
@@ -216,11 +192,6 @@ class TestBeforeAServerIsStarted:
         rows = dataset(image=None, eval_script=None)
         path = experiment(f"name: t\ndataset: {rows}\narms: [{GOLD}]\nenvironment: host\n")
         fails("run", path, because="no value for image, eval_script; use a swebench 5 dataset")
-
-    def test_an_unknown_instance_is_refused(self) -> None:
-        """An experiment that selects an unknown instance is refused."""
-        path = experiment(f"name: t\nselect: {{ids: [durabench__x-1]}}\narms: [{GOLD}]\n")
-        fails("run", path, because="not in the dataset: durabench__x-1")
 
     def test_docker_without_a_daemon_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A request for Docker is refused if no daemon answers."""

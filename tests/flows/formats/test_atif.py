@@ -107,15 +107,6 @@ def test_several_trajectories_at_an_instance_are_repeats(tmp_path: Path, lake: L
     assert [row["started_at"].day for row in rows] == [1, 2]
 
 
-def test_releases_of_an_agent_are_arms(tmp_path: Path, lake: Lake) -> None:
-    """An agent with a model is an arm, and so is each of its releases if there are several."""
-    for number, (version, model) in enumerate([("1.0", "m"), ("2.0", "m"), ("2.0", "n")]):
-        agent = {"name": "hand", "version": version, "model_name": model}
-        write(tmp_path / "in" / f"i-{number}.json", trajectory(asked(str(number)), agent=agent))
-    labels = [summary.label for summary in put(lake, tmp_path / "in")]
-    assert labels == ["hand 1.0 · m", "hand 2.0 · m", "hand · n"]
-
-
 def test_subagents_are_scopes(tmp_path: Path, lake: Lake) -> None:
     """Embedded subagents and those in files of their own are scopes of one attempt. What they copy
     from the main line is in it once."""

@@ -1,9 +1,6 @@
 """Imports that correct earlier ones, are killed halfway, or run concurrently."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.formats import filing, imported_arms, swebench
-from flows.formats.imported_arms import ImportedArm, Summary
+from flows.formats.imported_arms import Summary
 from flows.formats.tables import import_table
 from flows.storage import report_files
 from flows.storage.lake import Lake, Row
@@ -160,25 +157,6 @@ def test_an_import_that_is_killed_anywhere_can_be_repeated(
     assert after > 8
 
 
-@pytest.mark.full
-@pytest.mark.slow
-def test_imports_at_the_same_time_lose_no_arm(tmp_path: Path, lake: Path) -> None:
-    """Concurrent imports wait for each other, so no arm is lost."""
-    command = [sys.executable, "-c", "from flows.cli.app import app; app()", "import", "table"]
-    running = [
-        subprocess.Popen(
-            [*command, str(table(tmp_path / f"{arm}.csv", f"{arm},x-{arm},1,,")), "--name", "x"],
-            env={**os.environ, "DURABENCH_LAKE": str(lake)},
-            stdout=subprocess.DEVNULL,
-        )
-        for arm in "abcd"
-    ]
-    assert [process.wait() for process in running] == [0] * 4
-    report = read(lake)
-    assert counts(report) == dict.fromkeys(counts(report), (1, 1, 4))
-    assert (len(report.arms), report.audits) == (4, ())
-
-
 def test_an_incomplete_declaration_is_ignored(tmp_path: Path, lake: Path) -> None:
     """An incomplete declaration, which lacks arms, is ignored; the one before it counts."""
     put(table(tmp_path / "t.csv", "a,x-1,1,,", "b,x-1,1,,"), lake)
@@ -221,14 +199,3 @@ def test_an_older_lake_is_read_and_repaired(tmp_path: Path, lake: Path) -> None:
     assert counts(report) == {"a": (1, 1, 1), "b": (1, 1, 1)}
     assert (report.arm("a").tokens.input, report.arm("b").mean_calls) == (None, None)
     assert report.audits == ()
-
-
-def test_predictions_of_several_files_are_added_up(lake: Path) -> None:
-    """The instances of a second predictions file are added to those of the first, whose gradings
-    took hours."""
-    store = Lake.open(lake)
-    for ids in (("x-1",), ("x-2", "x-3")):
-        arm = ImportedArm("a", "imported", "unknown", "host", "d", "d", ids, label="a")
-        imported_arms.declare(store, "x", [arm])
-    [arm] = imported_arms.load_arms(store, "x")
-    assert arm.instance_ids == ("x-1", "x-2", "x-3")

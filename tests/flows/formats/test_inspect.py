@@ -14,7 +14,6 @@ from inspect_ai.log import read_eval_log, write_eval_log
 from inspect_ai.scorer import Score
 
 from flows.cli.app import app
-from flows.display.errors import UsageError
 from flows.formats import filing, inspect_import
 from flows.formats.imported_arms import Summary
 from flows.storage import report_files
@@ -123,18 +122,6 @@ def test_the_calls_of_scorers_are_not_the_agents(tmp_path: Path, lake: Lake) -> 
     assert (graded["resolved"], patch["model_patch"]) == (False, "diff --git a/a b/a\n")
 
 
-@pytest.mark.full
-def test_several_scores_need_a_choice(tmp_path: Path, lake: Lake) -> None:
-    """--scorer chooses, and the refusal names what there is."""
-    from inspect_ai.scorer import includes
-
-    scorers = [includes(), inspect_tasks.graded_by_a_model()]
-    log = inspect_tasks.run(tmp_path / "logs", scorers=scorers)
-    with pytest.raises(UsageError, match="has the scores graded_by_a_model, includes: choose one"):
-        put(lake, log)
-    assert put(lake, log, scorer="includes")[0].resolved == 1
-
-
 def test_an_error_is_infrastructure(log: Path, tmp_path: Path, lake: Lake) -> None:
     """A sample that an error ended has no verdict, and neither has one that was invalidated."""
     from inspect_ai.log import EvalError, ProvenanceData
@@ -164,15 +151,6 @@ def test_of_a_retried_task_the_last_log_counts(log: Path, tmp_path: Path, lake: 
     write_eval_log(retried, str(tmp_path / "other.eval"))
     assert put(lake, log, tmp_path / "other.eval")[0].found == 4
     assert [row["repeat"] for row in attempts(lake)] == [0, 1, 2, 3]
-
-
-def test_a_sample_that_never_ran_is_planned(log: Path, tmp_path: Path, lake: Lake) -> None:
-    """All samples that the task chose stay in the denominator."""
-    content = read_eval_log(str(log), resolve_attachments=True)
-    content.eval.dataset.sample_ids = ["a__b-1", "a__b-2"]
-    write_eval_log(content, str(tmp_path / "more.eval"))
-    [arm] = put(lake, tmp_path / "more.eval")
-    assert (arm.planned, arm.found) == (4, 2)
 
 
 def test_without_events_only_the_sums_are_known(log: Path, tmp_path: Path, lake: Lake) -> None:

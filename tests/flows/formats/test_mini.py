@@ -114,25 +114,6 @@ def test_figures_that_a_trajectory_lacks_are_unknown(
     assert [call["input_tokens"] is None for call in calls] == [True] + [False] * (len(calls) - 1)
 
 
-def test_another_folder_takes_the_place_of_an_arm(
-    trajectories: Path, source: PredictionSource, tmp_path: Path
-) -> None:
-    """A second folder for an arm replaces the first, including the instances that only the first
-    had."""
-    lake, folders = str(tmp_path / "lake"), [tmp_path / "first", tmp_path / "second"]
-    for folder, paths in zip(folders, (slice(0, 2), slice(1, 3)), strict=True):
-        folder.mkdir()
-        for path in sorted(trajectories.glob("*.traj.json"))[paths]:
-            (folder / path.name).write_bytes(path.read_bytes())
-        put(folder, source, "mini", lake)
-    report = report_files.read(Lake.existing(lake), "gemini")
-    assert (report.arm("mini").planned, report.arm("mini").started, report.audits) == (2, 2, ())
-    argv = ["--dataset", source.dataset, "--name", "x", "--lake", lake, "--arm", "A/B"]
-    done = CliRunner().invoke(app, ["import", "mini", str(folders[0]), *argv])
-    assert done.exit_code == 2
-    assert "'A/B' cannot name an arm" in done.stderr
-
-
 def test_two_folders_under_one_name_are_two_arms(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
@@ -153,16 +134,6 @@ def test_two_folders_under_one_name_are_two_arms(
     ]
     assert built.source.plan.primary == ("first", "second")
     assert built.comparisons[0].role == "primary"
-
-
-def test_a_comparison_with_a_missing_arm_is_refused(
-    trajectories: Path, source: PredictionSource, tmp_path: Path
-) -> None:
-    """A comparison with an arm that was never imported is refused, and nothing is written."""
-    declared = imported_arms.read_comparisons("absent:mini", None, [])
-    with pytest.raises(UsageError, match="does not name two different arms"):
-        put(trajectories, source, "mini", str(tmp_path / "lake"), declared)
-    assert not list(tmp_path.rglob("*.parquet"))
 
 
 def test_an_export_is_the_official_format(

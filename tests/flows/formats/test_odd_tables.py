@@ -15,7 +15,6 @@ from flows.cli.app import app
 from flows.formats.imported_arms import ImportedArm, arm_names
 from flows.formats.tables import import_table
 from flows.storage.lake import Lake
-from reports.build import build
 
 HEADER = "arm,instance_id,resolved,cost_usd,api_calls\n"
 
@@ -93,13 +92,6 @@ def test_one_table_in_many_forms(name: str, content: str, tmp_path: Path) -> Non
     assert attempts(tmp_path) == {("a", "x-1"): (0.25, 3), ("a", "x-2"): (None, None)}
 
 
-def test_a_column_is_named_in_any_case(tmp_path: Path) -> None:
-    """A column may be named in any case. If two differ only in case, the exact name counts."""
-    (tmp_path / "t.csv").write_text("Arm,ARM,instance_id,resolved\na,b,x-1,1\n")
-    import_table(tmp_path / "t.csv", "x", {"arm": "ARM", "resolved": "RESOLVED"}, str(tmp_path))
-    assert attempts(tmp_path) == {("b", "x-1"): (None, None)}
-
-
 def test_blanks_around_ids_are_removed_and_reported(tmp_path: Path) -> None:
     """Blanks around ids and arm names are removed, and one line says how many."""
     (tmp_path / "t.csv").write_text(f"{HEADER}a,x-1 ,1,,\na,\u00a0x-2,1,,\na ,x-3,1,,\nb,x-1,0,,\n")
@@ -121,18 +113,6 @@ def test_labels_that_look_alike_stay_apart(tmp_path: Path) -> None:
     assert names["Model A"].startswith("model-a-")
     assert all(len(name.encode()) < 200 for name in names.values())
     assert names == arm_names(reversed(labels))
-
-
-def test_a_report_names_arms_in_their_own_script(tmp_path: Path) -> None:
-    """Sentences on arms in Chinese, Cyrillic or emoji have the labels, not digests."""
-    labels = ["甲模型", "🚀"]
-    rows = [{"arm": arm, "instance": f"x-{n}", "resolved": n % 2} for arm in labels for n in (1, 2)]
-    (tmp_path / "t.json").write_text(json.dumps(rows))
-    assert {arm.arm for arm in import_table(tmp_path / "t.json", "x", {}, str(tmp_path))} == {
-        *labels
-    }
-    told = build(tmp_path, "x").sections[0].answer
-    assert all(label in told for label in labels)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Attempts of our own arms as ATIF trajectories and as a log of Inspect, and back."""
 
-import asyncio
 import os
 import warnings
 from pathlib import Path
@@ -9,10 +8,8 @@ from typing import Any
 import pytest
 from atif import Trajectory
 
-from flows.experiments import forking
 from flows.experiments.declaration import Experiment
 from flows.formats import atif, exports, filing
-from flows.solve import solve
 from flows.storage.lake import Lake, Row
 from tests.agent.arms.command.programs import tiny
 from tests.flows.conftest import Finished, trial
@@ -148,18 +145,3 @@ async def test_an_export_as_a_log_of_inspect_keeps_every_figure(lake: Lake, tmp_
         assert sample["total_tokens"] == row["input_tokens"] + row["output_tokens"]
         assert sample["total_time"] == pytest.approx(row["duration_s"])
         assert sample["score_resolved"] == "C"
-
-
-async def test_the_copied_steps_of_a_fork_are_copied_context(lake: Lake, tmp_path: Path) -> None:
-    """A fork's trajectory marks what it took from its parent, and nothing else."""
-    [parent] = lake.units("attempts", "*", "trial", "mini")
-    made = await asyncio.to_thread(forking.fork, forking.check(parent, "4", str(lake.root)))
-    await solve(made.experiment, made.instance_id, made.arm, lake=str(lake.root))
-    [path] = exports.trajectories(made.experiment.name, tmp_path / "out", str(lake.root))
-    whole = Trajectory.model_validate_json(path.read_bytes())
-    [child] = lake.units("attempts", "*", made.experiment.name)
-    calls = [step for step in whole.steps if step.llm_call_count == 1]
-    assert [bool(step.is_copied_context) for step in calls[:3]] == [True, True, False]
-    assert all(step.is_copied_context for step in whole.steps[: whole.steps.index(calls[1])])
-    assert whole.trajectory_id == child
-    assert len(calls) == lake.find("attempts", child)[0]["model_calls"]

@@ -91,18 +91,6 @@ def test_outcomes_become_states_and_keep_their_costs(tmp_path: Path) -> None:
     assert (ended["x-8"], ended["y-1"]) == ("out_of_budget", "out_of_steps")
 
 
-def test_rows_without_a_verdict_are_reported(tmp_path: Path) -> None:
-    """One line says how many rows have no verdict, and the other rows are imported."""
-    path = tmp_path / "t.csv"
-    path.write_text("arm,instance_id,resolved\na,x-1,1\na,x-2,\na,x-3,null\n")
-    result = CliRunner().invoke(
-        app, ["import", "table", str(path), "--name", "x", "--lake", str(tmp_path)]
-    )
-    assert result.exit_code == 0, result.output
-    assert "2 rows have no verdict, outcome or amount, and count as never run." in result.stderr
-    assert "1 of 3" in result.stdout
-
-
 def test_tokens_durations_repositories_and_difficulties(tmp_path: Path) -> None:
     """Tokens, duration, repository and difficulty are recorded, and are unknown if missing."""
     report = put(
@@ -144,22 +132,6 @@ def test_a_model_and_a_harness_make_an_arm(tmp_path: Path) -> None:
         chosen = report_files.read(Lake.existing(str(tmp_path)), "x", names[first], names[second])
         warned = any("does not compare the agents alone" in note.text for note in chosen.notes)
         assert warned is not is_alone
-
-
-def test_a_name_goes_before_model_and_harness(tmp_path: Path) -> None:
-    """A column of arms names them, and model and harness describe them."""
-    report = put(
-        tmp_path,
-        """
-        arm agent model instance_id resolved
-        one aider gpt x-1 1
-        two codex gpt x-1 1
-        """,
-    )
-    assert [(arm.name, arm.agent, arm.model) for arm in report.arms] == [
-        ("one", "aider", "gpt"),
-        ("two", "codex", "gpt"),
-    ]
 
 
 TABLE = """
@@ -222,15 +194,3 @@ def test_a_declared_comparison_keeps_its_direction(
         ratio = (1 + [*arms].index(candidate)) / (1 + [*arms].index(baseline))
         assert pairs[each].cost_ratio == pytest.approx(ratio)
         assert f"{candidate} against {baseline} (declared): {points(lead)} points" in terminal
-
-
-def test_comparisons_of_the_command_line(tmp_path: Path) -> None:
-    """The options declare a primary comparison with its margin, and others."""
-    path = tmp_path / "t.csv"
-    path.write_text("arm,instance_id,resolved\na,x-1,1\nb,x-1,0\nc,x-1,1\n")
-    options = ["--primary", "a:b", "--margin", "0.05", "--compare", "a:c", "--compare", "b:c"]
-    command = ["import", "table", str(path), "--name", "x", "--lake", str(tmp_path)]
-    assert CliRunner().invoke(app, [*command, *options]).exit_code == 0
-    plan = report_files.read(Lake.existing(str(tmp_path)), "x").source.plan
-    assert (plan.primary, plan.margin) == (("a", "b"), 0.05)
-    assert plan.family == (("a", "c"), ("b", "c"))

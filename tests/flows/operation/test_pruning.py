@@ -26,7 +26,7 @@ from flows.experiments.declaration import Experiment
 from flows.report import SERVED
 from flows.server import artifacts
 from flows.server.artifacts import artifact_key
-from flows.storage import bindings, journals, report_files
+from flows.storage import bindings, report_files
 from flows.storage.images import ImageCache
 from flows.storage.journals import VARIABLE, blobs, open_journal
 from flows.storage.lake import Lake
@@ -322,35 +322,6 @@ async def test_young_files_and_those_of_others_stay(finished: Finished, lake: La
     assert [path for path in left if path.exists()] == left[:1]
     assert all(path.exists() for path in kept)
     assert (store.has(young), store.has(old)) == (True, False)
-
-
-@pytest.mark.full
-async def test_bodies_stay_if_another_journal_may_refer_to_them(
-    finished: Finished, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Bodies stay if another journal may refer to them: if the lake is bound to another one, has a
-    second one, or lacks its own."""
-    await finished.copy(one(), str(lake.root))
-    make_old(blobs(lake).root)
-    before = files(lake)
-    monkeypatch.setenv(VARIABLE, f"sqlite:///{tmp_path / 'other.sqlite'}")
-    said = await prune(lake, "--remove", "--only", "bodies")
-    assert (said.exit_code, "belongs to the journal" in said.stderr) == (2, True)
-    binding, bound = Path(lake.root) / ".journal/binding.json", tmp_path / "binding.json"
-    shutil.copy2(binding, bound)
-    journals.adopt(lake)
-    said = await prune(lake, "--remove", "--only", "bodies")
-    assert "its own journal in addition to DURABENCH_DATABASE_URL" in said.stdout
-    beside = Path(lake.root) / "journal.sqlite"
-    beside.rename(tmp_path / "journal.sqlite")
-    said = await prune(lake, "--remove", "--only", "bodies")
-    assert f"{attempt_of(lake, 'able')} is in another journal" in said.stdout
-    monkeypatch.delenv(VARIABLE)
-    shutil.copy2(bound, binding)
-    said = await prune(lake, "--remove", "--only", "bodies")
-    assert (said.exit_code, "there is another or none now" in said.stderr) == (2, True)
-    (tmp_path / "journal.sqlite").rename(beside)
-    assert files(lake) == before
 
 
 @pytest.mark.full

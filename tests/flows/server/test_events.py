@@ -7,21 +7,14 @@ from typing import Any
 
 import pytest
 import yaml
-from prefect.blocks.notifications import CustomWebhookNotificationBlock
-from prefect.client.orchestration import get_client
-from prefect.events.actions import SendNotification
-from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.server import events
 from flows.server.artifacts import artifact_key
 from flows.storage import bindings
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
-from tests.flows.server.test_setup import wait_until, webhook
 from tests.flows.test_waiting import DONE, WRITE
 from tests.servers.prefect_server import PrefectServer
-from tests.timing import as_variables
 
 pytestmark = [pytest.mark.full, pytest.mark.slow]
 
@@ -110,53 +103,3 @@ def test_events_and_artifacts_of_a_run_that_fails_and_resumes(
     flow_run = prefect_server.get(f"/flow_runs/{owner}")
     assert flow_run["name"] == name
     assert prefect_server.get(f"/flows/{flow_run['flow_id']}")["name"] == "benchmark"
-
-
-async def acts_on_waiting(port: int) -> None:
-    """Make an automation that sends a message whenever an attempt waits."""
-    block = CustomWebhookNotificationBlock(
-        name="waiting",
-        url=f"http://127.0.0.1:{port}",
-        json_data={"subject": "{{subject}}", "body": "{{body}}"},
-        allow_private_urls=True,
-    )
-    saved = await block.save("waiting", overwrite=True)
-    action = SendNotification(
-        block_document_id=saved,
-        subject="{{ event.resource.name }}",
-        body="{{ event.payload.attempt_id }} wants an {{ event.payload.wanted }}",
-    )
-    trigger = EventTrigger(
-        expect={events.WAITING},
-        match_related={"prefect.resource.role": "cell"},
-        posture=Posture.Reactive,
-        threshold=1,
-    )
-    async with get_client() as client:
-        await client.create_automation(
-            AutomationCore(name="waiting", trigger=trigger, actions=[action])
-        )
-
-
-@pytest.mark.full
-async def test_an_attempt_that_waits_is_announced(
-    prefect_server: PrefectServer, tmp_path: Path
-) -> None:
-    """The event names the attempt and what it waits with, and an automation acts on it."""
-    server = prefect_server.apart(tmp_path / "here", **as_variables(idle_s=0))
-    with webhook() as (port, received):
-        with temporary_settings({PREFECT_API_URL: server.url}):
-            await acts_on_waiting(port)
-        name = run(server, tmp_path, 3, name="asking", arms=[ASKS], select={"sample": 1})
-        found = told(server, name, events.INCOMPLETE, 1)
-        wait_until(lambda: received)
-    [event] = [event for event in found if event["event"] == events.WAITING]
-    [row] = Lake.existing(tmp_path / "lake").rows("attempts", name)
-    attempt = row["attempt_id"]
-    payload = event["payload"]
-    assert (payload["attempt_id"], payload["wanted"]) == (attempt, "approval")
-    assert "made.txt" in payload["detail"]
-    related = {each["prefect.resource.role"]: each for each in event["related"]}
-    assert related["cell"]["prefect.resource.id"] == f"durabench.cell.{attempt}"
-    assert "flow-run" in related
-    assert [message["body"] for message in received] == [f"{attempt} wants an approval"]

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from prefect.context import FlowRunContext
 
 from agent.errors import Interrupted, LeaseHeld
 from agent.workspaces import ownership
-from flows.display.terminal import say
 from flows.experiments.stop import Stop
 from flows.server.processes import ProcessDied, run_below
 from tests.waiting import until
@@ -39,15 +37,6 @@ async def whereabouts(variable: str, *, stop: Stop) -> tuple[int, str | None, st
     context = FlowRunContext.get()
     run = context.flow_run if context is not None else None
     return os.getpid(), str(run and run.name), os.environ.get(variable)
-
-
-async def unread(*, stop: Stop) -> str:
-    """Print a line to a pipe whose reader is gone, as that of a stopped worker is."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    os.dup2(writer, sys.stderr.fileno())
-    say("a line")
-    return "finished"
 
 
 async def held(name: str, *, stop: Stop) -> None:
@@ -110,13 +99,6 @@ async def test_an_error_comes_back_as_it_is() -> None:
     assert caught.value.name == "a1"
     with pytest.raises(RuntimeError, match="Choosy: 1 and 2"):
         await run(choose)
-
-
-@pytest.mark.full
-async def test_a_process_outlives_the_reader_of_its_output() -> None:
-    """A worker that is stopped reads no more before it kills its flow runs. rich would end the
-    process, and calls in flight would be lost."""
-    assert await run(unread) == "finished"
 
 
 async def test_a_process_that_dies_is_an_error_of_its_own() -> None:

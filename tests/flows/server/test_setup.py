@@ -14,20 +14,17 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-import yaml
 from prefect.blocks.notifications import CustomWebhookNotificationBlock
 from prefect.client.orchestration import get_client
 from prefect.events import Event
 from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
 
-from agent.timings import timings
 from flows.operation import checks
 from flows.server import settings, setup
 from flows.server.settings import CELLS
 from flows.server.setup import SetupRequest
 from flows.server.stopping import PAUSED
 from flows.storage import journals
-from tests.flows.conftest import trial
 from tests.operation import running as programs
 from tests.servers.prefect_server import PrefectServer
 
@@ -112,21 +109,6 @@ async def test_setups_at_the_same_moment_create_everything_once(bare: PrefectSer
     assert await setup.set_up(request) == []
 
 
-@pytest.mark.full
-async def test_a_changed_automation_is_updated(
-    server: PrefectServer,
-) -> None:
-    """Setup updates an automation that an older release or a person has set differently."""
-    await setup.set_up(SetupRequest(zombie_s=60))
-    lines = await setup.set_up(SetupRequest())
-    assert [line for line in lines if line.startswith("updated")] == [
-        "updated  automation 'durabench: dead flow runs are Crashed'",
-        "updated  automation 'durabench: dead jobs begin again'",
-    ]
-    within = {automation["trigger"].get("within") for automation in automations(server)}
-    assert timings().heartbeat_silence_s in within
-
-
 def watched(server: PrefectServer) -> set[str]:
     """Return the ids of the flow runs whose heartbeats the automations of a server have noticed."""
     with closing(sqlite3.connect(server.home / "prefect.db")) as database:
@@ -167,29 +149,6 @@ async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -
     assert server.get(f"/flow_runs/{job}")["state"]["name"] == "AwaitingRetry"
     assert server.get(f"/flow_runs/{paused}")["state_type"] == "RUNNING"
     assert server.get(f"/flow_runs/{finished}")["state_type"] == "RUNNING"
-    await setup.set_up(SetupRequest())
-
-
-@pytest.mark.full
-async def test_a_killed_command_is_crashed(server: PrefectServer) -> None:
-    """A command on a configured server sends heartbeats, too. Its flow run becomes Crashed."""
-    await setup.set_up(SetupRequest(zombie_s=10))
-    sleeper = {"provider": "scripted", "replies": [{"command": "sleep 600"}]}
-    arms = [{"name": "sleeper", "agent": "mini", "model": sleeper}]
-    declared = trial(name="killed", select={"sample": 1}, arms=arms, primary=None)
-    path = server.folder / "killed.yaml"
-    path.write_text(yaml.safe_dump(declared.model_dump(mode="json")))
-    running = server.begin("durabench", "run", str(path))
-    try:
-        named = {"flow_runs": {"name": {"any_": ["killed"]}}}
-        [run] = wait_until(lambda: server.post("/flow_runs/filter", named))
-        about = {"resource": {"id": [f"prefect.flow-run.{run['id']}"]}}
-        beats = {"filter": {**about, "event": {"name": ["prefect.flow-run.heartbeat"]}}}
-        wait_until(lambda: server.post("/events/filter", beats)["events"])
-        assert server.get(f"/flow_runs/{run['id']}")["state_type"] == "RUNNING"
-    finally:
-        programs.kill_all(running)
-    wait_until(lambda: server.get(f"/flow_runs/{run['id']}")["state_type"] == "CRASHED")
     await setup.set_up(SetupRequest())
 
 

@@ -6,12 +6,9 @@ from typing import Literal
 
 import pytest
 
-from agent.errors import Interrupted, LeaseHeld
+from agent.errors import Interrupted
 from agent.journal import Journal
 from agent.journal.holding import hold_lease
-from eval import instances
-from flows.cells.verdicts import grade_submission
-from flows.experiments.cells import Place, Submission
 from flows.experiments.stop import Stop
 from flows.server.turns import in_turn
 from flows.storage.journals import VARIABLE, open_journal
@@ -92,20 +89,6 @@ async def test_others_may_use_the_slot_of_a_waiting_cell(
     await told()
 
 
-async def test_a_cell_may_keep_its_slot_while_it_waits(
-    lake: Lake, journal: Journal, told: Callable[[], Awaitable[None]]
-) -> None:
-    """A cell that must not lose its place in the order keeps its slot while it waits."""
-    slots = asyncio.Semaphore(1)
-    async with slots:
-        waiting = asyncio.create_task(in_turn(lambda: use(journal), "a cell", lake, Stop()))
-        await told()
-        assert slots.locked()
-        journal.expire(NAME, "elsewhere/1-1")
-        assert await waiting == "used"
-    assert not slots.locked()
-
-
 async def test_a_stop_ends_the_waiting(
     lake: Lake, journal: Journal, told: Callable[[], Awaitable[None]]
 ) -> None:
@@ -124,17 +107,3 @@ async def test_a_stop_ends_the_waiting(
         async with asyncio.timeout(20):
             await waiting
     assert not slots.locked()
-
-
-async def test_one_program_grades_a_patch_at_a_time(lake: Lake) -> None:
-    """A second program that wants to grade the same patch is refused and writes no row."""
-    instance = instances.load("bundled")[0]
-    place = Place("host", "sha256:1")
-    submission = Submission("trial", "a", instance, 0, "attempt", "", place, 60.0)
-    journal, name = open_journal(lake), f"verdict-{submission.verdict_key}"
-    journal.offer(name)
-    journal.acquire(name, "elsewhere/1-1", 300)
-    with pytest.raises(LeaseHeld) as caught:
-        await grade_submission(submission, lake, twice=False)
-    assert caught.value.name == name
-    assert lake.rows("evaluations", "trial") == []

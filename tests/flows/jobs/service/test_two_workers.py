@@ -12,8 +12,7 @@ from flows.jobs.request import FORGE, TOKEN
 from flows.storage.images import CACHE_VARIABLE
 from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import NAME, REPAIR, arm
-from tests.operation.running import QUICK, kill_all, start_worker, wait_until
-from tests.operation.test_pausing import processes
+from tests.operation.running import QUICK, kill_all, processes, start_worker, wait_until
 from tests.servers.forge import Forge
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.service import Service
