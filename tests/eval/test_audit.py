@@ -356,12 +356,3 @@ async def test_a_result_that_the_code_prints_after_the_tests(
         "imitated_output: the log has these as failed too: test_calc.py::test_add",
         "imitated_output: the log has 3 tests passed, of 2 that the runner counted",
     ]
-
-
-async def test_the_reference_patch_passes_the_audit_of_a_real_log(
-    make_instance: MakeInstance, host_shell: Any, gold: str
-) -> None:
-    """The audit has no objection to the reference patch and pytest's real log of it."""
-    instance = make_instance()
-    evaluation = await grade(instance, gold, host_shell, timeout_s=60)
-    assert audit(instance, evaluation) == Audit("resolved", ())

@@ -17,7 +17,6 @@ from eval.upstream import checkout, upstream
 
 TASKS = Path(module.__file__).parent / "tasks"
 IDS = sorted(path.parent.name for path in TASKS.glob("tasks/*/task.yaml"))
-PACKAGES = sorted(path.name for path in (TASKS / "repos").iterdir() if path.is_dir())
 PATCHES = ("patch", "test_patch")
 
 
@@ -152,18 +151,3 @@ def test_the_empty_patch_does_not_resolve(instance_id: str, evaluate: Evaluate) 
     assert list(report.pass_to_pass_success) == row["PASS_TO_PASS"]
     assert (report.fail_to_pass_success, report.pass_to_pass_failure) == ((), ())
     assert not report.resolved
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("package", PACKAGES)
-def test_the_suite_of_a_package_passes_at_the_tip(
-    package: str, repositories: Path, tmp_path: Path
-) -> None:
-    """The whole suite of each package passes at the tip, run as the package configures it."""
-    repo = f"durabench/{package}"
-    tip = run(["git", "rev-parse", "main"], upstream(repo, repositories)).decode().strip()
-    checkout(repo, tip, tmp_path / "work", repositories)
-    output = run(["python", "-m", "pytest", "-q", "-p", "no:cacheprovider"], tmp_path / "work")
-    last = output.decode().strip().splitlines()[-1]
-    assert re.fullmatch(r"\d\d+ passed in .*", last), output.decode()[-3000:]
-    assert run(["git", "status", "--porcelain"], tmp_path / "work") == b""

@@ -176,20 +176,6 @@ class TestPull:
             back.join()
         assert store.remove(image, image_id(store, image))
 
-    def test_a_stop_ends_the_waiting(
-        self, store: ImageStore, make_instance: MakeInstance, registry: ImageRegistry
-    ) -> None:
-        """A stop request ends the wait for a registry."""
-        registry.stop()
-        try:
-            threading.Timer(0.2, store.stop).start()
-            started = time.monotonic()
-            with pytest.raises(ImageError):
-                store.fetch(make_instance(image=f"{registry.address}/never:latest"), None)
-            assert time.monotonic() - started < 0.9
-        finally:
-            registry.start()
-
 
 def test_only_one_program_fetches_an_image_at_a_time(
     store: ImageStore, tmp_path: Path, docker_client: Any

@@ -3,8 +3,6 @@
 import os
 import shutil
 import subprocess
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -134,21 +132,6 @@ def test_the_configuration_of_the_user_does_not_matter(hostile_git: Path, tmp_pa
     assert not (hostile_git / "elsewhere").exists()
     assert git(work, "rev-parse", "HEAD") == first_base("durabench/quillet")
     assert git(work, "status", "--porcelain") == ""
-
-
-@pytest.mark.full
-@pytest.mark.slow
-@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
-def test_concurrent_callers_get_the_same_repository(
-    pool: type[ThreadPoolExecutor] | type[ProcessPoolExecutor], tmp_path: Path
-) -> None:
-    """Concurrent threads and processes build one repository and leave no temporary files."""
-    processes = {"mp_context": get_context("spawn")} if pool is ProcessPoolExecutor else {}
-    with pool(4, **processes) as workers:
-        calls = [workers.submit(upstream, REPO, tmp_path / "cache") for _ in range(8)]
-        assert len({call.result() for call in calls}) == 1
-    assert len(list((tmp_path / "cache").iterdir())) == 1
-    assert git(upstream(REPO, tmp_path / "cache"), "fsck", "--strict") == ""
 
 
 def copy_of_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -7,7 +7,7 @@ import pytest
 from flows.display.errors import GateFailed
 from flows.jobs.job import job
 from flows.storage.lake import Lake, Row
-from tests.flows.jobs.conftest import BREAK, FILES, REPAIR, request
+from tests.flows.jobs.conftest import BREAK, FILES, request
 from tests.servers.forge import Forge
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
@@ -22,11 +22,6 @@ NODE = {
     "require('node:test')('zero', () => assert.strictEqual(add(0, 0), 0));\n",
 }
 BREAK_JS = "sed -i 's/a - b/a - b + 1/' calc.js"
-IMPOSSIBLE = {
-    **FILES,
-    "test_red.py": "from calc import add\n\ndef test_red():\n    assert 1 == 2\n",
-}
-"""A project with a test that no code can pass."""
 
 
 async def judged(
@@ -105,14 +100,3 @@ async def test_a_program_that_the_user_named_counts_as_it_was(forge: Forge, lake
     row = await judged(forge, lake_path, SCRIPT, cheat, verify="sh ./check.sh")
     assert row["verdict"] == "not_verified"
     assert "only as the patch changes them (check.sh)" in row["reason"]
-
-
-@pytest.mark.full
-async def test_an_honest_patch_wins_over_a_cheat_where_tests_were_red(
-    forge: Forge, lake_path: str
-) -> None:
-    """Neither can be verified, and changing the red test is not an advantage."""
-    cheat = "sed -i 's/1 == 2/1 == 1/' test_red.py"
-    row = await judged(forge, lake_path, IMPOSSIBLE, cheat, REPAIR)
-    assert (row["arm"], row["verdict"]) == ("arm-1", "not_verified")
-    assert "1 test failed at the base commit, not repaired: test_red.py" in row["reason"]

@@ -44,18 +44,6 @@ async def test_a_task_becomes_a_draft_pull_request(forge: Forge, lake_path: str)
         assert part in pull["body"]
 
 
-@pytest.mark.full
-async def test_the_same_request_again_changes_and_buys_nothing(
-    forge: Forge, lake_path: str
-) -> None:
-    """The finished job is shown, with one attempt, one branch and one pull request."""
-    await job(request(REPAIR), lake_path)
-    before = (row_of(lake_path)["updated_at"], forge.branches(NAME), forge.pulls[NAME].copy())
-    await job(request(REPAIR), lake_path)
-    assert len(Lake.existing(lake_path).places("attempts", "*")) == 1
-    assert before[1:] == (forge.branches(NAME), forge.pulls[NAME])
-
-
 async def test_a_verified_patch_wins_over_one_that_breaks_tests(
     forge: Forge, lake_path: str
 ) -> None:

@@ -119,17 +119,6 @@ async def test_a_failing_step_that_may_fail_feeds_two_others(forge: Forge, lake_
 
 
 @pytest.mark.full
-async def test_a_failing_step_stops_the_run(forge: Forge, lake_path: str) -> None:
-    """No further step starts, and nothing is published."""
-    asked = pipeline(step("first", BREAK), step("second", ADD, "first"))
-    with pytest.raises(GateFailed, match="step first failed: the best patch breaks tests"):
-        await run_pipeline(asked, lake_path, run="ab12cd34")
-    assert states(lake_path, "ab12cd34") == {"first": "failed", "second": "skipped"}
-    assert row_of(lake_path, "ab12cd34")["state"] == "failed"
-    assert list(forge.branches(NAME)) == ["main"]
-
-
-@pytest.mark.full
 async def test_patches_that_do_not_fit_together_fail_the_step(forge: Forge, lake_path: str) -> None:
     """The message names both steps."""
     other = "sed -i 's/a - b/b + a/' calc.py"

@@ -99,26 +99,6 @@ def test_every_page_is_accessible_and_fits(
     assert found == {name: [] for name in paths}
 
 
-def test_a_job_is_reached_by_keyboard(
-    browser: Browser, server: Service, paths: dict[str, str]
-) -> None:
-    """The first stop leads past the navigation, and every stop is visible."""
-    browser.open(f"{server.url}{paths['jobs']}")
-    browser.press("Tab")
-    assert browser.value("document.activeElement.textContent") == "Skip to the content"
-    assert browser.value("document.activeElement.getBoundingClientRect().left") >= 0
-    browser.press("Enter")
-    stops = []
-    for _ in range(8):
-        browser.press("Tab")
-        stops.append(browser.value("document.activeElement.id || document.activeElement.tagName"))
-        if stops[-1].startswith("job-"):
-            break
-    assert stops[-1].startswith("job-"), stops
-    browser.press("Enter")
-    browser.wait_for("location.pathname.startsWith('/ui/jobs/')")
-
-
 def test_the_log_of_a_job_grows_also_after_a_restart(browser: Browser, server: Service) -> None:
     """The cost runs along, no step is shown twice, and the end shows the patch."""
     job_id = uuid4().hex[:10]
