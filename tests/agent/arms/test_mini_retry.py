@@ -84,6 +84,7 @@ def scopes(model: Tries) -> Sequence[str]:
     return list(dict.fromkeys(scope for scope, _ in model.asked))
 
 
+@pytest.mark.full
 async def test_the_first_patch_that_breaks_nothing_is_submitted() -> None:
     """No further try is started after a patch that breaks no test."""
     model = Tries(FIX, RUIN)
@@ -139,6 +140,7 @@ async def test_calls_before_a_crash_are_not_repeated(tmp_path: Path) -> None:
     assert len(model.asked) == 6
 
 
+@pytest.mark.full
 async def test_a_patch_is_unproven_where_the_runner_does_not_work() -> None:
     """It is submitted, and the outcome says why the tests show nothing."""
     broken = FILES["pyproject.toml"] + 'addopts = "--no-such-option"\n'

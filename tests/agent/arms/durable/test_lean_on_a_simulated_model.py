@@ -44,6 +44,7 @@ def is_right(outcome: Outcome) -> bool:
     return "+    return a + b" in outcome.patch and outcome.patch.count("\n+") == 2
 
 
+@pytest.mark.full
 async def test_the_best_path_is_one_conversation_and_costs_little() -> None:
     """Only the solver is asked, at no more than 2.5 times the cost of mini-swe-agent."""
     outcome, roles, cost = await solve("durable")
