@@ -41,7 +41,7 @@ class OperatorTimings(BaseSettings):
     a reboot. Then the run fails."""
 
     pending_s: Seconds = 240.0
-    """Time for a worker to begin a flow run. After that, the worker counts as dead. Pools that may
+    """Time for a worker to start a flow run. After that, the worker counts as dead. Pools that may
     have to pull an image and wait for a free machine get four times as long."""
 
     heartbeat_silence_s: Seconds = 180.0
@@ -83,7 +83,7 @@ class Timings(OperatorTimings):
     """Interval between looks of a benchmark at its shards and at the cells that have ended."""
 
     pause_poll_s: Seconds = 1.0
-    """Interval between checks whether a flow run was paused or cancelled. New calls may begin until
+    """Interval between checks whether a flow run was paused or cancelled. New calls can start until
     the server has answered the next check."""
 
     inbox_poll_s: Seconds = 0.2

@@ -101,7 +101,8 @@ class Person:
         elif self._talk.next_recorded is not None:
             return []  # the call was made without a message before it
         else:
-            parent = mail.parent_request(self._scope.name, self._readings)
+            reuse = self._talk.attempt.log.reuse
+            parent = reuse.request(self._scope.name, self._readings) if reuse else None
             if parent is None or not _is_at(parent, place):  # not read by a reused attempt
                 batch = await mail.unread(("say",) if self.is_chat else ("say", "end"))
                 if not batch:

@@ -92,7 +92,7 @@ class Database:
         self._engine = _create_engine(url)
         self._writer = self._engine.execution_options(**{WRITES: True})
         is_file = url.get_backend_name() == "sqlite"
-        # SQLite has one writer. Without the lock, the others would poll for their turn.
+        # SQLite has one writer. Without the lock, other threads would poll for their turn.
         self._turn: AbstractContextManager[Any] = threading.Lock() if is_file else nullcontext()
         self._outage_began = self._outage_seen = -math.inf
 
@@ -315,7 +315,7 @@ def _create_engine(url: URL) -> Engine:
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, record: object) -> None:
-    connection.isolation_level = None  # transactions begin in `_begin_sqlite`
+    connection.isolation_level = None  # `_begin_sqlite` starts transactions
     connection.row_factory = _name_columns
     connection.create_function("clock", 0, time.time)
     connection.execute(f"PRAGMA busy_timeout = {SQLITE_BUSY_MS}")
@@ -341,7 +341,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _prepare_postgresql(connection: Any, record: object) -> None:
-    # A worker that is stopped inside a transaction must not block all the others.
+    # A worker that is stopped inside a transaction must not block all other workers.
     connection.execute("SET idle_in_transaction_session_timeout = '10s'")
     connection.execute("SET lock_timeout = '30s'")
     connection.execute("SET synchronous_commit = on")

@@ -14,9 +14,9 @@ POLL_S = 1.0
 """Interval between checks whether another worker still has a lease."""
 
 _HERE: set[tuple[int, str, str]] = set()
-"""Leases that a process holds, by its id, journal and name. The journal tells no tasks apart.
+"""Leases that a process holds, by process id, journal and name.
 
-A forked process begins with those of the other."""
+The journal does not distinguish tasks. A forked process inherits the set of its parent."""
 
 
 @asynccontextmanager
@@ -62,7 +62,7 @@ def is_held_here(journal: Journal, name: str) -> bool:
     return (os.getpid(), journal.id, name) in _HERE
 
 
-async def is_free(journal: Journal, name: str) -> None:
+async def check_free(journal: Journal, name: str) -> None:
     """Return if no active worker and no task of this process has the lease of that name.
 
     Raises:

@@ -105,7 +105,7 @@ class Inbox:
     def begin_wait(
         self, connection: Connection, lease: Lease, wanted: Wanted, about: str, after: int
     ) -> None:
-        """State what the attempt waits for. Stating it again leaves the time at which it began.
+        """State what the attempt waits for. Stating it again keeps the time of the first statement.
 
         Raises:
             FencedError: another worker has acquired the attempt.
@@ -174,13 +174,6 @@ def waiting(connection: Connection, names: list[str]) -> dict[str, Wait]:
         )
         for row in rows
     }
-
-
-def forget(connection: Connection, attempt_id: str) -> None:
-    """Remove the messages of an attempt."""
-    for table in ("inbox", "waits"):
-        statement = f"DELETE FROM {table} WHERE attempt_id = :attempt_id"
-        execute(connection, statement, attempt_id=attempt_id)
 
 
 def _send(connection: Connection, attempt_id: str, message: InboxMessage) -> InboxMessage:

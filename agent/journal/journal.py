@@ -88,7 +88,7 @@ class Journal:
         """Open the journal at `sqlite:///path` or `postgresql://user@host/database`.
 
         A missing journal is created, unless one with an id is expected. Payloads above 256 kB go to
-        `blobs`. The default is a folder beside the file on SQLite, and the database itself on
+        `blobs`. The default is a folder next to the file on SQLite, and the database itself on
         PostgreSQL.
 
         Raises:
@@ -121,7 +121,7 @@ class Journal:
 
     @staticmethod
     def id_at(url: str) -> str | None:
-        """Return the id of the journal at a URL, or None if there is no journal or no id yet.
+        """Return the id of the journal at a URL, or None if there is none yet.
 
         Creates nothing.
 
@@ -183,7 +183,7 @@ class Journal:
     def fork(
         self, connection: Connection, parent_id: str, child: Attempt, scope: str, seq: int
     ) -> int:
-        """Start `child` with the results of all steps that the parent began before the given step.
+        """Start `child` with the results of all steps that its parent started before a step.
 
         They are credited to the child and not billed again. Return the number of these steps.
 
@@ -232,14 +232,14 @@ class Journal:
     ) -> None:
         """Record that a step is about to happen, and reserve its highest possible cost.
 
-        The intent replaces one that an earlier epoch left without a result. Before it, record the
+        The intent replaces an intent of an earlier epoch without a result. Before it, record the
         steps that happened `after` the last write, as `append` does.
 
         Raises:
             BudgetExhausted: a limit does not allow the step; nothing is written.
             BudgetReserved: the same, until calls in flight have settled.
             FencedError: another worker has acquired the attempt.
-            JournalError: the step is already recorded, or was begun with another request.
+            JournalError: the step is already recorded, or was started with another request.
         """
         row = {
             **dict.fromkeys(records.RESULT),
@@ -279,8 +279,8 @@ class Journal:
 
         Raises:
             FencedError: another worker has acquired the attempt.
-            JournalError: the step was not begun in this epoch, is recorded with another result, or
-                has a cost without a reservation.
+            JournalError: the step was not started in this epoch, is recorded with another result,
+                or has a cost without a reservation.
         """
         row = {
             "scope": scope,
@@ -308,7 +308,7 @@ class Journal:
 
         Raises:
             FencedError: another worker has acquired the attempt.
-            JournalError: one of them was begun or recorded before, or the attempt that it is
+            JournalError: one of them was started or recorded before, or the attempt that it is
                 adopted from has no such step any more.
         """
         ended = [self._row(step) for step in steps]
@@ -323,7 +323,7 @@ class Journal:
     def resend(
         self, connection: Connection, lease: Lease, scope: str, seq: int, reservation: Reservation
     ) -> None:
-        """Reserve the cost of a call whose first request was lost. Errors are those of `intend`."""
+        """Reserve the cost of a call whose first request was lost. Raise the errors of `intend`."""
         leases.check(connection, lease)
         ledger.lose(connection, lease, scope, seq)
         ledger.reserve(connection, lease, scope, seq, reservation)

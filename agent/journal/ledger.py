@@ -93,7 +93,7 @@ def _find_excess(
         return BudgetExhausted(f"{whose} is {limit.calls} calls, and all are made")
     if limit.usd is None or total.nusd <= to_nusd(limit.usd):
         return None
-    # What living workers have reserved.
+    # The sum of the reservations of active workers.
     row = execute(
         connection,
         """

@@ -1,8 +1,12 @@
 """Create the journal's tables, or upgrade them from any earlier version.
 
-A released migration is never edited. A change of the schema is a new migration. Times are in
-seconds since 1970, and amounts of money in billionths of a dollar. In `leases` and `queue`, a name
-of work can take the place of an attempt.
+A released migration is never edited. A change of the schema is a new migration.
+
+Times are in seconds since 1970, and amounts `nusd` in billionths of a dollar. The epoch is 0 in a
+step that a fork copied, and in a lease that was never held. Its name can belong to other work than
+an attempt. NULL is unknown, except in `steps.result` (an intent), `steps.settled_nusd` (no call),
+`steps.bench` (in no workspace), `tenures.ended_at` (not given back), `attempts.pruned_at` (not
+pruned), `attempts.reuse` (forked by a prefix) and `queue.ended_as` (open).
 """
 
 import uuid
@@ -21,63 +25,39 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """
         CREATE TABLE attempts (
-            attempt_id TEXT PRIMARY KEY,
-            experiment TEXT NOT NULL,
-            arm TEXT NOT NULL,
-            instance_id TEXT NOT NULL,
-            repeat INTEGER NOT NULL,
-            spec TEXT NOT NULL,
-            parent_id TEXT,
-            fork_scope TEXT,
-            fork_seq INTEGER,
-            outcome TEXT
+            attempt_id TEXT PRIMARY KEY, experiment TEXT NOT NULL, arm TEXT NOT NULL,
+            instance_id TEXT NOT NULL, repeat INTEGER NOT NULL, spec TEXT NOT NULL,
+            parent_id TEXT, fork_scope TEXT, fork_seq INTEGER, outcome TEXT
         )
         """,
         """
         CREATE TABLE leases (
-            attempt_id TEXT PRIMARY KEY,
-            epoch INTEGER NOT NULL,
-            worker TEXT NOT NULL,
-            expires_at DOUBLE PRECISION NOT NULL,
-            ordinal INTEGER NOT NULL
+            attempt_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, worker TEXT NOT NULL,
+            expires_at DOUBLE PRECISION NOT NULL, ordinal INTEGER NOT NULL
         )
         """,
         """
         CREATE TABLE steps (
-            attempt_id TEXT NOT NULL,
-            scope TEXT NOT NULL,
-            seq INTEGER NOT NULL,
-            epoch INTEGER NOT NULL,
-            ordinal INTEGER NOT NULL,
-            kind TEXT NOT NULL,
-            digest TEXT NOT NULL,
-            request {bytes} NOT NULL,
-            result {bytes},
-            cost_usd DOUBLE PRECISION,
-            settled_nusd BIGINT,
-            started_at DOUBLE PRECISION NOT NULL,
-            duration_s DOUBLE PRECISION,
-            tree TEXT,
+            attempt_id TEXT NOT NULL, scope TEXT NOT NULL, seq INTEGER NOT NULL,
+            epoch INTEGER NOT NULL, ordinal INTEGER NOT NULL, kind TEXT NOT NULL,
+            digest TEXT NOT NULL, request {bytes} NOT NULL, result {bytes},
+            cost_usd DOUBLE PRECISION, settled_nusd BIGINT,
+            started_at DOUBLE PRECISION NOT NULL, duration_s DOUBLE PRECISION, tree TEXT,
             PRIMARY KEY (attempt_id, scope, seq)
         )
         """,
         """
         CREATE TABLE ledger (
-            attempt_id TEXT NOT NULL,
-            scope TEXT NOT NULL,
-            seq INTEGER NOT NULL,
+            attempt_id TEXT NOT NULL, scope TEXT NOT NULL, seq INTEGER NOT NULL,
             epoch INTEGER NOT NULL,
             state TEXT NOT NULL CHECK (state IN ('reserved', 'settled', 'lost')),
-            reserved_nusd BIGINT NOT NULL,
-            billed_nusd BIGINT NOT NULL,
+            reserved_nusd BIGINT NOT NULL, billed_nusd BIGINT NOT NULL,
             PRIMARY KEY (attempt_id, scope, seq, epoch)
         )
         """,
         """
         CREATE TABLE totals (
-            kind TEXT NOT NULL,
-            name TEXT NOT NULL,
-            nusd BIGINT NOT NULL,
+            kind TEXT NOT NULL, name TEXT NOT NULL, nusd BIGINT NOT NULL,
             calls INTEGER NOT NULL,
             PRIMARY KEY (kind, name)
         )
@@ -86,8 +66,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """
         CREATE TABLE rates (
-            name TEXT PRIMARY KEY,
-            free_at DOUBLE PRECISION NOT NULL
+            name TEXT PRIMARY KEY, free_at DOUBLE PRECISION NOT NULL
         )
         """,
     ),
@@ -97,29 +76,21 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "UPDATE journal_version SET journal_id = '{new_id}'",
         """
         CREATE TABLE claims (
-            experiment TEXT PRIMARY KEY,
-            lake_id TEXT NOT NULL,
-            lake TEXT NOT NULL
+            experiment TEXT PRIMARY KEY, lake_id TEXT NOT NULL, lake TEXT NOT NULL
         )
         """,
         """
         CREATE TABLE signs (
-            sign TEXT PRIMARY KEY,
-            made_at DOUBLE PRECISION NOT NULL
+            sign TEXT PRIMARY KEY, made_at DOUBLE PRECISION NOT NULL
         )
         """,
     ),
     (
         """
         CREATE TABLE queue (
-            run TEXT NOT NULL,
-            name TEXT NOT NULL,
-            position INTEGER NOT NULL,
-            holder TEXT NOT NULL,
-            added_at DOUBLE PRECISION NOT NULL,
-            ended_as TEXT,
-            result TEXT,
-            ended_at DOUBLE PRECISION,
+            run TEXT NOT NULL, name TEXT NOT NULL, position INTEGER NOT NULL,
+            holder TEXT NOT NULL, added_at DOUBLE PRECISION NOT NULL, ended_as TEXT,
+            result TEXT, ended_at DOUBLE PRECISION,
             PRIMARY KEY (run, name)
         )
         """,
@@ -130,11 +101,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE steps ADD COLUMN bench TEXT",
         """
         CREATE TABLE tenures (
-            attempt_id TEXT NOT NULL,
-            epoch INTEGER NOT NULL,
-            worker TEXT NOT NULL,
-            began_at DOUBLE PRECISION NOT NULL,
-            ended_at DOUBLE PRECISION,
+            attempt_id TEXT NOT NULL, epoch INTEGER NOT NULL, worker TEXT NOT NULL,
+            began_at DOUBLE PRECISION NOT NULL, ended_at DOUBLE PRECISION,
             PRIMARY KEY (attempt_id, epoch)
         )
         """,
@@ -147,12 +115,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """
         CREATE TABLE inbox (
-            attempt_id TEXT NOT NULL,
-            n INTEGER NOT NULL,
-            message_id TEXT NOT NULL,
-            kind TEXT NOT NULL,
-            text TEXT NOT NULL,
-            sender TEXT NOT NULL,
+            attempt_id TEXT NOT NULL, n INTEGER NOT NULL, message_id TEXT NOT NULL,
+            kind TEXT NOT NULL, text TEXT NOT NULL, sender TEXT NOT NULL,
             sent_at DOUBLE PRECISION NOT NULL,
             PRIMARY KEY (attempt_id, n),
             UNIQUE (attempt_id, message_id)
@@ -160,11 +124,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
         """
         CREATE TABLE waits (
-            attempt_id TEXT PRIMARY KEY,
-            wanted TEXT NOT NULL,
-            about TEXT NOT NULL,
-            after INTEGER NOT NULL,
-            since DOUBLE PRECISION NOT NULL
+            attempt_id TEXT PRIMARY KEY, wanted TEXT NOT NULL, about TEXT NOT NULL,
+            after INTEGER NOT NULL, since DOUBLE PRECISION NOT NULL
         )
         """,
     ),

@@ -170,7 +170,7 @@ class Queue:
     def withdraw(
         self, connection: Connection, groups: Sequence[Sequence[str]], ended_as: str
     ) -> list[str]:
-        """End the work of those groups of which no piece was ever taken. Return its names.
+        """End the work of groups without any taken piece. Return the names of this work.
 
         Work that was given back counts as not taken.
         """

@@ -1,4 +1,4 @@
-"""Rows of steps: begin, finish, cancel, read and copy them."""
+"""Rows of steps: write, finish, cancel, read and copy them."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -77,7 +77,7 @@ def write(connection: Connection, lease: Lease, row: dict[str, Any]) -> bool:
     same = (lease.epoch, row["digest"], row["result"])
     if (earlier.epoch, earlier.digest, earlier.result) == same:
         return False
-    what = "recorded already" if earlier.result is not None else "begun with another request"
+    what = "recorded already" if earlier.result is not None else "started with another request"
     step = f"step {place(row['scope'], row['seq'])} of attempt {lease.attempt_id}"
     raise JournalError(f"{step} is {what}", retryable=False)
 
@@ -86,7 +86,7 @@ def finish(connection: Connection, lease: Lease, row: dict[str, Any]) -> bool:
     """Write the result of an intent. Return False if this very result already exists.
 
     Raises:
-        JournalError: there is no intent of this epoch, or the step has another result.
+        JournalError: this epoch has not written an intent, or the step has another result.
     """
     cursor = execute(
         connection,
@@ -105,7 +105,7 @@ def finish(connection: Connection, lease: Lease, row: dict[str, Any]) -> bool:
     if earlier is not None and (earlier.epoch, earlier.result) == (lease.epoch, row["result"]):
         return False
     is_recorded = earlier is not None and earlier.result is not None
-    what = "recorded with another result" if is_recorded else "not begun by this worker"
+    what = "recorded with another result" if is_recorded else "not started by this worker"
     step = f"step {place(row['scope'], row['seq'])} of attempt {lease.attempt_id}"
     raise JournalError(f"{step} is {what}", retryable=False)
 
@@ -169,7 +169,7 @@ def read(connection: Connection, attempt_id: str, bodies: Bodies) -> list[Record
 def read_new(
     connection: Connection, attempt_id: str, known: Collection[tuple[str, int]], bodies: Bodies
 ) -> list[RecordedStep]:
-    """Return an attempt's steps with a result that are not known yet, in the order they began."""
+    """Return an attempt's further steps with a result, in the order in which they started."""
     places = execute(
         connection,
         """
@@ -217,7 +217,7 @@ def _unpack(row: Any, bodies: Bodies) -> RecordedStep:
 def copy_before(
     connection: Connection, parent_id: str, child_id: str, scope: str, seq: int
 ) -> None:
-    """Copy the results of all steps that the parent began before the given step to a new attempt.
+    """Copy the results of all steps that the parent started before the given step to a new attempt.
 
     Raises:
         JournalError: the parent has no such step.

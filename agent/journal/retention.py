@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from sqlalchemy import Connection
 
 from agent.errors import JournalError
-from agent.journal import inbox, ledger
+from agent.journal import ledger
 from agent.journal.attempts import FIELDS, find
 from agent.journal.blobs import BLOB
 from agent.journal.database import Database, execute, reads, writes
@@ -16,7 +16,7 @@ WORKER = "retention"
 """The worker that acquires an attempt to remove its data. The previous holder is fenced by it."""
 
 UNRETURNED_S = 24 * 3600.0
-"""Time for which a worker that never released its lease counts as writing. It may only be slow."""
+"""A worker that never released its lease counts as writing for this long: it may only be slow."""
 
 
 class Retention:
@@ -81,8 +81,7 @@ class Retention:
         )
         if cursor.rowcount == 0:
             raise JournalError(f"attempt {attempt_id} has not ended", retryable=False)
-        _delete(connection, "steps", attempt_id)
-        inbox.forget(connection, attempt_id)
+        _delete(connection, attempt_id, "steps", "inbox", "waits")
 
     @writes
     def remove(self, connection: Connection, attempt_id: str) -> None:
@@ -100,9 +99,7 @@ class Retention:
         if attempt is None:
             return
         ledger.forget(connection, attempt)
-        inbox.forget(connection, attempt_id)
-        for table in ("steps", "tenures", "attempts"):
-            _delete(connection, table, attempt_id)
+        _delete(connection, attempt_id, "steps", "inbox", "waits", "tenures", "attempts")
         execute(
             connection,
             """
@@ -114,7 +111,7 @@ class Retention:
 
     @reads
     def references(self, connection: Connection, without: Collection[str] = ()) -> References:
-        """Return all references to content-addressed storage, except those of some attempts."""
+        """Return all references to content-addressed storage, but not of the attempts `without`."""
         # Counted first, so that an attempt acquired in the meantime is noticed before any removal.
         turns = _count_turns(connection)
         names = set()
@@ -157,9 +154,10 @@ class Retention:
         return self.database.compact()
 
 
-def _delete(connection: Connection, table: str, attempt_id: str) -> None:
-    statement = f"DELETE FROM {table} WHERE attempt_id = :attempt_id"
-    execute(connection, statement, attempt_id=attempt_id)
+def _delete(connection: Connection, attempt_id: str, *tables: str) -> None:
+    for table in tables:
+        statement = f"DELETE FROM {table} WHERE attempt_id = :attempt_id"
+        execute(connection, statement, attempt_id=attempt_id)
 
 
 def _count_turns(connection: Connection) -> int | None:

@@ -24,7 +24,7 @@ class Attempt:
     fork_seq: int | None = None
     reuse: str | None = None
     """JSON text defined by the caller, if each step of the parent answers where its inputs are the
-    same. None for a fork that begins with the steps before one of the parent's."""
+    same. None for a fork that copies the steps before one of the parent's steps."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class TreeRef:
-    """A work tree that can be restored. Its text form is what the journal and requests contain."""
+    """A work tree that can be restored. The journal and requests contain its text form."""
 
     tree: str
     """Git's id of the tree; empty for the base commit."""
@@ -71,7 +71,7 @@ class Inputs:
     """The inputs of a step besides its request."""
 
     began_at: TreeRef | None = None
-    """The work tree at which it began; None in a journal of old."""
+    """The work tree at its start; None in a journal of an earlier release."""
     digest: str | None = None
     """Digest of all else that decides the result; None if that is unknown."""
 
@@ -98,11 +98,11 @@ class RecordedStep:
     tree: TreeRef | None
     """The work tree after the step; None if it did not change."""
     ordinal: int = 0
-    """Position in the order in which the attempt's steps were begun, over all scopes."""
+    """Position in the order in which the attempt's steps were started, over all scopes."""
     copied: bool = False
     """True if a fork copied the step from its parent."""
     bench: str | None = None
-    """The branch in whose workspace it worked; None if in none, or in a journal of old."""
+    """The branch in whose workspace it worked; None if in none, or unknown."""
     inputs: Inputs = UNKNOWN_INPUTS
 
     @property
@@ -144,19 +144,19 @@ class AdoptedStep:
 
 
 EndedStep = FreeStep | AdoptedStep
-"""A step that is over, and was no call that this attempt pays for."""
+"""A step that is over and that this attempt does not pay for."""
 
 
 @dataclass(frozen=True)
 class Tenure:
-    """The time for which a worker held an attempt."""
+    """The period in which a worker held an attempt."""
 
     worker: str
     began_at: datetime
     ended_at: datetime | None
     """None if the worker has not given the attempt back: it holds it, or died."""
     steps: int
-    """Steps that it began and that are on record."""
+    """Number of its steps that are on record."""
     first_ordinal: int | None
     """Ordinal of the first of them; None without any."""
 
@@ -220,7 +220,7 @@ class Progress:
     first_step_at: datetime | None
     """Start of the attempt's first own step; None if it has no own step."""
     last_step_at: datetime | None
-    """End of the last step, or start of one that has no result yet."""
+    """End of the last step, or its start while it has no result yet."""
     steps: int
     """Steps with a result, including those copied by a fork.
 
@@ -233,7 +233,7 @@ class Progress:
     billed_usd: float | None
     """As in `Account`."""
     unbilled_calls: int
-    """Calls of which no price is known. `billed_usd` is None if there are any."""
+    """Calls of unknown price. `billed_usd` is None if there are any."""
     unanswered_calls: int
     """Calls in flight, and calls that were lost in a crash."""
     unanswered_usd: float | None

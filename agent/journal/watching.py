@@ -60,7 +60,7 @@ class Watching:
     def new_steps(
         self, connection: Connection, attempt_id: str, known: Collection[tuple[str, int]]
     ) -> list[RecordedStep]:
-        """Return the steps with a result whose scope and seq are not known yet, as they began."""
+        """Return the further steps with a result, in the order in which they started."""
         return records.read_new(connection, attempt_id, known, self._bodies)
 
 

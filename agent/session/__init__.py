@@ -1,11 +1,11 @@
 """A running attempt: steps that are recorded once and replayed afterwards.
 
 session    the interface that an arm works through
-stepping   the making of one step of a scope
+stepping   makes one step of a scope
 steps      steps, before and after they happen, and their journal format
 log        records the steps of a session
 mail       messages from people, as the steps of an attempt read them
-reuse      steps of a parent that answer those of its fork
+reuse      recorded steps of a parent that answer its fork
 workbench  the workspaces of an attempt, one for each line of work
 limits     deadlines, gates and ends of turns
 """

@@ -1,9 +1,8 @@
-"""What limits the steps of a scope: time, gates that call them off, and the end of a turn."""
+"""Limits of the steps of a scope: time, gates that call them off, and the end of a turn."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -12,8 +11,6 @@ from agent.journal import RecordedStep
 from agent.timings import STOP_CHECK_S
 
 T = TypeVar("T")
-
-Work = Callable[[], Awaitable[T]]
 
 
 class Deadline:
@@ -50,16 +47,14 @@ def get_covered_s(steps: Iterable[RecordedStep]) -> float:
 
 
 class Gate:
-    """Decides whether a live step of a scope may begin. Recorded steps pass without it.
+    """Decides whether a live step of a scope can start. Recorded steps pass without it.
 
     A program's calls wait here until the recorded part of the program is replayed. A call that was
     called off in an earlier run then replays what it had recorded, waits, and is called off again.
     """
 
     def __init__(self, *, is_open: bool = True) -> None:
-        self._is_open = is_open
-        self._is_held = False
-        self._reason = ""
+        self._is_open, self._is_held, self._reason = is_open, False, ""
         self._decided = asyncio.Event()
         self._running: set[asyncio.Future[Any]] = set()
         self._decide()
@@ -71,22 +66,22 @@ class Gate:
             self._decided.clear()
 
     def open(self) -> None:
-        """Let live steps begin."""
+        """Let live steps start."""
         self._is_open = True
         self._decide()
 
     def hold(self) -> None:
-        """Let nothing more begin until it is known whether a failure calls everything off."""
+        """Let no further step start until it is clear whether a failure calls everything off."""
         self._is_held = True
         self._decide()
 
     def release(self) -> None:
-        """Let steps begin again, because the failure calls nothing off."""
+        """Let steps start again, because the failure calls nothing off."""
         self._is_held = False
         self._decide()
 
     def close(self, reason: str) -> None:
-        """Let nothing more begin, and end the steps in flight that cost nothing.
+        """Let no further step start, and end the steps in flight that cost nothing.
 
         Model calls in flight finish and are recorded, because they are paid.
         """
@@ -100,10 +95,10 @@ class Gate:
         return bool(self._reason)
 
     async def wait(self) -> None:
-        """Wait until live steps may begin.
+        """Wait until live steps can start.
 
         Raises:
-            CalledOff: nothing more may begin.
+            CalledOff: the gate is closed.
         """
         while not self._decided.is_set():  # it may be held before this wakes up
             await self._decided.wait()
@@ -113,7 +108,7 @@ class Gate:
         """Return if the gate is not closed.
 
         Raises:
-            CalledOff: nothing more may begin.
+            CalledOff: the gate is closed.
         """
         if self._reason:
             raise CalledOff(self._reason)
@@ -145,50 +140,34 @@ async def run_behind(gates: Sequence[Gate], work: Awaitable[T]) -> T:
         raise
 
 
-async def work_within(working: Work[T], turn_end: asyncio.Event | None) -> T:
-    """Return the result of work, unless a person ends the turn before there is one.
-
-    Raises:
-        TurnEnded: the work was cut off.
-    """
-    if turn_end is None:
-        return await working()
-    async with _until(working, turn_end) as work:
-        if work.done():
-            return work.result()
-    raise TurnEnded("a person ended the turn before this had finished; its changes are lost")
-
-
-async def call_within(calling: Work[T], turn_end: asyncio.Event | None) -> T:
-    """Return the answer to a model call, unless a person ends the turn before there is one.
+async def run_in_turn(
+    run: Callable[[], Awaitable[T]], turn_end: asyncio.Event | None, *, is_call: bool
+) -> T:
+    """Return the result of work or of a model call, unless a person ends the turn before.
 
     A call that was cut off may have been paid. Its intent stays without a result, as after a
     crash: the next run of the attempt bills it as lost, and repeats it.
 
     Raises:
+        TurnEnded: the work was cut off.
         Interrupted: the call was cut off; NotSent if it had not reached a provider.
     """
     if turn_end is None:
-        return await calling()
-    async with _until(calling, turn_end) as call:
-        # A call that still waits to be sent sees the stop by itself, and says that it is free.
-        await asyncio.wait({call}, timeout=2 * STOP_CHECK_S)
-        call.cancel()
-        await asyncio.wait({call})
-        if call.cancelled() and turn_end.is_set():
-            raise Interrupted("a person ended the turn during a model call")
-        return call.result()
-
-
-@asynccontextmanager
-async def _until(doing: Work[T], turn_end: asyncio.Event) -> "AsyncIterator[asyncio.Future[T]]":
-    """Run the block when something is done or the turn has ended. Cancel what is not done then."""
-    task = asyncio.ensure_future(doing())
-    ending = asyncio.create_task(turn_end.wait())
+        return await run()
+    task, ending = asyncio.ensure_future(run()), asyncio.create_task(turn_end.wait())
     try:
         await asyncio.wait({task, ending}, return_when=asyncio.FIRST_COMPLETED)
-        yield task
+        if is_call and not task.done():
+            # A call that still waits to be sent detects the stop by itself: it is free.
+            await asyncio.wait({task}, timeout=2 * STOP_CHECK_S)
+        if task.done():
+            return task.result()
     finally:
-        for each in (task, ending):
-            each.cancel()
+        task.cancel()
+        ending.cancel()
         await asyncio.wait({task, ending})
+    if not is_call:
+        raise TurnEnded("a person ended the turn before this had finished; its changes are lost")
+    if task.cancelled():
+        raise Interrupted("a person ended the turn during a model call")
+    return task.result()

@@ -122,7 +122,7 @@ class StepLog:
         """Record every step."""
 
     async def settle(self, kind: StepKind) -> None:
-        """Record the steps on which the effects of a step of this kind may depend.
+        """Record the steps that can decide the effects of a step of this kind.
 
         No step waits for reused ones, and a reading does not wait for readings, so that the steps
         of concurrent scopes keep the order in which they were asked for.
@@ -137,7 +137,7 @@ class StepLog:
         return ()
 
     async def begin_wait(self, wanted: Wanted, about: str, after: int) -> None:
-        """State what the attempt waits for, and which message it has read last."""
+        """State the reason of a wait, and the position of the last message that was read."""
 
 
 @dataclass
@@ -149,7 +149,7 @@ class JournalLog(StepLog):
     the model call after it need one transaction instead of two, and all the steps in a row that
     another attempt answers need one. Until a step is written, nothing outside this process depends
     on its result: no call that contains it is sent, no person is asked, and no step that has
-    effects begins. A crash therefore repeats the step as if it had never ended.
+    effects starts. A crash therefore repeats the step as if it had never ended.
     """
 
     journal: Journal
@@ -274,7 +274,7 @@ class JournalLog(StepLog):
         return await asyncio.to_thread(inbox.read, after)
 
     async def begin_wait(self, wanted: Wanted, about: str, after: int) -> None:
-        await self.flush()  # a person may decide by what those steps did
+        await self.flush()  # a person may decide by the effects of these steps
         inbox = self.journal.inbox(self.lease.attempt_id)
         await asyncio.to_thread(inbox.begin_wait, self.lease, wanted, about, after)
 

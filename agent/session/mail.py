@@ -28,7 +28,7 @@ class Mail:
         self._may_go_on = may_go_on
         self._turn = asyncio.Lock()
         """Held during a wait: each message is read by one of them."""
-        # What a fork copied from its parent was read from the inbox of the parent.
+        # Steps that a fork copied have read the inbox of its parent.
         readings = (
             from_record(step).result
             for step in log.recorded
@@ -61,10 +61,6 @@ class Mail:
         return all(
             (step.scope, step.seq) in done for step in self._log.recorded if step.result is not None
         )
-
-    def parent_request(self, scope: str, seq: int) -> bytes | None:
-        """Return the request of a reading of the attempt that this one reuses, or None."""
-        return None if self._log.reuse is None else self._log.reuse.request(scope, seq)
 
     async def read(self, batch: list[InboxMessage]) -> list[InboxMessage]:
         """Mark messages as read, and return them."""

@@ -1,8 +1,8 @@
-"""The steps of another attempt that answer those of this one, where all their inputs are the same.
+"""Steps of another attempt that answer steps of this attempt, where all their inputs are the same.
 
 The arm runs again from the top. A step at the same position answers if it had the same request and
-the same inputs: for a model call its model, for work in the workspace the tree that it began at,
-the image and the settings. Whatever comes out the same ends the differences there.
+the same inputs: for a model call its model, for work in the workspace the tree at its
+start, the image and the settings. A step with the same result ends the differences there.
 """
 
 import hashlib
@@ -19,12 +19,12 @@ REUSED_KINDS = ("model", "command", "action", "event")
 """Kinds of steps that can answer. Time limits depend on the run; most readings state no inputs."""
 
 PEOPLE = "people"
-"""The inputs of what people said, which depends on nothing else."""
+"""The inputs of messages from people, which depend on nothing else."""
 
 
 @dataclass(frozen=True)
 class Origins:
-    """Digests of what decides the results of an attempt besides its requests."""
+    """Digests of all that decides the results of an attempt besides its requests."""
 
     models: Mapping[str, str] = field(default_factory=dict)
     """By role, of the model's specification. The empty role is for all others."""

@@ -115,7 +115,7 @@ class Session(StepScope):
     ) -> "Session":
         """Return a part of this line of work with its own step numbers, in the same workspace.
 
-        Its live steps, and those of scopes inside it, have to pass the `gate`.
+        Live steps of the scope, and of scopes inside it, have to pass the `gate`.
 
         Raises:
             ValueError: a scope of that name already exists.
@@ -157,7 +157,7 @@ class Session(StepScope):
 
     @property
     def recorded(self) -> list[RecordedStep]:
-        """The steps of this scope that earlier runs recorded or began, by number."""
+        """The steps of this scope that earlier runs recorded or started, by number."""
         steps = (step for step in self.attempt.recorded.values() if step.scope == self.name)
         return sorted(steps, key=lambda step: step.seq)
 
@@ -283,8 +283,8 @@ class Session(StepScope):
     ) -> T:
         """Return a reading that touches no workspace, as a step that takes no time.
 
-        Use it for what differs from run to run, such as the order in which concurrent work ends.
-        A reading of what people say takes no time of any limit, and answers forks. `result_type`
+        Use it for values that differ from run to run, such as the order of concurrent results. A
+        reading of messages from people takes no time of any limit, and answers forks. `result_type`
         and `depends_on` are as in `act`: with the latter, a fork has the reading of its parent.
 
         Raises:

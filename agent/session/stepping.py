@@ -31,10 +31,9 @@ from agent.models.protocol import Model, ModelReply
 from agent.session.limits import (
     Deadline,
     Gate,
-    call_within,
     get_covered_s,
     run_behind,
-    work_within,
+    run_in_turn,
 )
 from agent.session.log import Entry, StepLog
 from agent.session.mail import Mail
@@ -98,7 +97,7 @@ class AttemptState:
     has_prices: bool = False
     """True if the price of a call was asked for, so that the models have loaded their lists."""
     spent: Spent = Spent()
-    """The model calls of earlier runs, replayed or not, and those of this run."""
+    """The model calls of all runs, replayed or not."""
     steps: list[Step] = field(default_factory=list)
     scopes: set[str] = field(default_factory=set)
 
@@ -234,7 +233,7 @@ class StepScope:
         return await self._run(entry, request)
 
     def _check_stop(self) -> None:
-        """Check that a live step can begin.
+        """Check that a live step can start.
 
         Raises:
             Interrupted: the attempt has to stop.
@@ -324,10 +323,11 @@ class StepScope:
         run = functools.partial(request.run, deadline.left_s)
         try:
             if entry.kind == "model":
-                return entry, await call_within(run, turn_end)
+                return entry, await run_in_turn(run, turn_end, is_call=True)
             # A closed gate ends everything but a model call, which is paid.
             try:
-                work = work_within(run, turn_end if request.ends_with_turn else None)
+                turn_end = turn_end if request.ends_with_turn else None
+                work = run_in_turn(run, turn_end, is_call=False)
                 return entry, await run_behind(self._gates, work)
             except (asyncio.CancelledError, CalledOff, ToolFailed, TurnEnded):
                 if request.in_workspace:

@@ -164,7 +164,7 @@ class Contact:
     run: Callable[[float], Awaitable[Result]]
     """Executes the request. Takes the remaining seconds."""
     inputs: str | None = None
-    """Digest of what else decides the result; None if that is unknown."""
+    """Digest of all else that decides the result; None if it is unknown."""
     call: ModelCall | None = None
     """The request to a model, which `run` sends; None for any other contact."""
     in_workspace: bool = False

@@ -96,13 +96,13 @@ class Workbench:
         self._workspaces = self._workspaces.mounting(mounts)
 
     def replay(self, tree: TreeRef, ordinal: int) -> None:
-        """Set the work tree to the one that a replayed step recorded, unless a later one did."""
+        """Set the work tree to the tree of a replayed step, unless a later step recorded a tree."""
         if ordinal > self._ordinal:
             self.adopt(tree)
             self._ordinal = ordinal
 
     def adopt(self, tree: TreeRef) -> None:
-        """Set the work tree to the one that a reused step of a parent left."""
+        """Set the work tree to the tree after a reused step of a parent."""
         self.tree = self._recorded = tree
 
     def catch_up(self) -> None:
@@ -241,7 +241,7 @@ class Workbenches:
         task.add_done_callback(self._closing.discard)
 
     async def end(self) -> None:
-        """Close the attempt's own workspace and those whose branch did not begin.
+        """Close the attempt's own workspace, and the workspaces of branches that were not opened.
 
         Wait until all workspaces are closed.
         """

@@ -14,7 +14,7 @@ from agent import models
 from agent.arms import ARMS
 from agent.errors import InfrastructureError, Waiting, one_line
 from agent.journal import Journal, Lease, Limit, RecordedStep
-from agent.journal.holding import hold_lease, is_free
+from agent.journal.holding import check_free, hold_lease
 from agent.models.pacing import Pace, Sending
 from agent.session.limits import get_covered_s
 from agent.session.log import JournalLog
@@ -296,7 +296,7 @@ async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:
                 await solve_only(cell.base, lake, stop=stop)
             journal = await asyncio.to_thread(open_journal, lake)
             # The task would raise LeaseHeld as well, but count as failed.
-            await is_free(journal, attempt_id_of(cell))
+            await check_free(journal, attempt_id_of(cell))
             await alone.enter_async_context(alone_in_folder(cell, journal))
         attempt_id = await result_of(attempt, lake, cell, lake, stop)
     if not lake.has("attempts", *cell.partition, attempt_id):
