@@ -180,7 +180,18 @@ class StepScope:
             async with self._bench.turn if alone else nullcontext():
                 for gate in self._gates:
                     await gate.wait()  # the step before it may have failed
-                step = await self._make(seq, request)
+                entry = self._enter(seq, request)
+                reused = await self.attempt.log.find_reusable(entry)
+                if reused is not None:
+                    step = self._adopt(reused)
+                else:
+                    if self._deadline.left_s <= 0:
+                        entry = replace(entry, kind="limit")
+                    if entry.kind == "model":
+                        entry, request = await self._intend(entry, request)
+                    else:
+                        await self.attempt.log.settle(entry.kind)
+                    step = await self._run(entry, request)
             self.attempt.spent = self.attempt.spent.add(step.result)
         self.attempt.steps.append(step)
         self.attempt.on_step(step)
@@ -203,12 +214,12 @@ class StepScope:
             self._bench.replay(record.tree, record.ordinal)
         return from_record(record)
 
-    async def _make(self, seq: int, request: Contact) -> Step:
-        """Return a step that is not recorded: reused from another attempt, or run and recorded."""
+    def _enter(self, seq: int, request: Contact) -> Entry:
+        """Return a step that is about to be made, unless it has to stop."""
         self._check_stop()
         if request.in_workspace:
             self._bench.catch_up()
-        entry = Entry(
+        return Entry(
             self.name,
             seq,
             request.kind,
@@ -217,20 +228,14 @@ class StepScope:
             self._bench.name if request.in_workspace else None,
             Inputs(self._bench.tree, request.inputs),
         )
-        record = await self.attempt.log.find_reusable(entry)
-        if record is not None:
-            for deadline in self._deadlines:
-                deadline.spend(record.duration_s or 0.0)
-            if record.tree is not None:
-                self._bench.adopt(record.tree)
-            return from_record(record)
-        if self._deadline.left_s <= 0:
-            entry = replace(entry, kind="limit")
-        if entry.kind == "model":
-            entry, request = await self._intend(entry, request)
-        else:
-            await self.attempt.log.settle(entry.kind)
-        return await self._run(entry, request)
+
+    def _adopt(self, record: RecordedStep) -> Step:
+        """Return a step with the result of another attempt."""
+        for deadline in self._deadlines:
+            deadline.spend(record.duration_s or 0.0)
+        if record.tree is not None:
+            self._bench.adopt(record.tree)
+        return from_record(record)
 
     def _check_stop(self) -> None:
         """Check that a live step can start.

@@ -198,7 +198,7 @@ async def test_a_stop_that_ends_a_program_of_the_cell_is_no_broken_infrastructur
         stop.requested = True
         raise InfrastructureError("git fetch: protocol error")
 
-    monkeypatch.setattr(attempts, "_solve", ended)
+    monkeypatch.setattr(attempts._LeasedAttempt, "_replay", ended)
     with pytest.raises(Interrupted):
         await attempts.attempt.fn(mini.cell, mini.lake, stop)
     [row] = mini.lake.rows("attempts", mini.cell.experiment.name)
