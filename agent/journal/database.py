@@ -6,9 +6,9 @@ import re
 import sqlite3
 import threading
 import time
-from collections import namedtuple
+from collections import deque, namedtuple
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -92,8 +92,7 @@ class Database:
         self._engine = _create_engine(url)
         self._writer = self._engine.execution_options(**{WRITES: True})
         is_file = url.get_backend_name() == "sqlite"
-        # SQLite has one writer. Without the lock, other threads would poll for their turn.
-        self._turn: AbstractContextManager[Any] = threading.Lock() if is_file else nullcontext()
+        self._shared = _SharedWrites(self._writer) if is_file else None
         self._outage_began = self._outage_seen = -math.inf
 
     def read(
@@ -120,9 +119,14 @@ class Database:
             JournalError: the database is unreachable or rejects the transaction.
         """
 
+        def run_once(connection: Connection) -> T:
+            return work(connection, *args, **values)
+
         def run() -> T:
-            with self._turn, self._writer.begin() as connection:
-                return work(connection, *args, **values)
+            if self._shared is not None:
+                return self._shared.run(run_once)
+            with self._writer.begin() as connection:
+                return run_once(connection)
 
         return self._retry(run)
 
@@ -134,7 +138,7 @@ class Database:
         Raises:
             JournalError: the file is unreachable, or the disk has no room for the new one.
         """
-        if self.url.get_backend_name() != "sqlite":
+        if self._shared is None:
             return 0
 
         def vacuum() -> int:
@@ -154,7 +158,7 @@ class Database:
             finally:
                 pooled.close()
 
-        with self._turn:
+        with self._shared.turn:
             return self._retry(vacuum)
 
     def close(self) -> None:
@@ -190,6 +194,57 @@ class Database:
                 return result
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+class _SharedWrites:
+    """Writes of several threads to SQLite, which has one writer: those that wait share a commit.
+
+    Each transaction waits for the disk. If the work of one thread fails, all are done again, each
+    in its own transaction.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.turn = threading.Lock()
+        """Held during each transaction."""
+        self._engine = engine
+        self._waiting: deque[tuple[Callable[[Connection], Any], Future[Any]]] = deque()
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Return the result of `work` when it is on the disk."""
+        mine: Future[T] = Future()
+        self._waiting.append((work, mine))
+        with self.turn:
+            if not mine.done():
+                self._write_waiting(mine)
+        return mine.result()
+
+    def _write_waiting(self, mine: Future[Any]) -> None:
+        writes = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        try:
+            if len(writes) > 1 and self._write_together(writes):
+                return
+            for work, future in writes:
+                try:
+                    with self._engine.begin() as connection:
+                        result = work(connection)
+                    future.set_result(result)
+                except Exception as error:
+                    future.set_exception(error)
+        finally:  # after a signal in the main thread, the others write by themselves
+            rest = [write for write in writes if write[1] is not mine and not write[1].done()]
+            self._waiting.extendleft(reversed(rest))
+
+    def _write_together(
+        self, writes: Sequence[tuple[Callable[[Connection], Any], Future[Any]]]
+    ) -> bool:
+        try:
+            with self._engine.begin() as connection:
+                results = [work(connection) for work, _ in writes]
+        except Exception:
+            return False
+        for (_, future), result in zip(writes, results, strict=True):
+            future.set_result(result)
+        return True
 
 
 class OnDatabase(Protocol):

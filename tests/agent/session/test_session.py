@@ -137,6 +137,7 @@ class Slow:
 async def limited(session: Session, kind: str) -> list[str]:
     """Run out of time in a command, an action or a call, and return what was observed."""
     seen = []
+    await session.run("true", timeout_s=10)  # opens the workspace before the time begins
     phase = session.scope("phase", limit_s=0.5)
     try:
         if kind == "command":
