@@ -57,7 +57,7 @@ async def test_every_ingredient_of_a_verdict_grades_again(
         assert verdict.outcome == ("resolved" if submission.patch else "unresolved")
         assert len(gradings) == made
     monkeypatch.setattr(harness, "version", lambda: "6.0.0")
-    await grade_submission(SUBMISSION, lake, twice=False)
+    await grade_submission(replace(SUBMISSION), lake, twice=False)  # with another key
     assert len(gradings) == 6
     assert len(lake.units("evaluations", "attempt-*", "trial", "a")) == 6
 

@@ -229,10 +229,10 @@ def test_the_journal_has_to_be_named(
     with pytest.raises(UsageError, match="set DURABENCH_DATABASE_URL=postgresql://"):
         journals.open_journal(lake)
     assert journals.existing_journal(lake) is None
-    assert checkup._lake(url).level == "problem"
+    assert checkup._check_lake(url)[0].level == "problem"
     monkeypatch.setenv(journals.VARIABLE, f"sqlite:///{tmp_path / 'journal.sqlite'}")
     assert journals.open_journal(lake).find("") == []
-    assert checkup._lake(url).what == f"lake {url}"
+    assert checkup._check_lake(url)[0].what == f"lake {url}"
     assert (tmp_path / "journal.sqlite").is_file()
 
 
