@@ -16,6 +16,7 @@ ARMS = [
     {"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}},
     {"name": "unable", "agent": "mini", "model": {"provider": "simulated", "skill": 0}},
 ]
+CONTENT: dict[str, Any] = {"arms": ARMS, "select": {"sample": 1}}
 
 
 def rows(lake_path: str, table: str) -> list[dict[str, Any]]:
@@ -38,11 +39,11 @@ async def test_a_spent_budget_stops_and_a_larger_one_resumes(
     """Cells that a budget stops leave no prediction. With a larger budget they resume and end like
     undisturbed ones."""
     undisturbed = str(tmp_path_factory.mktemp("undisturbed"))
-    await benchmark(trial(arms=ARMS), undisturbed)
+    await benchmark(trial(**CONTENT), undisturbed)
     total = sum(row["billed_usd"] for row in rows(undisturbed, "attempts"))
 
     with pytest.raises(IncompleteRun, match="stopped by a budget"):
-        await benchmark(trial(arms=ARMS, budgets={"experiment": {"usd": total / 2}}), lake_path)
+        await benchmark(trial(**CONTENT, budgets={"experiment": {"usd": total / 2}}), lake_path)
     stopped = [row for row in rows(lake_path, "attempts") if row["outcome"] == "budget_stop"]
     assert stopped
     assert sum(row["billed_usd"] for row in rows(lake_path, "attempts")) <= total / 2
@@ -50,7 +51,7 @@ async def test_a_spent_budget_stops_and_a_larger_one_resumes(
         row["attempt_id"] for row in rows(lake_path, "predictions")
     )
 
-    await benchmark(trial(arms=ARMS, budgets={"experiment": {"usd": total + 0.01}}), lake_path)
+    await benchmark(trial(**CONTENT, budgets={"experiment": {"usd": total + 0.01}}), lake_path)
     assert results(lake_path) == results(undisturbed)
     assert sum(row["billed_usd"] for row in rows(lake_path, "attempts")) == pytest.approx(total)
 
@@ -59,9 +60,9 @@ async def test_a_spent_budget_stops_and_a_larger_one_resumes(
 async def test_a_budget_of_calls_is_kept_per_attempt(lake_path: str) -> None:
     """With a budget of two calls, every attempt stops before its third and is billed for two."""
     budgets = {"attempt": {"calls": 2}}
-    with pytest.raises(IncompleteRun, match="4 of 4 cells were stopped by a budget"):
-        await benchmark(trial(arms=ARMS, budgets=budgets), lake_path)
+    with pytest.raises(IncompleteRun, match="2 of 2 cells were stopped by a budget"):
+        await benchmark(trial(**CONTENT, budgets=budgets), lake_path)
     journal = open_journal(Lake.existing(lake_path))
     assert [
         journal.account(row["attempt_id"]).calls_billed for row in rows(lake_path, "attempts")
-    ] == [2, 2, 2, 2]
+    ] == [2, 2]

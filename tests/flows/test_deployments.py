@@ -185,6 +185,7 @@ def test_a_deployment_is_complete(name: str) -> None:
     jsonschema.validate(given, schema(flow) | {"required": []})
 
 
+@pytest.mark.full
 @pytest.mark.slow
 async def test_the_kubernetes_template_makes_a_job(prefect_server: PrefectServer) -> None:
     """Prefect accepts the template and makes a job of a deployment's variables, with a Docker
