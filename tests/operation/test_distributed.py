@@ -38,6 +38,7 @@ from tests.operation.running import (
     kill_all,
     report,
     resolved,
+    run_workers,
     shards,
     states,
     wait_until,
@@ -68,19 +69,15 @@ def one_cell_at_a_time(server: PrefectServer) -> Iterator[None]:
         server.run("durabench", "setup", "--cells", "64")
 
 
-@pytest.mark.usefixtures("workers")
-def test_workers_produce_the_results_of_one_process(server: PrefectServer) -> None:
-    """Workers produce the same results and costs as one process, and a second run adds nothing."""
-    expect(server, begin(server))
-    expect(server, begin(server, name="alone", execution="local"))
-    apart, alone = report(server, "apart").arms, report(server, "alone").arms
-    for one, other in zip(apart, alone, strict=True):
-        assert (one.name, one.resolved, one.planned) == (other.name, other.resolved, other.planned)
-        assert one.cost.usd == pytest.approx(other.cost.usd)
-    begun = states(server, "apart")
-    assert set(begun) == {"COMPLETED"}
-    expect(server, begin(server))
-    assert states(server, "apart") == begun
+def test_a_worker_completes_an_experiment(server: PrefectServer) -> None:
+    """A worker solves and grades all cells, and a second run adds nothing."""
+    with run_workers(server, 1):
+        expect(server, begin(server))
+        ended = states(server, "apart")
+        assert set(ended) == {"COMPLETED"}
+        assert resolved(server, "apart") == {"mini": 2, "null": 0}
+        expect(server, begin(server))
+        assert states(server, "apart") == ended
 
 
 @pytest.mark.full
@@ -316,6 +313,7 @@ async def test_a_flow_run_that_stays_pending_is_replaced(
         assert only(again) == second
 
 
+@pytest.mark.full
 async def test_a_shard_that_does_not_end_is_cancelled(
     server: PrefectServer, set_timings: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -352,6 +350,7 @@ async def test_a_shard_whose_lease_expired_is_replaced(
         assert "no longer renews its lease" in str(state.message)
 
 
+@pytest.mark.full
 async def test_a_shard_without_cells_gives_its_slot_back(
     server: PrefectServer, tmp_path: Path
 ) -> None:
@@ -388,11 +387,12 @@ async def test_a_shard_without_cells_gives_its_slot_back(
         assert not shards.is_at_work
 
 
+@pytest.mark.full
 async def test_a_shard_that_is_about_to_take_a_cell_is_not_helped(
     server: PrefectServer, tmp_path: Path
 ) -> None:
     """A flow run of one cell has its lease before its cell, which no other flow run gets then."""
-    changes = {"execution": "distributed", "concurrency": 2}
+    changes = {"execution": "distributed", "concurrency": 8}  # two shards, also without a worker
     async with opened(server, "about", tmp_path, **changes) as (client, shards):
         journal = journals.open_journal(Lake.existing(tmp_path))
         shards.queue.add(["a", "b"])
@@ -416,6 +416,7 @@ async def test_a_shard_that_is_about_to_take_a_cell_is_not_helped(
         assert 1 in shards._runs
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("state", "end", "why"),
     [
