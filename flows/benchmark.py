@@ -21,7 +21,7 @@ from flows.experiments.plan import Plan, prepare
 from flows.report import publish
 from flows.server.dispatch import run_queue
 from flows.server.events import Announcements
-from flows.server.given import name_run, parse_declaration
+from flows.server.flow_run import name_run, parse_declaration
 from flows.server.progress import RunProgress
 from flows.server.shards import FlowRunShards, Order
 from flows.server.stopping import graceful_stop

@@ -48,13 +48,11 @@ def entry(shown: StepView, width: int) -> str:
     """
     right = "  ".join(_numbers(shown, width))
     room = width - len(f"{shown.name:<7}    {right}")
-    place = _ending(shown.origin.place, max(room - _LEAST_SUMMARY, _LEAST_PLACE))
+    place, longest = shown.origin.place, max(room - _LEAST_SUMMARY, _LEAST_PLACE)
+    if len(place) > longest:
+        place = f"…{place[1 - longest :]}"
     did = fit(shown.did, max(room - max(len(place), 4), 0))
     return fit(f"{place:<4} {shown.name:<7} {did}  {right}".rstrip(), width)
-
-
-def _ending(text: str, width: int) -> str:
-    return text if len(text) <= width else f"…{text[1 - width :]}"
 
 
 def block(shown: StepView) -> str:

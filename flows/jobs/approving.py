@@ -26,7 +26,7 @@ from agent.journal.holding import worker
 from agent.journal.inbox import DECISIONS
 from eval.digests import canonical_digest
 from flows.experiments.records import patch_sha256
-from flows.jobs.flow_runs import find_own
+from flows.server.flow_run import find_own
 from flows.server.stopping import sign_off
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake, Row

@@ -17,11 +17,10 @@ from flows.experiments.cell_state import CellStates
 from flows.experiments.cells import Cell
 from flows.experiments.stop import Stop
 from flows.jobs import rows
-from flows.jobs.flow_runs import find_own
 from flows.jobs.mailbox import Mailbox
 from flows.jobs.preparing import open_place
 from flows.jobs.talk import Opened, Talk, begin_chat, open_cell
-from flows.server.given import name_run
+from flows.server.flow_run import find_own, name_run
 from flows.server.logs import run_log
 from flows.server.stopping import graceful_stop
 from flows.server.turns import in_turn

@@ -20,7 +20,6 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.sorting import FlowRunSort
-from prefect.context import FlowRunContext
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelling
@@ -84,12 +83,6 @@ def id_of(run: FlowRun) -> str:
     if match := _RUN_NAME.fullmatch(run.name):
         return match[1]
     return str(run.parameters.get("run") or run.id.hex[:10])
-
-
-def find_own() -> FlowRun | None:
-    """Return the flow run of this process, or None outside of one."""
-    context = FlowRunContext.get()
-    return context.flow_run if context else None
 
 
 async def order_job(client: PrefectClient, request: Request, key: str | None = None) -> FlowRun:

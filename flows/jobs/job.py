@@ -28,14 +28,14 @@ from flows.experiments.records import patch_sha256
 from flows.experiments.stop import Stop
 from flows.jobs import approving, body, commits, publishing, rows, verification
 from flows.jobs.changes import tell_automation
-from flows.jobs.flow_runs import find_own, name_job
+from flows.jobs.flow_runs import name_job
 from flows.jobs.mailbox import describe_asks, read_asks
 from flows.jobs.preparing import Prepared, open_place, prepare
 from flows.jobs.request import Request, forge_token
 from flows.jobs.verification import NO_EVIDENCE, CandidatePatch, Checks, Judged
 from flows.server.artifacts import artifact_key
 from flows.server.caching import cache_permanently, result_of
-from flows.server.given import check_starts, name_run
+from flows.server.flow_run import check_starts, find_own, name_run
 from flows.server.logs import run_log
 from flows.server.retry import patiently
 from flows.server.stopping import graceful_stop

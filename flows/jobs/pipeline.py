@@ -25,7 +25,7 @@ from flows.experiments.stop import Stop
 from flows.jobs import approving, commits, rows, runs
 from flows.jobs.commits import Conflict
 from flows.jobs.definition import MissingOutput, Pipeline, PipelineStep, fill
-from flows.jobs.flow_runs import find_own, name_pipeline_run
+from flows.jobs.flow_runs import name_pipeline_run
 from flows.jobs.job import (
     await_approval,
     flow_run_id,
@@ -41,7 +41,7 @@ from flows.jobs.job import (
 from flows.jobs.preparing import Prepared, open_place, prepare
 from flows.jobs.request import forge_token
 from flows.jobs.verification import NO_EVIDENCE
-from flows.server.given import check_starts, name_run
+from flows.server.flow_run import check_starts, find_own, name_run
 from flows.server.logs import run_log
 from flows.server.stopping import graceful_stop
 from flows.storage.cleanup import clean_up_around

@@ -12,6 +12,7 @@ turns           waiting for cells that another run holds
 dispatch        the queue of a run's cells, and the interface of shards
 shards          shards as flow runs
 processes       parts of a flow run in processes that outlive it
+flow_run        the experiment, the name and the starts of a flow run
 events          announcements of an experiment
 progress        progress of a run
 logs            records in the Logs tab of a run

@@ -40,7 +40,11 @@ def contact(url: str) -> str:
         with _client(url) as client:
             # Ask before importing Prefect, because the import can take longer than the answer.
             health = _read_first_answer(client, f"{url}/health")
-            is_cloud = _is_cloud(url)
+            is_cloud = False
+            if url.startswith("https:"):
+                from prefect.settings import PREFECT_CLOUD_API_URL
+
+                is_cloud = url.startswith(str(PREFECT_CLOUD_API_URL.value()))
             if not (_is_healthy(health) or (is_cloud and health.is_success)):
                 raise _explain_health(client, url, health)
             return "" if is_cloud else _read_version(client, url)
@@ -77,14 +81,6 @@ def _client(url: str) -> Any:
         elif file := PREFECT_API_SSL_CERT_FILE.value():
             verify = ssl.create_default_context(cafile=file)
     return httpx.Client(verify=verify, timeout=timings().server_answer_s, follow_redirects=True)
-
-
-def _is_cloud(url: str) -> bool:
-    if not url.startswith("https:"):
-        return False
-    from prefect.settings import PREFECT_CLOUD_API_URL
-
-    return url.startswith(str(PREFECT_CLOUD_API_URL.value()))
 
 
 def _read_first_answer(client: Any, url: str) -> Any:

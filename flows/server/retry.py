@@ -48,11 +48,16 @@ async def patiently(
             returns an error.
         ConcurrencySlotAcquisitionError: the same, for a concurrency slot.
     """
+
+    def announce(state: RetryCallState) -> None:
+        if state.attempt_number == 1:
+            say("the Prefect server does not answer; cells keep running, and requests are retried")
+
     retrying = AsyncRetrying(
         retry=retry_if_exception(_is_away),
         stop=stop_after_delay(timings().server_patience_s),
         wait=wait_fixed(timings().server_retry_s),
-        before_sleep=_say_once,
+        before_sleep=announce,
         reraise=True,
     )
 
@@ -60,11 +65,6 @@ async def patiently(
         return await ask(*arguments, **options)
 
     return await retrying(answer)
-
-
-def _say_once(state: RetryCallState) -> None:
-    if state.attempt_number == 1:
-        say("the Prefect server does not answer; cells keep running, and requests are retried")
 
 
 def _is_away(error: BaseException | None) -> bool:

@@ -18,7 +18,6 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterTags
 from prefect.client.schemas.objects import FlowRun, State, WorkerStatus
 from prefect.client.schemas.responses import DeploymentResponse
-from prefect.context import FlowRunContext
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Cancelling, Crashed, Pending
 
@@ -31,6 +30,7 @@ from flows.display.terminal import say, say_once
 from flows.experiments.cell_queue import OnEnd, count_claimable
 from flows.experiments.cell_state import REFUSED, End
 from flows.experiments.plan import Plan
+from flows.server.flow_run import find_own
 from flows.server.retry import patiently
 from flows.server.settings import BENCHMARKS_QUEUE, CELLS_QUEUE, POOL
 from flows.storage.journals import Home
@@ -252,14 +252,14 @@ class FlowRunShards:
 
     async def _create_task_run(self, name: str) -> UUID | None:
         """Return the id of a task run that stands for a shard in the benchmark's graph."""
-        context = FlowRunContext.get()
-        if context is None or context.flow_run is None:
+        run = find_own()
+        if run is None:
             return None
         stands_for = Task(name=DEPLOYMENT, fn=lambda: None)
         make = partial(
             self._client.create_task_run,
             stands_for,
-            context.flow_run.id,
+            run.id,
             dynamic_key=uuid.uuid4().hex,
             name=name,
             state=Pending(),

@@ -18,7 +18,7 @@ from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import PrefectClient, get_client
-from prefect.client.schemas.objects import FlowRun, State
+from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.events import emit_event
 from prefect.exceptions import Abort, ObjectNotFound, Pause
@@ -28,6 +28,7 @@ from agent.errors import Interrupted
 from agent.timings import timings
 from flows.display.terminal import discard, on_lost_reader, say
 from flows.experiments.stop import RESUME, Stop
+from flows.server.flow_run import find_own
 
 PAUSED = "durabench.flow-run.paused"
 """Last event of a paused flow run."""
@@ -122,7 +123,7 @@ def _handle_lost_reader(stop: Stop, start_countdown: Callable[[], None]) -> Iter
 
     A flow run of a deployment continues: a worker that stops ends its flow runs itself.
     """
-    loop, run = asyncio.get_running_loop(), _flow_run()
+    loop, run = asyncio.get_running_loop(), find_own()
 
     def end() -> None:
         if run is None or run.deployment_id is None:
@@ -136,7 +137,7 @@ def _handle_lost_reader(stop: Stop, start_countdown: Callable[[], None]) -> Iter
 @asynccontextmanager
 async def _watch_flow_run(stop: Stop, start_countdown: Callable[[], None]) -> AsyncIterator[None]:
     """Ask to stop when the flow run is paused or ended, even before the block was entered."""
-    run = _flow_run()
+    run = find_own()
     if run is None:
         yield
         return
@@ -193,7 +194,7 @@ async def _end_as(state: State[Any]) -> None:
         Pause, Abort: the flow run was paused or ended. Not raised without a deployment, because
             the flow run could not be resumed; the command then says how to continue.
     """
-    run = _flow_run()
+    run = find_own()
     assert run is not None
     if state.is_paused():
         sign_off()
@@ -216,15 +217,9 @@ def _abort(why: str, state: State[Any]) -> Abort:
     return aborted
 
 
-def _flow_run() -> FlowRun | None:
-    """Return the flow run of the current code; None outside a flow run."""
-    context = FlowRunContext.get()
-    return context.flow_run if context is not None else None
-
-
 def sign_off() -> None:
     """Announce that no more heartbeats follow; otherwise the flow run would be considered dead."""
-    run = _flow_run()
+    run = find_own()
     assert run is not None
     emit_event(
         PAUSED,

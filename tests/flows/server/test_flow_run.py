@@ -9,7 +9,7 @@ import yaml
 from prefect.variables import Variable
 
 from flows.display.errors import UsageError
-from flows.server.given import parse_declaration
+from flows.server.flow_run import parse_declaration
 from tests.flows.conftest import trial
 
 pytestmark = pytest.mark.usefixtures("prefect")

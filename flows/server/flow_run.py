@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import FlowRun
 from prefect.context import FlowRunContext
 
 from flows.display.errors import IncompleteRun, UsageError
@@ -15,25 +16,31 @@ _VARIABLE = re.compile(r"[a-zA-Z0-9_-]+")
 """Names of Variables. A path has a suffix, and therefore a dot."""
 
 
-async def parse_declaration(given: Experiment | str) -> Experiment:
+async def parse_declaration(source: Experiment | str) -> Experiment:
     """Return the experiment of a flow run. Text names a file or a Variable.
 
     Raises:
         UsageError: there is no such file or Variable, or its content is invalid.
     """
-    if isinstance(given, Experiment):
-        return given
-    if not _VARIABLE.fullmatch(given):
-        return await asyncio.to_thread(load, Path(given))
+    if isinstance(source, Experiment):
+        return source
+    if not _VARIABLE.fullmatch(source):
+        return await asyncio.to_thread(load, Path(source))
     async with get_client() as client:
-        variable = await patiently(client.read_variable_by_name, given)
+        variable = await patiently(client.read_variable_by_name, source)
     if variable is None:
         raise UsageError(
-            f"the Prefect server has no Variable {given!r}: create it under Variables in its UI, "
+            f"the Prefect server has no Variable {source!r}: create it under Variables in its UI, "
             "or name an experiment file, such as experiment.yaml"
         )
-    source, value = f"Variable {given}", variable.value
-    return parse(from_yaml(value, source) if isinstance(value, str) else value, source)
+    name, value = f"Variable {source}", variable.value
+    return parse(from_yaml(value, name) if isinstance(value, str) else value, name)
+
+
+def find_own() -> FlowRun | None:
+    """Return the flow run of this process, or None outside of one."""
+    context = FlowRunContext.get()
+    return context.flow_run if context else None
 
 
 MAX_STARTS = 50
@@ -46,8 +53,7 @@ def check_starts() -> None:
     Raises:
         IncompleteRun: it was.
     """
-    context = FlowRunContext.get()
-    run = context.flow_run if context else None
+    run = find_own()
     if run is not None and run.run_count > MAX_STARTS:
         raise IncompleteRun(
             f"it was started {run.run_count} times: find out why its workers die, then submit it "
@@ -57,7 +63,7 @@ def check_starts() -> None:
 
 async def name_run(name: str) -> None:
     """Name the current flow run."""
-    context = FlowRunContext.get()
-    assert context is not None and context.flow_run is not None  # noqa: PT018
+    run = find_own()
+    assert run is not None
     async with get_client() as client:
-        await patiently(client.update_flow_run, context.flow_run.id, name=name)
+        await patiently(client.update_flow_run, run.id, name=name)
