@@ -66,15 +66,7 @@ def build(spec: ModelSpec, task: Task, seed: int, sending: Sending | None = None
     """
     match spec:
         case LiteLLMSpec():
-            if sending is None:
-                return LiteLLMModel(spec)
-            return LiteLLMModel(
-                spec,
-                admit=sending.admit,
-                sleep=sending.sleep,
-                tell=sending.tell,
-                say=sending.say,
-            )
+            return LiteLLMModel(spec, sending)
         case SimulatedSpec():
             return SimulatedModel(spec, task, seed)
         case RecordedSpec():

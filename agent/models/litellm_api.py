@@ -3,9 +3,8 @@
 import asyncio
 import functools
 import json
-import random
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from types import ModuleType
 from typing import Any, TypeVar
@@ -17,16 +16,11 @@ from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, cost_of, estimate_tok
 from agent.models.chat import essential, sendable
 from agent.models.http import load, load_litellm, suspend_logging
 from agent.models.native import Tell, stream_completion, stream_responses
+from agent.models.pacing import Sending
 from agent.models.protocol import Foreign, ModelInfo, ModelReply, ModelRequest
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
 from agent.models.spec import LiteLLMSpec
 from agent.models.usage import ReportedUsage, read_usage
-
-Admit = Callable[[Collection[str], int], Awaitable[None]]
-"""Waits until a request may be sent.
-
-Takes the names of the provider and of the model, and the approximate number of tokens.
-"""
 
 _MARKED_BY = {"anthropic", "azure_ai", "bedrock", "databricks", "openrouter", "vertex_ai"}
 """Providers that accept cache markers for Claude models, according to LiteLLM's documentation."""
@@ -37,20 +31,7 @@ T = TypeVar("T")
 class LiteLLMModel:
     """A provider's model through `litellm.acompletion`, under our own retries."""
 
-    def __init__(
-        self,
-        spec: LiteLLMSpec,
-        *,
-        admit: Admit | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        uniform: Callable[[float, float], float] = random.uniform,
-        tell: Tell | None = None,
-        say: Tell | None = None,
-    ) -> None:
-        """Use a model. With `tell`, texts are passed on while they are generated.
-
-        `say` receives one line about each longer wait for a model that does not answer.
-        """
+    def __init__(self, spec: LiteLLMSpec, sending: Sending | None = None) -> None:
         self.info = ModelInfo(
             spec.name,
             "litellm",
@@ -59,12 +40,7 @@ class LiteLLMModel:
             dialects=native.dialects_of(spec),
         )
         self._spec = spec
-        self._policy = RetryPolicy(spec.max_retries)
-        self._admit = admit
-        self._sleep = sleep
-        self._uniform = uniform
-        self._tell = tell
-        self._say = say
+        self._sending = sending or Sending()
 
     def ceiling_usd(self, request: ModelRequest) -> float | None:
         """Return the highest possible cost, or None for a model whose price is unknown.
@@ -83,7 +59,7 @@ class LiteLLMModel:
         Raises:
             ContextWindowExceeded: the conversation is longer than the model can read.
             ModelError: no usable answer after the retries that the error's class allows.
-            Interrupted: raised by `admit` or `sleep`; NotSent if nothing can have been charged.
+            Interrupted: the run is to stop; NotSent if nothing can have been charged.
         """
         litellm = await load_litellm()
         window = await ceilings.window_of(self._spec, self._ceilings)
@@ -102,7 +78,9 @@ class LiteLLMModel:
             # Azure's client belongs to OpenAI's library, which wraps this one.
             litellm.aclient_session = http.client()  # type: ignore[attr-defined]
             with http.recording_bodies() as bodies:
-                response = await _complete(litellm, self._arguments(request, limit), self._tell)
+                response = await _complete(
+                    litellm, self._arguments(request, limit), self._sending.tell
+                )
             if not response.choices:
                 raise EmptyAnswer("the answer has no choices")
             # The provider's own figures are preferred to LiteLLM's view of them.
@@ -132,9 +110,9 @@ class LiteLLMModel:
         """Return the answer to a request, its latency, and the number of failures before it."""
 
         async def attempt() -> tuple[T, float]:
-            if self._admit is not None:
-                names = (_provider(self._spec.name), self._spec.name)
-                await self._admit(names, estimate_tokens(request) + (self._spec.max_tokens or 0))
+            names = (_provider(self._spec.name), self._spec.name)
+            tokens = estimate_tokens(request) + (self._spec.max_tokens or 0)
+            await self._sending.admit(names, tokens)
             started = time.perf_counter()
             async with asyncio.timeout(self._spec.timeout_s):
                 response = await send()
@@ -142,11 +120,10 @@ class LiteLLMModel:
 
         (response, latency_s), retries = await call_with_retries(
             attempt,
-            self._policy,
-            sleep=self._sleep,
-            uniform=self._uniform,
+            RetryPolicy(self._spec.max_retries),
+            sleep=self._sending.sleep,
             before_resend=request.before_resend,
-            tell=self._say,
+            tell=self._sending.say,
         )
         return response, latency_s, retries
 

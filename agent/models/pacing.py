@@ -66,14 +66,14 @@ class Pace:
 
 @dataclass(frozen=True)
 class Sending:
-    """Controls when an attempt may send requests, and who sees the answers arrive.
+    """Controls when an attempt sends requests, and who receives the answers as they arrive.
 
     Requests keep to the pace of their providers, and stop once the run is asked to stop.
     """
 
-    may_go_on: Callable[[], None]
+    may_go_on: Callable[[], None] = lambda: None
     """Raises Interrupted once the run is asked to stop."""
-    sleep: Callable[[float], Awaitable[None]]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits this many seconds, or raises Interrupted as soon as the run is asked to stop."""
     pace: Pace | None = None
     tell: Callable[[str], None] | None = None

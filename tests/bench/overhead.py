@@ -42,9 +42,7 @@ class Stopwatch:
     """Seconds outside of the harness."""
 
     model_s: float = 0.0
-    model_cpu_s: float = 0.0
     commands_s: float = 0.0
-    commands: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,10 +60,9 @@ class TimedModel:
         return 0.0
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        clock, cpu = time.perf_counter(), time.process_time()
+        clock = time.perf_counter()
         reply = await self.model.complete(request)
         self.watch.model_s += time.perf_counter() - clock
-        self.watch.model_cpu_s += time.process_time() - cpu
         return reply
 
 
@@ -98,20 +95,8 @@ class TimedWorkspaces:
                 return await run(*given, **options)
             finally:
                 self.watch.commands_s += time.perf_counter() - clock
-                self.watch.commands += 1
 
         return timed
-
-
-@dataclass(frozen=True)
-class Spent:
-    """Seconds and commands of one attempt."""
-
-    wall_s: float
-    overhead_s: float
-    cpu_s: float
-    """Of this process, without the model."""
-    commands: int
 
 
 def run(folder: Path, *, pairs: int) -> list[Bound]:
@@ -124,29 +109,30 @@ def run(folder: Path, *, pairs: int) -> list[Bound]:
     environments: tuple[Environment, ...] = ("host", "docker")
     bounds = []
     for environment in environments:
-        spent: dict[ArmKind, list[Spent]] = {"mini": [], "durable": []}
+        seconds: dict[ArmKind, list[float]] = {"mini": [], "durable": []}
         for pair in range(pairs):
             for instance in chosen:
-                for arm in spent:
+                for arm, measured in seconds.items():
                     name = f"{environment}-{arm}-{instance.instance_id}-{pair}"
-                    watch = Stopwatch()
-                    spent[arm].append(
-                        asyncio.run(
-                            _attempt(arm, instance, environment, name, (journal, blobs), watch)
-                        )
-                    )
-        bounds.append(_bound(environment, spent["mini"], spent["durable"]))
+                    attempt = _harness_s(arm, instance, environment, name, (journal, blobs))
+                    measured.append(asyncio.run(attempt))
+        mini, lean = seconds.values()
+        ratios = [ours / theirs for ours, theirs in zip(lean, mini, strict=True)]
+        detail = f"{statistics.median(lean):.2f} s against {statistics.median(mini):.2f} s"
+        title = f"harness of lean against mini, {environment}"
+        bounds.append(Bound(title, statistics.median(ratios), LIMIT, "×", detail))
     return bounds
 
 
-async def _attempt(
+async def _harness_s(
     arm: ArmKind,
     instance: Instance,
     environment: Environment,
     name: str,
-    kept: tuple[Journal, Blobs],
-    watch: Stopwatch,
-) -> Spent:
+    storage: tuple[Journal, Blobs],
+) -> float:
+    """Return the seconds of an attempt without its model and commands."""
+    watch = Stopwatch()
     task = Task(
         instance.instance_id,
         instance.problem_statement,
@@ -155,10 +141,10 @@ async def _attempt(
         runner_of_instance(instance),
     )
     model = TimedModel(SimulatedModel(SimulatedSpec.model_validate(MODEL), task, 0), watch)
-    journal, blobs = kept
+    journal, blobs = storage
     workspaces = AttemptWorkspaces(instance, Place(environment), name, journal.id, name)
     journal.start(Attempt(name, "overhead", arm, instance.instance_id, 0, "{}"))
-    clock, cpu = time.perf_counter(), time.process_time()
+    clock = time.perf_counter()
     async with hold_lease(journal, name) as lease:
         log = JournalLog(journal, lease, blobs, ())
         async with Session.start(
@@ -171,28 +157,4 @@ async def _attempt(
     wall_s = time.perf_counter() - clock
     if not outcome.patch:
         raise RuntimeError(f"{name}: {outcome.status}, {outcome.detail}")
-    return Spent(
-        wall_s,
-        wall_s - watch.model_s - watch.commands_s,
-        time.process_time() - cpu - watch.model_cpu_s,
-        watch.commands,
-    )
-
-
-def _bound(environment: str, mini: list[Spent], lean: list[Spent]) -> Bound:
-    ratios = [ours.overhead_s / theirs.overhead_s for ours, theirs in zip(lean, mini, strict=True)]
-    return Bound(
-        f"harness of lean against mini, {environment}",
-        statistics.median(ratios),
-        LIMIT,
-        "×",
-        f"{_told(lean)} against {_told(mini)}",
-    )
-
-
-def _told(spent: list[Spent]) -> str:
-    overhead, wall, cpu, commands = (
-        statistics.median(getattr(each, name) for each in spent)
-        for name in ("overhead_s", "wall_s", "cpu_s", "commands")
-    )
-    return f"{overhead:.2f} of {wall:.2f} s with {commands:.0f} commands, {cpu:.2f} s of CPU"
+    return wall_s - watch.model_s - watch.commands_s

@@ -16,6 +16,7 @@ from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
 from agent.journal.holding import hold_lease
 from agent.models.litellm_api import LiteLLMModel
+from agent.models.pacing import Sending
 from agent.models.protocol import Foreign, ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
 from agent.session.log import JournalLog
@@ -183,7 +184,7 @@ def test_a_paid_answer_is_not_lost_to_its_figures(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
     base = provider.address if dialect == "messages" else f"{provider.address}/v1"
     spec = LiteLLMSpec.model_validate({**MODELS[dialect], "api_base": base})
-    model = LiteLLMModel(spec, sleep=_no_sleep)
+    model = LiteLLMModel(spec, Sending(sleep=_no_sleep))
     numbers = itertools.count()
 
     with asyncio.Runner() as runner:

@@ -188,12 +188,6 @@ class PrefectServer(PrefectApi):
         assert self._process is not None
         return self._process.pid
 
-    def send(self, number: int) -> None:
-        """Send a signal to the server, if it runs."""
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
-
     def stop(self, number: int = signal.SIGTERM) -> None:
         """Stop the server with the given signal."""
         if self._process is not None:

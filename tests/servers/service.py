@@ -55,15 +55,10 @@ class Service:
         )
         wait_until(self._answers, seconds=START_S)
 
-    def send(self, number: int) -> None:
-        """Send a signal to the service, if it runs."""
-        if self._process is not None:
-            self._process.send_signal(number)
-
     def stop(self, number: int = signal.SIGTERM) -> None:
         """End the service, and wait for that."""
-        self.send(number)
         if self._process is not None:
+            self._process.send_signal(number)
             self._process.wait(timeout=30)
         self._process = None
 

@@ -1,6 +1,7 @@
 """Rate limits apply across all workers of a journal, on SQLite and PostgreSQL, even after kills."""
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from pydantic import ValidationError
 
 from agent.journal import Journal
 from agent.models.litellm_api import LiteLLMModel
-from agent.models.pacing import BURST_S, Pace, RateLimit
+from agent.models.pacing import BURST_S, Pace, RateLimit, Sending
 from agent.models.protocol import ModelRequest
 from agent.models.spec import LiteLLMSpec
 from tests.servers import openai_server as api
@@ -83,7 +84,8 @@ async def test_every_request_of_a_model_is_admitted_retries_too(
     pace = Pace(journal, {"openai": RateLimit(requests_per_minute=1)}, waits)
     with api.OpenAIServer([api.rate_limited(retry_after="0.1"), api.text("yes")]) as server:
         spec = LiteLLMSpec(name="openai/test-model", api_base=server.url, max_tokens=50)
-        model = LiteLLMModel(spec, admit=admit, sleep=waits)
+        recording: Any = SimpleNamespace(admit=admit)
+        model = LiteLLMModel(spec, Sending(sleep=waits, pace=recording))
         reply = await model.complete(ModelRequest([{"role": "user", "content": "x" * 400}]))
     assert reply.retries == 1
     assert admitted == [(("openai", "openai/test-model"), 1_280 + spec.max_tokens)] * 2

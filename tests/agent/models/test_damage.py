@@ -14,16 +14,18 @@ from tests.agent.models.patch_cases import CASES, Case, make, tree_after
 
 def test_paths_are_those_of_the_tree(tmp_path: Path) -> None:
     """New and deleted files have a path on one side only, and quoted paths are decoded."""
-    paths = {}
+    expected = {
+        "new file": [(None, "new/b.py")],
+        "deleted file": [("a.py", None)],
+        "renamed": [("a.py", "b.py")],
+        "binary": [("a.bin", "a.bin")],
+        "non-ascii": [("größe é.py", "größe é.py")],
+        "empty file": [(None, "pkg/__init__.py")],
+    }
     for case in CASES:
-        patch = make(case, tmp_path / case.name)
-        paths[case.name] = [(file.old_path, file.new_path) for file in parse(patch)]
-    assert paths["new file"] == [(None, "new/b.py")]
-    assert paths["deleted file"] == [("a.py", None)]
-    assert paths["renamed"] == [("a.py", "b.py")]
-    assert paths["binary"] == [("a.bin", "a.bin")]
-    assert paths["non-ascii"] == [("größe é.py", "größe é.py")]
-    assert paths["empty file"] == [(None, "pkg/__init__.py")]
+        if case.name in expected:
+            files = parse(make(case, tmp_path / case.name))
+            assert [(file.old_path, file.new_path) for file in files] == expected[case.name]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -43,7 +45,7 @@ def test_damage_applies_and_is_wrong(case: Case, tmp_path: Path) -> None:
     seed=st.integers(0, 99),
     cuts=st.lists(st.integers(0, 8), max_size=4),
 )
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_damage_of_any_edit_applies(
     lines: list[str], seed: int, cuts: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

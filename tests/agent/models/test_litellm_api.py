@@ -9,6 +9,7 @@ import pytest
 from agent.errors import AgentError, ContextWindowExceeded, ModelError
 from agent.models.http import load
 from agent.models.litellm_api import LiteLLMModel
+from agent.models.pacing import Sending
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
 from tests.servers import openai_server as api
@@ -33,7 +34,7 @@ async def _no_sleep(seconds: float) -> None:
 async def ask(server: Any, **fields: Any) -> ModelReply:
     """Make one call, without pauses between retries."""
     spec = LiteLLMSpec(**{"name": "openai/test-model", "api_base": server.url, **fields})
-    return await LiteLLMModel(spec, sleep=_no_sleep).complete(REQUEST)
+    return await LiteLLMModel(spec, Sending(sleep=_no_sleep)).complete(REQUEST)
 
 
 @pytest.fixture
@@ -144,7 +145,7 @@ async def test_an_unreachable_server_is_a_retryable_failure() -> None:
         url = server.url
     spec = LiteLLMSpec(name="openai/test-model", api_base=url, max_retries=1)
     with pytest.raises(ModelError, match="connection") as caught:
-        await LiteLLMModel(spec, sleep=_no_sleep).complete(REQUEST)
+        await LiteLLMModel(spec, Sending(sleep=_no_sleep)).complete(REQUEST)
     assert caught.value.retryable
 
 
@@ -162,7 +163,7 @@ async def test_a_name_without_provider_is_refused_without_a_request() -> None:
     """LiteLLM's own message about the model's name reaches the operator."""
     spec = LiteLLMSpec(name="nonsense")
     with pytest.raises(ModelError, match="LLM Provider NOT provided") as caught:
-        await LiteLLMModel(spec, sleep=_no_sleep).complete(REQUEST)
+        await LiteLLMModel(spec, Sending(sleep=_no_sleep)).complete(REQUEST)
     assert not caught.value.retryable
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.native import Tell
+from agent.models.pacing import Sending
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
 from tests.servers import openai_server as api
@@ -30,7 +31,7 @@ async def ask(tell: Tell | None, *replies: api.Reply) -> tuple[ModelReply, list[
     """Make one call. Return its reply, without its latency, and the requests."""
     with api.OpenAIServer(list(replies)) as server:
         spec = LiteLLMSpec(name="openai/gpt-4o", api_base=server.url)
-        reply = await LiteLLMModel(spec, sleep=_no_sleep, tell=tell).complete(REQUEST)
+        reply = await LiteLLMModel(spec, Sending(sleep=_no_sleep, tell=tell)).complete(REQUEST)
         return replace(reply, latency_s=0.0), server.requests
 
 
@@ -85,7 +86,7 @@ async def ask_responses(
     """Make one call of the Responses API. Return its reply, without its latency, and requests."""
     with api.OpenAIServer(strict) as server:
         spec = LiteLLMSpec(name="openai/gpt-5", api="responses", api_base=server.url)
-        reply = await LiteLLMModel(spec, sleep=_no_sleep, tell=tell).complete(request)
+        reply = await LiteLLMModel(spec, Sending(sleep=_no_sleep, tell=tell)).complete(request)
         return replace(reply, latency_s=0.0), server.requests
 
 

@@ -9,6 +9,7 @@ import pytest
 from agent.errors import ModelError
 from agent.models.dialects import answering
 from agent.models.litellm_api import LiteLLMModel
+from agent.models.pacing import Sending
 from agent.models.protocol import Foreign, ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
 from tests.servers.providers import Listener, answer_in, dialect_at
@@ -44,7 +45,8 @@ async def _no_sleep(seconds: float) -> None:
 async def ask(spec: dict[str, Any], address: str, asks: str) -> ModelReply:
     base = address if spec["name"].startswith("anthropic") else f"{address}/v1"
     model = LiteLLMModel(
-        LiteLLMSpec.model_validate({**spec, "api_base": base, "max_retries": 1}), sleep=_no_sleep
+        LiteLLMSpec.model_validate({**spec, "api_base": base, "max_retries": 1}),
+        Sending(sleep=_no_sleep),
     )
     if asks == ARM:
         return await model.complete(ModelRequest(HELLO))

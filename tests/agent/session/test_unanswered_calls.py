@@ -13,6 +13,7 @@ from agent.journal.blobs import Blobs
 from agent.journal.holding import hold_lease
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.native import Tell
+from agent.models.pacing import Sending
 from agent.models.protocol import Foreign, ModelRequest
 from agent.models.spec import LiteLLMSpec
 from agent.session.log import JournalLog
@@ -38,7 +39,7 @@ async def bill(
 ) -> tuple[Account, float]:
     """Make one call that fails. Return the bill of its attempt, and the reservation of a call."""
     declared = {"name": "openai/gpt-4o", "api_base": address, "max_retries": 2, **spec}
-    model = LiteLLMModel(LiteLLMSpec.model_validate(declared), sleep=_no_sleep, tell=tell)
+    model = LiteLLMModel(LiteLLMSpec.model_validate(declared), Sending(sleep=_no_sleep, tell=tell))
     foreign = Foreign("chat", {"messages": HELLO}, {}) if asks == "program" else None
     journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
     journal.start(Attempt("a", "experiment", "arm", "instance", 0, "{}"))
