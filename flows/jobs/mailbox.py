@@ -239,7 +239,7 @@ class Remark:
 
 
 def list_remarks(steps: list[RecordedStep], messages: list[InboxMessage]) -> Iterator[Remark]:
-    """Yield what was said, in order: messages, answers, questions, and results of tools."""
+    """Yield a conversation in order: messages, answers, questions, and results of tools."""
     read = 0
     for recorded in sorted(steps, key=lambda step: step.ordinal):
         if recorded.result is None:

@@ -169,7 +169,7 @@ def history(
     ] = False,
     lake: LakeOption = None,
 ) -> None:
-    """Show the runs of an experiment over time, or what was said to an attempt and by it.
+    """Show the runs of an experiment over time, or the conversation of an attempt.
 
     Runs are shown on the terminal, as Markdown and as an HTML page.
     """
