@@ -179,15 +179,6 @@ async def test_a_waiting_call_is_cancelled_at_once(
     assert [step.kind for step in journal.steps(attempt_id)] == ["model", "command"]
 
 
-async def test_a_retried_attempt_begins_nothing(mini: Counted) -> None:
-    """An attempt that is retried after the stop begins no call."""
-    stop = Stop()
-    stop.requested = True
-    with pytest.raises(Interrupted):
-        await attempts.attempt.fn(mini.cell, mini.lake, stop)
-    assert mini.began == []
-
-
 async def test_a_stop_that_ends_a_program_of_the_cell_is_no_broken_infrastructure(
     mini: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:

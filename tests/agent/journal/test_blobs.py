@@ -24,23 +24,6 @@ def test_stored_bytes_are_read_back(blobs: Blobs, data: bytes) -> None:
     assert blobs.get(digest) == data
 
 
-def test_the_same_bytes_are_kept_once(blobs: Blobs) -> None:
-    """Storing the same bytes again does not touch the existing file."""
-    digest = blobs.put(b"once")
-    (file,) = _files(blobs)
-    before = file.stat()
-    assert blobs.put(b"once") == digest
-    (file,) = _files(blobs)
-    assert file.stat().st_ino == before.st_ino
-
-
-def test_a_missing_blob_is_an_error(blobs: Blobs) -> None:
-    """Reading bytes that were never stored raises an error."""
-    assert not blobs.has("0" * 64)
-    with pytest.raises(JournalError, match="0000 is missing"):
-        blobs.get("0" * 64)
-
-
 def test_damage_is_noticed(blobs: Blobs) -> None:
     """A file whose bytes have changed is never returned."""
     digest = blobs.put(b"something")

@@ -115,13 +115,3 @@ def test_a_wait_is_answered_by_the_next_message(journal: Journal, lease: Lease) 
     journal.acquire("a1", "second", 60)
     with pytest.raises(FencedError):
         inbox.begin_wait(lease, "answer", "which?", 1)
-
-
-def test_removed_attempts_leave_no_messages(journal: Journal, started: Attempt) -> None:
-    """An attempt of the same id that is started later has an empty inbox."""
-    inbox = journal.inbox("a1")
-    inbox.send(said("secret"))
-    journal.retention.remove("a1")
-    journal.start(started)
-    assert inbox.read() == []
-    assert inbox.wait() is None

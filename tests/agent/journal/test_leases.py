@@ -1,40 +1,15 @@
 """Leases ensure that an attempt has one writer at a time."""
 
 import contextlib
-import multiprocessing
-import os
-import signal
 import threading
-import time
 
 import pytest
 
 from agent.errors import FencedError, LeaseHeld
 from agent.journal import Attempt, Journal, Lease
-from tests.agent.journal.workers import WRITES, intend, intend_and_hang, record
+from tests.agent.journal.workers import WRITES, intend, record
 
 pytestmark = pytest.mark.slow
-
-SPAWN = multiprocessing.get_context("spawn")
-
-
-def take_over(journal: Journal, attempt_id: str, worker: str = "second") -> Lease:
-    """Return a lease on the attempt as soon as the current one has expired."""
-    until = time.monotonic() + 30
-    while True:
-        try:
-            return journal.acquire(attempt_id, worker, 300)
-        except LeaseHeld:
-            assert time.monotonic() < until, "the lease does not expire"
-            time.sleep(0.05)
-
-
-def test_an_active_lease_is_respected(journal: Journal, lease: Lease) -> None:
-    """The error names the holder and the remaining time, and the worker may try again."""
-    with pytest.raises(LeaseHeld, match="a1 is held by first, for (299|300) s") as caught:
-        journal.acquire("a1", "second", 300)
-    assert caught.value.name == "a1"
-    intend(journal, lease, 0)
 
 
 def test_a_worker_may_replace_its_own_lease(journal: Journal, lease: Lease) -> None:
@@ -88,31 +63,6 @@ def test_one_of_many_gets_an_expired_lease(journal: Journal, started: Attempt) -
     for thread in threads:
         thread.join()
     assert len(got) == 1
-
-
-def test_a_killed_worker_is_billed_and_its_call_repeated(
-    url: str, journal: Journal, started: Attempt
-) -> None:
-    """A call in flight at SIGKILL is billed at its reservation, and the next worker repeats it."""
-    here, there = SPAWN.Pipe()
-    worker = SPAWN.Process(target=intend_and_hang, args=(url, "a1", 2.0, 0.30, there))
-    worker.start()
-    assert here.recv() == "sent"
-    assert worker.pid is not None
-    os.kill(worker.pid, signal.SIGKILL)
-    worker.join()
-    assert journal.account("a1").billed_usd == 0.30
-
-    lease = take_over(journal, "a1")
-    (step,) = journal.steps("a1")
-    assert step.result is None
-    intend(journal, lease, 0, usd=0.20, digest="e" * 64, request=b"again")
-    record(journal, lease, 0, cost=0.05)
-    account = journal.account("a1")
-    assert (account.billed_usd, account.calls_billed) == (0.35, 2)
-    assert (account.credited_usd, account.calls_credited) == (0.05, 1)
-    (step,) = journal.steps("a1")
-    assert (step.request, step.result, step.digest) == (b"again", b"done", "e" * 64)
 
 
 def test_the_journal_knows_which_worker_held_an_attempt_when(

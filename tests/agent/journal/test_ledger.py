@@ -32,15 +32,6 @@ def test_a_call_counts_from_its_reservation_to_its_cost(journal: Journal, lease:
     assert [journal.spent(limit) for limit in THE_LIMITS] == [(0.07, 1)] * 3
 
 
-def test_other_attempts_count_where_they_belong(journal: Journal, lease: Lease) -> None:
-    """An arm's total includes all its attempts, and an experiment's total includes all its arms."""
-    journal.start(attempt("a2", arm="gold"))
-    other = journal.acquire("a2", "first", 300)
-    intend(journal, lease, 0, usd=0.25)
-    intend(journal, other, 0, usd=0.50)
-    assert [journal.spent(limit) for limit in THE_LIMITS] == [(0.25, 1), (0.25, 1), (0.75, 2)]
-
-
 def test_an_unknown_cost_counts_at_the_reservation(journal: Journal, lease: Lease) -> None:
     """A call without a known price is settled at its reservation and marked as unpriced."""
     intend(journal, lease, 0, usd=0.30)
@@ -166,18 +157,6 @@ def test_only_reservations_within_a_limit_are_waited_for(
     with pytest.raises(BudgetExhausted) as caught:
         intend(journal, lease, 1, usd=0.20, limits=(limit,))
     assert not isinstance(caught.value, BudgetReserved)
-
-
-def test_a_final_limit_is_reported_before_one_that_can_be_waited_for(
-    journal: Journal, lease: Lease
-) -> None:
-    """A call does not wait for the experiment's budget if its own attempt's budget is exhausted."""
-    journal.start(attempt("a2"))
-    other = journal.acquire("a2", "second", 300)
-    intend(journal, other, 0, usd=0.40)
-    limits = (*budget(0.50), Limit("attempt", "a1", 0.10, None))
-    with pytest.raises(BudgetExhausted, match="budget of attempt a1"):
-        intend(journal, lease, 0, usd=0.20, limits=limits)
 
 
 def record_call(journal: Journal, lease: Lease, seq: int, *, cost: float) -> None:

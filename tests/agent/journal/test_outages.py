@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, make_url
 from sqlalchemy.exc import OperationalError
 
 from agent.errors import JournalError
@@ -151,46 +150,6 @@ def test_a_file_that_stays_locked_is_an_error(
     assert journal.steps("a1") == []
     other.execute("ROLLBACK")
     intend(journal, lease, 0)
-
-
-def test_a_transaction_that_was_suspended_is_tried_again(tmp_path: Path) -> None:
-    """The server ends an idle transaction. The time in it is no wait for the server."""
-    patience_s = 0.2
-    found = database.Database(make_url(f"sqlite:///{tmp_path / 'j.db'}"), patience_s)
-    tries = 0
-
-    def work(connection: Connection) -> str:
-        nonlocal tries
-        tries += 1
-        if tries == 1:
-            time.sleep(2 * patience_s)
-            raise OperationalError("UPDATE", {}, AnswerLost())
-        return "done"
-
-    assert found.write(work) == "done"
-    found.close()
-
-
-@pytest.mark.slow
-def test_an_outage_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After one call has waited in vain, the next fails at once, despite reads that succeed."""
-    monkeypatch.setattr(database, "SQLITE_BUSY_MS", 50)
-    journal, lease = _sqlite(tmp_path, patience_s=2.0)
-    other = sqlite3.connect(tmp_path / "j.db", isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(JournalError):
-        intend(journal, lease, 0)
-    assert journal.steps("a1") == []
-    before = time.monotonic()
-    with pytest.raises(JournalError, match="locked"):
-        journal.release(lease)
-    assert time.monotonic() - before < 1
-    other.execute("ROLLBACK")
-    time.sleep(2.0)  # an outage that no call has met for this long counts as over
-    other.execute("BEGIN IMMEDIATE")
-    threading.Timer(1.0, lambda: other.execute("ROLLBACK")).start()
-    intend(journal, lease, 0)
-    assert len(journal.steps("a1")) == 1
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:

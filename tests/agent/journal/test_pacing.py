@@ -51,17 +51,6 @@ async def test_requests_beyond_the_burst_wait(journal: Journal) -> None:
         assert shortest - CLOCKS_DIFFER_S <= sum(waits.seconds) <= longest + CLOCKS_DIFFER_S
 
 
-async def test_tokens_and_requests_are_rates_of_their_own(journal: Journal) -> None:
-    """A request waits for the token rate even if the request rate would allow it."""
-    waits = Waits()
-    both = RateLimit(requests_per_minute=600, tokens_per_minute=6000)
-    pace = Pace(journal, {"provider": both}, waits)
-    await pace.admit(["provider"], 3000)  # thirty seconds' worth of tokens
-    assert waits.seconds == []
-    await pace.admit(["provider"], 10)
-    assert waits.seconds == [pytest.approx(20, abs=2)]
-
-
 def test_an_empty_limit_is_rejected() -> None:
     """An empty rate limit is rejected with a one-line error."""
     with pytest.raises(ValidationError, match="requests_per_minute, tokens_per_minute or both"):

@@ -96,15 +96,6 @@ def test_a_worker_whose_lease_expired_cannot_write_afterwards(
 
 
 @pytest.mark.usefixtures("ended")
-def test_a_pruned_attempt_is_not_opened_again(journal: Journal) -> None:
-    """A pruned attempt cannot be reopened, because it would pay for every step again."""
-    journal.retention.prune("a1")
-    with pytest.raises(JournalError, match="its steps were pruned"):
-        journal.reopen(journal.acquire("a1", "second", 300))
-    assert journal.outcome("a1") is not None
-
-
-@pytest.mark.usefixtures("ended")
 def test_a_removed_attempt_leaves_room_in_every_budget(journal: Journal) -> None:
     """A removed attempt counts against no limit, others still do, and it can be started again."""
     journal.start(attempt("a2"))
@@ -181,8 +172,3 @@ def test_compaction_shrinks_the_file(tmp_path: Path) -> None:
     assert journal.retention.compact() == 0
     assert journal.outcome("a1") == "{}"
     journal.close()
-
-
-def test_there_may_be_nothing_to_compact(journal: Journal, url: str) -> None:
-    """Compaction frees nothing on PostgreSQL, nor on a SQLite file that is already minimal."""
-    assert journal.retention.compact() == 0, url

@@ -93,14 +93,6 @@ def spend(journal: Journal, name: str, limit_usd: float, tries: int, meter: Mete
     return paid
 
 
-def intend_and_hang(url: str, attempt_id: str, ttl_s: float, usd: float, pipe: Connection) -> None:
-    """Begin a call and wait to be killed."""
-    journal = Journal.open(url)
-    intend(journal, journal.acquire(attempt_id, "lost", ttl_s), 0, usd=usd)
-    pipe.send("sent")
-    pipe.recv()
-
-
 WRITES = {
     "record": lambda journal, lease: record(journal, lease, 0, cost=0.01),
     "intend": lambda journal, lease: intend(journal, lease, 1, usd=0.01),

@@ -8,21 +8,7 @@ import pytest
 
 from agent.session.session import BASE
 from agent.workspaces import HostWorkspace
-from tests.agent.session.runs import Runs, text
-
-
-async def test_a_branch_takes_the_workspace_that_was_opened_for_it(runs: Runs) -> None:
-    """It is opened once, and works as any other."""
-    async with runs.session() as session:
-        inner = session.scope("judge")
-        inner.prepare("fresh")
-        inner.prepare("fresh")
-        await session.run("echo more >> file.txt", timeout_s=10)
-        async with inner.branch("fresh", BASE) as fresh:
-            await fresh.run("echo other >> file.txt", timeout_s=10)
-            assert await fresh.act("read", {}, text, str) == "base\nother\n"
-        assert await session.act("read", {}, text, str) == "base\nmore\n"
-    assert sorted(runs.workspaces.opened) == ["", "judge/fresh"]
+from tests.agent.session.runs import Runs
 
 
 async def test_all_workspaces_are_closed_with_the_attempt(

@@ -118,14 +118,6 @@ def bought(tmp_path: Path) -> Iterator[Bought]:
     one.journal.close()
 
 
-async def test_an_attempt_uses_its_dollar(bought: Bought) -> None:
-    """An attempt spends at least nine tenths of its budget and never more than all of it."""
-    limit = Limit("attempt", "a", 1.0, None)
-    await bought.spend("a", Spender("openai/gpt-5", 1), limit)
-    usd, _ = bought.journal.spent(limit)
-    assert 0.9 <= usd <= 1.0
-
-
 async def test_eight_cells_use_the_budget_of_their_experiment(
     bought: Bought, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,23 +197,6 @@ async def test_a_stop_request_ends_a_wait(bought: Bought, monkeypatch: pytest.Mo
         slow.may_answer.set()
         await holding
     assert bought.journal.steps("b") == []
-
-
-async def test_a_wait_is_bounded(bought: Bought, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the longest allowed wait the budget counts as exhausted."""
-    monkeypatch.setattr(log, "BUDGET_POLL_S", 0.01)
-    monkeypatch.setattr(log, "BUDGET_PATIENCE_S", 0.02)
-    slow = Gated()
-    async with (
-        bought.attempt("a", slow, HALF) as first,
-        bought.attempt("b", slow, HALF) as second,
-    ):
-        holding = asyncio.create_task(first.call(ASK))
-        await slow.asked.wait()
-        with pytest.raises(BudgetExhausted):
-            await second.call(ASK)
-        slow.may_answer.set()
-        await holding
 
 
 async def test_a_call_that_times_out_while_waiting_is_not_billed(

@@ -100,27 +100,6 @@ async def test_concurrent_steps_resume_after_any_of_them(runs: Runs, kept: int) 
     assert found == ["file.txt", "one.txt", "two.txt"]
 
 
-async def test_a_live_step_sees_what_a_step_that_is_replayed_after_it_had_changed(
-    runs: Runs,
-) -> None:
-    """The last recorded tree counts, even if its step is replayed after the first live one."""
-
-    async def both(session: Session, first: Gate | None = None) -> list[list[str]]:
-        one = session.scope("one", gate=first).act("use", {}, writes("one"), list[str])
-        two = session.scope("two").act("use", {}, writes("two"), list[str])
-        done = await asyncio.gather(one, two, return_exceptions=True)
-        return [each for each in done if isinstance(each, list)]
-
-    async with runs.session() as session:
-        closed = Gate()
-        closed.close("not in this run")
-        assert await both(session, closed) == [["two.txt"]]
-    async with runs.session() as session:
-        assert await both(session) == [["one.txt"], ["two.txt"]]
-        found = await session.act("look", {}, reads, list[str])
-    assert found == ["file.txt", "one.txt", "two.txt"]
-
-
 async def test_the_tree_of_the_last_step_is_the_tree_after_a_replay(runs: Runs) -> None:
     """Steps that finished in another order than that of the program leave the same tree."""
 

@@ -1,6 +1,5 @@
 """Steps of a parent answer those of a fork where all their inputs are the same."""
 
-import dataclasses
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -235,34 +234,6 @@ def test_a_pattern_is_for_commands_and_cells(request_: dict[str, Any]) -> None:
     assert not Rules(never=["^today"]).forbids(json.dumps(request_).encode())
     other = {"action": "tool", "tool": "read", "arguments": {"path": "date"}}
     assert not Rules(never=["date"]).forbids(json.dumps(other).encode())
-
-
-async def test_steps_of_a_journal_of_old_never_answer(family: Family) -> None:
-    """Without the tree at which they began, steps answer nothing."""
-    old = [
-        dataclasses.replace(step, inputs=dataclasses.replace(step.inputs, began_at=None))
-        for step in family.journal.steps("parent")
-    ]
-    reuse = Reuse("parent", old, Rules())
-    for step in family.journal.steps("parent"):
-        assert not reuse.answer(step.scope, step.seq, step.kind, step.digest, step.inputs)
-
-
-async def test_a_reused_change_is_there_for_the_next_command(family: Family) -> None:
-    """After a live command, a reused one sets the tree that the next live command works on."""
-
-    async def look_edit_look(session: Session) -> str:
-        await session.call(ASK)
-        await session.run("true now", timeout_s=10)
-        await session.run("echo one >> file.txt", timeout_s=10)
-        return (await session.run("cat file.txt # now", timeout_s=10)).output
-
-    parent = Family(family.folder / "other")
-    async with parent.session("parent", model=scripted("one")) as session:
-        content = await look_edit_look(session)
-    async with parent.session("fork", model=scripted(), rules=Rules(never=["now"])) as session:
-        assert await look_edit_look(session) == content == "base\none\n"
-    assert parent.copied("fork") == [("", 0), ("", 2)]
 
 
 async def test_a_fork_that_goes_on_begins_at_the_last_reused_change(family: Family) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.arms.durable.implementation import together
-from agent.errors import ContextWindowExceeded, DivergenceError, OutOfTime, Undone
+from agent.errors import ContextWindowExceeded, OutOfTime, Undone
 from agent.journal import Attempt
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session.session import Session
@@ -41,17 +41,6 @@ async def test_branches_work_side_by_side_from_one_tree(runs: Runs) -> None:
     assert sorted(runs.workspaces.opened) == ["", "candidate-0", "candidate-1"]
 
 
-async def test_a_replay_needs_neither_model_nor_workspace(runs: Runs) -> None:
-    """A finished attempt that is run again opens no workspace and asks no model."""
-    async with runs.session() as session:
-        first = await candidates(session)
-    runs.workspaces.opened.clear()
-    async with runs.session(scripted()) as session:
-        assert await candidates(session) == first
-    assert runs.workspaces.opened == []
-    assert all(step.replayed for step in session.steps)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kept", range(1, 9, 3))
 async def test_a_run_that_is_stopped_anywhere_can_be_resumed(runs: Runs, kept: int) -> None:
@@ -78,29 +67,12 @@ async def test_a_run_that_is_stopped_anywhere_can_be_resumed(runs: Runs, kept: i
     assert content == "base\ncommon\none-1\n"
 
 
-async def test_scopes_number_their_own_steps_in_one_workspace(runs: Runs) -> None:
-    """A scope sees the changes that an earlier scope made in the work tree."""
-    async with runs.session() as session:
-        await session.scope("first").run("echo more >> file.txt", timeout_s=10)
-        assert await session.scope("second").act("read", {}, text, str) == "base\nmore\n"
-    assert [(step.scope, step.seq) for step in session.steps] == [("first", 0), ("second", 0)]
-
-
 async def test_a_scope_cannot_be_opened_twice(runs: Runs) -> None:
     """A second scope of the same name is refused, because its steps would not be its own."""
     async with runs.session() as session:
         session.scope("plan")
         with pytest.raises(ValueError, match="was used before"):
             session.scope("plan")
-
-
-async def test_another_request_at_a_recorded_step_is_a_divergence(runs: Runs) -> None:
-    """A request that differs from the recorded one raises an error that names the step."""
-    async with runs.session() as session:
-        await session.scope("plan").call(ASK)
-    async with runs.session() as session:
-        with pytest.raises(DivergenceError, match=r"step plan/0"):
-            await session.scope("plan").call(ModelRequest([{"role": "user", "content": "!"}]))
 
 
 async def test_a_fork_replays_its_prefix_for_any_request(runs: Runs) -> None:
@@ -225,14 +197,3 @@ async def test_a_destroyed_repository_is_restored(runs: Runs, kind: str) -> None
             assert await session.act("read", {}, text, str) == "base\nkept\n"
             assert "+kept" in await session.diff()
     assert runs.workspaces.opened == []
-
-
-@pytest.mark.slow
-async def test_the_limit_of_an_attempt_counts_all_its_runs(runs: Runs) -> None:
-    """A second run has only the time that the first one left."""
-    async with runs.session(limit_s=1.0) as session:
-        await session.run("sleep 0.8", timeout_s=10)
-    async with runs.session(limit_s=1.0) as session:
-        await session.run("sleep 0.8", timeout_s=10)
-        with pytest.raises(OutOfTime, match="the attempt has used its 1 s"):
-            await session.run("sleep 60", timeout_s=70)

@@ -12,7 +12,6 @@ from agent.session import log
 from agent.session.steps import ActionResult, Contact, digest
 from agent.workspaces import Workspace
 from tests.agent.session.runs import ASK, Runs
-from tests.waiting import until
 
 
 class Watching:
@@ -115,13 +114,6 @@ async def test_the_end_of_an_attempt_writes_it(runs: Runs, *, is_failing: bool) 
     except LookupError:
         assert is_failing
     assert kinds(runs) == ["command"]
-
-
-async def test_it_is_written_after_a_while_without_another_step(runs: Runs) -> None:
-    """An arm may do something else for long."""
-    async with runs.session() as session, asyncio.timeout(20):
-        await run(session)
-        await until(lambda: kinds(runs))
 
 
 @pytest.mark.usefixtures("held")
