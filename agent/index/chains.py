@@ -26,6 +26,13 @@ LITERAL = "literal"
 _MOST_CHARS = 1000
 """A longer expression is not read."""
 
+_TYPE_NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::)[\w$]+)*")
+_LIFETIME = re.compile(r"'[a-z_]\w*\b(?!')")
+_TRANSPARENT = re.compile(
+    r"(?:.*\.)?(?:Optional|Annotated|Final|ClassVar|None|null|undefined|Readonly|Partial"
+    r"|Option|Box|Rc|Arc|mut|const|dyn|impl|final|nil)"
+)
+
 _MEMBER = re.compile(rb"(?:\?\.|\.|::)\s*$")
 _SEPARATOR = re.compile(r"\?\.|\.|::")
 _INNERMOST = re.compile(r"\([^()]*\)|\{[^{}]*\}|\[[^\[\]]*\]|(?:::|(?<=\w))<[^<>]*>")
@@ -58,6 +65,19 @@ def parse_chain(expression: str) -> Chain:
             return (ANYTHING,)
         chain += [name[1], *[CALL] * len(name[2])]
     return tuple(chain)
+
+
+def parse_type(annotation: str) -> Chain | None:
+    """Return the chain of the class that an annotation names, None if it does not name just one."""
+    text = _LIFETIME.sub("", annotation)
+    alternatives = [
+        names
+        for part in text.split("|")
+        if (names := [n for n in _TYPE_NAME.findall(part) if not _TRANSPARENT.fullmatch(n)])
+    ]
+    if len(alternatives) != 1 or "Union[" in text:
+        return None
+    return tuple(_SEPARATOR.split(alternatives[0][0]))
 
 
 def _replace_bracket(bracket: re.Match[str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
 from agent.index.languages import name_of_language
-from agent.index.references import ChainReference, read_references
+from agent.index.references import ChainReference, VariableValue, read_references, read_variables
 from agent.index.syntax import DefinitionSyntax, Import, Kind, Syntax, read_syntax
 from agent.testfiles import read_test_files
 
@@ -40,6 +40,10 @@ class SourceFiles:
     ) -> Iterator[ChainReference]:
         """Yield the references of a file that end in one of the names, or all."""
         return read_references(name_of_language(path) or "", self.texts[path], names)
+
+    def variables(self, path: str) -> Mapping[str, Collection[VariableValue]]:
+        """Return the values of a file's variables by qualified name."""
+        return read_variables(name_of_language(path) or "", self.texts[path])
 
     def find(self, path: str, qualified: str) -> list[DefinitionSyntax]:
         """Return the definitions of a file under a qualified name, which overloads share."""

@@ -75,7 +75,9 @@ class Language(NamedTuple):
     outline: Query
     """Finds definitions, base classes and imports."""
     uses: Query
-    """Finds uses of names, and local variables, which are not uses."""
+    """Finds uses of names, and variables, which are not uses."""
+    variables: Query
+    """Finds variables with their types or values."""
 
 
 def name_of_language(path: str) -> str | None:
@@ -99,14 +101,22 @@ def load_language(name: str) -> Language:
         )
         for kind in ("outline", "uses")
     )
-    language = Language(grammar, Query(grammar, tags + outline), Query(grammar, tags + uses))
-    # Most matches of an outline would be references, which it does not need.
-    text, query = (tags + outline).encode(), language.outline
+    return Language(
+        grammar,
+        _make_query(grammar, tags + outline, re.compile(rb"(?s)(?!.*@reference)")),
+        Query(grammar, tags + uses),
+        _make_query(grammar, uses, re.compile(rb"(?s).*@(?:local|attribute)")),
+    )
+
+
+def _make_query(grammar: Grammar, text: str, wanted: re.Pattern[bytes]) -> Query:
+    """Return a query with the patterns of a text that match. Others would be most matches."""
+    query = Query(grammar, text)
     for number in range(query.pattern_count):
         first, last = query.start_byte_for_pattern(number), query.end_byte_for_pattern(number)
-        if b"@reference" in text[first:last]:
+        if not wanted.match(text.encode()[first:last]):
             query.disable_pattern(number)
-    return language
+    return query
 
 
 @lru_cache(maxsize=4)

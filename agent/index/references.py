@@ -1,11 +1,19 @@
-"""The uses of names in one file."""
+"""The uses of names in one file, and the values of its variables."""
 
-from collections.abc import Collection, Iterable, Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
-from agent.index.chains import RECEIVERS, Chain, read_chain
+from agent.index.chains import ANYTHING, RECEIVERS, Chain, parse_chain, parse_type, read_chain
 from agent.index.languages import Match, Tree, find_matches, load_language, parse
-from agent.index.syntax import Syntax, read_syntax
+from agent.index.syntax import join, read_syntax
+
+_CACHED_VARIABLES = 256
+_FEW = 64
+"""Places of a file that are searched one by one, and not all at once."""
+
+_NOTHING = ("None", "null", "nil", "undefined")
 
 
 class ChainReference(NamedTuple):
@@ -16,8 +24,13 @@ class ChainReference(NamedTuple):
     """The qualified name of the innermost definition around it."""
     line: int
     is_call: bool
-    starts_locally: bool
-    """True if the first name is a variable of a function, whose value is unknown."""
+
+
+class VariableValue(NamedTuple):
+    """An expression whose value, or an object of whose class, is the value of a variable."""
+
+    scope: str
+    chain: Chain
 
 
 def read_references(
@@ -29,7 +42,12 @@ def read_references(
         return
     syntax = read_syntax(language, text)
     wanted = None if names is None else {name.encode(errors="replace") for name in names}
-    matches = find_matches(load_language(language).uses, tree)
+    ranges = []
+    if wanted:
+        words = b"|".join(map(re.escape, sorted(wanted)))
+        ranges = [match.span() for match in re.finditer(words, tree.content)]
+    query = load_language(language).uses
+    matches = find_matches(query, tree, ranges if len(ranges) <= _FEW else ())
     uses = {node.start_byte: node for match in matches for node in match.get("use", ())}
     calls = {
         node.start_byte
@@ -41,35 +59,43 @@ def read_references(
     for match in matches:
         for node in match.get("skip", ()):
             skipped.update(range(node.start_byte, node.end_byte))
-    local = _find_locals(tree, matches, syntax)
     for first, node in sorted(uses.items()):
         name = tree.content[first : node.end_byte]
         if first in syntax.named or first in skipped or (wanted is not None and name not in wanted):
             continue
-        scope = syntax.around(first)
-        chain = read_chain(tree, node)
-        is_local = _is_local(chain[0], scope, local)
-        if not is_local or len(chain) > 1:
-            line = node.start_point.row + 1
-            yield ChainReference(chain, scope, line, first in calls, is_local)
+        scope, line = syntax.around(first), node.start_point.row + 1
+        yield ChainReference(read_chain(tree, node), scope, line, first in calls)
 
 
-def _find_locals(tree: Tree, matches: Iterable[Match], syntax: Syntax) -> set[tuple[str, str]]:
-    """Return the variables of functions, each with the qualified name of its function."""
-    functions = {span.qualified for span in syntax.spans if span.kind in ("function", "method")}
-    variables = {
-        (syntax.around(node.start_byte, is_bound=True), tree.text(node))
-        for match in matches
-        for node in match.get("local", ())
-    }
+@lru_cache(maxsize=_CACHED_VARIABLES)
+def read_variables(language: str, text: str) -> Mapping[str, Collection[VariableValue]]:
+    """Return the values of variables by qualified name, such as `main.reader`.
+
+    There is no value if one of them is unknown.
+    """
+    tree = parse(language, text)
+    if tree is None:
+        return {}
+    syntax = read_syntax(language, text)
+    values: dict[str, set[VariableValue | None]] = {}
+    for match in find_matches(load_language(language).variables, tree):
+        for node in (*match.get("local", ()), *match.get("attribute", ())):
+            scope, name = syntax.around(node.start_byte, is_bound=True), tree.text(node)
+            chain = _read_value(tree, match)
+            owner = scope.rpartition(".")[0] if "attribute" in match else scope
+            if name not in RECEIVERS and chain != ():
+                value = VariableValue(scope, chain) if chain else None
+                values.setdefault(join(owner, name), set()).add(value)
     return {
-        (scope, name) for scope, name in variables if scope in functions and name not in RECEIVERS
+        name: {value for value in options if value and None not in options}
+        for name, options in values.items()
     }
 
 
-def _is_local(name: str, scope: str, variables: Collection[tuple[str, str]]) -> bool:
-    while scope:
-        if (scope, name) in variables:
-            return True
-        scope = scope.rpartition(".")[0]
-    return False
+def _read_value(tree: Tree, match: Match) -> Chain | None:
+    """Return the chain of the type or value that a match binds, `()` for none yet."""
+    if "type" in match:
+        return parse_type(tree.text(match["type"][0]))
+    value = tree.text(match["value"][0]) if "value" in match else ""
+    chain = parse_chain(value)
+    return () if value in _NOTHING else None if chain[0] == ANYTHING else chain

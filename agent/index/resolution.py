@@ -1,6 +1,6 @@
 """Follow a chain of names at a location to its definition, across files.
 
-Only scopes, imports and base classes are used. The values of variables and the results of functions
+Only scopes, imports, base classes, annotations and assignments are used. The results of functions
 are unknown.
 """
 
@@ -95,11 +95,10 @@ class Resolver:
             return FOREIGN
         if name in RECEIVERS and (owner := self._class_around(path, scope)):
             return owner
-        kinds = self._files.kinds(path)
-        place = scope
+        kinds, place = self._files.kinds(path), scope
         while place:
             is_visible = place == scope or kinds.get(place) != "class" or path.endswith(".java")
-            if is_visible and join(place, name) in kinds:
+            if is_visible and self._has(path, join(place, name)):
                 return Entity(path, join(place, name))
             place = place.rpartition(".")[0]
         entity = self._in_module(path, name)
@@ -173,6 +172,7 @@ class Resolver:
 
     def _member(self, owner: Entity | None, name: str) -> Entity | None:
         self._steps_left -= 1
+        owner = self._dereference(owner)
         if owner is None or self._steps_left < 0:
             return None
         if owner == FOREIGN:
@@ -186,16 +186,31 @@ class Resolver:
             return Entity(submodule) if submodule and entity in (None, FOREIGN) else entity
         if self._files.kinds(owner.path).get(owner.qualified) not in ("class", "module"):
             return None
-        return (
-            owner if name == CALL else self._member_of_any([owner, *self._ancestors(owner)], name)
-        )
+        if name == CALL:
+            return owner
+        return self._member_of_any([owner, *self._ancestors(owner)], name)
+
+    def _dereference(self, entity: Entity | None) -> Entity | None:
+        """Return the object that is the value of a variable, or the entity if it is not one."""
+        if entity is None or entity == FOREIGN or not entity.qualified:
+            return entity
+        path, qualified = entity
+        if self._files.kinds(path).get(qualified, "variable") != "variable":
+            return entity
+        self._steps_left -= 1
+        values = self._files.variables(path).get(qualified, ()) if self._steps_left > 0 else ()
+        objects = {self._dereference(self._follow(path, *value)) for value in values}
+        return objects.pop() if len(objects) == 1 else None
 
     def _member_of_any(self, classes: list[Entity], name: str) -> Entity | None:
         for owner in classes:
             for file in self._modules.peers(owner.path):
-                if (full := join(owner.qualified, name)) in self._files.kinds(file):
-                    return Entity(file, full)
+                if self._has(file, join(owner.qualified, name)):
+                    return Entity(file, join(owner.qualified, name))
         return None
+
+    def _has(self, path: str, full: str) -> bool:
+        return full in self._files.kinds(path) or full in self._files.variables(path)
 
     def _ancestors(self, entity: Entity) -> list[Entity]:
         ancestors = [entity]

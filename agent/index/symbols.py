@@ -247,16 +247,11 @@ class SymbolIndex:
 
     # From references to definitions
 
-    def _resolve(self, path: str, reference: ChainReference) -> Entity | None:
-        if reference.starts_locally:
-            return None
-        return self._resolver.resolve(path, reference.scope, reference.chain)
-
     def _match(
         self, path: str, reference: ChainReference, targets: Sequence[Definition]
     ) -> tuple[list[Definition], bool]:
         """Return the targets that a reference leads to, and True if that is certain."""
-        entity = self._resolve(path, reference)
+        entity = self._resolver.resolve(path, reference.scope, reference.chain)
         if entity is None:
             return [target for target in targets if self._may_be(target, path, reference)], False
         exact = [
@@ -275,7 +270,7 @@ class SymbolIndex:
 
     def _find_executed(self, path: str, reference: ChainReference) -> tuple[list[Definition], bool]:
         """Return the definitions that a reference executes, and True if that is certain."""
-        entity = self._resolve(path, reference)
+        entity = self._resolver.resolve(path, reference.scope, reference.chain)
         if entity is None:
             namesakes = self._find_definitions(reference.chain[-1])[:_MOST]
             return [each for each in namesakes if self._may_be(each, path, reference)], False

@@ -9,4 +9,6 @@
 (array_pattern (identifier) @local)
 (rest_pattern (identifier) @local)
 (for_in_statement left: (identifier) @local)
-(variable_declarator name: (identifier) @local)
+(assignment_expression
+  left: (member_expression object: (this) property: (property_identifier) @attribute)
+  right: (_) @value)

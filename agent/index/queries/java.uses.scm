@@ -4,10 +4,15 @@
 (marker_annotation name: (identifier) @name) @reference.call
 (annotation name: (identifier) @name) @reference.call
 
-(formal_parameter name: (identifier) @local)
+(formal_parameter type: (_) @type name: (identifier) @local)
 (catch_formal_parameter name: (identifier) @local)
 (lambda_expression parameters: [
   (identifier) @local
   (inferred_parameters (identifier) @local)])
-(local_variable_declaration declarator: (variable_declarator name: (identifier) @local))
-(enhanced_for_statement name: (identifier) @local)
+(local_variable_declaration type: (_) @type
+  declarator: (variable_declarator name: (identifier) @local) (#not-eq? @type "var"))
+(local_variable_declaration type: (type_identifier) @_var
+  declarator: (variable_declarator name: (identifier) @local value: (_) @value)
+  (#eq? @_var "var"))
+(enhanced_for_statement type: (_) @type name: (identifier) @local)
+(field_declaration type: (_) @type declarator: (variable_declarator name: (identifier) @local))

@@ -8,9 +8,12 @@
 (field_initializer field: (field_identifier) @skip)
 [(use_declaration) (mod_item !body)] @skip
 
-(parameter pattern: [(identifier) @local (mut_pattern (identifier) @local)])
+(parameter pattern: [(identifier) @local (mut_pattern (identifier) @local)] type: (_) @type)
 (closure_parameters (identifier) @local)
-(let_declaration pattern: (identifier) @local)
+(let_declaration pattern: (identifier) @local type: (_) @type)
+(let_declaration pattern: (identifier) @local !type value: (_) @value)
+(let_declaration pattern: (identifier) @local !type !value)
+(field_declaration name: (field_identifier) @local type: (_) @type)
 (for_expression pattern: [(identifier) @local (_ (identifier) @local)])
 (tuple_pattern (identifier) @local)
 (tuple_struct_pattern type: (_) (identifier) @local)

@@ -231,12 +231,14 @@ def test_a_function_that_is_passed_on_is_no_call(library: SymbolIndex) -> None:
 
 
 def test_callers_of_methods(library: SymbolIndex) -> None:
-    """Callers are certain through self and constructors, or else only possible."""
-    assert certain(library, "Reader.read") == [("test_reader.py", "Reader().read", "test_read")]
-    # `Base.run` calls `self.read`, which can be a Reader's. The values of variables are unknown.
+    """Callers are certain through self, annotations and constructors, or else only possible."""
+    assert certain(library, "Reader.read") == [
+        ("cli.py", "reader.read", "main"),
+        ("test_reader.py", "Reader().read", "test_read"),
+    ]
+    # `Base.run` calls `self.read`, which can be a Reader's, and the type of `unknown` is unknown.
     assert possible(library, "Reader.read") == [
         ("base.py", "self.read"),
-        ("cli.py", "reader.read"),
         ("cli.py", "unknown.read"),
     ]
     assert ("base.py", "self.read", "Base.run") in certain(library, "Base.read")
@@ -248,6 +250,9 @@ def test_callers_of_methods(library: SymbolIndex) -> None:
         ("Base.prepare", [("base.py", "self.prepare", "Base.run")]),
         ("Reader.check", [("reader.py", "self.check", "Reader.read")]),
         ("Reader._one", [("reader.py", "self._one", "Reader.read")]),
+        ("Csv.decode", [("reader.py", "self.format.decode", "Reader._one")]),
+        ("Cache.put", [("reader.py", "self.cache.put", "Reader.read")]),
+        ("Cache.get", [("cli.py", "cache.get", "main")]),
         ("Reader.open", [("reader.py", "Reader.open", "load.inner")]),
         ("load.inner", [("reader.py", "inner", "load")]),
         ("Base.__init__", [("reader.py", "super().__init__", "Reader.__init__")]),
@@ -269,7 +274,7 @@ def test_callers_of_methods(library: SymbolIndex) -> None:
 def test_certain_callers(
     library: SymbolIndex, symbol: str, expected: list[tuple[str, str, str]]
 ) -> None:
-    """Calls through self, super, classes, modules and star imports are certain."""
+    """Calls through typed attributes, super, classes, modules and star imports are certain."""
     assert certain(library, symbol) == expected
 
 
@@ -317,7 +322,7 @@ def test_callees_in_the_order_of_the_code(library: SymbolIndex) -> None:
     assert found == [
         ("self.name", ["store.reader.Reader.name"], True),
         ("self.check", ["store.reader.Reader.check"], True),
-        ("self.cache.put", ["store.cache.Cache.put"], False),
+        ("self.cache.put", ["store.cache.Cache.put"], True),
         ("self._one", ["store.reader.Reader._one"], True),
     ]
 
