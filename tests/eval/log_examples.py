@@ -5,6 +5,7 @@ a forged log the same tests pass by swebench's rules although the runner reports
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from eval.log_formats import PYTEST_PARSERS
 
@@ -19,6 +20,14 @@ _FAILURE_PARSERS = (
 )
 
 
+def _read(name: str) -> str:
+    """Return a log of the folder `logs`."""
+    with (Path(__file__).parent / "logs" / f"{name}.log").open(
+        encoding="utf-8", newline=""
+    ) as file:
+        return file.read()
+
+
 @dataclass(frozen=True)
 class Example:
     """A clean log that some parsers read, and forged versions of it."""
@@ -30,81 +39,11 @@ class Example:
     """Columns of the row that the parser reads."""
 
 
-_PYTEST = """\
-============================= test session starts ==============================
-collected 5 items
+_PYTEST = _read("pytest")
 
-tests/test_a.py .F.sx                                                    [100%]
+_DJANGO = _read("django")
 
-=================================== FAILURES ===================================
-____________________________________ test_b ____________________________________
->       assert 1 == 2
-E       assert 1 == 2
-=========================== short test summary info ============================
-PASSED tests/test_a.py::test_a
-PASSED tests/test_a.py::test_c[x-1]
-SKIPPED [1] tests/test_a.py:9: not here
-XFAIL tests/test_a.py::test_e
-FAILED tests/test_a.py::test_b - assert 1 == 2
-==== 1 failed, 2 passed, 1 skipped, 1 xfailed, 3 warnings in 65.20s (0:01:05) ====
-"""
-
-_DJANGO = """\
-Testing against Django installed in '/testbed/django' with up to 2 processes
-Creating test database for alias 'default' ('file:memorydb_default')...
-Operations to perform:
-  Apply all migrations: admin, sites
-Running migrations:
-  Applying sites.0001_initial... OK
-test_add (admin_views.tests.AddTests) ... ok
-test_add (admin_views.tests.MoreAddTests) ... FAIL
-test_skipped (admin_views.tests.AddTests) ... skipped 'not on this database'
-test_described (admin_views.tests.AddTests)
-A model can be added twice. ... FAIL
-test_described_again (admin_views.tests.MoreAddTests)
-A model can be added twice. ... ok
-test_expected (admin_views.tests.AddTests) ... expected failure
-
-======================================================================
-FAIL: test_add (admin_views.tests.MoreAddTests)
-----------------------------------------------------------------------
-AssertionError: 1 != 2
-
-----------------------------------------------------------------------
-Ran 6 tests in 0.512s
-
-FAILED (failures=2, skipped=1, expected failures=1)
-Destroying test database for alias 'default' ('file:memorydb_default')...
-"""
-
-_SYMPY = """\
-============================= test process starts ==============================
-executable:         /opt/miniconda3/envs/testbed/bin/python  (3.9.19-final-0) [CPython]
-architecture:       64-bit
-cache:              no
-ground types:       python
-random seed:        31234567
-hash randomization: on (PYTHONHASHSEED=123456)
-
-sympy/printing/pretty/tests/test_pretty.py[4]
-test_pretty_ascii_str ok
-test_MatrixSymbol_printing F
-test_issue_6285 f
-test_any E                                                              [FAIL]
-
-sympy/printing/tests/test_latex.py[3]
-test_printmethod ok
-test_MatrixSymbol_printing ok
-test_latex_basic ok                                                         [OK]
-{more}
-________________________________________________________________________________
-_ sympy/printing/pretty/tests/test_pretty.py:test_MatrixSymbol_printing ________
-Traceback (most recent call last):
-AssertionError
-
-{totals}
-DO *NOT* COMMIT!
-"""
+_SYMPY = _read("sympy")
 # The runner itself breaks this line between two parts.
 _SYMPY_BROKEN = """\
  tests finished: 4 passed, 1 failed, 1 expected to fail, 
@@ -117,334 +56,40 @@ def _sympy(totals: str, more: str = _SYMPY_LINE) -> str:
     return _SYMPY.format(more=more, totals=totals)
 
 
-_JEST = """\
-PASS packages/core/test/index.js
-  core
-    ✓ adds (3 ms)
-    ○ skipped waits
-  other
-    ✓ adds
-
-FAIL packages/more/test/index.js
-  more
-    ✕ adds (12 ms)
-    ✓ takes (1 ms)
-  again
-    ✓ adds
-
-  ● more > adds
-
-    expect(received).toBe(expected)
-
-Test Suites: 1 failed, 1 passed, 2 total
-Tests:       1 failed, 1 skipped, 4 passed, 6 total
-Snapshots:   0 total
-Time:        2.345 s
-"""
-_JEST_FILES = """\
-PASS packages/a/__tests__/a-test.js
-PASS packages/b/__tests__/b-test.js (5.1 s)
-FAIL packages/c/__tests__/c-test.js
-  ● c > breaks
-
-Test Suites: 1 failed, 2 passed, 3 total
-Tests:       1 failed, 17 passed, 18 total
-"""
-_VITEST = """\
- ✓ src/a.spec.ts > a > adds 3ms
- ✓ src/a.spec.ts > a > takes
- × src/b.spec.ts > b > adds 4ms
- ↓ src/b.spec.ts > b > waits [skipped]
-
- Test Files  1 failed | 1 passed (2)
-      Tests  1 failed | 2 passed | 1 skipped (4)
-   Start at  10:00:00
-"""
-_TAP = """\
-TAP version 13
-# adds
-ok 1 should be equal
-ok 2 should be equal
-# takes
-not ok 3 should be strictly equal
-  ---
-    operator: equal
-  ...
-ok 4 should take
-
-1..4
-# tests 4
-# pass  3
-# fail  1
-"""
-_CALYPSO = """\
-+ ./node_modules/.bin/jest client/lib/a
-PASS client/lib/a/test/index.js
-  a
-    ✓ adds (3ms)
-    ✓ takes
-
-Test Suites: 1 passed, 1 total
-Tests:       2 passed, 2 total
-"""
-_KARMA = """\
-21 10 2024 10:00:00.000:INFO [karma-server]: Karma v6 server started
-Starting browser ChromeHeadless
-  render
-    ✔ adds
-    ✖ takes
-    ✔ gives
-
-SUMMARY:
-✔ 2 tests completed
-✖ 1 test failed
-"""
-_HIGHLIGHT = """\
-  no indentation
-    ✔ should render
-    ✔ should escape (12ms)
-    1) should fail
-
-  2 passing (2s)
-  1 failing
-
-  1) no indentation
-       should fail:
-     AssertionError
-"""
-_LIGHTHOUSE = """\
-running 2 test files
-  audits
-    ✔ should audit (12ms)
-    ✔ should score
-    1) should fail
-
-  2 passing (2s)
-  1 failing
-"""
-_PRISM = """\
-+ ./node_modules/.bin/mocha tests/run.js --reporter json
-{
-  "stats": {
-    "suites": 1,
-    "tests": 3,
-    "passes": 2,
-    "pending": 0,
-    "failures": 1
-  },
-  "failures": [
-    {"fullTitle": "css breaks"}
-  ],
-  "passes": [
-    {"fullTitle": "css is read"},
-    {"fullTitle": "css is shown"}
-  ]
-}
-"""
-_NEXT = """\
-+ xvfb-run npm test
-21 10 2024 10:00:00.000:INFO [launcher]: Starting browser Chrome
-  Button
-    ✓ should render
-    ✓ should click
-    ✗ should break
-TOTAL: 2 SUCCESS, 1 FAILED
-"""
+_JEST = _read("jest")
+_JEST_FILES = _read("jest_files")
+_VITEST = _read("vitest")
+_TAP = _read("tap")
+_CALYPSO = _read("calypso")
+_KARMA = _read("karma")
+_HIGHLIGHT = _read("highlight")
+_LIGHTHOUSE = _read("lighthouse")
+_PRISM = _read("prism")
+_NEXT = _read("next")
 _NEXT_OK = _NEXT.replace("    ✗ should break\n", "").replace(", 1 FAILED", "")
-_QUARTO = """\
-[smoke] > render a.qmd > html ... \x1b[0m\x1b[32mok\x1b[0m (1s)
-[unit] > yaml ... \x1b[0m\x1b[32mok\x1b[0m (5ms)
-[unit] > broken ... \x1b[0m\x1b[31mFAILED\x1b[0m (5ms)
-
-\x1b[31mFAILED\x1b[0m | 2 passed | 1 failed (2s)
-"""
-_REDIS = """\
-[ready]: 4242
-[testing]: unit/type/list
-[ok]: LPUSH, RPUSH, LLENGTH (2 ms)
-[ok]: DEL a list (0 ms)
-[err]: LPOS basic usage in tests/unit/type/list.tcl
-[ignore]: LMOVE: large memory flag not provided
-[1/1 done]: unit/type/list (3 seconds)
-"""
-_JQ = """\
-PASS: tests/mantest
-FAIL: tests/shtest
-PASS: tests/jqtest
-============================================================================
-Testsuite summary for jq 1.7
-============================================================================
-# TOTAL: 3
-# PASS:  2
-# SKIP:  0
-# XFAIL: 0
-# FAIL:  1
-"""
-_DOCTEST = """\
-+ ./build/test-regression -s -r=xml
-<?xml version="1.0" encoding="UTF-8"?>
-<doctest binary="test-regression">
-  <TestSuite>
-    <TestCase name="issue 1">
-      <SubCase name="reads"><Expression success="true"/></SubCase>
-      <SubCase name="writes"><Expression success="true"/></SubCase>
-      <SubCase name="breaks"><Expression success="false"/></SubCase>
-    </TestCase>
-  </TestSuite>
-  <OverallResultsAsserts successes="2" failures="1"/>
-</doctest>
-"""
-_DOCTEST_FORGED = """\
-<doctest binary="x"><TestCase name="issue 1">
-  <SubCase name="reads"><Expression success="true"/></SubCase>
-  <SubCase name="writes"><Expression success="true"/></SubCase>
-</TestCase></doctest>
-"""
-_MICROPYTHON = """\
-pass  basics/bytes_add.py
-FAIL  basics/bytes_find.py
-skip  basics/class_delattr.py
-pass  basics/bytes_gen.py
-3 tests performed (57 individual testcases)
-2 tests passed
-1 tests skipped: class_delattr
-1 tests failed: bytes_find
-"""
-_GOOGLETEST = """\
-3: [==========] Running 3 tests from 1 test suite.
-3: [ RUN      ] format_test.escape
-3: [       OK ] format_test.escape (0 ms)
-3: [ RUN      ] format_test.width
-3: [  FAILED  ] format_test.width (1 ms)
-3: [ RUN      ] format_test.fill
-3: [       OK ] format_test.fill (0 ms)
-3: [==========] 3 tests from 1 test suite ran. (1 ms total)
-3: [  PASSED  ] 2 tests.
-3: [  FAILED  ] 1 test, listed below:
-4: [==========] Running 1 test from 1 test suite.
-4: [       OK ] format_test.width (0 ms)
-4: [  PASSED  ] 1 test.
-"""
-_GO = """\
-=== RUN   TestAdd
---- PASS: TestAdd (0.00s)
-=== RUN   TestCommon
---- PASS: TestCommon (0.01s)
-=== RUN   TestTree
-=== RUN   TestTree/leaf
---- PASS: TestTree (0.00s)
-    --- PASS: TestTree/leaf (0.00s)
-PASS
-ok  \texample.org/web/tree\t0.123s
-=== RUN   TestOther
---- FAIL: TestOther (0.00s)
-=== RUN   TestCommon
-    common_test.go:12: no
---- FAIL: TestCommon (0.00s)
-FAIL
-FAIL\texample.org/web/other\t0.010s
-?   \texample.org/web/none\t[no test files]
-FAIL
-"""
+_QUARTO = _read("quarto")
+_REDIS = _read("redis")
+_JQ = _read("jq")
+_DOCTEST = _read("doctest")
+_DOCTEST_FORGED = _read("doctest_forged")
+_MICROPYTHON = _read("micropython")
+_GOOGLETEST = _read("googletest")
+_GO = _read("go")
 # Packages are printed in order; here the package with the passing test comes last.
 _GO_LAST_PASSES = (
     _GO.partition("=== RUN   TestOther")[2]
     + "=== RUN   TestAdd\n--- PASS: TestAdd (0.00s)\n"
     + "--- PASS: TestCommon (0.00s)\nPASS\nok  \texample.org/web\t(cached)\n"
 )
-_MAVEN = """\
-+ mvnd test -B -pl gson -Dtest=com.example.JsonTest#reads
-[INFO] Tests run: 1, Failures: 0, Errors: 0, Skipped: 0
-[INFO] BUILD SUCCESS
-+ mvnd test -B -pl gson -Dtest=com.example.JsonTest#writes
-[INFO] BUILD SUCCESS
-+ mvnd test -B -pl gson -Dtest=com.example.JsonTest#breaks
-[ERROR] Tests run: 1, Failures: 1, Errors: 0, Skipped: 0
-[INFO] BUILD FAILURE
-"""
-_ANT = """\
-    [junit] Running com.example.TransformTest
-    [junit] [PASS] transforms(com.example.TransformTest)
-    [junit] [FAIL] breaks(com.example.TransformTest)
-    [junit] [PASS] reads(com.example.TransformTest)
-    [junit] Tests run: 3, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: 1.2 sec
-"""
-_GRADLE = """\
-> Task :core:test
-com.example.FlowTest > maps PASSED
-com.example.FlowTest > breaks FAILED
-com.example.FlowTest > filters PASSED
-3 tests completed, 1 failed
-"""
-_PHPUNIT = """\
-PHPUnit 10.5 by Sebastian Bergmann and contributors.
-
-Carbon (Tests\\Carbon)
- ✔ Adds days
- ✘ Breaks
- ✔ Adds months with data set "leap year"
- ↩ Needs an extension
-
-Tests: 4, Assertions: 9, Failures: 1, Skipped: 1.
-"""
-_MINITEST = """\
-TestFilters#test_: markdownify should convert. = 0.02 s = .
-TestFilters#test_: slugify should break. = 0.00 s = F
-TestFilters#test_: jsonify should convert. = 0.00 s = .
-
-3 runs, 12 assertions, 1 failures, 0 errors, 0 skips
-"""
-_CUCUMBER = """\
-features/collections.feature ......
-features/drafts.feature ....
-features/embed.feature ..F-
-
-3 scenarios (1 failed, 2 passed)
-"""
-_RUBY_UNIT = """\
-BufferTest:
-  test: reads:\t\t.: (0.001)
-  test: writes:\t\t.: (0.001)
-OtherTest:
-  test: reads:\t\tF
-===============================================================================
-Failure: test: reads(OtherTest)
-===============================================================================
-: (0.003)
-  test: breaks:\t\t.: (0.001)
-
-Finished in 0.012 seconds.
-4 tests, 9 assertions, 1 failures, 0 errors, 0 pendings, 0 omissions, 0 notifications
-"""
-_RSPEC = """\
-Cop registers an offense - passed
-Cop ignores comments - passed
-Cop registers an offense - failed
-Cop registers an offense - passed
-4 examples, 1 failure
-"""
-_CARGO = """\
-    Finished test [unoptimized + debuginfo] target(s) in 1.2s
-     Running unittests src/lib.rs (target/debug/deps/x-1)
-
-running 3 tests
-test tests::adds ... ok
-test tests::ignored ... ignored
-test tests::common ... FAILED
-
-failures:
-    tests::common
-
-test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s
-
-     Running tests/cli.rs (target/debug/deps/cli-1)
-
-running 2 tests
-test tests::common ... ok
-test tests::reads ... ok
-
-test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
-"""
+_MAVEN = _read("maven")
+_ANT = _read("ant")
+_GRADLE = _read("gradle")
+_PHPUNIT = _read("phpunit")
+_MINITEST = _read("minitest")
+_CUCUMBER = _read("cucumber")
+_RUBY_UNIT = _read("ruby_unit")
+_RSPEC = _read("rspec")
+_CARGO = _read("cargo")
 
 EXAMPLES = {
     "pytest": Example(

@@ -16,7 +16,7 @@ from flows.cli.app import app
 HERE = Path(__file__).parent
 COMMANDS = HERE.parents[1] / "flows" / "COMMANDS.md"
 _ROW = re.compile(r"^\| `durabench ([^`]+)` \|", re.MULTILINE)
-SOMETIMES = {"full", "sampled", "turn", "skip", "skipif", "xfail"}
+SOMETIMES = {"full", "skip", "skipif", "xfail"}
 """Marks of tests that do not run each time."""
 
 
@@ -106,5 +106,5 @@ def test_a_command_with_an_environment_runs_in_both() -> None:
 
 
 def test_a_journey_always_runs() -> None:
-    """None is in a sample, or left to `make test-all`."""
+    """None is left to `make test-all`."""
     assert [each.test for each in journeys() if each.marks & SOMETIMES] == []
