@@ -37,28 +37,11 @@ async def test_prompts_are_the_packages_own_with_the_real_path(solve: Solver) ->
     assert session.workspaces.root in user["content"]
 
 
-async def test_a_text_protocol_uses_the_text_prompts(solve: Solver) -> None:
-    """A model without native tools gets the package's text prompt and no tools."""
-    replies = [
-        f"THOUGHT: go on\n\n```mswea_bash_command\n{reply['command']}\n```" for reply in SUBMIT
-    ]
-    outcome, session = await solve(scripted(*replies, native_tools=False))
-    assert outcome.status == "submitted"
-    assert "mswea_bash_command" in session.steps[0].request["messages"][1]["content"]
-
-
 async def test_a_reply_without_a_tool_call_is_answered_with_guidance(solve: Solver) -> None:
     """The package's format error is sent to the model, and the attempt continues."""
     outcome, session = await solve(scripted("I am done.", *SUBMIT))
     assert outcome.status == "submitted"
     assert "Tool call error" in session.steps[1].request["messages"][-1]["content"]
-
-
-async def test_three_format_errors_in_a_row_give_up(solve: Solver) -> None:
-    """An agent that never acts ends with an outcome, not with an exception."""
-    outcome, _ = await solve(scripted("one", "two", "three", "four"))
-    assert (outcome.status, outcome.patch) == ("gave_up", "")
-    assert outcome.detail == "RepeatedFormatError"
 
 
 async def test_the_step_limit_ends_the_attempt(solve: Solver) -> None:

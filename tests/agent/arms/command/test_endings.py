@@ -1,6 +1,5 @@
 """Programs that misbehave end as an outcome or as infrastructure, with their last words."""
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ from agent.arms.command.recipe import Recipe
 from agent.errors import InfrastructureError
 from agent.types import Outcome, Task
 from tests.agent.arms.command.programs import Program, commands, report, tiny
-from tests.disks import mounted
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.strict import Anthropic
 
@@ -119,22 +117,6 @@ async def test_a_program_that_destroys_the_repository_gives_up(tmp_path: Path) -
     outcome = await ended(tmp_path, shell(f"{ASK} -d '{HELLO}'; rm -rf .git; echo oh no"))
     assert (outcome.status, outcome.patch) == ("gave_up", "")
     assert "oh no" in outcome.detail
-
-
-@pytest.mark.full
-async def test_a_program_that_fills_the_disk_ends_with_its_last_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its workspace is removed, so the disk is free again, and nothing is submitted."""
-    with mounted(tmp_path / "disk") as disk:
-        monkeypatch.setattr(tempfile, "tempdir", str(disk.folder))
-        outcome = await ended(
-            tmp_path, shell(f"{ASK} -d '{HELLO}'; cat /dev/zero >fill; echo full")
-        )
-        assert list(disk.folder.iterdir()) == []
-    assert (outcome.status, outcome.patch) == ("gave_up", "")
-    assert "No space left on device" in outcome.detail
-    assert "full" in outcome.detail
 
 
 LONG = Task("long", "say hello\n" + "x" * 2**18, "HEAD", "")

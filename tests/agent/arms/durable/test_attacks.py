@@ -103,35 +103,6 @@ async def test_right_work_is_submitted_where_no_test_runs(solve: Solver, preset:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("named", ["tests/test_calc.py::test_double", "tests/"])
-async def test_tests_are_known_by_any_of_their_names(solve: Solver, named: str) -> None:
-    """A regression is found however the model names the test file."""
-    broken: Use = ("edit", {"path": "calc.py", "old": "return 2 * a", "new": "return 3 * a"})
-    assert isinstance(WORK, list)
-    done: Said = answer(**{**WORK[0][1], "related_tests": [named]})
-    script: dict[str, Any] = {"solver": [[WRITE], [FIX, broken], done], **OTHERS}
-    solved = await solve(preset="lean", profile=ONE_TRY, **script)
-    assert "regression" in solved.report["closed_gates"]
-
-
-@pytest.mark.full
-async def test_a_regression_of_a_runner_without_names_is_found(solve: Solver) -> None:
-    """A changed exit code is a regression if the runner names no tests."""
-    broken: Use = ("edit", {"path": "calc.py", "old": "return 2 * a", "new": "return 3 * a"})
-    solved = await solve(
-        preset="lean",
-        solver=[[WRITE], [FIX, broken], WORK],
-        profile={
-            **ONE_TRY,
-            "test_command": "cat {paths} > /dev/null; python -m pytest -q {paths} | tail -1; "
-            "exit ${PIPESTATUS[0]}",
-        },
-        **OTHERS,
-    )
-    assert "regression" in solved.report["closed_gates"]
-
-
-@pytest.mark.full
 async def test_a_flaky_test_is_no_reproduction(solve: Solver) -> None:
     """A reproduction test has to fail in every run without the change."""
     flaky = (

@@ -165,21 +165,6 @@ async def test_the_last_round_asks_for_the_answer() -> None:
     assert (exchange.end, len(exchange.uses)) == ("answered", 3)
 
 
-@pytest.mark.parametrize("native", [True, False])
-async def test_error_messages_to_the_model_are_bounded(native: bool) -> None:
-    """A long reply without a call, or a long error, is not repeated in full."""
-    wrong = {"reasons": [], "verdict": "x" * 20_000}
-    block = json.dumps({"tool": "answer", "arguments": wrong})
-    script: list[Said] = ["I think. " * 5_000, [("answer", wrong)] if native else block, review()]
-    model = RoleModel({"step_reviewer": script}, native)
-    exchange = await long_talk(model)
-    assert exchange.end == "answered"
-    told = model.asked[1].messages[2:]
-    assert [message["role"] for message in told] == ["assistant", "user"]
-    assert len(str(told)) < 3_000
-    assert len(model.asked[2].messages[-1]["content"]) < 1_500
-
-
 async def test_tools_are_bounded_over_all_replies() -> None:
     """Tool uses are counted over all replies, and those beyond the limit are refused."""
     model = sized([[*LOOK, *LOOK], LOOK, review()], [100])

@@ -29,33 +29,6 @@ async def test_success_without_an_edit_leads_to_replanning(solve: Solver) -> Non
     assert solved.outcome.status == "gave_up"
 
 
-NO_REPRODUCTIONS = {
-    "passes": (
-        "from calc import double\n\n\ndef test(): assert double(2) == 4\n",
-        "passes although",
-    ),
-    "asserts a constant": ("def test(): assert True\n", "asserts nothing"),
-    "fails to import": (
-        "def test():\n    from calc import missing\n    assert missing()\n",
-        "by an error",
-    ),
-    "no syntax": ("def test(: assert f()\n", "asserts nothing"),
-}
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(("text", "why"), NO_REPRODUCTIONS.values(), ids=NO_REPRODUCTIONS)
-async def test_a_false_claim_of_reproduction_is_detected(
-    solve: Solver, text: str, why: str
-) -> None:
-    """The attempt continues without the test, reports why, and leaves it out of the patch."""
-    solved = await solve(anchor=anchor(text), with_pytest=True)
-    assert solved.report["reproduced"] is False
-    assert why in solved.report["not_reproduced_because"]
-    assert solved.report["agent_verdict"] == "accepted"
-    assert ANCHOR not in solved.outcome.patch
-
-
 async def test_a_reproduction_that_is_required_and_missing_blocks(solve: Solver) -> None:
     """Without a required reproduction nothing is planned, and the attempt ends as blocked."""
     solved = await solve(

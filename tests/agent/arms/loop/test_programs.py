@@ -10,7 +10,6 @@ import pytest
 
 from agent.errors import Interrupted
 from agent.models.protocol import ModelReply, ModelRequest
-from agent.ptc.tool import program_uses
 from tests.agent.arms.durable.conftest import RoleModel, Said
 from tests.agent.arms.loop.conftest import DONE, Attempts
 
@@ -177,25 +176,6 @@ async def test_an_interpreter_that_is_killed_is_reported_once(attempts: Attempts
     outcome = await attempts.run(once, TOOLS)
     assert outcome.status == "submitted"
     assert "the interpreter died" in attempts.told(1)[0]
-
-
-@pytest.mark.full
-async def test_the_uses_of_tools_in_programs_are_known(attempts: Attempts) -> None:
-    """They have the order of the calls, also if the program was cut off."""
-    code = """
-import asyncio
-await asyncio.gather(
-    run_command("sleep 0.1; echo 1 > left.txt"), write(path="own.txt", content="1")
-)
-await broken()
-"""
-    for _ in range(2):
-        outcome = await attempts.run({"loop": [ptc(code), DONE]}, TOOLS)
-        assert attempts.session is not None
-        uses = program_uses(attempts.session.steps, "work")
-        assert outcome.status == "gave_up"
-        found = [(use.name, use.result.changed) for use in uses]
-        assert found == [("run_command", ["left.txt"]), ("write", ["own.txt"])]
 
 
 async def test_the_result_of_a_program_tells_what_was_changed_and_put_back(
