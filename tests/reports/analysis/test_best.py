@@ -52,6 +52,7 @@ def test_each_model_has_a_line_with_its_own_correction(models: LakeBuilder) -> N
     assert "The best arm of each model" in markdown.render(report)
 
 
+@pytest.mark.full
 def test_the_best_arm_is_among_those_that_may_be_best(lake: LakeBuilder) -> None:
     """Of equally good arms, those that the data set apart seldom hold the one that counts: in 95 %
     of experiments, the first arm is the best or may be as good."""

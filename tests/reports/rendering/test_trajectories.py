@@ -57,23 +57,6 @@ def test_a_difference_links_to_both_trajectories(differing: LakeBuilder) -> None
     assert "durabench trace a-1" in page.render(report)
 
 
-def test_an_attempt_without_steps_has_no_link(differing: LakeBuilder) -> None:
-    """Attempts without steps, such as imported ones, have no link, and the page says so: once if
-    there are no others, otherwise in the place of the link."""
-    report = build(differing.root, "trial")
-    html = page.render(report)
-    assert list(render_trajectories(differing.root, report)) == []
-    assert outline(html).fetched == []
-    assert "its trajectory" not in html
-    assert "The lake has no steps of these attempts" in html
-    differing.steps("a", "i1", "a-1", MODEL, {})
-    html = page.render(build(differing.root, "trial"))
-    assert set(outline(html).fetched) == {"trajectories/a-1.html"}
-    assert html.count("no trajectory") == 1
-    assert html.count("its trajectory") == 2
-    assert "The lake has no steps of these attempts" not in html
-
-
 def test_an_id_that_could_leave_the_folder_has_no_page(lake: LakeBuilder) -> None:
     """An attempt id that is a path outside the folder has no page."""
     lake.declare(["a", "b"], ["i1"])

@@ -87,31 +87,6 @@ def test_the_ratio_of_costs_covers(instances: int) -> None:
     assert has_promised_coverage(draw, 1.5)
 
 
-def repeated(generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Draw verdicts of two arms: three repeats of 80 instances of different difficulty."""
-    hardness = generator.beta(1, 1, size=80)
-    instances = np.repeat(np.arange(80), 3)
-    chance = hardness[instances]
-    better = 1 - (1 - chance) ** 2
-    return (
-        generator.random(240) < chance,
-        generator.random(240) < better,
-        instances.tolist(),
-    )
-
-
-def test_the_difference_over_repeats_covers() -> None:
-    """The difference over repeats has the promised coverage.
-
-    The true value is E[1 - (1-p)²] - E[p] = 2/3 - 1/2 for a uniform p.
-    """
-
-    def draw(generator: np.random.Generator) -> Estimate | None:
-        return difference_of_means(*repeated(generator), BOOTSTRAP)
-
-    assert has_promised_coverage(draw, 2 / 3 - 1 / 2)
-
-
 def test_resampling_by_repository_covers() -> None:
     """Resampling by repository has the promised coverage if repositories have effects."""
 

@@ -1,12 +1,10 @@
 """pass@k and the correlation of repeats, compared with enumeration and a published example."""
 
 from collections.abc import Sequence
-from itertools import combinations
 from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
@@ -15,17 +13,6 @@ from reports.statistics.repeats import pass_at_k, split_variance
 attempts_and_resolved = st.integers(1, 9).flatmap(
     lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))
 )
-
-
-@given(attempts_and_resolved)
-def test_pass_at_k_is_the_share_of_choices_with_a_resolved_attempt(
-    case: tuple[int, int, int],
-) -> None:
-    """pass@k is the share of all choices of k attempts that contain a resolved one."""
-    attempts, resolved, k = case
-    outcomes = [True] * resolved + [False] * (attempts - resolved)
-    choices = [any(choice) for choice in combinations(outcomes, k)]
-    assert pass_at_k(attempts, resolved, k) == pytest.approx(sum(choices) / len(choices))
 
 
 @pytest.mark.parametrize(("attempts", "resolved", "k"), [(3, 1, 4), (3, 1, 0), (3, 4, 1)])
