@@ -177,7 +177,9 @@ def _evaluate(
         )
     curve = None
     if drawn is not None and len(named) > 1:
-        curve = _accept([arm for arm, _ in named], sums, drawn, _list_values(arms, value))
+        curve = _compute_acceptability(
+            [arm for arm, _ in named], sums, drawn, _list_values(arms, value)
+        )
     return tuple(sorted(arms, key=lambda arm: (arm.cost_usd, -arm.rate, arm.position))), curve
 
 
@@ -239,7 +241,7 @@ def _net_benefits(
     ]
 
 
-def _accept(
+def _compute_acceptability(
     names: Sequence[str],
     sums: _Sums,
     drawn: tuple[Numbers, Numbers],

@@ -5,14 +5,9 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
 from reports.statistics.repeats import pass_at_k, split_variance
-
-attempts_and_resolved = st.integers(1, 9).flatmap(
-    lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))
-)
 
 
 @pytest.mark.parametrize(("attempts", "resolved", "k"), [(3, 1, 4), (3, 1, 0), (3, 4, 1)])
