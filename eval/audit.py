@@ -325,7 +325,6 @@ class _Tests:
                 return
 
     def _number_sections(self) -> list[int]:
-        """Return the section number of each line."""
         numbers, number, begins = [], 0, self.log_format.sections
         for line in self.lines:
             number += begins is not None and begins.search(line) is not None

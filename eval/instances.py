@@ -138,7 +138,6 @@ def _file(path: Path) -> list[Any]:
 
 
 def _rows_of(table: Any) -> list[Any]:
-    """Return the rows of an Arrow table."""
     try:
         return list(table.to_pylist())
     except ValueError:  # a value that is not UTF-8
@@ -186,7 +185,6 @@ def _task_repo(path: Path, split: str) -> list[Any]:
 
 
 def _task(folder: Path) -> Any:
-    """Return the row of a task."""
     import yaml
     from swebench.task.repo import load_task
 

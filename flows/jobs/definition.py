@@ -160,7 +160,6 @@ class Pipeline(JobSettings):
 
 
 def _check_names(step: PipelineStep, names: set[str], arms: set[str]) -> None:
-    """Check that a step names steps and arms that exist."""
     if step.name in step.depends_on:
         raise ValueError(f"step {step.name} depends on itself")
     if unknown := sorted(set(step.depends_on) - names):
@@ -222,7 +221,6 @@ class MissingOutput(Exception):
 
 
 def _read_use(match: re.Match[str]) -> tuple[str, str]:
-    """Return the step and the key of a template."""
     use = _USE.fullmatch(match["text"])
     if use is None:
         raise ValueError(f"{match[0]} is not a template: write {{{{steps.NAME.output.KEY}}}}")

@@ -241,7 +241,6 @@ async def _verify_base(prepared: Prepared, place: Place, store: Lake) -> dict[st
 
 
 async def _solve_one(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) -> CandidatePatch:
-    """Return the patch of one arm with its verdict."""
     solve = partial(solve_only, cell, store, stop=stop)
     attempt_id = await in_turn(solve, cell.label, store, stop)
     [attempt] = store.read("attempts", *cell.partition, attempt_id)

@@ -41,7 +41,6 @@ def until_answered(mailbox: Mailbox, sent: InboxMessage, lake: Lake) -> None:
 
 
 def _has_litellm(mailbox: Mailbox) -> bool:
-    """Return True if LiteLLM answers the arm of an attempt."""
     model = json.loads(mailbox.attempt.spec)["model"]
     return model is not None and model.get("provider") == "litellm"
 
@@ -253,7 +252,6 @@ class Chat:
         return sorted(done, key=lambda step: step.ordinal)
 
     def _show_text(self, text: str) -> None:
-        """Print a part of a model's answer."""
         if not self._is_in_line:
             self._streamed, self._is_in_line = "", True
         self._streamed += text

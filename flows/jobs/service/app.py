@@ -144,7 +144,6 @@ async def _answer(connection: Any, error: Exception) -> Any:
 
 
 def _describe(error: Exception) -> tuple[int, str]:
-    """Return the status of an error, and its message in one line."""
     if isinstance(error, Problem):
         return error.status, str(error)
     if isinstance(error, RequestValidationError):

@@ -79,7 +79,6 @@ def _with_arms(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _validate(content: dict[str, Any]) -> Request:
-    """Return a job of valid values."""
     try:
         return Request.model_validate(content)
     except ValidationError as error:
@@ -163,7 +162,6 @@ async def _order(service: Service, wanted: Request, key: str | None) -> JobStatu
 
 
 async def _continue(order: Awaitable[T]) -> T:
-    """Return what was ordered."""
     try:
         return await ask(order)
     except InfrastructureError as error:

@@ -215,7 +215,6 @@ async def _order(
 
 
 def _as_json(request: Request, body: bytes) -> Any:
-    """Return the body of a request."""
     # A page of another site can send a form or text without asking, but no JSON.
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise Problem(415, "send the body as JSON, with Content-Type: application/json")
@@ -228,7 +227,6 @@ def _as_json(request: Request, body: bytes) -> Any:
 
 
 def _show(definition: Deployed) -> Answer:
-    """Return a definition as JSON, with its id and its layers."""
     pipeline = definition.pipeline
     return {
         "id": str(definition.id),
@@ -238,7 +236,6 @@ def _show(definition: Deployed) -> Answer:
 
 
 async def _run_as_json(service: Service, run_id: str) -> Answer:
-    """Return a run with its steps as JSON."""
     status = await service.board.status(run_id, "run")
     row = await service.board.row(status.id)
     definition, steps = await asyncio.to_thread(views.read_run, service.lake, status, row)
