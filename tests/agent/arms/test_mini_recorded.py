@@ -50,7 +50,13 @@ async def test_a_tool_call_recording_gives_the_same_patch(
     ]
 
 
-@pytest.mark.parametrize("name", ["django__django-11163", "mwaskom__seaborn-3187"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "django__django-11163",
+        pytest.param("mwaskom__seaborn-3187", marks=pytest.mark.full),
+    ],
+)
 async def test_a_text_recording_replays_every_call_with_its_price(
     solve: Solver, shared_data: Path, name: str
 ) -> None:

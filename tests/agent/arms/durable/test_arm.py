@@ -81,6 +81,7 @@ async def test_a_failing_reproduction_test_asks_for_alternatives(solve: Solver) 
     assert "+    return a + b" in solved.outcome.patch
 
 
+@pytest.mark.full
 async def test_a_regression_forces_a_revision(solve: Solver) -> None:
     """A test that passed at the base must pass again, whatever the reproduction test shows."""
     breaks = [FIX, ("edit", {"path": "calc.py", "old": "2 * a", "new": "3 * a"})]

@@ -74,7 +74,7 @@ async def test_changes_to_the_tests_are_reverted(solve: Solver, cheat: Use) -> N
     solved = await solve(
         implementer=[[cheat], report()],
         profile={"plan_turns": 1, "parallel": 4},
-        with_pytest=True,
+        with_pytest=cheat is not CHEATS["an edit"],
     )
     assert solved.report["agent_verdict"] != "accepted"
     assert solved.outcome.patch == ""
@@ -103,6 +103,7 @@ async def test_code_that_destroys_the_repository_fails_its_tests(solve: Solver) 
     assert solved.report["agent_verdict"] != "accepted"
 
 
+@pytest.mark.full
 async def test_a_refactoring_does_not_start_with_a_test(solve: Solver) -> None:
     """A refactoring breaks no test, so it starts without one even if a reproduction is required."""
     contract = answer(kind="refactor", goal="tidy up", acceptance_criteria=[])

@@ -119,6 +119,7 @@ async def test_an_invalid_reproduction_test_is_corrected(lean: Solver, test: str
     assert solved.report["workflow_status"] == "completed"
 
 
+@pytest.mark.full
 async def test_a_wrong_test_is_withdrawn_by_a_ruling(lean: Solver) -> None:
     """The right patch is submitted although the solver's own test still fails."""
     solved = await lean([WRONG], [FIX], work(), adjudicator=[ruling("new_test")])
@@ -149,6 +150,7 @@ async def test_an_existing_test_that_the_task_contradicts_is_excepted(lean: Solv
     assert solved.report["workflow_status"] == "completed"
 
 
+@pytest.mark.full
 async def test_another_approach_begins_afresh_with_a_plan(solve: Solver) -> None:
     """A scout sees the failed checks, and the next solver gets its plan and a clean work tree."""
 

@@ -80,7 +80,7 @@ ROWS = {"mixed": 33, "failing": 14, "five": 15, "spawns": 27}
 """Rows that a run has at least. Their number depends on which calls end at the same time."""
 
 
-ALWAYS = {("mixed", 16), ("failing", 8)}
+ALWAYS = {("mixed", 16)}
 """Rows after which a run of `make test` dies."""
 
 

@@ -102,8 +102,10 @@ async def test_exploring_and_planning_change_nothing(attempts: Attempts) -> None
 
 @pytest.mark.parametrize(
     "said",
-    [["No plan."], [planned(*"abcdefg")]],
-    ids=["prose", "seven subtasks"],
+    [
+        pytest.param(["No plan."], id="prose"),
+        pytest.param([planned(*"abcdefg")], id="seven subtasks", marks=pytest.mark.full),
+    ],
 )
 async def test_a_plan_that_is_none_becomes_one_subtask(
     attempts: Attempts, said: list[Said]
