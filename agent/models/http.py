@@ -192,7 +192,7 @@ def load() -> ModuleType:
     return litellm
 
 
-async def load_litellm() -> ModuleType:
+async def load_in_thread() -> ModuleType:
     """Return LiteLLM, configured. Other tasks continue while the first call loads it."""
     return load() if load.cache_info().currsize else await asyncio.to_thread(load)
 

@@ -14,7 +14,7 @@ from agent.models import ceilings, http, native
 from agent.models.answers import dialect_of, read_answer
 from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, cost_of, estimate_tokens, get_listed_name
 from agent.models.chat import essential, sendable
-from agent.models.http import load, load_litellm, suspend_logging
+from agent.models.http import load, load_in_thread, suspend_logging
 from agent.models.native import Tell, stream_completion, stream_responses
 from agent.models.pacing import Sending
 from agent.models.protocol import Foreign, ModelInfo, ModelReply, ModelRequest
@@ -61,7 +61,7 @@ class LiteLLMModel:
             ModelError: no usable answer after the retries that the error's class allows.
             Interrupted: the run is to stop; NotSent if nothing can have been charged.
         """
-        litellm = await load_litellm()
+        litellm = await load_in_thread()
         window = await ceilings.window_of(self._spec, self._ceilings)
         limit = self._ceilings.max_tokens_within(request, window)
         try:

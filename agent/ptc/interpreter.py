@@ -87,7 +87,7 @@ class Running:
         """Check the program, and run it until it stops."""
         return await self._until_stop(self._session.feed_start(code, print_callback=self._output))
 
-    async def mark_called(self) -> Stop:
+    async def continue_during_call(self) -> Stop:
         """Continue the program while the call that it stopped at runs."""
         return await self._until_stop(self._at.resume(_CALLED))
 

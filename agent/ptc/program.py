@@ -134,7 +134,7 @@ class _Program:
             self.stops += 1
             if isinstance(stop, Called):
                 self._start(stop)
-                stop = await self.running.mark_called()
+                stop = await self.running.continue_during_call()
             else:
                 calls = await self._wait(stop)
                 results = {call_id: self.tasks[number].result() for call_id, number in calls}

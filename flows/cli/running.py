@@ -110,7 +110,7 @@ def run_flow(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = F
         waits: list[Coroutine[Any, Any, object]] = [wait_until_ready()]
         if needs_litellm:
             # LiteLLM takes seconds to import; do it while the server starts.
-            waits.append(http.load_litellm())
+            waits.append(http.load_in_thread())
         await asyncio.gather(*waits)
         settle()
         with tags("durabench"):
