@@ -90,7 +90,6 @@ def test_secrets_and_tasks_without_text_are_refused_in_a_line(terminal: Terminal
     assert "task: it holds an address with a password" in terminal.refused(
         *run, "fetch https://me:pass@host/x", "--arm", "gold"
     )
-    for task in ("", " \t", "\u200b", "\u202e"):
-        assert "the task is empty" in terminal.refused(*run, task, "--arm", "gold")
+    assert "the task is empty" in terminal.refused(*run, " \u200b", "--arm", "gold")
     talk = ("chat", "--repo", "octo/demo", "--model", "a/b", "-m", f"use {key}")
     assert "message: it holds a key of Anthropic" in terminal.refused(*talk)
