@@ -14,6 +14,7 @@ from flows.storage.images import CACHE_VARIABLE
 from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import request
 from tests.real_instances.images import SOURCES, instance_of
+from tests.unfit_images import layered
 
 pytestmark = [
     pytest.mark.usefixtures("prefect"),
@@ -46,7 +47,10 @@ async def test_a_published_project_decides_about_patches(
 ) -> None:
     """Flask's own tests are detected. They verify a right change, and not a wrong one."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    with instance_of(SOURCES[0], shared_data, tmp_path, docker_client) as instance:
+    with (
+        instance_of(SOURCES[0], shared_data, tmp_path, docker_client) as instance,
+        layered(instance.image, "WORKDIR /", docker_client) as image,
+    ):
         repository = tmp_path / "context" / "testbed"
         project = detect(Folder(repository))
         assert project is not None
@@ -57,7 +61,7 @@ async def test_a_published_project_decides_about_patches(
             "verify": TESTS,
             "publish": "patch",
             "environment": "docker",
-            "image": instance.image,
+            "image": image,
         }
         try:
             await job(request(change(RIGHT), task="Tidy it.", **settings), lake_path)
@@ -65,8 +69,8 @@ async def test_a_published_project_decides_about_patches(
                 await job(request(change(WRONG), task="Break it.", **settings), lake_path)
         finally:
             rows = {row["title"]: row for row in Lake.existing(lake_path).all_shared("jobs")}
-            for image in {row["image"] for row in rows.values()}:
-                docker_client.images.remove(image, force=True)
+            for name in {row["image"] for row in rows.values()}:
+                docker_client.images.remove(name, force=True)
     right, wrong = rows["Tidy it."], rows["Break it."]
     assert (right["verdict"], wrong["verdict"]) == ("verified", "regressed"), right["reason"]
     before = json.loads(right["verification"])["before"]
