@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent.errors import WorkspaceError
 from agent.gateway import bodies
-from agent.gateway.bodies import HeldBody, InvalidBody, Room
+from agent.gateway.bodies import InvalidBody, Room
 from agent.gateway.switch import Answered, GatewayCall, Switch
 from agent.models.chat import CHARS_PER_TOKEN
 from agent.models.requests import Dialect
@@ -46,18 +46,9 @@ def app(switch: Switch, model: str, token: str) -> Starlette:
     """
     room = Room()
 
-    async def read(request: Request, dialect: Dialect) -> HeldBody:
-        try:
-            return await room.read(request)
-        except InvalidBody as error:
-            switch.seen.invalid_requests += 1
-            response = _error(dialect, str(error), error.status)
-            response.headers["connection"] = "close"  # the rest of the body is not read
-            raise _Refused(response) from None
-
     def answer(dialect: Dialect) -> Endpoint:
         async def endpoint(request: Request) -> Response:
-            held = await read(request, dialect)
+            held = await room.read(request)
             call = switch.ask(dialect, held.body, request.headers)
             call.task.add_done_callback(lambda _: room.give(held.size))
             return await _answer(call, dialect, request, is_stream=bool(held.body.get("stream")))
@@ -66,7 +57,7 @@ def app(switch: Switch, model: str, token: str) -> Starlette:
 
     async def count(request: Request) -> Response:
         """Estimate tokens without the provider, as clients do before they send."""
-        held = await read(request, "messages")
+        held = await room.read(request)
         room.give(held.size)
         return JSONResponse({"input_tokens": len(json.dumps(held.body)) // CHARS_PER_TOKEN})
 
@@ -83,7 +74,13 @@ def app(switch: Switch, model: str, token: str) -> Starlette:
         return JSONResponse({"object": "list", "data": [entry], "has_more": False})
 
     async def refuse(request: Request, error: Exception) -> Response:
-        return error.response if isinstance(error, _Refused) else Response(status_code=499)
+        if not isinstance(error, InvalidBody):
+            return Response(status_code=499)  # the program has hung up
+        switch.seen.invalid_requests += 1
+        dialect = _ROUTES.get(request.url.path, "messages")
+        response = _error(dialect, str(error), error.status)
+        response.headers["connection"] = "close"  # the rest of the body is not read
+        return response
 
     return Starlette(
         routes=[
@@ -92,7 +89,7 @@ def app(switch: Switch, model: str, token: str) -> Starlette:
             Route("/v1/models", models),
         ],
         middleware=[Middleware(_Guard, token=token)],
-        exception_handlers={_Refused: refuse, ClientDisconnect: refuse},
+        exception_handlers={InvalidBody: refuse, ClientDisconnect: refuse},
     )
 
 
@@ -114,14 +111,6 @@ class _Guard:
                 await response(scope, receive, send)
                 return
         await self._inner(scope, receive, send)
-
-
-class _Refused(Exception):
-    """A request whose body cannot be read, with the response to it."""
-
-    def __init__(self, response: Response) -> None:
-        super().__init__()
-        self.response = response
 
 
 async def _answer(

@@ -30,21 +30,11 @@ _PART = 100
 
 
 class InvalidBody(Exception):
-    """A body is not a JSON object. The message is one line."""
+    """A body is not a JSON object, too large, or compressed. The message is one line."""
 
-    status = 400
-
-
-class TooLarge(InvalidBody):
-    """A body is larger than any provider takes."""
-
-    status = 413
-
-
-class Encoded(InvalidBody):
-    """A body is compressed, so that its size is unknown."""
-
-    status = 415
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 @dataclass(frozen=True)
@@ -86,7 +76,7 @@ class Room:
             async for chunk in request.stream():
                 content += chunk
                 if len(content) > size:
-                    raise TooLarge(f"a request has at most {size} bytes")
+                    raise InvalidBody(f"a request has at most {size} bytes", 413)
             # A bound of the values, which take more memory than their text.
             parts = sum(content.count(mark) for mark in (b",", b"[", b"{"))
             weight = min(len(content) + _PART * parts, self._size)
@@ -94,7 +84,7 @@ class Room:
             self._free += size - weight
             size = weight
             if parts > MOST_PARTS:
-                raise TooLarge(f"a request has at most {MOST_PARTS} values")
+                raise InvalidBody(f"a request has at most {MOST_PARTS} values", 413)
             body = _parse(bytes(content))
         except BaseException:
             self.give(size)
@@ -119,12 +109,12 @@ def _get_declared_size(request: Request) -> int:
     """Return the most bytes that a body will have."""
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
-        raise Encoded(f"send the request without content-encoding {encoding[:40]}")
+        raise InvalidBody(f"send the request without content-encoding {encoding[:40]}", 415)
     length = request.headers.get("content-length")
     if length is None:
         return LARGEST
     if not length.isascii() or not length.isdigit() or int(length[:20]) > LARGEST:
-        raise TooLarge(f"a request has at most {LARGEST} bytes")
+        raise InvalidBody(f"a request has at most {LARGEST} bytes", 413)
     return int(length)
 
 
