@@ -31,9 +31,7 @@ def declare(connection: Connection, attempt: Attempt) -> bool:
         JournalError: another attempt has the same id.
     """
     # Two workers may declare the same attempt at the same moment.
-    row = execute(
-        connection,
-        """
+    statement = """
         INSERT INTO attempts (
             attempt_id, experiment, arm, instance_id, repeat, spec, parent_id, fork_scope,
             fork_seq, reuse
@@ -43,9 +41,8 @@ def declare(connection: Connection, attempt: Attempt) -> bool:
         )
         ON CONFLICT DO NOTHING
         RETURNING attempt_id
-        """,
-        **vars(attempt),
-    ).fetchone()
+    """
+    row = execute(connection, statement, **vars(attempt)).fetchone()
     if row is None:
         earlier = find(connection, attempt.attempt_id)
         # A fork may be restarted by its id alone, without its parent.
@@ -106,11 +103,8 @@ def _select(connection: Connection, condition: str, **values: Any) -> list[Attem
 
 def outcome(connection: Connection, attempt_id: str) -> str | None:
     """Return the outcome of the attempt, or None while it has not ended."""
-    row = execute(
-        connection,
-        "SELECT outcome FROM attempts WHERE attempt_id = :attempt_id",
-        attempt_id=attempt_id,
-    ).fetchone()
+    statement = "SELECT outcome FROM attempts WHERE attempt_id = :attempt_id"
+    row = execute(connection, statement, attempt_id=attempt_id).fetchone()
     return None if row is None else row.outcome
 
 
@@ -131,12 +125,8 @@ def end(connection: Connection, lease: Lease, outcome: str | None) -> None:
         FencedError: another worker has acquired the attempt.
     """
     leases.check(connection, lease)
-    execute(
-        connection,
-        "UPDATE attempts SET outcome = :outcome WHERE attempt_id = :attempt_id",
-        outcome=outcome,
-        attempt_id=lease.attempt_id,
-    )
+    statement = "UPDATE attempts SET outcome = :outcome WHERE attempt_id = :attempt_id"
+    execute(connection, statement, outcome=outcome, attempt_id=lease.attempt_id)
 
 
 def reopen(connection: Connection, lease: Lease) -> None:
@@ -155,41 +145,27 @@ def reopen(connection: Connection, lease: Lease) -> None:
 
 def claim(connection: Connection, experiment: str, wanted: Claim) -> Claim:
     """Claim an experiment for a lake, unless one has it. Return the claim that holds."""
-    execute(
-        connection,
-        """
+    statement = """
         INSERT INTO claims (experiment, lake_id, lake) VALUES (:experiment, :lake_id, :lake)
         ON CONFLICT DO NOTHING
-        """,
-        experiment=experiment,
-        **vars(wanted),
-    )
-    row = execute(
-        connection,
-        "SELECT lake_id, lake FROM claims WHERE experiment = :experiment",
-        experiment=experiment,
-    ).fetchone()
+    """
+    execute(connection, statement, experiment=experiment, **vars(wanted))
+    statement = "SELECT lake_id, lake FROM claims WHERE experiment = :experiment"
+    row = execute(connection, statement, experiment=experiment).fetchone()
     return Claim(*row)
 
 
 def hand_over(connection: Connection, to: Claim) -> int:
     """Assign all experiments of the journal to one lake. Return how many belonged to another."""
-    count: int = execute(
-        connection,
-        "UPDATE claims SET lake_id = :lake_id, lake = :lake WHERE lake_id <> :lake_id",
-        **vars(to),
-    ).rowcount
+    statement = "UPDATE claims SET lake_id = :lake_id, lake = :lake WHERE lake_id <> :lake_id"
+    count: int = execute(connection, statement, **vars(to)).rowcount
     return count
 
 
 def leave_sign(connection: Connection, sign: str) -> None:
     """Record a sign, and remove the oldest ones."""
-    execute(
-        connection,
-        "DELETE FROM signs WHERE made_at < clock() - :kept_s OR sign = :sign",
-        kept_s=SIGN_S,
-        sign=sign,
-    )
+    statement = "DELETE FROM signs WHERE made_at < clock() - :kept_s OR sign = :sign"
+    execute(connection, statement, kept_s=SIGN_S, sign=sign)
     execute(connection, "INSERT INTO signs (sign, made_at) VALUES (:sign, clock())", sign=sign)
 
 

@@ -25,6 +25,7 @@ async def hold_lease(
 ) -> AsyncIterator[Lease]:
     """Hold the lease of an attempt, and renew it until the block ends.
 
+    It is also acquired from a worker of this machine that died while holding it.
     Each renewal is for `ttl_s` seconds, by default `Timings.lease_s`.
 
     Raises:
@@ -37,7 +38,9 @@ async def hold_lease(
     _HERE.add(key)
     try:
         ttl_s = timings().lease_s if ttl_s is None else ttl_s
-        lease = await asyncio.to_thread(_acquire, journal, attempt_id, ttl_s)
+        if previous := await asyncio.to_thread(journal.holder, attempt_id):
+            await asyncio.to_thread(expire_dead, journal, {attempt_id: previous})
+        lease = await asyncio.to_thread(journal.acquire, attempt_id, worker(), ttl_s)
         holder = asyncio.current_task()
         assert holder is not None
         heart = asyncio.create_task(_beat(journal, lease, ttl_s, holder))
@@ -100,13 +103,6 @@ async def _beat(
             raise
         except JournalError:
             continue  # no other worker can acquire the attempt while the database is unreachable
-
-
-def _acquire(journal: Journal, attempt_id: str, ttl_s: float) -> Lease:
-    """Acquire the lease, even from a worker of this machine that died while holding it."""
-    if holder := journal.holder(attempt_id):
-        expire_dead(journal, {attempt_id: holder})
-    return journal.acquire(attempt_id, worker(), ttl_s)
 
 
 def expire_dead(journal: Journal, holders: Mapping[str, str]) -> bool:

@@ -88,12 +88,8 @@ class Inbox:
     @reads
     def read(self, connection: Connection, after: int = 0) -> list[InboxMessage]:
         """Return the messages after a position, in order."""
-        rows = execute(
-            connection,
-            "SELECT * FROM inbox WHERE attempt_id = :attempt_id AND n > :after ORDER BY n",
-            attempt_id=self.attempt_id,
-            after=after,
-        )
+        statement = "SELECT * FROM inbox WHERE attempt_id = :attempt_id AND n > :after ORDER BY n"
+        rows = execute(connection, statement, attempt_id=self.attempt_id, after=after)
         return [_to_message(row) for row in rows]
 
     @reads
@@ -152,17 +148,14 @@ def check_message(message: InboxMessage) -> None:
 
 def waiting(connection: Connection, names: list[str]) -> dict[str, Wait]:
     """Return what attempts wait for, or have last waited for, by id."""
-    rows = execute(
-        connection,
-        """
+    statement = """
         SELECT attempt_id, wanted, about, after, since, EXISTS (
             SELECT 1 FROM inbox
             WHERE inbox.attempt_id = waits.attempt_id AND inbox.n > waits.after
         ) AS is_answered
         FROM waits WHERE attempt_id IN (SELECT value FROM json_each(:names))
-        """,
-        names=json.dumps(names),
-    )
+    """
+    rows = execute(connection, statement, names=json.dumps(names))
     return {
         row.attempt_id: Wait(
             row.attempt_id,
@@ -178,23 +171,16 @@ def waiting(connection: Connection, names: list[str]) -> dict[str, Wait]:
 
 def _send(connection: Connection, attempt_id: str, message: InboxMessage) -> InboxMessage:
     # The lock keeps the order of positions the order of commits, and an end from coming between.
-    attempt = execute(
-        connection,
-        "SELECT outcome, pruned_at FROM attempts WHERE attempt_id = :attempt_id FOR UPDATE",
-        attempt_id=attempt_id,
-    ).fetchone()
+    statement = "SELECT outcome, pruned_at FROM attempts WHERE attempt_id = :attempt_id FOR UPDATE"
+    attempt = execute(connection, statement, attempt_id=attempt_id).fetchone()
     if attempt is None:
         raise MessageRefused(f"the journal has no attempt {attempt_id}")
     # A message that ends the attempt is the last one. Reading all would take longer with each.
-    rows = execute(
-        connection,
-        f"""
+    statement = f"""
         SELECT * FROM inbox
         WHERE attempt_id = :attempt_id AND (message_id = :message_id OR n = {_LAST})
-        """,
-        attempt_id=attempt_id,
-        message_id=message.id,
-    ).fetchall()
+    """
+    rows = execute(connection, statement, attempt_id=attempt_id, message_id=message.id).fetchall()
     for row in rows:
         if row.message_id != message.id:
             continue

@@ -30,16 +30,12 @@ def check(connection: Connection, lease: Lease) -> None:
 
 def begin_steps(connection: Connection, lease: Lease, number: int) -> tuple[range, float]:
     """Check the lease like `check`. Return the ordinals of `number` further steps, and the time."""
-    row = execute(
-        connection,
-        """
+    statement = """
         UPDATE leases SET ordinal = ordinal + :number
         WHERE attempt_id = :attempt_id AND epoch = :epoch
         RETURNING ordinal, clock() AS now
-        """,
-        number=number,
-        **vars(lease),
-    ).fetchone()
+    """
+    row = execute(connection, statement, number=number, **vars(lease)).fetchone()
     if row is None:
         raise _fence(lease)
     return range(row.ordinal - number + 1, row.ordinal + 1), row.now
@@ -52,16 +48,13 @@ def acquire(connection: Connection, attempt_id: str, worker: str, ttl_s: float) 
         LeaseHeld: another worker's lease has not expired.
         JournalError: there is no such attempt.
     """
-    row = execute(
-        connection,
-        """
+    statement = """
         UPDATE leases SET epoch = epoch + 1, worker = :worker, expires_at = clock() + :ttl_s
         WHERE attempt_id = :attempt_id AND (expires_at <= clock() OR worker = :worker)
         RETURNING epoch
-        """,
-        attempt_id=attempt_id,
-        worker=worker,
-        ttl_s=ttl_s,
+    """
+    row = execute(
+        connection, statement, attempt_id=attempt_id, worker=worker, ttl_s=ttl_s
     ).fetchone()
     if row is not None:
         return Lease(attempt_id, row.epoch, worker)
@@ -85,15 +78,12 @@ def offer(connection: Connection, name: str) -> None:
     It belongs to an attempt, or to other work that only one worker can do at a time.
     """
     # The lease of a removed attempt still exists.
-    execute(
-        connection,
-        """
+    statement = """
         INSERT INTO leases (attempt_id, epoch, worker, expires_at, ordinal)
         VALUES (:name, 0, '', 0, 0)
         ON CONFLICT DO NOTHING
-        """,
-        name=name,
-    )
+    """
+    execute(connection, statement, name=name)
 
 
 def renew(connection: Connection, lease: Lease, ttl_s: float) -> None:
@@ -102,34 +92,24 @@ def renew(connection: Connection, lease: Lease, ttl_s: float) -> None:
     Raises:
         FencedError: another worker has acquired the lease.
     """
-    cursor = execute(
-        connection,
-        """
+    statement = """
         UPDATE leases SET expires_at = clock() + :ttl_s
         WHERE attempt_id = :attempt_id AND epoch = :epoch
-        """,
-        ttl_s=ttl_s,
-        **vars(lease),
-    )
+    """
+    cursor = execute(connection, statement, ttl_s=ttl_s, **vars(lease))
     if cursor.rowcount == 0:
         raise _fence(lease)
 
 
 def release(connection: Connection, lease: Lease) -> None:
     """Release the lease. Do nothing if another worker has acquired it."""
-    execute(
-        connection,
-        "UPDATE leases SET expires_at = 0 WHERE attempt_id = :attempt_id AND epoch = :epoch",
-        **vars(lease),
-    )
-    execute(
-        connection,
-        """
+    statement = "UPDATE leases SET expires_at = 0 WHERE attempt_id = :attempt_id AND epoch = :epoch"
+    execute(connection, statement, **vars(lease))
+    statement = """
         UPDATE tenures SET ended_at = clock()
         WHERE attempt_id = :attempt_id AND epoch = :epoch AND ended_at IS NULL
-        """,
-        **vars(lease),
-    )
+    """
+    execute(connection, statement, **vars(lease))
 
 
 def holder(connection: Connection, attempt_id: str) -> str | None:
@@ -139,42 +119,32 @@ def holder(connection: Connection, attempt_id: str) -> str | None:
 
 def holders(connection: Connection, names: Collection[str]) -> dict[str, str]:
     """Return the workers of those leases that have not expired, by name."""
-    rows = execute(
-        connection,
-        """
+    statement = """
         SELECT attempt_id, worker FROM leases
         WHERE attempt_id IN (SELECT value FROM json_each(:names)) AND expires_at > clock()
-        """,
-        names=json.dumps([*names]),
-    )
+    """
+    rows = execute(connection, statement, names=json.dumps([*names]))
     return {row.attempt_id: row.worker for row in rows}
 
 
 def find_lapsed(connection: Connection, names: Collection[str]) -> set[str]:
     """Return those leases that have expired and were not released."""
-    rows = execute(
-        connection,
-        """
+    statement = """
         SELECT attempt_id FROM leases
         WHERE attempt_id IN (SELECT value FROM json_each(:names))
             AND expires_at > 0 AND expires_at <= clock()
-        """,
-        names=json.dumps([*names]),
-    )
+    """
+    rows = execute(connection, statement, names=json.dumps([*names]))
     return {row.attempt_id for row in rows}
 
 
 def expire(connection: Connection, attempt_id: str, worker: str) -> None:
     """Expire a lease now, if that worker has it."""
-    execute(
-        connection,
-        """
+    statement = """
         UPDATE leases SET expires_at = 1
         WHERE attempt_id = :attempt_id AND worker = :worker AND expires_at > 0
-        """,
-        attempt_id=attempt_id,
-        worker=worker,
-    )
+    """
+    execute(connection, statement, attempt_id=attempt_id, worker=worker)
 
 
 def active(connection: Connection) -> set[str]:
@@ -185,21 +155,16 @@ def active(connection: Connection) -> set[str]:
 
 def begin_tenure(connection: Connection, lease: Lease) -> None:
     """Record that a worker has acquired an attempt."""
-    execute(
-        connection,
-        """
+    statement = """
         INSERT INTO tenures (attempt_id, epoch, worker, began_at)
         VALUES (:attempt_id, :epoch, :worker, clock())
-        """,
-        **vars(lease),
-    )
+    """
+    execute(connection, statement, **vars(lease))
 
 
 def read_tenures(connection: Connection, attempt_id: str) -> list[Tenure]:
     """Return the tenures of an attempt, the first one first."""
-    rows = execute(
-        connection,
-        """
+    statement = """
         SELECT worker, began_at, ended_at, steps, first_ordinal
         FROM tenures LEFT JOIN (
             SELECT epoch, COUNT(*) AS steps, MIN(ordinal) AS first_ordinal
@@ -207,9 +172,8 @@ def read_tenures(connection: Connection, attempt_id: str) -> list[Tenure]:
         ) AS steps_of_epoch ON steps_of_epoch.epoch = tenures.epoch
         WHERE attempt_id = :attempt_id
         ORDER BY tenures.epoch
-        """,
-        attempt_id=attempt_id,
-    )
+    """
+    rows = execute(connection, statement, attempt_id=attempt_id)
     return [
         Tenure(
             worker=row.worker,

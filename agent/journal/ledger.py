@@ -94,9 +94,7 @@ def _find_excess(
     if limit.usd is None or total.nusd <= to_nusd(limit.usd):
         return None
     # The sum of the reservations of active workers.
-    row = execute(
-        connection,
-        """
+    statement = """
         SELECT COALESCE(SUM(reserved_nusd), 0) AS nusd
         FROM leases
             JOIN attempts ON attempts.attempt_id = leases.attempt_id
@@ -106,10 +104,8 @@ def _find_excess(
             WHEN 'arm' THEN attempts.experiment || '/' || attempts.arm
             ELSE attempts.experiment
         END = :name
-        """,
-        kind=limit.kind,
-        name=limit.name,
-    ).fetchone()
+    """
+    row = execute(connection, statement, kind=limit.kind, name=limit.name).fetchone()
     can_pass = total.nusd - int(row.nusd) <= to_nusd(limit.usd)
     return (BudgetReserved if can_pass else BudgetExhausted)(
         f"{whose} is ${limit.usd:.2f}: ${(total.nusd - nusd) / NUSD:.4f} is spent or reserved, "
@@ -148,13 +144,8 @@ def settle(
 
 def withdraw(connection: Connection, lease: Lease, scope: str, seq: int) -> None:
     """Remove the reservation of a call that was never sent, if there is one."""
-    row = execute(
-        connection,
-        f"DELETE FROM ledger WHERE {_IS_RESERVED} RETURNING reserved_nusd",
-        scope=scope,
-        seq=seq,
-        **vars(lease),
-    ).fetchone()
+    statement = f"DELETE FROM ledger WHERE {_IS_RESERVED} RETURNING reserved_nusd"
+    row = execute(connection, statement, scope=scope, seq=seq, **vars(lease)).fetchone()
     if row is not None:
         nusd = -row.reserved_nusd
         execute(connection, _COUNT, attempt_id=lease.attempt_id, nusd=nusd, calls=-1).fetchall()
@@ -166,20 +157,15 @@ def lose(connection: Connection, lease: Lease, scope: str, seq: int) -> None:
     The first request was perhaps charged for, and is billed at its reservation. Its row gets a
     negative epoch, -1 for the first request of a call that was lost.
     """
-    execute(
-        connection,
-        f"""
+    statement = f"""
         UPDATE ledger SET state = 'lost', epoch = -1 - (
             SELECT COUNT(*) FROM ledger AS lost
             WHERE lost.attempt_id = :attempt_id AND lost.scope = :scope AND lost.seq = :seq
                 AND lost.epoch < 0
         )
         WHERE {_IS_RESERVED}
-        """,
-        scope=scope,
-        seq=seq,
-        **vars(lease),
-    )
+    """
+    execute(connection, statement, scope=scope, seq=seq, **vars(lease))
 
 
 def forfeit(connection: Connection, attempt_id: str) -> None:
@@ -201,27 +187,21 @@ def forget(connection: Connection, attempt: Attempt) -> None:
     values = {"attempt_id": attempt_id, "nusd": -int(bill.nusd), "calls": -bill.calls}
     execute(connection, _COUNT, **values).fetchall()
     execute(connection, "DELETE FROM ledger WHERE attempt_id = :attempt_id", attempt_id=attempt_id)
-    execute(
-        connection,
-        "DELETE FROM totals WHERE kind = 'attempt' AND name = :attempt_id",
-        attempt_id=attempt_id,
-    )
+    statement = "DELETE FROM totals WHERE kind = 'attempt' AND name = :attempt_id"
+    execute(connection, statement, attempt_id=attempt_id)
 
 
 def account(connection: Connection, attempt_id: str) -> Account:
     """Return the cost of the attempt so far."""
-    credit = execute(
-        connection,
-        """
+    statement = """
         SELECT
             COALESCE(SUM(settled_nusd), 0) AS nusd,
             COUNT(settled_nusd) AS calls,
             COUNT(CASE WHEN cost_usd IS NULL THEN settled_nusd END) AS unpriced,
             COUNT(CASE WHEN cost_usd IS NULL AND settled_nusd = 0 THEN 1 END) AS unknown
         FROM steps WHERE attempt_id = :attempt_id
-        """,
-        attempt_id=attempt_id,
-    ).fetchone()
+    """
+    credit = execute(connection, statement, attempt_id=attempt_id).fetchone()
     bill = _read_bill(connection, attempt_id)
     return Account(
         billed_usd=to_usd(bill.nusd, bill.unpriced),
@@ -234,27 +214,20 @@ def account(connection: Connection, attempt_id: str) -> Account:
 
 def _read_bill(connection: Connection, attempt_id: str) -> Any:
     """Return the sum of an attempt's calls, their number, and how many have an unknown bill."""
-    return execute(
-        connection,
-        """
+    statement = """
         SELECT
             COALESCE(SUM(billed_nusd), 0) AS nusd,
             COUNT(*) AS calls,
             COALESCE(SUM(unpriced), 0) AS unpriced
         FROM ledger WHERE attempt_id = :attempt_id
-        """,
-        attempt_id=attempt_id,
-    ).fetchone()
+    """
+    return execute(connection, statement, attempt_id=attempt_id).fetchone()
 
 
 def spent(connection: Connection, limit: Limit) -> tuple[float, int]:
     """Return the USD and calls that count against a limit: settled, reserved and lost."""
-    row = execute(
-        connection,
-        "SELECT nusd, calls FROM totals WHERE kind = :kind AND name = :name",
-        kind=limit.kind,
-        name=limit.name,
-    ).fetchone()
+    statement = "SELECT nusd, calls FROM totals WHERE kind = :kind AND name = :name"
+    row = execute(connection, statement, kind=limit.kind, name=limit.name).fetchone()
     return (0.0, 0) if row is None else (row.nusd / NUSD, row.calls)
 
 
@@ -265,17 +238,13 @@ def take_turn(connection: Connection, name: str, seconds: float, burst_s: float)
     used at once. The generic cell rate algorithm (ITU-T I.371) is a token bucket kept as one time,
     at which all admitted requests are paid off. A worker that dies holds nothing.
     """
-    row = execute(
-        connection,
-        """
+    statement = """
         INSERT INTO rates (name, free_at) VALUES (:name, clock() + :seconds)
         ON CONFLICT (name) DO UPDATE SET free_at = :seconds
             + CASE WHEN rates.free_at > clock() THEN rates.free_at ELSE clock() END
         RETURNING free_at - clock() AS ahead_s
-        """,
-        name=name,
-        seconds=float(seconds),
-    ).fetchone()
+    """
+    row = execute(connection, statement, name=name, seconds=float(seconds)).fetchone()
     return max(0.0, float(row.ahead_s) - max(burst_s, seconds))
 
 

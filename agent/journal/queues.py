@@ -116,15 +116,11 @@ class Queue:
             row = self._execute(connection, statement, start=first, holder=holder).fetchone()
             if row is not None:
                 work = Taken(row.name, row.losses + (row.holder != ""))
-                self._execute(
-                    connection,
-                    """
+                statement = """
                     UPDATE queue SET holder = :holder, losses = :losses
                     WHERE run = :run AND name = :name
-                    """,
-                    holder=holder,
-                    **vars(work),
-                )
+                """
+                self._execute(connection, statement, holder=holder, **vars(work))
                 return work
         return None
 
@@ -192,27 +188,22 @@ class Queue:
     @reads
     def holders(self, connection: Connection) -> dict[str, str]:
         """Return the worker of each lease that holds work, by the name of the lease."""
-        rows = self._execute(
-            connection,
-            f"""
+        statement = f"""
             SELECT DISTINCT leases.attempt_id, leases.worker
             FROM leases JOIN queue ON queue.holder = leases.attempt_id
             WHERE {_IS_OPEN} AND leases.expires_at > clock()
-            """,
-        )
+        """
+        rows = self._execute(connection, statement)
         return {row.attempt_id: row.worker for row in rows}
 
     @reads
     def list_ended(self, connection: Connection, since: float = 0.0) -> list[Ended]:
         """Return the work that ended later than `LATE_S` before `since`, in seconds since 1970."""
-        rows = self._execute(
-            connection,
-            """
+        statement = """
             SELECT name, ended_as, result, ended_at FROM queue
             WHERE run = :run AND ended_at > :since
-            """,
-            since=max(0.0, since - LATE_S),
-        )
+        """
+        rows = self._execute(connection, statement, since=max(0.0, since - LATE_S))
         return [Ended(*row) for row in rows]
 
     def _execute(self, connection: Connection, statement: str, **values: Any) -> Any:

@@ -88,17 +88,13 @@ def finish(connection: Connection, lease: Lease, row: dict[str, Any]) -> bool:
     Raises:
         JournalError: this epoch has not written an intent, or the step has another result.
     """
-    cursor = execute(
-        connection,
-        """
+    statement = """
         UPDATE steps SET result = :result, cost_usd = :cost_usd, settled_nusd = :settled_nusd,
             duration_s = :duration_s, tree = :tree
         WHERE attempt_id = :attempt_id AND scope = :scope AND seq = :seq AND epoch = :epoch
             AND result IS NULL
-        """,
-        **row,
-        **vars(lease),
-    )
+    """
+    cursor = execute(connection, statement, **row, **vars(lease))
     if cursor.rowcount:
         return True
     earlier = _find(connection, lease.attempt_id, row["scope"], row["seq"])
@@ -143,17 +139,12 @@ def append(
 
 def remove_intent(connection: Connection, lease: Lease, scope: str, seq: int) -> None:
     """Remove an intent of this epoch, if it exists."""
-    execute(
-        connection,
-        """
+    statement = """
         DELETE FROM steps
         WHERE attempt_id = :attempt_id AND scope = :scope AND seq = :seq AND epoch = :epoch
             AND result IS NULL
-        """,
-        scope=scope,
-        seq=seq,
-        **vars(lease),
-    )
+    """
+    execute(connection, statement, scope=scope, seq=seq, **vars(lease))
 
 
 def read(connection: Connection, attempt_id: str, bodies: Bodies) -> list[RecordedStep]:
@@ -170,26 +161,19 @@ def read_new(
     connection: Connection, attempt_id: str, known: Collection[tuple[str, int]], bodies: Bodies
 ) -> list[RecordedStep]:
     """Return an attempt's further steps with a result, in the order in which they started."""
-    places = execute(
-        connection,
-        """
+    statement = """
         SELECT scope, seq, ordinal FROM steps
         WHERE attempt_id = :attempt_id AND result IS NOT NULL
-        """,
-        attempt_id=attempt_id,
-    ).fetchall()
+    """
+    places = execute(connection, statement, attempt_id=attempt_id).fetchall()
     ordinals = [row.ordinal for row in places if (row.scope, row.seq) not in known]
-    rows = execute(
-        connection,
-        """
+    statement = """
         SELECT * FROM steps
         WHERE attempt_id = :attempt_id AND result IS NOT NULL
             AND ordinal IN (SELECT CAST(value AS INTEGER) FROM json_each(:ordinals))
         ORDER BY ordinal
-        """,
-        attempt_id=attempt_id,
-        ordinals=json.dumps(ordinals),
-    )
+    """
+    rows = execute(connection, statement, attempt_id=attempt_id, ordinals=json.dumps(ordinals))
     return [_unpack(row, bodies) for row in rows]
 
 
@@ -237,22 +221,14 @@ def copy_before(
 
 def count_copies(connection: Connection, attempt_id: str) -> int:
     """Return how many of an attempt's steps were copied from its parent."""
-    row = execute(
-        connection,
-        "SELECT COUNT(*) AS copies FROM steps WHERE attempt_id = :attempt_id AND epoch = 0",
-        attempt_id=attempt_id,
-    ).fetchone()
+    statement = "SELECT COUNT(*) AS copies FROM steps WHERE attempt_id = :attempt_id AND epoch = 0"
+    row = execute(connection, statement, attempt_id=attempt_id).fetchone()
     return int(row.copies)
 
 
 def _find(connection: Connection, attempt_id: str, scope: str, seq: int) -> Any:
-    return execute(
-        connection,
-        """
+    statement = """
         SELECT epoch, ordinal, digest, result FROM steps
         WHERE attempt_id = :attempt_id AND scope = :scope AND seq = :seq
-        """,
-        attempt_id=attempt_id,
-        scope=scope,
-        seq=seq,
-    ).fetchone()
+    """
+    return execute(connection, statement, attempt_id=attempt_id, scope=scope, seq=seq).fetchone()

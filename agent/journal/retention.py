@@ -32,9 +32,7 @@ class Retention:
     @reads
     def holdings(self, connection: Connection) -> list[Holding]:
         """Return the data that is kept of each attempt, by its id."""
-        rows = execute(
-            connection,
-            f"""
+        statement = f"""
             SELECT {FIELDS},
                 outcome IS NOT NULL AS has_ended,
                 pruned_at IS NOT NULL AS is_pruned,
@@ -47,8 +45,8 @@ class Retention:
                 LEFT JOIN steps ON steps.attempt_id = attempts.attempt_id
             GROUP BY attempts.attempt_id, leases.attempt_id
             ORDER BY attempts.attempt_id
-            """,
-        )
+        """
+        rows = execute(connection, statement)
         return [
             Holding(
                 attempt=Attempt(*row[:-6]),
@@ -71,14 +69,11 @@ class Retention:
             JournalError: the attempt has not ended or does not exist.
         """
         release(connection, acquire(connection, attempt_id, WORKER, 0.0))
-        cursor = execute(
-            connection,
-            """
+        statement = """
             UPDATE attempts SET pruned_at = clock()
             WHERE attempt_id = :attempt_id AND outcome IS NOT NULL
-            """,
-            attempt_id=attempt_id,
-        )
+        """
+        cursor = execute(connection, statement, attempt_id=attempt_id)
         if cursor.rowcount == 0:
             raise JournalError(f"attempt {attempt_id} has not ended", retryable=False)
         _delete(connection, attempt_id, "steps", "inbox", "waits")
@@ -100,14 +95,11 @@ class Retention:
             return
         ledger.forget(connection, attempt)
         _delete(connection, attempt_id, "steps", "inbox", "waits", "tenures", "attempts")
-        execute(
-            connection,
-            """
+        statement = """
             DELETE FROM claims WHERE experiment = :experiment
                 AND NOT EXISTS (SELECT 1 FROM attempts WHERE experiment = :experiment)
-            """,
-            experiment=attempt.experiment,
-        )
+        """
+        execute(connection, statement, experiment=attempt.experiment)
 
     @reads
     def references(self, connection: Connection, without: Collection[str] = ()) -> References:
@@ -116,14 +108,11 @@ class Retention:
         turns = _count_turns(connection)
         names = set()
         for column in ("request", "result"):
-            rows = execute(
-                connection,
-                f"""
+            statement = f"""
                 SELECT attempt_id, SUBSTR({column}, 2) AS digest FROM steps
                 WHERE SUBSTR({column}, 1, 1) = :blob
-                """,
-                blob=bytes([BLOB]),
-            )
+            """
+            rows = execute(connection, statement, blob=bytes([BLOB]))
             names |= {
                 bytes(row.digest).decode("ascii") for row in rows if row.attempt_id not in without
             }
@@ -146,10 +135,9 @@ class Retention:
         return True
 
     def compact(self) -> int:
-        """Return the unused space in SQLite's file to the disk. Return the number of bytes freed.
+        """Compact the file of SQLite. Return the number of bytes freed.
 
-        Blocks all other writers, so run it only while no attempt is leased. PostgreSQL does so by
-        itself, so the result is 0.
+        This blocks all other writers, so run it only while no attempt is leased.
         """
         return self.database.compact()
 
@@ -162,14 +150,11 @@ def _delete(connection: Connection, attempt_id: str, *tables: str) -> None:
 
 def _count_turns(connection: Connection) -> int | None:
     """Return how often attempts were acquired in all, or None during possible writes."""
-    row = execute(
-        connection,
-        """
+    statement = """
         SELECT
             COALESCE(SUM(epoch), 0) AS turns,
             COUNT(CASE WHEN expires_at > clock() - :unreturned_s THEN 1 END) AS writing
         FROM leases
-        """,
-        unreturned_s=UNRETURNED_S,
-    ).fetchone()
+    """
+    row = execute(connection, statement, unreturned_s=UNRETURNED_S).fetchone()
     return None if row.writing else int(row.turns)

@@ -130,10 +130,7 @@ class FreeStep:
 
 @dataclass(frozen=True)
 class AdoptedStep:
-    """A step with the result that another attempt recorded at the same position.
-
-    It is credited to its own attempt and not billed again.
-    """
+    """A step with the result of another attempt at the same position. It is not billed again."""
 
     parent_id: str
     scope: str
@@ -186,16 +183,9 @@ class Account:
     """The cost of an attempt."""
 
     billed_usd: float | None
-    """All calls ever sent; None if nothing is known of the price of one.
-
-    Settled calls count at their cost, those in flight at their reservation, lost ones at an
-    estimate.
-    """
+    """All calls ever sent, lost ones and those in flight at their reservation; None if unknown."""
     credited_usd: float | None
-    """The calls among the attempt's recorded steps; None as above.
-
-    Calls copied by a fork are included, pruned ones are not.
-    """
+    """The calls among the attempt's recorded steps, also copied ones; None if unknown."""
     calls_billed: int
     calls_credited: int
     unpriced_calls: int
@@ -212,20 +202,14 @@ class Progress:
     worker: str | None
     """The last holder of the lease; None if it was never held."""
     lease_left_s: float | None
-    """Seconds until the lease expires; negative if it has expired.
-
-    None if it was released or never held.
-    """
+    """Seconds until the lease expires, or negative; None if it was released or never held."""
     now: datetime
     first_step_at: datetime | None
     """Start of the attempt's first own step; None if it has no own step."""
     last_step_at: datetime | None
     """End of the last step, or its start while it has no result yet."""
     steps: int
-    """Steps with a result, including those copied by a fork.
-
-    The next three fields count likewise.
-    """
+    """Steps with a result, with copied ones, as in the next three fields."""
     calls: int
     cost_usd: float
     """Cost of the calls whose cost is known."""
@@ -237,10 +221,7 @@ class Progress:
     unanswered_calls: int
     """Calls in flight, and calls that were lost in a crash."""
     unanswered_usd: float | None
-    """Reservations of these calls, the part of `billed_usd` that may never have been spent.
-
-    None if one of them is unknown.
-    """
+    """The part of `billed_usd` for these calls, perhaps never spent; None if it is unknown."""
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,7 @@ class Watching:
     def attempts(self, connection: Connection, experiments: Collection[str]) -> list[Watched]:
         """Return the attempts of experiments, by id, in one query regardless of their number."""
         # Counted by a condition: counting the column would read every result.
-        rows = execute(
-            connection,
-            f"""
+        statement = f"""
             SELECT {FIELDS}, outcome IS NOT NULL, (
                 SELECT COUNT(*) FROM steps
                 WHERE steps.attempt_id = attempts.attempt_id AND result IS NOT NULL
@@ -46,9 +44,8 @@ class Watching:
             FROM attempts
             WHERE experiment IN (SELECT value FROM json_each(:experiments))
             ORDER BY attempt_id
-            """,
-            experiments=json.dumps([*experiments]),
-        )
+        """
+        rows = execute(connection, statement, experiments=json.dumps([*experiments]))
         return [Watched(Attempt(*row[:-2]), bool(row[-2]), row[-1]) for row in rows]
 
     @reads
@@ -67,9 +64,7 @@ class Watching:
 def progress(connection: Connection, experiment: str) -> list[Progress]:
     """Return the progress of the attempts of an experiment, by id."""
     # A fork's other steps were copied, with their times.
-    rows = execute(
-        connection,
-        f"""
+    statement = f"""
         WITH chosen AS (
             SELECT attempt_id AS id FROM attempts WHERE experiment = :experiment
         ), step AS (
@@ -102,9 +97,8 @@ def progress(connection: Connection, experiment: str) -> list[Progress]:
             LEFT JOIN bill ON bill.attempt_id = attempts.attempt_id
         WHERE experiment = :experiment
         ORDER BY attempts.attempt_id
-        """,
-        experiment=experiment,
-    )
+    """
+    rows = execute(connection, statement, experiment=experiment)
     return [
         Progress(
             attempt=Attempt(*row[:10]),
