@@ -21,7 +21,7 @@ def plain_globs(patterns: Iterable[str]) -> tuple[tuple[str, ...], ...]:
 
 
 def _list_alternatives(pattern: str) -> list[str]:
-    """Return the globs without braces for which a glob stands; none if there are too many.
+    """Expand the alternatives of a glob. Return none if there are too many.
 
     `{a,b}` and `@(a|b)` mean one of the parts, `?(a|b)` and `*(a|b)` also nothing, `+(a|b)` one.
     """

@@ -87,7 +87,7 @@ _LIST_IN_CODE = re.compile(
 
 @dataclass(frozen=True)
 class _Python:
-    """The rules by which pytest collects files below a folder."""
+    """Pytest's rules for the files below a folder."""
 
     files: tuple[str, ...] = _PYTHON
     inside: tuple[str, ...] = ()

@@ -44,7 +44,7 @@ UNFIT_LAYERS = {
     "no sh": ("RUN rm -f /bin/sh /usr/bin/sh", "none of its containers can start"),
     "no sleep": ("RUN rm -f /bin/sleep /usr/bin/sleep", "bash and sleep"),
     "no PATH": ("ENV PATH=", "none of its containers can start"),
-    "no repository": ("RUN rm -rf /testbed/.git", "/testbed is no git repository"),
+    "no repository": ("RUN rm -rf /testbed/.git", "/testbed is not a git repository"),
     "no base commit": ("RUN git tag -d base", "has no commit base"),
     "no such user": ("USER nobody-here", "unable to find user nobody-here"),
     "tree of root": (_USER.format("true"), "user agent may not write /testbed"),

@@ -21,7 +21,7 @@ class SourceFiles:
         """`texts` are all files of the repository by their paths."""
         paths = sorted(path for path in texts if name_of_language(path))
         self.test_files = read_test_files(texts, texts.__getitem__)
-        """The rules by which files are tests."""
+        """The rules for which files are tests."""
         self.tests = frozenset(filter(self.test_files.owns, paths))
         """The files that belong to a test suite."""
         code = [path for path in paths if path not in self.tests]
@@ -59,7 +59,7 @@ class SourceFiles:
         """Return the kinds of the definitions of a file by qualified name."""
         if path not in self._kinds:
             syntax = self.syntax(path)
-            kinds = {each.qualified: each.kind for each in reversed(syntax.definitions)}
+            kinds = {d.qualified: d.kind for d in reversed(syntax.definitions)}
             self._kinds[path] = {span.qualified: span.kind for span in syntax.spans} | kinds
         return self._kinds[path]
 

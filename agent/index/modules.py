@@ -40,7 +40,7 @@ _STANDS_FOR_FOLDER = {"__init__", "index", "mod", "lib", "main"}
 
 
 def family_of(path: str) -> Family:
-    """Return the family of languages with which a file shares its imports."""
+    """Return the family of languages that can import a file."""
     return _FAMILIES[name_of_language(path)]
 
 
@@ -64,7 +64,7 @@ class Modules:
         self._imported: dict[tuple[str, str, Family], str | None] = {}
 
     def name(self, path: str) -> str:
-        """Return the name by which a file is most likely imported, with dots."""
+        """Return the most likely name of a file in imports, with dots."""
         family = family_of(path)
         if family == "python":
             return self._python_name(path)
@@ -141,7 +141,7 @@ class Modules:
         return self._first([stem, *(f"{start}{end}" for start in stems for end in _SCRIPTS)])
 
     def _split_package(self, module: str) -> tuple[str | None, str]:
-        """Return the folder of the longest name of a package that begins a name, and the rest."""
+        """Return the folder of the longest package name at the start of a name, and the rest."""
         parts = module.split("/")
         for size in range(len(parts), 0, -1):
             if folder := self._packages.get("/".join(parts[:size])):
@@ -219,7 +219,7 @@ class Modules:
         return next((path for path in paths if not path.endswith("/")), next(iter(paths), None))
 
     def _root(self, folder: str) -> str:
-        """Return the folder on Python's path from which files of a folder are imported."""
+        """Return the folder on Python's path for imports of the files of a folder."""
         if folder not in self._roots:
             self._roots[folder] = next(
                 outer for outer in _outwards(folder) if outer == "." or not self._is_package(outer)

@@ -27,7 +27,7 @@ class ChainReference(NamedTuple):
 
 
 class VariableValue(NamedTuple):
-    """An expression whose value, or an object of whose class, is the value of a variable."""
+    """The chain of a type or an expression in a scope, which gives a variable its value."""
 
     scope: str
     chain: Chain
@@ -71,7 +71,7 @@ def read_references(
 def read_variables(language: str, text: str) -> Mapping[str, Collection[VariableValue]]:
     """Return the values of variables by qualified name, such as `main.reader`.
 
-    There is no value if one of them is unknown.
+    A variable with an unknown value has none.
     """
     tree = parse(language, text)
     if tree is None:

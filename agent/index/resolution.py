@@ -62,7 +62,7 @@ class Resolver:
         return self._member(owner, name)
 
     def find_module(self, path: str, statement: Import) -> Entity | None:
-        """Return the module from which a file imports."""
+        """Return the module of an import statement."""
         self._steps_left = _MOST_STEPS
         return self._module(path, statement.module)
 
@@ -125,12 +125,12 @@ class Resolver:
             if self._files.kinds(file)[name] != "variable":
                 return Entity(file, name)
         statements = self._files.imports(path, name)  # they bind some variables, too
-        entities = [self._imported_object(path, statement) for statement in statements]
+        entities = [self._resolve_import(path, statement) for statement in statements]
         if entities:
             return next((entity for entity in entities if entity != FOREIGN), FOREIGN)
         return Entity(places[0], name) if places else self._by_star(path, name)
 
-    def _imported_object(self, path: str, statement: Import) -> Entity | None:
+    def _resolve_import(self, path: str, statement: Import) -> Entity | None:
         if statement.name is None:
             is_whole = statement.alias or family_of(path) != "python"
             module = statement.module if is_whole else statement.module.partition(".")[0]
@@ -163,7 +163,7 @@ class Resolver:
                     if (full := join(module.qualified, name)) in self._files.kinds(file):
                         return Entity(file, full)
                     if imports := self._files.imports(file, name):
-                        return self._imported_object(file, imports[0])
+                        return self._resolve_import(file, imports[0])
                     waiting.append(file)
         return None
 

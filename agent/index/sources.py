@@ -1,8 +1,8 @@
 """The text files of a repository, and the indexes of the last few that were asked about.
 
-Two commands in a workspace read the files. The first lists those that git tracks or would track,
-with their sizes and stamps. The second fetches, as one archive, the files that are wanted and not
-already known. A second reading after an edit therefore fetches only the changed files.
+Two commands in a workspace read the files. The first lists the files that git tracks or would
+track, with their sizes and stamps. The second fetches, as one archive, the files that are wanted
+and not already known. A second reading after an edit therefore fetches only the changed files.
 
 Attempts at one task start from the same files, and most steps of an attempt change few of them or
 none. So a repository is read and indexed once in a process, as long as it is among the last few
@@ -124,8 +124,8 @@ def lines(text: str) -> list[str]:
 
     A form feed or another separator of Unicode does not end a line.
     """
-    found = _LINE_END.split(text) if "\r" in text else text.split("\n")  # much faster
-    return found if found[-1] else found[:-1]
+    rows = _LINE_END.split(text) if "\r" in text else text.split("\n")  # much faster
+    return rows if rows[-1] else rows[:-1]
 
 
 def _parse_listing(listing: bytes) -> list[_Listed]:

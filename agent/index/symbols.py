@@ -21,7 +21,7 @@ class Definition(NamedTuple):
 
     path: str
     module: str
-    """Dotted name by which it is most likely imported."""
+    """The most likely name in imports, with dots."""
     # The fields of `DefinitionSyntax`
     qualified: str
     kind: Kind
@@ -107,7 +107,7 @@ class SymbolIndex:
 
     @property
     def test_files(self) -> TestFiles:
-        """The rules by which files of the repository are tests."""
+        """The rules for which files of the repository are tests."""
         return self._files.test_files
 
     @property

@@ -64,7 +64,7 @@ class Import(NamedTuple):
     module: str
     """As it is written, without quotes."""
     name: str | None = None
-    """`*` for all names, `default` for what a script exports by default."""
+    """`*` for all names, `default` for the default export of a script."""
     alias: str | None = None
 
 
@@ -91,7 +91,7 @@ class Syntax:
     spans: Sequence[_Span] = ()
     """The bytes of definitions that hold others, by their first one, outer ones first."""
     named: frozenset[int] = frozenset()
-    """The first bytes of the names of definitions, which are no references."""
+    """The first bytes of the names of definitions, which are not references."""
 
     def around(self, byte: int, *, is_bound: bool = False) -> str:
         """Return the qualified name of the innermost definition around a byte.

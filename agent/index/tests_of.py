@@ -23,7 +23,7 @@ _OWN_NAMES, _CHANGED_NAMES = 2.0, 3.0
 _SATURATION, _LENGTH = 1.2, 0.2
 
 _NEAR_NAME = 0.5
-"""Share of a name's words from which a test counts as named after a file."""
+"""Smallest share of a name's words for a test that is named after a file."""
 
 _TEST_MARKS = re.compile(r"^(unit)?test_|_(unit)?(test|spec)$|\.(test|spec|cy)$")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -98,7 +98,7 @@ def covering(
             points[test] += score
             if is_named or score:
                 likely.add(test)
-    own_names = {found.name for source in wanted for found in index.list_definitions(source)}
+    own_names = {each.name for source in wanted for each in index.list_definitions(source)}
     own = dict.fromkeys(sorted(own_names), 1)
     for weight, names in ((_CHANGED_NAMES, changed or {}), (_OWN_NAMES, own)):
         for test, score in _score_mentions(texts, tests, names).items():
@@ -118,7 +118,7 @@ def covering(
 def _score_import(
     index: SymbolIndex, texts: Mapping[str, str], test: str, source: str, importers: set[str]
 ) -> float:
-    """Return the points of the way by which a test imports a source, 0 if it does not.
+    """Return the points for the import of a source by a test, 0 if it does not import it.
 
     A test in another language than Python imports a source if it has the module's name in quotes.
     """
@@ -136,7 +136,7 @@ def _score_import(
 
 
 class _Paths:
-    """The words of the paths of tests, of which those in few paths weigh more."""
+    """The words of the paths of tests. Words in few paths weigh more."""
 
     def __init__(self, tests: Collection[str]) -> None:
         self._tests = {test: _words(test) for test in tests}

@@ -25,7 +25,7 @@ class Files(Protocol):
 
 
 class Folder:
-    """The files of a folder, without those of dependencies and build results."""
+    """The files of a folder, without dependencies and build results."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

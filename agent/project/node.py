@@ -34,7 +34,7 @@ def node(files: Files) -> Parts | None:
         package = {}
     lock, (manager, install) = _find_manager(files)
     if manager in _NOT_WITH_NODE:
-        # The release is the one that `packageManager` names, without its hash.
+        # `packageManager` names the release, and has its hash.
         stated = str(package.get("packageManager", "")).partition("+")[0]
         release = stated if re.fullmatch(rf"{manager}@[\w.-]+", stated) else manager
         get = f"{{ command -v {manager} >/dev/null || npm install --global {release}; }}"
@@ -71,7 +71,7 @@ def _suite(manager: str, script: str) -> Suite | None:
     options, results = reporting
     if results == "tap":  # node takes no options behind its files
         return Suite("node --test", f'NODE_OPTIONS="{options}" {run}', results)
-    # Only npm needs the dashes. All others pass options on, and some pass the dashes on, too.
+    # Only npm needs the dashes. All others pass options on, and some also pass the dashes on.
     dashes = " --" if manager == "npm" else ""
     return Suite(program["name"], f"{run}{dashes} {options}", results)
 

@@ -112,7 +112,7 @@ def _first(files: Files, tests: list[str], pattern: re.Pattern[str]) -> str:
 
 
 def _install(files: Files, suite: Suite | None) -> str | None:
-    """Return the command that installs the project and what its tests need.
+    """Return the command that installs the project and the requirements of its tests.
 
     The test program is named too, because many projects expect it to be there.
     """

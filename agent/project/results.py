@@ -197,6 +197,6 @@ def parse(kind: Format, text: str) -> NamesByResult:
     """Return the tests in a runner's results.
 
     Raises:
-        Unreadable: there are no results in this format.
+        Unreadable: the text does not have this format.
     """
     return _PARSERS[kind](text)

@@ -53,8 +53,8 @@ class Suite:
 def custom(command: str) -> Suite:
     """Return the suite of a command that a user named.
 
-    A runner with an observer is observed. Of any other command, only the exit code counts. So does
-    that of `python3`, because observers are started with `python`.
+    A runner with an observer is observed. Of any other command, only the exit code counts. This
+    includes `python3`, because observers are started with `python`.
     """
     suite = Suite(_NAMED, command, "observed")
     is_known = suite.observed.adapter != "summary" and "python3" not in command

@@ -9,7 +9,7 @@ that results do not come from text that the code under test can print:
   every test at its start and its end, by functions bound at that time, signed with a key of the
   run in an unbroken chain.
 * Names, counts, the final record and the exit code must agree. A run that is cut short, has a
-  record of its own making, changes its test files while it runs, or replaces functions of the
+  forged record, changes its test files while it runs, or replaces functions of the
   test runner is an error and never a pass.
 
 The limits: the observer shares a process with the code under test. Code that is written against

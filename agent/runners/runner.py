@@ -1,8 +1,8 @@
 """The test runner of a repository, and runs whose results the code under test does not write.
 
-A runner is a command, a path style, and what reads its results. The harness sends a parent program,
-the launcher, with the command. It starts the runner with an observer in it, reads the observer's
-signed records from a pipe, and seals them for this program.
+A runner is a command, a path style, and the adapter for its results. The harness sends a parent
+program, the launcher, with the command. It starts the runner with an observer in it, reads the
+observer's signed records from a pipe, and seals them for this program.
 """
 
 import base64
@@ -61,15 +61,15 @@ class TestRunner:
         return " ".join([*assignments, self.command.replace(_PLACEHOLDER, tests)])
 
     def runs(self, path: str) -> bool:
-        """Return True if the command takes this test file. Others are programs of their own."""
+        """Return True if the command takes this test file. Others are separate programs."""
         if self.adapter == "sympy":
             return "tests" in path.split("/")[:-1]
         return self.path_style != "django" or path.startswith(_DJANGO_FOLDER)
 
     def names(self, paths: Sequence[str]) -> list[str]:
-        """Return the names by which the command knows the tests."""
+        """Return the names of the tests in the command."""
         match self.path_style:
-            case "files" if self.adapter == "sympy":  # its runner knows no single test of a file
+            case "files" if self.adapter == "sympy":  # its runner takes only whole files
                 return list(dict.fromkeys(path.partition("::")[0] for path in paths))
             case "files":
                 return [f"./{path}" if path.startswith("-") else path for path in paths]
@@ -112,8 +112,8 @@ def runner_of(command: str, environment: tuple[tuple[str, str], ...] = ()) -> Te
 
 def program_of(command: str) -> Program | None:
     """Return the Python program of a plain command, or None for any other command."""
-    head, found, tail = command.partition(_PLACEHOLDER)
-    if not found or tail.strip() or _SHELL_SYNTAX.search(head):
+    head, placeholder, tail = command.partition(_PLACEHOLDER)
+    if not placeholder or tail.strip() or _SHELL_SYNTAX.search(head):
         return None
     try:
         words = shlex.split(head)
@@ -199,7 +199,7 @@ class Run:
     def read(self, output: str) -> tuple[str, ObservedResults | None]:
         """Return the text that the runner printed, and its results.
 
-        The results are None if there is no sealed message: the run was cut short.
+        The results are None without a sealed message, if the run was cut short.
         """
         text, message = self.open(output)
         if message is None:
@@ -208,10 +208,10 @@ class Run:
 
     def open(self, output: str) -> tuple[str, dict[str, Any] | None]:
         """Return the text that the runner printed, and the launcher's message if it is sealed."""
-        text, found, rest = output.partition(f"\n{self._mark} ")
+        text, mark, rest = output.partition(f"\n{self._mark} ")
         payload, _, seal = rest.partition("\n")[0].partition(" ")
         expected = hmac.new(self.nonce.encode(), payload.encode(), hashlib.sha256).hexdigest()
-        if not found or not hmac.compare_digest(expected, seal):
+        if not mark or not hmac.compare_digest(expected, seal):
             return text, None
         return text, json.loads(zlib.decompress(base64.b64decode(payload)))
 
@@ -253,7 +253,7 @@ def results(exit_code: int, records: Iterable[Sequence[str]], problem: str) -> O
     """
     collected: dict[str, None] = {}
     finished: set[str] = set()
-    found: dict[str, list[TestResult | None]] = {}
+    phases: dict[str, list[TestResult | None]] = {}
     begun, end = False, ""
     for kind, *fields in records:
         match kind, fields:
@@ -262,7 +262,7 @@ def results(exit_code: int, records: Iterable[Sequence[str]], problem: str) -> O
             case "collected", [name]:
                 collected[name] = None
             case "result", [name, phase, outcome, report]:
-                found.setdefault(name, []).append(_result(name, phase, outcome, report))
+                phases.setdefault(name, []).append(_result(name, phase, outcome, report))
                 if phase == "teardown":
                     finished.add(name)
             case "stopped", [name]:
@@ -271,9 +271,9 @@ def results(exit_code: int, records: Iterable[Sequence[str]], problem: str) -> O
                 problem = problem or f"the code under test changed {what}"
             case "end", [code]:
                 end = code
-    tests = tuple(_worst(name, phases) for name, phases in found.items())
+    tests = tuple(_worst(name, parts) for name, parts in phases.items())
     problem = problem or _contradiction(exit_code, begun, end, tests)
-    silent = [name for name in collected if name not in finished or name not in found]
+    silent = [name for name in collected if name not in finished or name not in phases]
     failing = any(test.outcome in ("failed", "error") for test in tests)
     if silent and not failing:
         problem = problem or f"{len(silent)} tests began without an end, such as {silent[0]}"
@@ -282,7 +282,7 @@ def results(exit_code: int, records: Iterable[Sequence[str]], problem: str) -> O
 
 def _result(name: str, phase: str, outcome: str, report: str) -> TestResult | None:
     """Return the result of one phase. A phase around the test proves no pass."""
-    kind: TestOutcome = next((known for known in _WORST_FIRST if known == outcome), "error")
+    kind: TestOutcome = next((name for name in _WORST_FIRST if name == outcome), "error")
     return None if kind == "passed" and phase in _AROUND else TestResult(name, kind, report)
 
 

@@ -189,12 +189,12 @@ def _not_found(content: str, old: str, path: str) -> str:
     near = difflib.get_close_matches(wanted, numbers, _NEAREST, _CUTOFF)
     if not near:
         return f"old does not occur in {path}, and no line is like {wanted!r}; read the file"
-    shown = [f"{number}\t{line}" for line in near for number in numbers[line][:_NEAREST]]
+    lines = [f"{number}\t{line}" for line in near for number in numbers[line][:_NEAREST]]
     return "\n".join(
         [
             f"old does not occur in {path} as it was given; check every line of it, the space "
             "before it too. Lines most like its first one:",
-            *shown,
+            *lines,
         ]
     )
 

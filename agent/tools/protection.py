@@ -2,7 +2,7 @@
 
 After every tool that may have changed files, the files that decide whether the task is solved are
 compared with the base commit and restored, whatever was done to git. In files that contain other
-settings too, such as `pyproject.toml`, only those of test runners count. New modules that
+settings too, such as `pyproject.toml`, only the settings of test runners count. New modules that
 Python could import in place of pytest or of the standard library are removed.
 """
 
@@ -23,18 +23,18 @@ class ConfinedFile:
 
     path: str
     """The target, relative to the repository's root."""
-    found: Found
+    target: Found
 
     @property
     def content(self) -> bytes | None:
-        """The content of the file, or None if there is no file.
+        """The content of the file, or None without a file.
 
         Raises:
             Refused: the file cannot be read.
         """
-        if self.found.problem:
-            raise Refused(self.found.problem)
-        return self.found.content
+        if self.target.problem:
+            raise Refused(self.target.problem)
+        return self.target.content
 
 
 async def confine(workspace: Workspace, path: str) -> str:
@@ -54,10 +54,10 @@ async def confine_all(workspace: Workspace, paths: Sequence[str]) -> list[str]:
         Refused: one of them is empty, or its target is outside the repository.
     """
     try:
-        found = await workspace.resolve(paths)
+        targets = await workspace.resolve(paths)
     except OSError as error:
         raise Refused(str(error)) from error
-    return [_inside(workspace, path, real) for path, real in zip(paths, found, strict=True)]
+    return [_inside(workspace, path, real) for path, real in zip(paths, targets, strict=True)]
 
 
 async def confine_files(workspace: Workspace, paths: Sequence[str]) -> list[ConfinedFile]:
@@ -67,12 +67,12 @@ async def confine_files(workspace: Workspace, paths: Sequence[str]) -> list[Conf
         Refused: one of them is empty, or its target is outside the repository.
     """
     try:
-        found = await workspace.look_up(paths)
+        targets = await workspace.look_up(paths)
     except OSError as error:
         raise Refused(str(error)) from error
     return [
-        ConfinedFile(_inside(workspace, path, each.path), each)
-        for path, each in zip(paths, found, strict=True)
+        ConfinedFile(_inside(workspace, path, target.path), target)
+        for path, target in zip(paths, targets, strict=True)
     ]
 
 
@@ -128,7 +128,7 @@ class Protection:
         instead. Their paths are not returned.
 
         Raises:
-            Destroyed: there is no repository any more.
+            Destroyed: the repository is gone.
             WorkspaceError: the shell is gone.
         """
         if not self.is_on:
@@ -188,7 +188,7 @@ _stated: dict[str, TestFiles] = {}
 
 
 async def _find_owner(workspace: Workspace, changed: Sequence[str]) -> Callable[[str], bool]:
-    """Return what tells files of tests from others, as the root of the base tree states it.
+    """Return the rules for files of tests, as the root of the base tree states them.
 
     That is read once for equal trees, and only if a file changed that convention takes for none.
     """

@@ -43,7 +43,7 @@ class Search(Arguments):
 
 
 # The descriptions say Python, because recorded calls of models contain them: others would divide
-# attempts that were begun before the index knew more languages from their records.
+# attempts from before the index had more languages from their records.
 
 
 class FindDefinition(Arguments):
@@ -70,17 +70,17 @@ async def read(workspace: Workspace, settings: ToolSettings, asked: Read) -> Too
     path, content = file.path, file.content
     if content is None:
         return await _folder(workspace, asked.path, path)
-    found = lines(decode(content, asked.path).content)
-    if not found:
+    rows = lines(decode(content, asked.path).content)
+    if not rows:
         return ToolResult(f"{asked.path} is an empty file", read=[path])
-    start, end = asked.start or 1, min(asked.end or len(found), len(found))
+    start, end = asked.start or 1, min(asked.end or len(rows), len(rows))
     if start > end:
         last = asked.end or "the end"
-        raise Refused(f"{asked.path} has {len(found)} lines; from {start} to {last} there are none")
+        raise Refused(f"{asked.path} has {len(rows)} lines; from {start} to {last} there are none")
     width = len(str(end))
-    shown = [f"{n:>{width}}\t{line}" for n, line in enumerate(found[start - 1 : end], start)]
-    head = f"{asked.path}, lines {start} to {end} of {len(found)}"
-    return ToolResult("\n".join([head, *shown]), read=[path])
+    numbered = [f"{n:>{width}}\t{line}" for n, line in enumerate(rows[start - 1 : end], start)]
+    head = f"{asked.path}, lines {start} to {end} of {len(rows)}"
+    return ToolResult("\n".join([head, *numbered]), read=[path])
 
 
 async def _folder(workspace: Workspace, name: str, path: str) -> ToolResult:
@@ -100,9 +100,9 @@ async def _folder(workspace: Workspace, name: str, path: str) -> ToolResult:
 async def search(workspace: Workspace, settings: ToolSettings, asked: Search) -> ToolResult:
     """Return `path:line:text` for every match. Long lines are cut."""
     path = await confine(workspace, asked.path)
-    found = await _matching(workspace, asked.pattern, path)
-    text = "\n".join(found) or f"no line in {asked.path} matches {asked.pattern}"
-    return ToolResult(text, read=_files(found))
+    matches = await _matching(workspace, asked.pattern, path)
+    text = "\n".join(matches) or f"no line in {asked.path} matches {asked.pattern}"
+    return ToolResult(text, read=_files(matches))
 
 
 async def _matching(workspace: Workspace, pattern: str, path: str) -> list[str]:
@@ -112,17 +112,17 @@ async def _matching(workspace: Workspace, pattern: str, path: str) -> list[str]:
         Refused: the pattern is invalid, or the search takes too long.
     """
     command = _GREP.format(pattern=shlex.quote(pattern), path=shlex.quote(path))
-    found = await workspace.run(command, timeout_s=_TIMEOUT_S)
-    if found.timed_out:
+    done = await workspace.run(command, timeout_s=_TIMEOUT_S)
+    if done.timed_out:
         raise Refused(f"the search took longer than {_TIMEOUT_S:.0f} s; search a folder")
-    if found.exit_code > 1:
-        raise Refused(f"cannot search for {pattern}: {found.output.strip()}")
-    return [_cut(line) for line in found.output.splitlines()]
+    if done.exit_code > 1:
+        raise Refused(f"cannot search for {pattern}: {done.output.strip()}")
+    return [_cut(line) for line in done.output.splitlines()]
 
 
-def _files(found: Iterable[str]) -> list[str]:
+def _files(results: Iterable[str]) -> list[str]:
     """Return the files of lines such as `src/io.py:12: …`."""
-    return sorted({place[1] for line in found if (place := _PLACE.match(line))})
+    return sorted({place[1] for line in results if (place := _PLACE.match(line))})
 
 
 def _cut(line: str) -> str:
@@ -135,35 +135,35 @@ async def find_definition(
     workspace: Workspace, settings: ToolSettings, asked: FindDefinition
 ) -> ToolResult:
     """Return every definition of that name."""
-    found = await query(workspace, lambda each: each.symbols.definitions(asked.symbol))
-    return await _list_results(workspace, map(definition_line, found), "definition", asked.symbol)
+    results = await query(workspace, lambda index: index.symbols.definitions(asked.symbol))
+    return await _list_results(workspace, map(definition_line, results), "definition", asked.symbol)
 
 
 async def find_callers(
     workspace: Workspace, settings: ToolSettings, asked: FindCallers
 ) -> ToolResult:
     """Return every known use of the symbol."""
-    found = await query(workspace, lambda each: each.symbols.callers(asked.symbol))
-    return await _list_results(workspace, map(caller_line, found), "caller", asked.symbol)
+    results = await query(workspace, lambda index: index.symbols.callers(asked.symbol))
+    return await _list_results(workspace, map(caller_line, results), "caller", asked.symbol)
 
 
 async def find_callees(
     workspace: Workspace, settings: ToolSettings, asked: FindCallees
 ) -> ToolResult:
     """Return everything that the symbol uses and the repository defines."""
-    found = await query(workspace, lambda each: each.symbols.callees(asked.symbol))
-    return await _list_results(workspace, map(callee_line, found), "callee", asked.symbol)
+    results = await query(workspace, lambda index: index.symbols.callees(asked.symbol))
+    return await _list_results(workspace, map(callee_line, results), "callee", asked.symbol)
 
 
 async def _list_results(
-    workspace: Workspace, found: Iterable[str], kind: str, symbol: str
+    workspace: Workspace, results: Iterable[str], kind: str, symbol: str
 ) -> ToolResult:
     """Return the results of the index, or else the lines that contain the name.
 
-    The index knows no names of other languages than its own, for example.
+    For example, the index does not contain names of other languages.
     """
-    if known := list(found):
-        return ToolResult("\n".join(known), read=_files(known))
+    if rows := list(results):
+        return ToolResult("\n".join(rows), read=_files(rows))
     unknown = f"no {kind} of {symbol} is known"
     name = re.split(r"[.:/#]", symbol)[-1]
     lines = await _matching(workspace, rf"(?<!\w)\Q{name}\E(?!\w)", ".") if name else []
@@ -172,8 +172,8 @@ async def _list_results(
     left_out = len(lines) - _MOST_LINES
     more = [f"[... {left_out} more; search for the name]"] if left_out > 0 else []
     head = f"{unknown}; these lines contain the name:"
-    shown = lines[:_MOST_LINES]
-    return ToolResult("\n".join([head, *shown, *more]), read=_files(shown))
+    first = lines[:_MOST_LINES]
+    return ToolResult("\n".join([head, *first, *more]), read=_files(first))
 
 
 READING = (

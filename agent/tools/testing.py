@@ -22,7 +22,7 @@ from agent.tools.tool import Arguments, Refused, TestRun, Tool, ToolResult, Tool
 from agent.workspaces import Workspace
 
 _CHANNEL_BYTES = 32 * 2**20
-"""Room for what tests print, and for the results after it."""
+"""Room for the output of tests and the results after it."""
 
 _LOOK_TIMEOUT_S = 60.0
 _TRIES = 20
@@ -32,7 +32,7 @@ _TEXTS = """
 git -c safe.directory='*' ls-files -z -- '*.md' '*.rst' '*.txt' 2>/dev/null
 git -c safe.directory='*' ls-files -z 2>/dev/null
 """
-"""Lists the tracked files, those of text first."""
+"""Lists the tracked files, text files first."""
 
 _NO_TEXT = "no file can be edited beside the tests, which were not run"
 
@@ -65,11 +65,11 @@ async def run_tests(workspace: Workspace, settings: ToolSettings, asked: RunTest
     Raises:
         Refused: none of them exists, or one is outside the repository.
     """
-    found, missing = await _targets(workspace, settings, asked.paths)
+    targets, missing = await _targets(workspace, settings, asked.paths)
     problem = "\n".join(f"{path} is not a file of the repository" for path in missing)
-    if not found:
+    if not targets:
         raise Refused(problem)
-    tests = await run_paths(workspace, settings, found)
+    tests = await run_paths(workspace, settings, targets)
     if problem:
         tests = replace(tests, output=f"{problem}\n{tests.output}")
     ok = tests.exit_code == 0 and not tests.problem
@@ -139,19 +139,19 @@ async def _edit(workspace: Workspace) -> tuple[str, bytes] | None:
     listed = await workspace.run(_TEXTS, timeout_s=_LOOK_TIMEOUT_S)
     for path in listed.output.split("\0")[:_TRIES]:
         with suppress(OSError):
-            [found] = await workspace.look_up([path]) if path else [None]
-            if found is not None and found.path == path and found.content is not None:
-                await workspace.write(path, found.content + b"\n")
-                return path, found.content
+            [file] = await workspace.look_up([path]) if path else [None]
+            if file is not None and file.path == path and file.content is not None:
+                await workspace.write(path, file.content + b"\n")
+                return path, file.content
     return None
 
 
 async def _targets(
     workspace: Workspace, settings: ToolSettings, paths: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Return paths and test ids inside the repository, and those that do not exist.
+    """Return paths and test ids inside the repository, and the paths that do not exist.
 
-    What another runner than those of pytest and SymPy takes may be no path, and counts as existing.
+    Runners other than pytest and SymPy can take other names than paths, which count as existing.
 
     Raises:
         Refused: a path is outside the repository.
@@ -198,16 +198,16 @@ def parse(command: str, exit_code: int, output: str) -> TestRun:
     Tests can print text that looks like a summary, so the last one counts.
     """
     *before, summary = _SUMMARY.split(_COLOUR.sub("", output))
-    found: dict[str, list[str]] = {"PASSED": [], "XPASS": [], "FAILED": [], "ERROR": []}
+    names: dict[str, list[str]] = {"PASSED": [], "XPASS": [], "FAILED": [], "ERROR": []}
     if before:
         for result in _RESULT.finditer(summary):
-            found[result["status"]].append(result["id"])
+            names[result["status"]].append(result["id"])
     return TestRun(
         command=command,
         exit_code=exit_code,
-        passed=found["PASSED"] + found["XPASS"],
-        failed=found["FAILED"],
-        errors=found["ERROR"],
+        passed=names["PASSED"] + names["XPASS"],
+        failed=names["FAILED"],
+        errors=names["ERROR"],
         output=output,
     )
 

@@ -33,7 +33,7 @@ class TestRun:
     """Tests that ended by any other error, and files that could not be collected."""
     output: str
     skipped: list[str] = field(default_factory=list)
-    """Skipped tests, and those that failed as expected."""
+    """Skipped tests, and tests that failed as expected."""
     reports: dict[str, str] = field(default_factory=dict)
     """The own reports of the first failed tests and errors, if the runner was observed."""
     problem: str = ""
@@ -72,7 +72,7 @@ class ToolResult:
 
 
 class Refused(Exception):
-    """A tool cannot do what was requested. The message tells the model how to continue."""
+    """A tool cannot do what was requested. The message, for the model, says how to continue."""
 
 
 def _remove_titles(schema: dict[str, Any]) -> None:

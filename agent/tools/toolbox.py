@@ -64,7 +64,7 @@ class Toolbox:
         An error that the model can repair is returned as a result that is not ok.
 
         Raises:
-            Destroyed: there is no repository any more.
+            Destroyed: the repository is gone.
             WorkspaceError: the shell is gone.
         """
         tool = self._tools.get(name)

@@ -20,7 +20,7 @@ OPTIONS = ("-I", "-S", "-B")
 """Options of the interpreter: no file of a user or of a package is read."""
 
 _UNCOMPILED = ("-X", "pycache_prefix=/nonexistent")
-"""Options with which Python 3.8 and newer read no compiled file. They cost a tenth of a second."""
+"""Options of Python 3.8 and newer that ignore compiled files. They cost a tenth of a second."""
 
 LOOK = r"""
 python=$(type -P python) || exit 127
@@ -54,7 +54,7 @@ print(json.dumps([sys.executable, ignores_compiled, places, folders]))
 
 
 class NoPython(Exception):
-    """There is no interpreter that can be trusted. The message is one line."""
+    """No interpreter can be trusted. The message is one line."""
 
 
 class Process(Protocol):
@@ -67,7 +67,7 @@ class Process(Protocol):
 
 @dataclass(frozen=True)
 class Interpreter:
-    """The Python that a login shell finds in an image, and what it depends on."""
+    """The Python that a login shell finds in an image, and its files."""
 
     command: tuple[str, ...]
     """The path of the interpreter, and its options."""

@@ -2,12 +2,12 @@
 # output. Needs bash 4.4; grep and /proc for stragglers, find for changes.
 #
 # Starting a process costs as much as many a command, so the server does that as rarely as
-# possible. Scripts of our own find the functions of `work_tree.sh`, which is before this text.
+# possible. Our scripts find the functions of `work_tree.sh`, which is before this text.
 #
 # Arguments  the folder in which every command starts, and a mark for the environment of
 #            every command, which identifies processes that left its group
 # Request    "TOKEN SECONDS MODE COMMAND_BYTES INPUT_BYTES STAMP\n", the command, its input
-#            (MODE is `login`, or `plain` for a script of our own, which leaves no process
+#            (MODE is `login`, or `plain` for one of our scripts, which leaves no process
 #            behind; the input is text, because it passes through a variable; STAMP is a time
 #            in seconds, or empty)
 # Answer     "TOKEN begin\n", the output, "\nTOKEN end STATUS TIMED_OUT CHANGED KILLED REFUSED\n"
@@ -59,7 +59,7 @@ supervise() {
   printf '%d\n' $?
 }
 
-# Returns 0 if there are processes that did not exist when this server began. In a container
+# Returns 0 if there are processes that did not exist at the start of this server. In a container
 # there are usually none, so there is nothing to search.
 newcomers() {
   local process

@@ -1,4 +1,4 @@
-"""A workspace in a Docker container of its own."""
+"""A workspace in a separate Docker container."""
 
 import asyncio
 import json
@@ -73,7 +73,7 @@ WORKSPACE_LABEL = "durabench=workspace"
 ROOT = "/testbed"
 """Location of the repository in SWE-bench images."""
 
-_SCRATCH = "/var/tmp/.durabench"  # noqa: S108 - inside a container of our own
+_SCRATCH = "/var/tmp/.durabench"  # noqa: S108 - inside our container
 _PROCESS_MARK = "container"  # processes of other containers are invisible anyway
 _FIRST_PROCESS = 'trap "" HUP INT QUIT TERM; until sleep infinity; [ $? -le 128 ]; do :; done'
 """Process 1. The kernel protects it from commands, but not the process that it waits for.
@@ -109,7 +109,7 @@ _log = logging.getLogger(__name__)
 class DockerWorkspace(Workspace):
     """One container, without network unless requested, and one `docker exec` in it.
 
-    Commands run as the image's user; those of a grading as root, as with the official runner. The
+    Commands run as the image's user, and in a grading as root, as with the official runner. The
     host's environment is not passed on, and only the `mounts` of `open` are mounted, read-only.
     """
 
@@ -515,7 +515,7 @@ def _options(
     return {
         "entrypoint": ["sh", "-c"],  # the image's own entrypoint might do anything
         "command": [_FIRST_PROCESS],
-        "stop_signal": "SIGKILL",  # it ignores others, for which a daemon that stops would wait
+        "stop_signal": "SIGKILL",  # it ignores others, and a daemon that stops would wait
         "labels": {"durabench": "workspace", **labels},
         "network_mode": "bridge" if network else "none",
         # Set on the container, not on its commands: a grading restores the environment of process

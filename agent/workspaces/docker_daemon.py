@@ -1,6 +1,6 @@
 """The Docker daemon of this process: its client, errors and machine, and programs in containers.
 
-The witness compares files of a container with those of its image, from another container of it.
+The witness compares files of a container with its image, from another container of the image.
 """
 
 import asyncio
@@ -208,7 +208,7 @@ _CAPABILITIES = (
 _MEMORY_BYTES = 2**29
 
 _OTHERS = ("__pycache__", "site-packages", "dist-packages")
-"""Folders next to the interpreter's modules from which it reads nothing with its options."""
+"""Folders next to the interpreter's modules that it does not read with its options."""
 
 _COMPARE = """
 import hashlib, json, os, stat, sys
@@ -253,7 +253,7 @@ else:
 def find_change(container: str, image: str, python: Interpreter) -> str | None:
     """Return a file of the interpreter that a container has changed, or None; blocking.
 
-    An interpreter of the image that nobody could change reads the files, in a container that sees
+    An unchanged interpreter of the image reads the files, in a container that sees
     the processes of the other one. Contents are compared, since a command can restore the size and
     the date of a file, and `docker diff` compares only these.
 

@@ -31,7 +31,7 @@ PIECE_BYTES = 3 * 2**20
 _FILE_TIMEOUT_S = 60.0
 
 _START_S = 3.0
-"""Time in which a busy machine starts a program beside the shell. Its limit begins after that."""
+"""Time for a busy machine to start a program next to the shell. Its limit starts after that."""
 
 _KILLED = "\n[The shell was killed with all that ran in it. Another one was started.]"
 _NO_COMMAND = "[bash takes no command with NUL characters or lone surrogates]"
@@ -128,7 +128,7 @@ class ShellFiles(ABC):
         """Run a Python program that gets one line of input, which no command can read.
 
         It runs apart from the shell, whose memory other processes of its user can read. The
-        interpreter and its environment are those that a login shell finds at the opening, whatever
+        interpreter and its environment are the same as for a login shell at the opening, whatever
         commands changed since. In a container whose interpreter was changed, the program is not
         run. When it ends, the processes that it leaves are killed, as with `run`.
 
@@ -253,8 +253,8 @@ class ShellFiles(ABC):
 
         The path is relative to the root.
         """
-        [found] = await self.look_up([path])
-        return found.path == path and found.content == content
+        [file] = await self.look_up([path])
+        return file.path == path and file.content == content
 
     async def _read(self, function: str, paths: Sequence[str]) -> FinishedCommand:
         """Run a function of `files.sh`.
@@ -282,7 +282,7 @@ class ShellFiles(ABC):
         """Run a command. If it may change the work tree, notice whether anything has changed.
 
         Raises:
-            ShellEnded: the command began, and ended the shell.
+            ShellEnded: the command started, and ended the shell.
         """
         try:
             done = await self._run_in_shell(
@@ -312,7 +312,7 @@ class ShellFiles(ABC):
         return await self._shell.run(command, **options)
 
     async def _replace(self) -> None:
-        """Put another shell in the place of one that has ended."""
+        """Replace a shell that has ended."""
         async with self._replacing:
             if self._shell.has_ended:
                 self._shell = await self._revive()

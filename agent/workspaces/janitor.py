@@ -84,7 +84,7 @@ async def snapshots(journal_id: str) -> dict[str, set[str]]:
 
 
 async def remove_snapshots(images: Collection[str]) -> list[str]:
-    """Remove such images, except for images on which another one is based.
+    """Remove such images, except for base images of others.
 
     Return a line for each removal.
     """
@@ -120,7 +120,7 @@ def _containers() -> Iterator[tuple[Leftover, str]]:
         return
     with docker_daemon.docker_errors("none"):
         for item in container.list_own_containers(client):
-            # Docker reports nanoseconds, of which Python reads six digits.
+            # Docker reports nanoseconds, but Python reads only six digits.
             created = datetime.fromisoformat(item.attrs["Created"][:19] + "+00:00")
             age_s = max(0.0, time() - created.timestamp())
             attempt = item.labels.get(ownership.ATTEMPT)

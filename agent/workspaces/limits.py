@@ -1,4 +1,4 @@
-"""The resource limits of a container, and the observation of which of them were reached."""
+"""The resource limits of a container, and an observer of those that were reached."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -1,4 +1,4 @@
-# Finds what keeps a workspace from being worked in, before any work begins. `probe` is called after
+# Finds what keeps a workspace from being worked in, before any work starts. `probe` is called after
 # `enter` of `work_tree.sh`, prints one line and exits with 45 if there is such a thing. $tools is
 # `fit` if the tools of the place are known to be.
 
@@ -32,11 +32,11 @@ probe_tools() {
   ((BASH_REMATCH[1] * 1000 + BASH_REMATCH[2] >= ${oldest_git/./0})) ||
     unfit "its git is ${BASH_REMATCH[1]}.${BASH_REMATCH[2]}: install $oldest_git or newer"
   find . -maxdepth 0 -printf '' 2>/dev/null && comm -z /dev/null /dev/null 2>/dev/null ||
-    unfit "its find or comm is not that of GNU: install findutils and coreutils"
+    unfit "its find or comm is not from GNU: install findutils and coreutils"
 }
 
 probe_repository() {
-  [[ -d .git/objects ]] || unfit "$root is no git repository: put one there, with its base commit"
+  [[ -d .git/objects ]] || unfit "$root is not a git repository: put one there, with its base commit"
   git --git-dir=.git cat-file -e "$base^{commit}" 2>/dev/null ||
     unfit "the repository in $root has no commit $base: name its base commit in the row"
 }

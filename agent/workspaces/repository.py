@@ -89,12 +89,12 @@ class Workspace(ShellFiles):
         return await super().holds(path, content)
 
     async def originals(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """Return the contents that files had at the opening, without those that did not exist.
+        """Return the contents that files had at the opening, except for files that did not exist.
 
         The paths are relative to the root. For a symbolic link, return its target.
 
         Raises:
-            Destroyed: there is no repository any more.
+            Destroyed: the repository is gone.
             WorkspaceError: the shell is gone.
         """
         printed = await self._git(
@@ -123,7 +123,7 @@ class Workspace(ShellFiles):
         differences from that tree, without ignored files, which are not part of any tree.
 
         Raises:
-            Destroyed: there is no repository any more, or it is too large.
+            Destroyed: the repository is gone, or it is too large.
             WorkspaceError: the shell is gone.
         """
         if since is None:
@@ -156,11 +156,11 @@ class Workspace(ShellFiles):
         """Apply a unified diff to the work tree: all of it, or nothing.
 
         Wrong line counts in its hunks are corrected. A diff against the base commit that contains
-        the image's own changes applies, too.
+        the image's own changes also applies.
 
         Raises:
             ValueError: git's reason why the diff does not apply.
-            Destroyed: there is no repository any more.
+            Destroyed: the repository is gone.
             WorkspaceError: the shell is gone.
         """
         self._unchanged_since = ""
@@ -200,7 +200,7 @@ class Workspace(ShellFiles):
         ignored. Empty folders and the inside of other repositories are not part of it.
 
         Raises:
-            Destroyed: there is no repository any more, or it is too large.
+            Destroyed: the repository is gone, or it is too large.
             WorkspaceError: the shell is gone.
         """
         return (await self._survey()).tree
@@ -230,7 +230,7 @@ class Workspace(ShellFiles):
         in a fresh one of the same kind.
 
         Raises:
-            Destroyed: there is no repository any more, or the delta is larger than
+            Destroyed: the repository is gone, or the delta is larger than
                 `MAX_DELTA_BYTES`.
             WorkspaceError: the shell is gone.
         """

@@ -26,7 +26,7 @@ GRACE_S = 10.0
 Mode = Literal["login", "plain"]
 """`login` is `bash -lc` with the profile and the file that BASH_ENV names.
 
-`plain` skips both. It is for scripts of our own, after which no process is searched for.
+`plain` skips both. It is for our scripts, which leave no process behind.
 """
 
 DEFAULT_OUTPUT_BYTES = 2 * 2**20
@@ -202,9 +202,9 @@ class Shell:
     ) -> FinishedCommand:
         """Run `command` with `stdin`, and end every process that it leaves in its group.
 
-        After a login command, end those that left the group, too. With a `stamp`, in seconds of the
-        server's clock, then check for changes in the server's folder, except `.git`, since that
-        time. Without one, the folder counts as changed.
+        After a login command, also end the processes that left the group. With a `stamp`, in
+        seconds of the server's clock, then check for changes in the server's folder, except `.git`,
+        since that time. Without one, the folder counts as changed.
 
         Raises:
             ShellEnded: the server does not respond in time, or has ended.

@@ -1,4 +1,4 @@
-"""Parsers of what the scripts of a workspace print about the state of its work tree."""
+"""Parsers of the output of scripts about the state of a work tree."""
 
 import hashlib
 import re
@@ -29,7 +29,7 @@ class Survey:
     changes: Sequence[Change]
     """Differences from the opening."""
     blobs: Mapping[str, str] = field(default_factory=dict)
-    """Ids of the contents of changed files, as far as git has them."""
+    """Ids of the contents of changed files, if git has them."""
     before: str = ""
     """The tree before the last change that was noticed, or ''."""
     since: Sequence[Change] | None = None
@@ -78,7 +78,7 @@ def parse_changes(listed: bytes) -> list[Change]:
 
 
 def parse_files(listed: bytes) -> frozenset[str]:
-    """Return the paths of a list of files, each of which has its kind before its path."""
+    """Return the paths of a list of files with their kinds."""
     return frozenset(path for _, path in _parse_kinds(listed))
 
 

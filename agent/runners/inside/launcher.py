@@ -68,7 +68,7 @@ def digests(targets):
 
 
 def relay(source):
-    """Pass on what the runner prints."""
+    """Pass on the output of the runner."""
     while True:
         chunk = os.read(source, CHUNK)
         if not chunk:

@@ -38,7 +38,7 @@ class Hooks:
         self.learn()
 
     def learn(self):
-        """Take all functions of today as those of the runner."""
+        """Snapshot the current functions of the runner."""
         for caller in self._callers:
             for one in self._of(caller):
                 self._known[id(one)] = one, one.function

@@ -58,7 +58,7 @@ class Fingerprint:
         self._entries = []
 
     def add_modules(self, *names):
-        """Watch the functions of modules, and those of their classes."""
+        """Watch the functions of modules and of their classes."""
         for name in names:
             module = sys.modules.get(name)
             if module is None:

@@ -23,7 +23,7 @@ OUTCOMES = {
 
 
 def observe(record, fingerprint):
-    """Wrap the methods by which all results are reported. Subclasses call them."""
+    """Wrap the methods that report results. Subclasses call them."""
     base = unittest.result.TestResult
     report = "".join
     traced = traceback.format_exception
