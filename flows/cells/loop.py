@@ -27,7 +27,7 @@ from flows.experiments.plan import Plan, prepare
 from flows.experiments.stop import RESUME, Stop
 from flows.server.dispatch import run_queue
 from flows.server.shards import lease_name, mark_crashed
-from flows.server.slots import cell_slot
+from flows.server.slots import cell_slot, share_cell_slots
 from flows.server.turns import in_turn
 from flows.storage.cleanup import clean_up_around
 from flows.storage.journals import open_journal
@@ -109,8 +109,10 @@ async def run_shard(
             refuse_unusable_models, experiment, plan.cells, plan.lake, with_keys=True
         )
         journal = await asyncio.to_thread(open_journal, plan.lake)
-        async with open_queue(journal, part, lease_name(run), plan.cells) as queue:
-            limit = partial(cell_slot, stop)
+        async with (
+            open_queue(journal, part, lease_name(run), plan.cells) as queue,
+            share_cell_slots(stop) as limit,
+        ):
             return await _Loop(plan, queue, stop, grade, limit).run(concurrency)
     finally:
         if stop.is_orphaned:

@@ -8,8 +8,9 @@ from prefect.client.orchestration import get_client
 
 from agent.errors import Interrupted
 from flows.experiments.stop import Stop
+from flows.server import slots
 from flows.server.settings import CELLS
-from flows.server.slots import cell_slot
+from flows.server.slots import cell_slot, share_cell_slots
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
@@ -46,3 +47,30 @@ async def test_a_cell_waits_for_a_slot_until_a_stop() -> None:
             await waiting
         assert await taken() == 1
     assert await taken() == 0
+
+
+async def test_consecutive_cells_share_a_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shard keeps the slot between them, and releases it at the end of its turn and its own."""
+    async with share_cell_slots(Stop()) as hold:
+        for _ in range(3):
+            async with hold():
+                assert await taken() == 1
+        assert await taken() == 1
+        monkeypatch.setattr(slots, "TURN_S", 0.0)
+        async with hold():
+            assert await taken() == 1
+        assert await taken() == 0
+    assert await taken() == 0
+
+
+async def test_a_slot_without_a_cell_is_free_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shard releases it after a moment, while it waits for other shards."""
+    monkeypatch.setattr(slots, "IDLE_S", 0.01)
+    async with share_cell_slots(Stop()) as hold:
+        async with hold():
+            pass
+        async with asyncio.timeout(60):
+            while await taken():
+                await asyncio.sleep(0.05)
+        async with cell_slot(Stop()):
+            assert await taken() == 1
