@@ -83,12 +83,11 @@ async def asked_to_stop(do: Do, began: Path) -> Any:
 
 async def test_the_result_is_that_of_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the same flow run, with the environment as it is now."""
-    for value in ("one", "other"):
-        monkeypatch.setenv("TOLD", value)
-        process, flow_run, told = await run(whereabouts, "TOLD")
-        assert process != os.getpid()
-        assert flow_run not in {None, "None"}
-        assert told == value
+    monkeypatch.setenv("TOLD", "one")
+    process, flow_run, told = await run(whereabouts, "TOLD")
+    assert process != os.getpid()
+    assert flow_run not in {None, "None"}
+    assert told == "one"
 
 
 @pytest.mark.full

@@ -66,7 +66,9 @@ def send(server: PrefectServer, event: Event) -> None:
     server.post("/events", [event.model_dump(mode="json")])
 
 
-def test_setup_is_idempotent_and_keeps_the_choices_of_the_operator(bare: PrefectServer) -> None:
+async def test_setup_is_idempotent_and_keeps_the_choices_of_the_operator(
+    bare: PrefectServer,
+) -> None:
     """Setup creates pool, queues, limit and automations. A second run changes and prints only what
     it is asked to, and keeps the operator's choices."""
     server = bare
@@ -81,16 +83,14 @@ def test_setup_is_idempotent_and_keeps_the_choices_of_the_operator(bare: Prefect
     assert server.get("/work_pools/durabench")["type"] == "process"
     assert server.get(f"/v2/concurrency_limits/{CELLS}")["limit"] == 7
 
-    second = server.run("durabench", "setup")
-    assert second.stdout == "nothing is missing\n"
+    assert await setup.set_up(SetupRequest()) == []
     assert automations(server) == made
 
     pause = next(each for each in made if not each["enabled"])
     server.patch(f"/automations/{pause['id']}", {"enabled": True})
-    third = server.run("durabench", "setup", "--cells", "9")
-    assert third.stdout == (
-        f"updated  global concurrency limit {CELLS}: 9 cells at the same time\n"
-    )
+    assert await setup.set_up(SetupRequest(cells=9)) == [
+        f"updated  global concurrency limit {CELLS}: 9 cells at the same time"
+    ]
     assert all(automation["enabled"] for automation in automations(server))
     assert server.get(f"/v2/concurrency_limits/{CELLS}")["limit"] == 9
     server.patch(f"/automations/{pause['id']}", {"enabled": False})
@@ -227,9 +227,7 @@ def test_the_settings_are_what_doctor_looks_for(
     """`doctor` accepts a server with the settings that `setup` writes, and finds all of them
     lacking in Prefect's defaults."""
     written = tmp_path / "server.env"
-    nowhere = {"PREFECT_API_URL": "", "PREFECT_HOME": str(tmp_path)}
-    done = server.run("durabench", "setup", "--env-file", str(written), **nowhere)
-    assert done.returncode == 0, done.stderr
+    setup.write_settings(written)
     assert "TASK_RUN_RECORDER_BATCH_SIZE=500" in written.read_text()
     said = server.run("durabench", "doctor").stdout
     assert f"ok       Prefect API {server.url}" in said
