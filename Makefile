@@ -10,8 +10,7 @@ LOG := .venv-install.log
 # The tests start hundreds of Python programs. Each would compile our modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Each file runs in one process, because its tests share servers. tests/conftest.py puts the
-# longest files first. ARGS is for more options of pytest.
+# Each file runs in one process, because its tests share servers. ARGS is for more options of pytest.
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations=40
 
 .DEFAULT_GOAL := help
@@ -23,13 +22,13 @@ help:  ## What there is to make
 demo: .venv/ready  ## The bundled experiment: no key, no download, Docker where it runs
 	$(BIN)/durabench demo
 
-test-unit: .venv/ready  ## Tests that start no server and no container: two minutes
+test-unit: .venv/ready  ## Tests that start no server and no container
 	$(PYTEST) -n 2 -m unit $(ARGS) tests
 
-test: .venv/ready  ## Every feature in a quarter of an hour; without Docker, what needs it is skipped
+test: .venv/ready  ## Every feature; without Docker, tests that need it are skipped
 	$(PYTEST) -n 3 -m "not full" $(ARGS) tests
 
-test-all: .venv/ready  ## Every test: each crash point and variant, and the full simulations
+test-all: .venv/ready  ## Every test: also each crash point and the long simulations
 	$(PYTEST) -n 3 $(ARGS) tests
 
 check: .venv/ready  ## Formatter, linter, types and import contracts

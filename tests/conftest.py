@@ -1,11 +1,8 @@
-"""Code shared by several suites: the three tiers, the servers, and the location of the real data.
+"""Fixtures and rules that all tests share: the tiers, the servers, and the real data.
 
-`make test-unit` runs the tests marked `unit`, `make test` all except those marked `full`, and `make
-test-all` every test. `full` is set by hand, on tests of which `make test` has a sample, and here on
-tests marked `sampled(N)`, except for one in N of a file, and on those marked `turn(K)`, except for
-one K of eight. `short` is set by hand, on cases that the `full`
-cases of the same test contain: they run where those do not. `unit` is set here, on every test that
-uses none of these:
+`make test` runs every test except those marked `full`, and `make test-all` runs all. `make
+test-unit` runs the tests marked `unit`. This module sets that mark on every test that uses none of
+these:
 
 * a mark `docker`, `full` or `slow`;
 * a fixture of `PROGRAMS`, which starts a server, a container, git or the tests of a repository;
@@ -15,7 +12,6 @@ uses none of these:
 
 import os
 import signal
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,7 +24,7 @@ from hypothesis import HealthCheck, settings
 from agent.timings import timings
 from agent.workspaces.host import allow_interrupts
 from flows.server.settings import CLIENTS
-from tests import leftovers, samples
+from tests import leftovers
 from tests.needs import needs
 from tests.servers.certificates import share_one_certificate
 from tests.servers.postgres import PostgresServer, require_postgres
@@ -76,9 +72,6 @@ _HARNESS = pytest.StashKey[tuple[Any, Any]]()
 They are there once a test has used the fixture.
 """
 
-TIMEOUT_S = 300.0
-"""The time limit of a test that has none of its own, as in pyproject.toml."""
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare what all programs of the test run share."""
@@ -103,43 +96,16 @@ def _heed_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # before tests are deselected by their marks
-def pytest_collection_modifyitems(
-    config: pytest.Config, items: list[pytest.Item]
-) -> Iterator[None]:
-    """Mark the unit tests, and run the files with the longest time limits first.
-
-    Each process of a test run takes one file after another, because the tests of a file share
-    their servers. If only short files are left at the end, all processes finish at about the same
-    time.
-    """
-    _choose_sample(items)
-    longest_s: dict[Path, float] = defaultdict(float)
-    for item in items:
-        if is_unit(item):
-            item.add_marker("unit")
-        longest_s[item.path] = max(longest_s[item.path], _may_take_s(item))
-    items.sort(key=lambda item: -longest_s[item.path])
-    yield
-    if contained := samples.contained(items):
-        config.hook.pytest_deselected(items=contained)
-        items[:] = [item for item in items if item not in contained]
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark a unit test."""
+    if is_unit(item):
+        item.add_marker("unit")
 
 
-def _choose_sample(items: list[pytest.Item]) -> None:
-    """Mark as `full` the tests marked `sampled` or `turn` that are not in this sample."""
-    shares: dict[tuple[str, int], Iterator[samples.Share]] = {}
-    for item in items:
-        turn = item.get_closest_marker("turn")
-        if turn is not None and not samples.has_turn(*turn.args):
-            item.add_marker("full")
-        sampled = item.get_closest_marker("sampled")
-        if sampled is None or item.get_closest_marker("full"):
-            continue
-        [count] = sampled.args
-        path = item.nodeid.partition("::")[0]
-        for mark in next(shares.setdefault((path, count), samples.of_file(path, count))).marks:
-            item.add_marker(mark)
+@pytest.hookimpl(trylast=True)  # after the tests were brought into random order
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the short files last, so that all processes of a test run end at about the same time."""
+    items.sort(key=is_unit)
 
 
 def is_unit(item: pytest.Item) -> bool:
@@ -149,14 +115,6 @@ def is_unit(item: pytest.Item) -> bool:
         and needs(item).isdisjoint(PROGRAMS | {"postgresql"})
         and WHOLE.isdisjoint(item.path.parts)
     )
-
-
-def _may_take_s(item: pytest.Item) -> float:
-    """Return the time limit of a slow test, or 0 for any other test."""
-    if item.get_closest_marker("slow") is None:
-        return 0.0
-    limit = item.get_closest_marker("timeout")
-    return float(limit.args[0]) if limit else TIMEOUT_S
 
 
 @pytest.fixture(scope="session")
