@@ -122,6 +122,7 @@ def test_the_calls_of_scorers_are_not_the_agents(tmp_path: Path, lake: Lake) -> 
     assert (graded["resolved"], patch["model_patch"]) == (False, "diff --git a/a b/a\n")
 
 
+@pytest.mark.full
 def test_an_error_is_infrastructure(log: Path, tmp_path: Path, lake: Lake) -> None:
     """A sample that an error ended has no verdict, and neither has one that was invalidated."""
     from inspect_ai.log import EvalError, ProvenanceData
@@ -136,6 +137,7 @@ def test_an_error_is_infrastructure(log: Path, tmp_path: Path, lake: Lake) -> No
     assert attempts(lake)[0]["outcome"] == "infrastructure"
 
 
+@pytest.mark.full
 def test_of_a_retried_task_the_last_log_counts(log: Path, tmp_path: Path, lake: Lake) -> None:
     """A retry has the same task, so its samples replace those of the first log; another run of the
     task is more repeats."""
@@ -153,6 +155,7 @@ def test_of_a_retried_task_the_last_log_counts(log: Path, tmp_path: Path, lake: 
     assert [row["repeat"] for row in attempts(lake)] == [0, 1, 2, 3]
 
 
+@pytest.mark.full
 def test_without_events_only_the_sums_are_known(log: Path, tmp_path: Path, lake: Lake) -> None:
     """A log without events has tokens and cost in total, and an unknown number of calls."""
     put(lake, rewritten(log, tmp_path / "bare.eval", events=[]))

@@ -88,6 +88,7 @@ def test_calls_without_a_cost_are_counted_and_named(
     assert cell.is_cost_complete is False
 
 
+@pytest.mark.full
 def test_figures_that_a_trajectory_lacks_are_unknown(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
@@ -114,6 +115,7 @@ def test_figures_that_a_trajectory_lacks_are_unknown(
     assert [call["input_tokens"] is None for call in calls] == [True] + [False] * (len(calls) - 1)
 
 
+@pytest.mark.full
 def test_two_folders_under_one_name_are_two_arms(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:

@@ -271,6 +271,7 @@ async def test_an_unfinished_attempt_keeps_everything(
     assert [row["outcome"] for row in lake.find("attempts", attempt_id)] == ["submitted"]
 
 
+@pytest.mark.full
 async def test_nothing_of_a_running_experiment_is_removed(finished: Finished, lake: Lake) -> None:
     """While one attempt is running, the other attempts of its experiment keep their steps, all
     bodies stay, and the experiment cannot be removed."""
@@ -289,6 +290,7 @@ async def test_nothing_of_a_running_experiment_is_removed(finished: Finished, la
     assert journal.steps(attempt_of(lake, "able"))
 
 
+@pytest.mark.full
 async def test_young_files_and_those_of_others_stay(finished: Finished, lake: Lake) -> None:
     """Young files, the operator's hidden files and results of gradings stay. Older bodies without a
     step, leftovers of killed writers and results without a row are removed."""
