@@ -126,6 +126,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     left[0] = 10**9
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_an_import_that_is_killed_anywhere_can_be_repeated(
     tmp_path: Path, lake: Path, writes: list[int]

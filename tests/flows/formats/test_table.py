@@ -97,6 +97,7 @@ def test_an_instance_without_a_row_was_never_run(table: Path, tmp_path: Path) ->
     assert report.source.dataset.startswith("results.csv (sha256 ")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
 def test_every_format_gives_the_same_report(table: Path, suffix: str, tmp_path: Path) -> None:
     """Parquet and JSON lines with other column names give the same report as CSV."""

@@ -162,6 +162,7 @@ def test_comparisons_are_declared_by_arm_or_label(tmp_path: Path) -> None:
     assert any("changed after results existed" in note.text for note in changed.notes)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("first", "others"), [("a:b", ("a:c", "b:d")), ("b:a", ("d:a", "c:d"))])
 def test_a_declared_comparison_keeps_its_direction(
     first: str, others: tuple[str, str], tmp_path: Path
