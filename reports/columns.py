@@ -20,8 +20,8 @@ PARTITION = ("experiment", "arm")
 _ARMS = [pa.field(arm, pa.string(), nullable=False) for arm in ("baseline", "candidate")]
 
 _TYPES: dict[str, pa.DataType] = {
-    str(each): each
-    for each in (
+    str(kind): kind
+    for kind in (
         *(pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us", tz="UTC")),
         *(pa.list_(pa.string()), pa.list_(pa.struct(_ARMS))),
     )

@@ -55,7 +55,7 @@ def _order() -> Iterator[tuple[str, frozenset[str], bool]]:
     needs: dict[str, frozenset[str]] = {}
     slow: set[str] = set()
     for name in TopologicalSorter(reads).static_order():
-        needs[name] = frozenset(reads[name]).union(*(needs[each] for each in reads[name]))
+        needs[name] = frozenset(reads[name]).union(*(needs[source] for source in reads[name]))
         if re.search(r"staging\.llm_calls|main\.steps", texts[name]) or needs[name] & slow:
             slow.add(name)
         yield name, needs[name], name in slow

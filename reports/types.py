@@ -65,7 +65,7 @@ class AnalysisPlan:
 
     def direct(self, pair: Pair) -> Pair:
         """Return the pair in its declared direction, or as it is if it was not declared."""
-        declared = (each for each in self.comparisons if set(each) == set(pair))
+        declared = (arms for arms in self.comparisons if set(arms) == set(pair))
         return next(declared, pair)
 
     def role_of(self, pair: Pair) -> Role:

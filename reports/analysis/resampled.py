@@ -77,7 +77,9 @@ class _Cells:
 
     def only(self, chosen: Flags) -> _Cells:
         """Return the chosen cells."""
-        return _Cells(**{each.name: getattr(self, each.name)[chosen] for each in fields(self)})
+        return _Cells(
+            **{column.name: getattr(self, column.name)[chosen] for column in fields(self)}
+        )
 
 
 def read_resampled(

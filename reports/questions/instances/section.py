@@ -94,9 +94,11 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
     union = [instance for instance in instances if instance.resolving]
     parts = {
         "at least one arm (oracle union)": union,
-        f"every arm ({arms})": [each for each in union if len(each.resolving) == len(each.arms)],
-        "exactly one arm": [each for each in union if len(each.resolving) == 1],
-        "no arm": [each for each in instances if not each.resolving],
+        f"every arm ({arms})": [
+            instance for instance in union if len(instance.resolving) == len(instance.arms)
+        ],
+        "exactly one arm": [instance for instance in union if len(instance.resolving) == 1],
+        "no arm": [instance for instance in instances if not instance.resolving],
     }
     total = plural(len(instances), "instance")
     tables: list[Table] = []
