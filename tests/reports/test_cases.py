@@ -1,5 +1,6 @@
 """Cases: given rows lead to expected rows of the real relations."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,9 @@ def test_given_rows_make_the_expected_ones(lake: LakeBuilder, path: Path) -> Non
     case = read(path)
     fill(lake, case["given"])
     expected = {f"audits.{name}": [] for name in AUDITS} | case["expect"]
-    connection = open_marts(lake.root, "trial")
+    queries = [path.read_text() for path in (SQL / "audits").glob("*.sql")]
+    marts = set(re.findall(r"marts\.(\w+)", " ".join([*expected, *queries])))
+    connection = open_marts(lake.root, "trial", sorted(marts))
     try:
         for relation, rows in expected.items():
             found = rows_of(connection, relation)

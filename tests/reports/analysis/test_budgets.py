@@ -80,6 +80,7 @@ def test_curves_are_those_of_the_definition(lake: LakeBuilder) -> None:
             assert budget.unknown.get(curve.arm, 0) == lost
 
 
+@pytest.mark.full
 def test_leaders_are_those_of_the_definition(lake: LakeBuilder) -> None:
     """At each limit, the leader resolves no less than any arm; before its own, less than it."""
     draw = random.Random(11)

@@ -79,6 +79,7 @@ def test_what_is_not_declared_is_exploratory(lake: LakeBuilder) -> None:
     ]
 
 
+@pytest.mark.full
 def test_holm_is_over_the_declared_comparisons_only(lake: LakeBuilder) -> None:
     """Holm's correction covers the declared comparisons only and equals that of statsmodels."""
     declare(lake, 0)
@@ -137,6 +138,7 @@ def test_a_margin_is_held_against_the_lower_limit(
     assert lines(report)[name] == (verdict, told)
 
 
+@pytest.mark.full
 def test_the_margin_keeps_its_direction(lake: LakeBuilder) -> None:
     """If the report swaps the arms, the margin still applies to the declared candidate."""
     declare(lake, 0)
@@ -159,6 +161,7 @@ def repeat(lake: LakeBuilder, repeats: int, resolved: dict[str, range], instance
                 lake.cell(arm, instance, outcome, repeat=number)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("repeats", [(1, 2), (2, 1), (3, 5), (2, 2)])
 def test_the_headline_has_one_denominator(lake: LakeBuilder, repeats: tuple[int, int]) -> None:
     """Its counts are those of its difference, and a note says how often each arm is planned."""

@@ -1,5 +1,7 @@
 """What the report says about wrong verdicts."""
 
+import pytest
+
 from reports.build import build
 from reports.questions.gradings.section import TITLE
 from reports.rendering import markdown, page
@@ -37,6 +39,7 @@ def test_the_wrong_verdicts_that_turn_a_result_are_counted(lake: LakeBuilder) ->
     assert TITLE in page.render(report)
 
 
+@pytest.mark.full
 def test_repeats_are_moved_instance_by_instance(lake: LakeBuilder) -> None:
     """With repeats, the number of wrong verdicts is one that is enough."""
     ids = [f"i{number}" for number in range(9)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -77,6 +78,7 @@ def test_costs_that_no_interval_tells_apart_are_not_compared(lake: LakeBuilder) 
     assert "the data do not show which costs more" in text
 
 
+@pytest.mark.full
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12, deadline=None
 )

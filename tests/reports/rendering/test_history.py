@@ -3,6 +3,8 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
+
 from reports.build import build
 from reports.combining import combine, get_combined_name
 from reports.format import p_value, points
@@ -51,6 +53,7 @@ def test_a_run_is_compared_with_the_one_before_it(tmp_path: Path) -> None:
     assert "\N{MINUS SIGN}62.5" in expected
 
 
+@pytest.mark.full
 def test_a_change_is_that_of_an_arm_since_its_last_run_of_these_instances(tmp_path: Path) -> None:
     """A run without the arm is passed over, and so is one of another dataset."""
     run(tmp_path, 1, {"a": 20, "b": 4})

@@ -45,6 +45,7 @@ def test_a_place_is_that_of_a_linear_program(options: list[tuple[int, int]]) -> 
         assert (place.standing == "dominated") is is_dominated(i, costs, effects)
 
 
+@pytest.mark.full
 @given(OPTIONS)
 def test_the_named_options_beat(options: list[tuple[int, int]]) -> None:
     """The options that a place names dominate it, one alone or two in some mixture."""

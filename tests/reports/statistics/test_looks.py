@@ -60,6 +60,7 @@ def test_without_repeats_it_is_the_beta_mixture(ahead: int, behind: int) -> None
     assert found == pytest.approx(2 ** (ahead + behind) * coin)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "design",
     ["1 0 .2", "1 0 .6", "3 0 .4", "3 .9 .4", "skewed 3", "skewed 5"],
