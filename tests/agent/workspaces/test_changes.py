@@ -136,7 +136,18 @@ async def fresh() -> AsyncIterator[HostWorkspace]:
     await workspace.close()
 
 
-@pytest.mark.parametrize("name", CHANGES)
+IN_FULL = {
+    "committed", "mode", "link", "new pipe", "binary", "no newline at the end", "skip-worktree",
+    "excluded", "in another repository", "line break", "index gone", "index locked", "HEAD broken",
+    "removed from the index alone", "renamed", "edit of the same length",
+}  # fmt: skip
+"""Rows that differ little from others, and run in `make test-all` only."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.full] if name in IN_FULL else []) for name in CHANGES],
+)
 async def test_every_change_is_seen_and_restored(
     workspace: Workspace, fresh: HostWorkspace, name: str
 ) -> None:

@@ -136,18 +136,6 @@ async def test_a_checkpoint_restores_any_work(opener: Opener, seed: int) -> None
     assert await other.diff() == await fresh.diff()
 
 
-async def test_the_base_has_an_empty_delta(opener: Opener) -> None:
-    """An untouched workspace has the base commit's tree, and restoring it needs no delta."""
-    workspace = await opener()
-    checkpoint = await workspace.checkpoint()
-    assert checkpoint.delta == b""
-    assert checkpoint.tree == (await sh(workspace, "git rev-parse base^{tree}")).strip()
-    await sh(workspace, "echo 4 >text.txt; git commit -qam x; rm gone.txt; echo new >new.txt")
-    await workspace.restore(checkpoint)
-    assert await workspace.tree() == checkpoint.tree
-    assert await sh(workspace, "git status --porcelain; git log --oneline | wc -l") == "1\n"
-
-
 async def test_the_tree_depends_on_files_and_not_on_their_history(opener: Opener) -> None:
     """Files that are ignored or unignored later count as if they had always been so: the tree that
     is updated after each command equals one computed at the end."""

@@ -91,18 +91,6 @@ async def test_the_time_of_the_last_look_cannot_be_forged(workspace: Workspace) 
     assert await workspace.changes() == [Change("text.txt", "modified")]
 
 
-async def test_changes_since_an_older_tree(workspace: Workspace) -> None:
-    """Only the tree before the last change is at hand; any other is compared."""
-    trees = []
-    for name in ("a.txt", "b.txt", "c.txt"):
-        trees.append(await workspace.tree())
-        await sh(workspace, f"echo {name} >{name}")
-    assert [change.path for change in await workspace.changes(since=trees[2])] == ["c.txt"]
-    assert [change.path for change in await workspace.changes(since=trees[1])] == ["b.txt", "c.txt"]
-    await sh(workspace, "rm c.txt")
-    assert [change.path for change in await workspace.changes(since=trees[1])] == ["b.txt"]
-
-
 async def test_a_restored_tree_is_known(workspace: Workspace, asked: list[str]) -> None:
     """It was verified. What changes afterwards is noticed."""
     await sh(workspace, "echo new >new.txt")
