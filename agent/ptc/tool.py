@@ -103,11 +103,11 @@ class ProgramTool:
             result = await use_tool(scope, self._toolbox, name, arguments)
             return _settle(result, self._tools[name].value)
         try:
-            asked = parse_arguments(name, helper.arguments, arguments)
+            use = parse_arguments(name, helper.arguments, arguments)
         except Refused as refusal:
             return {"exc_type": "ValueError", "message": str(refusal)}
         assert helper.value is not None, "only those with a value are declared"
-        return _settle(await helper.help(asked, scope), helper.value)
+        return _settle(await helper.help(use, scope), helper.value)
 
 
 def program_uses(steps: Iterable[Step], conversation: str) -> list[ToolUse]:

@@ -44,9 +44,9 @@ def run(folder: Path, *, pairs: int) -> list[Ratio]:
         ],
     )
     title = f"grading {len(tasks)} bundled tasks, {WORKERS} workers"
-    compared = compare(title, ours, theirs, folder, pairs=pairs, limit=WALL_LIMIT)
+    wall, cpu = compare(title, ours, theirs, folder, pairs=pairs, limit=WALL_LIMIT)
     _require_equal(folder, {task.instance_id for task in tasks})
-    return [compared.wall, replace(compared.cpu, limit=CPU_LIMIT)]
+    return [wall, replace(cpu, limit=CPU_LIMIT)]
 
 
 def _require_equal(folder: Path, tasks: set[str]) -> None:

@@ -35,9 +35,9 @@ def run(folder: Path, *, pairs: int) -> list[Ratio]:
         ours = Contender("durabench", lambda own: _ours(own, folder, url))
         theirs = Contender("mini-swe-agent", lambda own: _theirs(folder, url))
         title = f"mini arm, {INSTANCES} instances of {COMMANDS} commands, {WORKERS} workers"
-        compared = compare(title, ours, theirs, folder, pairs=pairs, limit=LIMIT)
+        ratios = compare(title, ours, theirs, folder, pairs=pairs, limit=LIMIT)
     _require_equal(folder)
-    return [compared.wall, compared.cpu]
+    return list(ratios)
 
 
 def _template() -> Instance:

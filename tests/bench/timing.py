@@ -115,18 +115,10 @@ def measured(command: Sequence[str], folder: Path) -> Used:
     return used
 
 
-@dataclass(frozen=True)
-class Compared:
-    """Two commands, by wall time and by the processor time of their processes."""
-
-    wall: Ratio
-    cpu: Ratio
-
-
 def compare(
     title: str, ours: Contender, theirs: Contender, folder: Path, *, pairs: int, limit: float
-) -> Compared:
-    """Run both commands alternately, `pairs` times each.
+) -> tuple[Ratio, Ratio]:
+    """Run both commands alternately, `pairs` times each. Return wall time and processor time.
 
     Raises:
         RuntimeError: a run failed; the message has the end of its output.
@@ -134,15 +126,12 @@ def compare(
     used: dict[str, list[Used]] = {ours.name: [], theirs.name: []}
     for pair in range(pairs):
         for contender in (ours, theirs):
-            own = folder / f"{contender.name}-{pair}"
-            own.mkdir(parents=True)
-            used[contender.name].append(measured(contender.command(own), own))
-
-    def ratio(what: str, get: Callable[[Used], float]) -> Ratio:
-        sides = ([get(each) for each in used[side.name]] for side in (ours, theirs))
-        return Ratio(f"{title}, {what}", *sides, limit)
-
-    return Compared(
-        ratio("wall time", lambda each: each.wall_s),
-        ratio("processor time", lambda each: each.cpu_s),
+            run_folder = folder / f"{contender.name}-{pair}"
+            run_folder.mkdir(parents=True)
+            used[contender.name].append(measured(contender.command(run_folder), run_folder))
+    wall = ([run.wall_s for run in used[side.name]] for side in (ours, theirs))
+    cpu = ([run.cpu_s for run in used[side.name]] for side in (ours, theirs))
+    return (
+        Ratio(f"{title}, wall time", *wall, limit),
+        Ratio(f"{title}, processor time", *cpu, limit),
     )

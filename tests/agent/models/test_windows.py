@@ -30,8 +30,9 @@ async def ask(server: Any, messages: list[Any], *, program: bool = False, **fiel
     return await model.complete(ModelRequest([] if program else messages, foreign=foreign))
 
 
-@pytest.mark.parametrize("program", [False, True])
-@pytest.mark.parametrize("words", ["Bad request", "prompt rejected", "", "Überlauf"])
+@pytest.mark.parametrize(
+    ("program", "words"), [(False, "Überlauf"), (True, "Bad request"), (True, "")]
+)
 async def test_a_refusal_near_a_known_window_is_an_overflow(program: bool, words: str) -> None:
     """The words of the server do not matter, since every server has its own."""
     with (
@@ -62,7 +63,7 @@ async def test_an_output_limit_that_does_not_fit_is_no_long_conversation(program
         await ask(server, SHORT, program=program)
 
 
-@pytest.mark.parametrize("content", ["a", "a" * 6_000, "a" * 15_000, "a" * 60_000, "語" * 3_000])
+@pytest.mark.parametrize("content", ["a" * 6_000, "a" * 60_000, "語" * 3_000])
 @pytest.mark.parametrize("program", [False, True])
 async def test_the_output_limit_is_what_the_window_leaves(program: bool, content: str) -> None:
     """A limit is always sent, and with the input it fits as long as there is room for an answer."""
