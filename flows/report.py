@@ -82,7 +82,7 @@ async def publish(
     lake_id = await asyncio.to_thread(bindings.lake_id, store)
     page = str(report_files.page_path(store, experiment))
     planned = sum(arm.planned for arm in built.arms)
-    shown = min(planned, SHOWN_CELLS)
+    rows = min(planned, SHOWN_CELLS)
     await patiently(
         acreate_markdown_artifact,
         markdown=markdown,
@@ -93,7 +93,7 @@ async def publish(
         acreate_table_artifact,
         table=[_row(cell) for cell in most_telling(built.cells)],
         key=artifact_key("cells", experiment, lake_id),
-        description=f"{experiment}: {shown} of {planned} cells, what needs attention first",
+        description=f"{experiment}: {rows} of {planned} cells, what needs attention first",
     )
     await _publish_history(store, experiment, lake_id)
     if link := page_url(experiment):
