@@ -21,7 +21,7 @@ class SourceFiles:
         """`texts` are all files of the repository by their paths."""
         paths = sorted(path for path in texts if name_of_language(path))
         self.test_files = read_test_files(texts, texts.__getitem__)
-        """The rules for which files are tests."""
+        """The rules for test files."""
         self.tests = frozenset(filter(self.test_files.owns, paths))
         """The files that belong to a test suite."""
         code = [path for path in paths if path not in self.tests]

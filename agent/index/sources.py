@@ -234,17 +234,16 @@ async def read_index(workspace: Workspace) -> Indexed:
     Raises:
         WorkspaceError: the files cannot be listed, or the shell is gone.
     """
-    known = [indexed.sources for indexed in _recent]
-    sources = await read_sources(workspace, known=known)
+    sources = await read_sources(workspace, known=[state.sources for state in _recent])
 
     def index() -> Indexed:
         global _recent
         with _one_at_a_time:
             # Unchanged texts are the same objects, so this compares only references.
-            same = next((each for each in _recent if each.texts == sources.texts), None)
+            same = next((state for state in _recent if state.texts == sources.texts), None)
             symbols = same.symbols if same else SymbolIndex(sources.texts)
             latest = Indexed(sources, symbols)
-            _recent = [latest, *(each for each in _recent if each is not same)][:_MOST]
+            _recent = [latest, *(state for state in _recent if state is not same)][:_MOST]
         return latest
 
     return await asyncio.to_thread(index)

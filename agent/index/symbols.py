@@ -107,7 +107,7 @@ class SymbolIndex:
 
     @property
     def test_files(self) -> TestFiles:
-        """The rules for which files of the repository are tests."""
+        """The repository's rules for test files."""
         return self._files.test_files
 
     @property
@@ -136,9 +136,9 @@ class SymbolIndex:
         parts = _split_symbol(symbol, self._files.texts)
         for size in range(len(parts), 0, -1):
             owners = [
-                found
-                for found in self._find_definitions(parts[size - 1])
-                if _ends(found, parts[:size])
+                owner
+                for owner in self._find_definitions(parts[size - 1])
+                if _ends(owner, parts[:size])
             ]
             if size == len(parts) and owners:
                 return owners

@@ -98,9 +98,9 @@ def covering(
             points[test] += score
             if is_named or score:
                 likely.add(test)
-    own_names = {each.name for source in wanted for each in index.list_definitions(source)}
-    own = dict.fromkeys(sorted(own_names), 1)
-    for weight, names in ((_CHANGED_NAMES, changed or {}), (_OWN_NAMES, own)):
+    defined = {item.name for source in wanted for item in index.list_definitions(source)}
+    definitions = dict.fromkeys(sorted(defined), 1)
+    for weight, names in ((_CHANGED_NAMES, changed or {}), (_OWN_NAMES, definitions)):
         for test, score in _score_mentions(texts, tests, names).items():
             points[test] += weight * score
             if names is changed and score:

@@ -60,7 +60,7 @@ class RunTests(Arguments):
 async def run_tests(workspace: Workspace, settings: ToolSettings, asked: RunTests) -> ToolResult:
     """Run the tests at the paths. Return their results in `tests`.
 
-    Paths that do not exist are named in the output, and the others are run.
+    The output names paths that do not exist, and the other paths are run.
 
     Raises:
         Refused: none of them exists, or one is outside the repository.

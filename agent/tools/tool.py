@@ -64,7 +64,7 @@ class ToolResult:
     undone: bool = False
     """True if the use left no repository, so that everything was put back."""
     retries: int = 0
-    """Uses before this one that failed for a reason that passed."""
+    """Earlier uses that failed for a temporary reason."""
     read: list[str] = field(default_factory=list)
     """Files that the result shows, relative to the root, and listed folders, which end in a slash.
 

@@ -86,7 +86,7 @@ def read_interpreter(printed: str) -> Interpreter:
     """Return the interpreter that a login shell in an unused container finds.
 
     Raises:
-        NoPython: there is no interpreter.
+        NoPython: the image lacks an interpreter.
     """
     try:
         *_, encoded, report = printed.strip().splitlines()

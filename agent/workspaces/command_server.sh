@@ -13,7 +13,7 @@
 # Answer     "TOKEN begin\n", the output, "\nTOKEN end STATUS TIMED_OUT CHANGED KILLED REFUSED\n"
 #            (CHANGED is 0 if neither the folder nor its git index changed since the stamp.
 #            KILLED and REFUSED count the processes of the container that were killed for memory,
-#            and those that its limit refused; 0 on a host)
+#            and the processes that its limit refused; 0 on a host)
 #
 # The token is new in each request and invisible to commands: it is neither exported nor an
 # argument, and the request stream is not among a command's file descriptors.
@@ -115,7 +115,7 @@ has_changed() {
 }
 
 # Sets killed and refused from the container's control group, of version 2 or 1. Only builtins are
-# used: there may be no room for another process.
+# used: another process may not fit.
 count() {
   local file name value
   killed=0 refused=0

@@ -164,7 +164,7 @@ class ShellFiles(ABC):
         """Start a Python program with the interpreter and the environment of the opening.
 
         Raises:
-            NoPython: there is no interpreter, or commands have changed it.
+            NoPython: the interpreter is missing, or commands have changed it.
             WorkspaceError: the workspace is gone.
         """
 

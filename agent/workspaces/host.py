@@ -75,7 +75,7 @@ class HostWorkspace(Workspace):
         errors are passed on. `labels` are written to `labels.json` to identify the folder.
 
         Raises:
-            WorkspaceError: bash or setsid is missing, or there is no room for the folder.
+            WorkspaceError: bash or setsid is missing, or the folder does not fit.
         """
         folder = await complete(asyncio.to_thread(_Folder, dict(labels or {}), name))
         try:

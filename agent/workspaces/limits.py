@@ -1,4 +1,4 @@
-"""The resource limits of a container, and an observer of those that were reached."""
+"""The resource limits of a container, and their observer."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

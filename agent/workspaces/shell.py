@@ -94,7 +94,10 @@ class FinishedCommand:
 
 @dataclass(frozen=True)
 class Pressure:
-    """What the kernel did at the limits of a container, since it started. Always 0 on a host."""
+    """Processes that the kernel ended or refused at the limits of a container, since its start.
+
+    Always 0 on a host.
+    """
 
     killed: int = 0
     """Processes that were killed because the memory was used up."""

@@ -39,8 +39,7 @@ class Survey:
 
 
 def parse_survey(printed: bytes, last: Survey | None, files: Collection[str]) -> Survey:
-    """Return a survey. The changes are those that git lists, and new files even if git ignores
-    them.
+    """Return a survey. The changes include new files that git ignores.
 
     `last` is the survey before. Its data hold for the same tree. `files` are the files at the
     opening.

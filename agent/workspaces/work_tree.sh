@@ -14,7 +14,7 @@
 #              removed  what `forget` removed
 #              bytes    a git folder for checkpoints, which takes files byte by byte
 #              patch    one for patches, with the line endings that .gitattributes sets
-#              now      a file whose time of change is that of the last look
+#              now      a file that was changed at the time of the last look
 #              objects  the objects that those two write; all others are in the repository
 
 # Prepares a copy of the server for any other function.
@@ -101,7 +101,7 @@ begun() {
 }
 
 # Prints everything except folders with its kind, also inside nested repositories, which git
-# ignores. Makes each folder accessible before it is entered, and leaves out those of other users.
+# ignores. Makes each folder accessible before it is entered, and leaves out folders of other users.
 files() {
   find . -name .git -prune -o -type d ! -perm -u=rwx -exec chmod u+rwx -- {} \; -o \
     ! -type d -printf '%y%P\0'
@@ -224,8 +224,8 @@ survey() {
   report "$tree" "$since" "$delta"
 }
 
-# Prints the time, the id of the tree $1, 1 if git left out a file, and the sizes of what follows: all
-# files there are, git's list of the changes since the opening, and the files ${@:2}. A name that is
+# Prints the time, the id of the tree $1, 1 if git left out a file, and the sizes of the following
+# parts: all files there are, git's list of the changes since the opening, and the files ${@:2}. A name that is
 # empty, and a difference that is larger than $most, are left out with the size -1.
 report() {
   local tree=$1
@@ -262,14 +262,14 @@ patch() {
 }
 
 # Makes git read the work tree and the opening as it does for a user, if a file sets attributes. If
-# $unchanged, the index of `bytes` and the list of present files are those of the last survey.
+# $unchanged, the index of `bytes` and the list of present files are from the last survey.
 look_with_attributes() {
   look bytes && { [[ $unchanged && -f $GIT_DIR/index ]] || collect; } || return
   ! has_attributes || { look patch && collect && normalize_opening; }
 }
 
 # Sets opening to a tree whose files have line endings as .gitattributes sets them, now. Files that
-# did not change since are those of the index.
+# did not change since are taken from the index.
 normalize_opening() {
   local -x GIT_INDEX_FILE=$scratch/target
   local entry path mode id status
@@ -286,8 +286,8 @@ normalize_opening() {
     git update-index -z --index-info <"$scratch/entries" && opening=$(git write-tree)
 }
 
-# Returns 1 if no file sets attributes, now or at the opening. Patches are then those of `bytes`,
-# whose index knows the files already.
+# Returns 1 if no file sets attributes, now or at the opening. Patches are then made by `bytes`,
+# whose index has the files already.
 has_attributes() {
   [[ $unchanged && -f $scratch/present_now ]] || files >"$scratch/present_now"
   grep -qz '\.gitattributes$' -- "$scratch/files" "$scratch/present_now"
@@ -361,7 +361,7 @@ apply() {
 }
 
 # Makes the patch in $scratch/moved of the one in $scratch/given, which also has the changes of the
-# image: the files that it changes become those of the base commit with the patch.
+# image: the files that it changes become the files of the base commit with the patch.
 move_from_base() {
   local -x GIT_INDEX_FILE=$scratch/target
   local mode old path
@@ -375,7 +375,7 @@ move_from_base() {
 }
 
 # Prints which of the paths in $scratch/given there were at the opening, as `ls-tree` does, an empty
-# line, and the contents of those that are files, as `cat-file --batch` does.
+# line, and the contents of the files, as `cat-file --batch` does.
 originals() {
   look bytes || return
   local paths entries=() objects=() entry head at
@@ -395,7 +395,7 @@ originals() {
 }
 
 # Restores the work tree $want, which is the opening with the patch in $scratch/given. Prints it: see
-# `report`. Checkpoints of earlier releases begin at the base commit.
+# `report`. Checkpoints of earlier releases start at the base commit.
 restore() {
   look bytes || return
   if [[ ! -d $scratch/start ]]; then
@@ -449,7 +449,7 @@ drop_nested() {
   return 0
 }
 
-# Removes ignored files, except those of the image, such as compiled modules.
+# Removes ignored files, except files of the image, such as compiled modules.
 drop_ignored() {
   git ls-files -zo --directory >"$scratch/others" || return
   cmp -s -- "$scratch/others" "$scratch/present" ||

@@ -32,7 +32,7 @@ class Hooks:
         ]
         self._known = {}
         self._root = os.path.join(os.getcwd(), "")
-        # pytest may be the repository itself, and registers plugins of its own at any time.
+        # pytest may be the repository itself, and registers its own plugins at any time.
         self._own = os.path.join(os.path.dirname(sys.modules["_pytest"].__file__), "")
         self._is_file = os.path.isfile
         self.learn()
