@@ -124,11 +124,14 @@ def test_a_page_is_short(page: str) -> None:
 
 
 def test_every_page_is_checked() -> None:
-    """This file lists every page of the repository, except prompts and the pages of tasks."""
+    """This file lists every page of the repository, except prompts, tasks and approved reports."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
     there = subprocess.check_output(listed, cwd=ROOT, text=True).splitlines()
-    prompts = re.compile(r"agent/(arms/\w+|capabilities|cells|ptc)/|eval/tasks/(tasks|repos|base)/")
-    assert {name for name in there if not prompts.match(name)} == {*PAGES}
+    others = re.compile(
+        r"agent/(arms/\w+|capabilities|cells|ptc)/|eval/tasks/(tasks|repos|base)/"
+        r"|tests/reports/approved/"
+    )
+    assert {name for name in there if not others.match(name)} == {*PAGES}
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -62,7 +62,7 @@ VAGUE = frozenset(
 )
 """Words that say nothing about the value of a variable."""
 
-MOST_VAGUE = 0.051
+MOST_VAGUE = 0.01
 """The largest share of assignments to variables with such names."""
 
 

@@ -40,13 +40,13 @@ POSTGRES_PASSES = ("08", "40", "53", "55P03", "57P", "25P03")
 def execute(connection: Connection, statement: str, **values: Any) -> Any:
     """Execute a statement in the SQL of this package. Return a cursor whose rows have names.
 
-    `clock()` is the time in seconds since 1970 by the database's clock, which is the same for all
-    of its workers. `json_each(:names)` has the items of a JSON array in its column `value`.
+    `clock()` is the database's time in seconds since 1970, the same for all of its workers.
+    `json_each(:names)` has the items of a JSON array in its column `value`.
     """
     dialect = connection.dialect.name
     text = _translate(statement, dialect)
     if dialect == "sqlite":  # SQLAlchemy needs more time for a statement than SQLite does
-        return _driver(connection).execute(text, values)
+        return connection.connection.cursor().execute(text, values)
     return connection.exec_driver_sql(text, values)
 
 
@@ -61,15 +61,9 @@ def execute_each(connection: Connection, statement: str, rows: Sequence[Mapping[
 def _translate(statement: str, dialect: str) -> str:
     if dialect == "sqlite":  # a transaction that writes is alone, so it locks no rows
         return re.sub(r"\s+FOR UPDATE( OF \w+)?( SKIP LOCKED)?", "", statement)
-    clock = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)"
-    statement = re.sub(
-        r"json_each\((:\w+)\)", r"json_array_elements_text(CAST(\1 AS json))", statement
-    )
-    return re.sub(r":(\w+)", r"%(\1)s", statement.replace("clock()", clock))
-
-
-def _driver(connection: Connection) -> Any:
-    return connection.connection.dbapi_connection
+    text = statement.replace("clock()", "EXTRACT(EPOCH FROM clock_timestamp())::float8")
+    text = re.sub(r"json_each\((:\w+)\)", r"json_array_elements_text(CAST(\1 AS json))", text)
+    return re.sub(r"(?<!:):(\w+)", r"%(\1)s", text)
 
 
 class Database:
@@ -392,7 +386,7 @@ def _row_type(columns: tuple[str, ...]) -> Any:
 def _begin_sqlite(connection: Connection) -> None:
     # A reader that turns writer half way can fail for good, so a writer is one from the start.
     is_writer = connection.get_execution_options().get(WRITES)
-    _driver(connection).execute("BEGIN IMMEDIATE" if is_writer else "BEGIN")
+    connection.connection.cursor().execute("BEGIN IMMEDIATE" if is_writer else "BEGIN")
 
 
 def _prepare_postgresql(connection: Any, record: object) -> None:
