@@ -35,6 +35,7 @@ def run_all(path: Path, lake: Path, experiment: str, patch: pytest.MonkeyPatch) 
 
 @pytest.mark.slow
 @named
+@pytest.mark.full
 def test_a_notebook_runs_on_a_lake_that_says_little(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,6 +83,7 @@ RESOLVED = {"durable": 8, "plain": 6, "strict": 8, "rival": 5}
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_ablation_compares_each_arm_with_its_base(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

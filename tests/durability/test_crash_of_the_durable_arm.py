@@ -161,6 +161,7 @@ def test_a_killed_attempt_resumes_where_it_was(
 
 
 @pytest.mark.parametrize("new_journal", ["sqlite"], indirect=True)
+@pytest.mark.full
 def test_both_calls_that_are_in_flight_are_billed_and_asked_again(
     new_journal: NewJournal, tmp_path: Path
 ) -> None:

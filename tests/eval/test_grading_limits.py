@@ -76,7 +76,7 @@ def grade(make_instance: Callable[..., Instance], image: str) -> Grade:
         ),
     ],
 )
-@pytest.mark.parametrize("is_gold", [True, False])
+@pytest.mark.parametrize("is_gold", [True, pytest.param(False, marks=pytest.mark.full)])
 async def test_tests_that_reach_a_limit_say_nothing_of_the_patch(
     grade: Grade, gold: str, before: str, reason: str, *, is_gold: bool
 ) -> None:

@@ -90,6 +90,7 @@ async def kill_when_begun(client: Any) -> None:
         await asyncio.sleep(0.1)
 
 
+@pytest.mark.full
 async def test_a_container_that_is_killed_is_no_verdict(
     submit: Callable[..., Any], lake: Lake, docker_client: Any
 ) -> None:

@@ -25,6 +25,7 @@ async def fails(task: Task, session: Session, options: Any) -> Outcome:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("prefect")
+@pytest.mark.full
 async def test_an_error_that_comes_again_is_an_end(lake_path: str) -> None:
     """The first run cannot know what an error means. The second one ends the attempt by it, since
     all later runs would fail in the same way. The reply is bought once."""

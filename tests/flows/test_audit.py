@@ -97,6 +97,7 @@ async def test_the_audited_verdict_is_recorded_beside_the_official_one(lake_path
     assert found == [(SECOND.instance_id, True, "suspect", reasons)]
 
 
+@pytest.mark.full
 async def test_a_second_grading_that_differs_is_flaky(audited: Path, lake_path: str) -> None:
     """If a second grading differs, the first verdict stays and is suspect. Another request grades
     nothing."""

@@ -89,6 +89,7 @@ async def test_a_finished_cell_is_not_begun_again(
     assert len(rows(lake_path, "evaluations")) == 8
 
 
+@pytest.mark.full
 async def test_broken_infrastructure_is_no_result_and_is_tried_again(
     lake_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,7 @@ async def ids(declared: Experiment, lake_path: str) -> dict[str, str]:
     return {cell.arm.name: attempt_key(cell)[:32] for cell in plan.cells}
 
 
+@pytest.mark.full
 async def test_only_what_differs_is_bought(finished: Finished, lake_path: str) -> None:
     """An arm whose options change nothing buys nothing; one with a review buys the review."""
     declared = derived(SAME, STRICT)

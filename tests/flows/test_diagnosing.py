@@ -58,6 +58,7 @@ async def test_the_command_explains_a_failure_and_names_a_fork(lake: Lake) -> No
     assert forking.check(prefix, place, str(lake.root)).parent.attempt_id == attempt_id
 
 
+@pytest.mark.full
 async def test_a_resolved_attempt_needs_no_explanation(lake: Lake) -> None:
     """The command says so; an attempt that does not exist is wrong usage."""
     [attempt_id, *_] = ids(lake, "able")

@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 FIRST, SECOND, THIRD = instances.load("bundled")[:3]
 
 
+@pytest.mark.full
 async def test_infrastructure_stays_in_the_denominator_and_is_tried_again(
     lake_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ def attempts(lake: Lake) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.full
 async def test_an_experiment_ends_when_its_primary_comparison_is_decided(
     lake_path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,6 +53,7 @@ def outcomes(lake_path: str) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("prefect")
+@pytest.mark.full
 async def test_a_cell_that_waits_is_resumed_by_its_answer(
     lake_path: str, tmp_path: Path, set_timings: Callable[..., None]
 ) -> None:

@@ -37,7 +37,7 @@ def test_a_setting_that_cannot_be_used_is_named(
     assert next(iter(variables)) in line
 
 
-@pytest.mark.journey("run", "doctor")
+@pytest.mark.full
 def test_loopback_needs_no_proxy(terminal: Terminal) -> None:
     """A run reaches its Prefect server, and `doctor` names the proxy that does not answer."""
     dead = {name: f"http://127.0.0.1:{free_port()}" for name in PROXIED}
@@ -48,7 +48,7 @@ def test_loopback_needs_no_proxy(terminal: Terminal) -> None:
     assert [name for name in PROXIED if f"problem  {name}: the proxy" in printed] == list(PROXIED)
 
 
-@pytest.mark.journey("run", "report", "status")
+@pytest.mark.full
 def test_a_damaged_file_is_named(terminal: Terminal) -> None:
     """Each command that reads it names it in its only line."""
     file = terminal.write("e.yaml", GOLD)

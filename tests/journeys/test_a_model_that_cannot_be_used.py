@@ -47,12 +47,19 @@ def declare(folder: Path, model: dict[str, Any], **fields: Any) -> str:
     ("model", "fields", "key", "problem"),
     [
         ({"name": "openai/gpt-4o"}, {}, None, "openai/gpt-4o needs OPENAI_API_KEY"),
-        ({"name": "mine"}, {}, "key", "the model mine names no provider"),
-        (
+        pytest.param(
+            {"name": "mine"},
+            {},
+            "key",
+            "the model mine names no provider",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
             {"name": "openai/mine", "api_base": "http://127.0.0.1:9/v1"},
             {"budgets": {"experiment": {"usd": 1}}},
             "key",
             "a budget in USD cannot be kept for openai/mine",
+            marks=pytest.mark.full,
         ),
     ],
     ids=["no key", "no provider", "no price"],
@@ -70,6 +77,7 @@ def test_it_is_found_before_the_first_call(
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_finished_experiment_needs_no_key(tmp_path: Path) -> None:
     """A private server needs none either. The second run uses the model's provider itself, has
     nothing to buy, and reports."""
@@ -83,7 +91,11 @@ def test_a_finished_experiment_needs_no_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [["job"], ["chat", "--repo"]], ids=["job", "chat"])
+@pytest.mark.parametrize(
+    "command",
+    [["job"], pytest.param(["chat", "--repo"], marks=pytest.mark.full)],
+    ids=["job", "chat"],
+)
 def test_jobs_and_chats_begin_with_no_call_either(tmp_path: Path, command: list[str]) -> None:
     """One line names the key, with exit code 2, before the first turn of an arm."""
     repository = tmp_path / "repository"

@@ -51,6 +51,7 @@ def image(request: pytest.FixtureRequest, docker_client: DockerClient) -> Iterat
 
 @pytest.mark.docker
 @pytest.mark.usefixtures("prefect")
+@pytest.mark.full
 async def test_no_arm_answers_for_the_changes_of_the_image(
     image: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

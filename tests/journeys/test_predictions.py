@@ -46,6 +46,7 @@ def test_they_are_graded_once_with_their_reasons(terminal: Terminal, environment
 
 @pytest.mark.docker
 @pytest.mark.usefixtures("docker_client")
+@pytest.mark.full
 def test_tests_that_reach_a_limit_have_no_verdict_until_it_is_raised(terminal: Terminal) -> None:
     """A row asks for too little memory. The line names the limit and the remedy."""
     run = "python -m pytest"
@@ -70,6 +71,7 @@ def test_tests_that_reach_a_limit_have_no_verdict_until_it_is_raised(terminal: T
 
 
 @pytest.mark.docker
+@pytest.mark.full
 def test_an_image_that_was_built_anew_counts_once(
     terminal: Terminal, docker_client: DockerClient
 ) -> None:

@@ -103,6 +103,7 @@ def test_an_export_is_what_the_official_harness_takes(finished: Lake, tmp_path: 
     assert json.loads(lines[0]).keys() == {"instance_id", "model_name_or_path", "model_patch"}
 
 
+@pytest.mark.full
 async def test_a_recording_answers_another_run(copied: Lake, tmp_path: Path) -> None:
     """The exported model calls of an experiment serve as a model for the next, without a key."""
     from flows.benchmark import benchmark

@@ -246,6 +246,7 @@ async def test_trace_fork_and_export_say_that_steps_were_pruned(
         assert (refused.exit_code, "were pruned" in line) == (2, True), line
 
 
+@pytest.mark.full
 async def test_an_unfinished_attempt_keeps_everything(
     finished: Finished, lake: Lake, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ def test_steps_arrive_while_the_job_works_and_the_end_closes_the_socket(server: 
     assert server.get("/status/1000000001")["cost_usd"] == 0.25
 
 
+@pytest.mark.full
 def test_a_question_of_an_attempt_is_a_change(server: Service) -> None:
     """A follower of a running job sees that one of its arms waits for a person."""
     filed(server.lake, "1000000002")
