@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations=40
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-all check bench lock format
+.PHONY: help demo test test-unit coverage test-all check bench lock format
 
 help:  ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ demo: .venv/ready  ## The bundled experiment: no key, no download, Docker where 
 
 test-unit: .venv/ready  ## Tests that start no server and no container
 	$(PYTEST) -n 2 -m unit $(ARGS) tests
+
+coverage: .venv/ready  ## Branch coverage of the unit tests, which must not fall
+	$(PYTEST) -n 2 -m unit --cov --cov-report=term:skip-covered --cov-fail-under=0 $(ARGS) tests
 
 test: .venv/ready  ## Every feature; without Docker, tests that need it are skipped
 	$(PYTEST) -n 3 -m "not full" $(ARGS) tests

@@ -239,6 +239,7 @@ def test_the_schedule_makes_flow_runs(deployed: PrefectServer) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_smoke_deployment_runs_on_a_worker(deployed: PrefectServer) -> None:
     """The scheduled benchmark, deployed as prefect.yaml says, completes on a worker and leaves its
     report."""

@@ -40,6 +40,7 @@ def gradings(monkeypatch: pytest.MonkeyPatch) -> list[Evaluation]:
     return made
 
 
+@pytest.mark.full
 async def test_every_ingredient_of_a_verdict_grades_again(
     lake: Lake, gradings: list[Evaluation], monkeypatch: pytest.MonkeyPatch
 ) -> None:

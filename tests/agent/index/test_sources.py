@@ -202,6 +202,7 @@ async def test_git_settings_of_the_repository_do_not_matter(on_host: HostWorkspa
     assert (await read_sources(on_host)).texts == TEXTS
 
 
+@pytest.mark.full
 async def test_many_files_and_bytes(on_host: HostWorkspace) -> None:
     """Ten thousand file names and nearly a megabyte of text are read with two commands."""
     await on_host.run(

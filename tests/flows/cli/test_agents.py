@@ -61,6 +61,7 @@ def test_an_unknown_recipe_names_the_known_ones() -> None:
     fails("agents", "show", "broken.yaml", because="not YAML")
 
 
+@pytest.mark.full
 def test_a_program_of_the_stated_release_is_admitted() -> None:
     """`check` runs it with a model that costs nothing, and with one that cannot be reached."""
     recipe = tiny("messages", version="1.0", probe="echo tiny 1.0", volatile=["metadata"])

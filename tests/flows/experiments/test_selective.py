@@ -36,6 +36,7 @@ async def forked(attempt_id: str, lake_path: str, changes: Changes) -> tuple[str
     return made.attempt_id, selective.summarise_fork(journal, request.parent, made.attempt_id)
 
 
+@pytest.mark.full
 async def test_a_change_that_concerns_no_step_buys_nothing(attempt_id: str, lake_path: str) -> None:
     """A command that is never reused and never used leaves everything as it was."""
     changes = Changes({}, {}, ["no such command"])

@@ -58,6 +58,7 @@ def rejected(first: int, second: int, pairs: int) -> bool:
     ],
     ids=str,
 )
+@pytest.mark.full
 def test_power_with_repeats_is_that_of_simulated_reports(design: Design) -> None:
     """The power is within 2 points of the rejections in another simulation, cell by cell."""
     runs = 3000

@@ -25,6 +25,7 @@ def attempts(lake_path: str) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("prefect")
+@pytest.mark.full
 async def test_an_unfit_instance_is_reported_and_not_run(lake_path: str, dataset: str) -> None:
     """The fit instance gets a verdict. The unfit one gets a refused row with the reason in every
     run, until the preflight is switched off."""

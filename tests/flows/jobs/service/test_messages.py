@@ -32,6 +32,7 @@ def ordered(server: Service, job: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.full
 def test_a_message_reaches_the_attempt_once(server: Service, job: str) -> None:
     """The worker that has the attempt reads it, so that nothing is ordered."""
     worker = hearing(server, job)
