@@ -25,7 +25,6 @@ from agent.timings import timings
 from agent.workspaces.host import allow_interrupts
 from flows.server.settings import CLIENTS
 from tests import leftovers
-from tests.needs import needs
 from tests.servers.certificates import share_one_certificate
 from tests.servers.postgres import PostgresServer, require_postgres
 from tests.servers.prefect_home import copy_home, migrated, shared_homes
@@ -105,16 +104,23 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.hookimpl(trylast=True)  # after the tests were brought into random order
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the short files last, so that all processes of a test run end at about the same time."""
-    items.sort(key=is_unit)
+    items.sort(key=lambda item: item.get_closest_marker("unit") is not None)
 
 
 def is_unit(item: pytest.Item) -> bool:
     """Return True if a test needs no server, no container and no slow programs."""
     return (
         not any(item.get_closest_marker(name) for name in ("docker", "full", "slow"))
-        and needs(item).isdisjoint(PROGRAMS | {"postgresql"})
+        and _list_needs(item).isdisjoint(PROGRAMS | {"postgresql"})
         and WHOLE.isdisjoint(item.path.parts)
     )
+
+
+def _list_needs(item: pytest.Item) -> set[str]:
+    """Return the names of a test's fixtures, and its parameters, which can name others."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
+    texts = (value for value in parameters if isinstance(value, str))
+    return {*getattr(item, "fixturenames", ()), *texts}
 
 
 @pytest.fixture(scope="session")
