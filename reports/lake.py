@@ -11,7 +11,7 @@ import re
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -144,7 +144,7 @@ def list_experiments(lake: Path | UPath) -> list[str]:
     """
     if not lake.is_dir():
         raise ReportError(
-            f"there is no lake at {lake}: run an experiment first, or set DURABENCH_LAKE"
+            f"there is no lake at {lake}: run `durabench demo` first, or set DURABENCH_LAKE"
         )
     prefix, names = "experiment=", set()
     for table in TABLES:
@@ -153,20 +153,56 @@ def list_experiments(lake: Path | UPath) -> list[str]:
     return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
 
 
-def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
-    """Open an in-memory connection with one view per table of the lake, over one experiment.
-
-    The views of `preflights` and `images` hold rows that belong to no experiment. Times are in
-    UTC. The caller closes the connection, and must keep a reference to it while reading. Raise
-    ReportError for a missing lake and for an experiment that is not in it.
-    """
-    import duckdb  # imported late because it costs the command line a tenth of a second
-
+def require_experiments(lake: Path | UPath) -> list[str]:
+    """Return the names of the experiments in a lake. Raise ReportError if there is none."""
     names = list_experiments(lake)
     if not names:
-        raise ReportError(f"the lake at {lake} holds no experiment yet: run one first")
+        raise ReportError(
+            f"the lake at {lake} holds no experiment yet: run `durabench demo` first, or set "
+            "DURABENCH_LAKE"
+        )
+    return names
+
+
+def find_newest(lake: Path | UPath) -> str:
+    """Return the name of the experiment that was declared last.
+
+    Raise ReportError for a missing lake and for one without an experiment.
+    """
+    *_, last = require_experiments(lake)
+    declarations = TableFiles(
+        TABLES["experiments"], PARTITION, lake / "experiments", "experiment=*/arm=*/*.parquet"
+    )
+    connection = _open_tables(lake, [declarations])
+    try:
+        row = connection.execute(
+            "select experiment from experiments order by declared_at desc, experiment desc limit 1"
+        ).fetchone()
+        return row[0] if row else last
+    finally:
+        connection.close()
+
+
+def open_lake(lake: Path | UPath, experiment: str, *, at_once: bool = False) -> DuckDBPyConnection:
+    """Open an in-memory connection with one view per table of the lake, over one experiment.
+
+    The views of `preflights` and `images` hold rows that belong to no experiment. With `at_once`
+    they are tables, so that each file is opened once. Times are in UTC. The caller closes the
+    connection, and must keep a reference to it while reading. Raise ReportError for a missing lake
+    and for an experiment that is not in it.
+    """
+    names = require_experiments(lake)
     if experiment not in names:
         raise ReportError(f"no experiment {experiment!r} in {lake}; {near(experiment, names)}")
+    return _open_tables(lake, _sources(lake, experiment), at_once)
+
+
+def _open_tables(
+    lake: Path | UPath, sources: Sequence[TableFiles], at_once: bool = False
+) -> DuckDBPyConnection:
+    """Open an in-memory connection with a view of each source, or with a table."""
+    import duckdb  # imported late because it costs the command line a tenth of a second
+
     spilled = TemporaryDirectory(prefix="durabench-report-")
     limits = {"memory_limit": MEMORY, "temp_directory": spilled.name}
     connection = duckdb.connect(config={**_OFFLINE, **limits})
@@ -174,13 +210,13 @@ def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
     if not isinstance(lake, Path):
         copy = TemporaryDirectory(prefix="durabench-lake-")
         weakref.finalize(connection, copy.cleanup)
-        lake = _copy(lake, experiment, Path(copy.name))
+        sources = _copy(lake, sources, Path(copy.name))
     connection.execute(SESSION)
     connection.execute("create schema declared")
-    for source in _sources(lake, experiment):
+    for source in sources:
         _declare(connection, source)
         files = matching(source.folder, source.files)
-        if len(files) > SEVERAL:
+        if len(files) > (0 if at_once else SEVERAL):
             _create_table(connection, source, files)
             continue
         pattern = f"{literal_glob(str(source.folder))}/{source.files}"
@@ -233,19 +269,21 @@ def near(name: str, known: list[str]) -> str:
     return f"known: {', '.join(known)}"
 
 
-def _copy(lake: UPath, experiment: str, copy: Path) -> Path:
-    """Copy the files that an experiment's views read from an object store to a local folder.
+def _copy(lake: UPath, sources: Sequence[TableFiles], copy: Path) -> list[TableFiles]:
+    """Copy the files of some tables from an object store to a local folder. Return them there.
 
     Many files are fetched at a time, each with one request. DuckDB itself would make a dozen
     requests for each file, one after the other.
     """
-    root, names = lake.path.rstrip("/"), []
-    for source in _sources(lake, experiment):
+    root, names, copied = lake.path.rstrip("/"), [], []
+    for source in sources:
+        assert not isinstance(source.folder, Path)
+        copied.append(replace(source, folder=copy / source.folder.path.removeprefix(f"{root}/")))
         for path in matching(source.folder, source.files):
             assert not isinstance(path, Path)
             names.append(path.path.removeprefix(f"{root}/"))
     lake.fs.get([f"{root}/{name}" for name in names], [str(copy / name) for name in names])
-    return copy
+    return copied
 
 
 def _sources(lake: Path | UPath, experiment: str) -> list[TableFiles]:

@@ -7,6 +7,7 @@ same relations.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from reports.columns import SHARED_TABLES, TABLES
 from reports.lake import SESSION, naming_damage, open_lake, quote_literal
 from reports.rendering.sections import AuditFailure
+from reports.series import night_of, series_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -157,31 +159,51 @@ def open_marts(
         return making.connection
 
 
-def write_relations(lake: Path | UPath, experiment: str, output: Path) -> dict[str, int]:
+def write_relations(lake: Path | UPath, experiments: Sequence[str], output: Path) -> dict[str, int]:
     """Write the tables of the lake, `staging` and `marts` to a file. Return rows by relation.
 
+    Each row states its experiment, the series and the night, except for tables of no experiment.
     The file appears whole or not at all, and replaces an earlier one. Raise ReportError as
     `reports.lake.open_lake` does, and OSError if the file cannot be written.
     """
-    relations = {f"{LAKE}.{name}": f"main.{name}" for name in (*TABLES, *SHARED_TABLES)}
+    rows: Counter[str] = Counter()
+    # In the folder of the file, because a rename works on one disk only.
+    with TemporaryDirectory(dir=output.absolute().parent, prefix=".durabench-") as folder:
+        file = Path(folder) / "exported.duckdb"
+        for experiment in experiments:
+            with naming_damage(lake, experiment):
+                _add_relations(lake, experiment, file, rows)
+        file.replace(output)
+    return dict(rows)
+
+
+def _add_relations(lake: Path | UPath, experiment: str, file: Path, rows: Counter[str]) -> None:
+    """Add the relations of an experiment to a file, and their numbers of rows to `rows`."""
+    relations = {f"{LAKE}.{name}": f"main.{name}" for name in TABLES}
     for schema, names in (("staging", STAGING), ("marts", MARTS)):
         relations |= {f"{schema}.{name}": f"{schema}.{name}" for name in names}
-    connection = open_marts(lake, experiment)
+    night = night_of(experiment)
+    origin = (
+        f"{quote_literal(experiment)} as experiment, "
+        f"{quote_literal(series_of(experiment))} as series, "
+        f"cast({quote_literal(str(night)) if night else 'null'} as date) as night"
+    )
+    making = Making(open_lake(lake, experiment, at_once=True))
     try:
-        # In the folder of the file, because a rename works on one disk only.
-        with TemporaryDirectory(dir=output.absolute().parent, prefix=".durabench-") as folder:
-            file = Path(folder) / "made.duckdb"
-            connection.execute(f"attach {quote_literal(str(file))} as made")
-            for schema in (LAKE, "staging", "marts"):
-                connection.execute(f"create schema made.{schema}")
-            for name, source in relations.items():
-                connection.table(source).create(f"made.{name}")
-            rows = {name: len(connection.table(f"made.{name}")) for name in relations}
-            connection.execute("detach made")
-            file.replace(output)
+        making.wait()
+        connection = making.connection
+        connection.execute(f"attach {quote_literal(str(file))} as exported; start transaction")
+        for schema in (LAKE, "staging", "marts"):
+            connection.execute(f"create schema if not exists exported.{schema}")
+        for relation, source in relations.items():
+            query = f"select {origin}, columns(lambda name: name <> 'experiment') from {source}"  # noqa: S608
+            _add_rows(connection, relation, query, rows)
+        for name in SHARED_TABLES:
+            if f"{LAKE}.{name}" not in rows:
+                _add_rows(connection, f"{LAKE}.{name}", f"from main.{name}", rows)
+        connection.execute("commit; detach exported")
     finally:
-        connection.close()
-    return rows
+        making.close()
 
 
 def read_rows(
@@ -191,6 +213,15 @@ def read_rows(
     cursor = connection.execute(query, parameters)
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _add_rows(
+    connection: DuckDBPyConnection, relation: str, query: str, rows: Counter[str]
+) -> None:
+    """Add the rows of a query to a relation of the attached file, and their number to `rows`."""
+    connection.execute(f"create table if not exists exported.{relation} as {query} limit 0")
+    [(count,)] = connection.execute(f"insert into exported.{relation} {query}").fetchall()
+    rows[relation] += count
 
 
 def _create(relation: str, cursor: DuckDBPyConnection, query: str) -> None:

@@ -13,7 +13,6 @@ from typer.main import get_command
 
 from agent.timings import OperatorTimings, Timings, variable
 from flows.cli.app import app
-from reports.columns import TABLES
 from tests.timing import reasons
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -182,12 +181,6 @@ def test_every_option_of_the_page_of_commands_exists() -> None:
 def test_every_setting_is_on_a_page(variable: str) -> None:
     """Every environment variable of the programs and the tests is explained on a page."""
     assert any(f"`{variable}" in page for page in WRITTEN.values())
-
-
-@pytest.mark.parametrize("table", TABLES)
-def test_the_page_of_reports_has_every_table(table: str) -> None:
-    """Every table of the lake has a row in reports/README.md; another test covers the columns."""
-    assert f"| `{table}` |" in PAGES["reports/README.md"]
 
 
 @pytest.mark.parametrize("package", ["agent", "eval", "flows", "reports"])

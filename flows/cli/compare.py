@@ -117,8 +117,12 @@ def grade(
 
 def export(
     name: Annotated[
-        str, typer.Argument(help="experiment; with --atif and --inspect also the id of an attempt")
-    ],
+        str | None,
+        typer.Argument(
+            help="experiment; with --atif and --inspect also the id of an attempt; with --duckdb "
+            "all experiments by default"
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="folder; default exports/NAME, inside a local lake"),
@@ -143,6 +147,7 @@ def export(
     lake: LakeOption = None,
 ) -> None:
     """Write each arm's all_preds.jsonl in the format of `swebench eval`, or another format."""
+    from flows.display.errors import UsageError
     from flows.display.terminal import show
     from flows.formats import exports, swebench
     from flows.storage.lake import Lake
@@ -151,11 +156,15 @@ def export(
         for relation, rows in exports.relations(name, duckdb, lake):
             show(f"{relation}: {rows} rows")
         show(f"duckdb {duckdb}")
+        if not (atif or inspect):
+            return
+    if name is None:
+        raise UsageError("name an experiment; only --duckdb FILE writes all of them")
     for path in exports.trajectories(name, atif, lake) if atif else ():
         show(f"{path}")
     if inspect:
         show(f"{inspect}: {exports.inspect_log(name, inspect, lake)} samples")
-    if duckdb or atif or inspect:
+    if atif or inspect:
         return
 
     store = Lake.existing(lake)

@@ -170,15 +170,19 @@ def _read_selected(
         yield replace(attempt, lines=lines)
 
 
-def relations(experiment: str, output: Path, lake_path: str | None) -> Iterator[tuple[str, int]]:
+def relations(
+    experiment: str | None, output: Path, lake_path: str | None
+) -> Iterator[tuple[str, int]]:
     """Write the tables of the lake, `staging` and `marts` to a DuckDB file. Yield names and rows.
 
-    The file appears whole or not at all, and replaces an earlier one.
+    The default is all experiments. The file appears whole or not at all,
+    and replaces an earlier one.
 
     Raises:
-        ReportError: the experiment does not exist.
+        ReportError: the experiment does not exist, or there is none.
         UsageError: the file cannot be written.
     """
+    from reports.lake import require_experiments
     from reports.relations import write_relations
 
     folder = output.absolute().parent
@@ -188,7 +192,8 @@ def relations(experiment: str, output: Path, lake_path: str | None) -> Iterator[
         )
     lake = Lake.existing(lake_path)
     with lake.reading():
-        written = write_relations(lake.root, experiment, output)
+        names = [experiment] if experiment else require_experiments(lake.root)
+        written = write_relations(lake.root, names, output)
     yield from written.items()
 
 

@@ -21,7 +21,7 @@ from prefect.settings import PREFECT_API_URL
 
 from agent.errors import InfrastructureError
 from eval.digests import canonical_digest
-from reports.questions.history.analysis import series_of
+from reports.series import series_of
 
 KINDS = ("progress", "report", "cells", "page")
 """Artifacts of an experiment, as published by `flows.server.progress` and `flows.report`."""

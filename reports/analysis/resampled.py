@@ -51,7 +51,6 @@ _CELLS = """
         coalesce(duration_s, 'nan'::double) as duration_s
     from marts.cells
     inner join shared using (instance_id, repeat)
-    left join marts.instances using (instance_id)
     where arm = $arm
     order by instance, repeat
 """

@@ -96,7 +96,7 @@ def test_it_runs_once_and_can_be_looked_at(terminal: Terminal) -> None:
 
 
 @pytest.mark.journey(
-    *("run", "export", "export --atif", "export --inspect", "grade", "report"),
+    *("run", "export", "export --duckdb", "export --atif", "export --inspect", "grade", "report"),
     *("import atif", "import inspect", "import table"),
 )
 def test_it_is_exchanged_with_other_programs(terminal: Terminal) -> None:
@@ -105,10 +105,12 @@ def test_it_is_exchanged_with_other_programs(terminal: Terminal) -> None:
     first = terminal.durabench("status", "trial", "--json")
     resolved = {arm["arm"]: arm["resolved"] for arm in json.loads(first)["arms"]}
     terminal.durabench("export", "trial", "-o", "out", "--trajectories")
-    terminal.durabench("export", "trial", "--duckdb", "all.duckdb")
+    terminal.durabench("export", "trial", "--duckdb", "one.duckdb")
     terminal.durabench("export", "trial", "--atif", "atif")
     terminal.durabench("export", "trial", "--inspect", "log.eval")
-    assert (terminal.folder / "all.duckdb").stat().st_size
+    one = (terminal.folder / "one.duckdb").stat().st_size
+    terminal.durabench("export", "--duckdb", "all.duckdb")
+    assert (terminal.folder / "all.duckdb").stat().st_size >= one
     terminal.durabench("import", "atif", "atif", "--name", "from-atif")
     terminal.durabench("import", "inspect", "log.eval", "--name", "from-inspect")
     for name in ("from-atif", "from-inspect"):

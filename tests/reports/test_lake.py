@@ -116,7 +116,7 @@ def test_files_that_are_not_finished_are_not_read(lake: LakeBuilder) -> None:
 
 def test_a_missing_lake_says_what_to_do(tmp_path: Path) -> None:
     """A missing lake is reported in one line with its path."""
-    with pytest.raises(ReportError, match=r"no lake at .*nowhere: run an experiment first"):
+    with pytest.raises(ReportError, match=r"no lake at .*nowhere: run `durabench demo` first"):
         open_lake(tmp_path / "nowhere", "trial")
 
 

@@ -5,7 +5,6 @@ A schedule files each run under a separate name, such as `nightly-20260301t02000
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from reports.errors import ReportError
 from reports.estimates import Interval
 from reports.lake import list_experiments, near
 from reports.relations import open_marts, read_rows
+from reports.series import series_of
 from reports.statistics.paired import PairedTest, count_pairs, instance_leads
 from reports.types import ArmSummary
 
@@ -29,8 +29,6 @@ LATEST = 60
 
 Place = tuple[str, int]
 """An instance and a repeat."""
-
-_DATE = r"-\d{8}t\d{6}$"
 
 
 @dataclass(frozen=True)
@@ -106,11 +104,6 @@ class History:
         """Yield the runs before the one at `place` on the same instances, the latest first."""
         contents = self.runs[place].contents
         return (run for run in reversed(self.runs[:place]) if run.contents == contents)
-
-
-def series_of(experiment: str) -> str:
-    """Return the name of the series that an experiment belongs to."""
-    return re.sub(_DATE, "", experiment)
 
 
 def run_names(lake: Path | UPath, experiment: str) -> list[str]:

@@ -1,6 +1,8 @@
--- Grain: one planned cell (arm × instance × repeat), with its end and its cost.
+-- Grain: one planned cell (arm × instance × repeat), with its repository, its end and its cost.
 with planned as (
-    select * from marts.planned_cells
+    select *
+    from marts.planned_cells
+    inner join marts.repositories using (instance_id)
 ),
 
 attempts as (

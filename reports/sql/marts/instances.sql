@@ -1,6 +1,5 @@
 -- Grain: one planned instance, with its repository, its difficulty, and the declared arms that plan
--- it and that resolve it at least once. Control arms do not count. The repository of an untried
--- instance is derived from its id if that is one of SWE-bench, and is null if it is not known.
+-- it and that resolve it at least once. Control arms do not count.
 with arms as (
     select
         arm,
@@ -25,31 +24,16 @@ planned as (
     group by instance_id
 ),
 
-known as (
-    select
-        instance_id,
-        any_value(repo) as repo,
-        any_value(difficulty) as difficulty
-    from staging.attempts
-    group by instance_id
-),
-
 final as (
     select
         instance_id,
-        coalesce(
-            repo,
-            case
-                when regexp_full_match(instance_id, '[^_/].*?__.+-[0-9]+')
-                    then regexp_replace(instance_id, '^(.+?)__(.+)-[0-9]+$', '\1/\2')
-            end
-        ) as repository,
+        repository,
         difficulty,
         [names[each] for each in coalesce(contenders, [])] as arms,
         [names[each] for each in coalesce(resolvers, [])] as resolving
     from planned
     cross join named
-    left join known using (instance_id)
+    inner join marts.repositories using (instance_id)
 )
 
 select * from final
