@@ -14,13 +14,23 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations=40
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit coverage test-all check bench lock format
+.PHONY: help demo notebooks figures test test-unit coverage test-all check bench lock format
 
 help:  ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/ready  ## The bundled experiment: no key, no download, Docker where it runs
 	$(BIN)/durabench demo
+
+# Kernels run in the folder of their notebook, so a relative lake gets its whole path.
+notebooks figures: export DURABENCH_LAKE := $(if $(filter /% ~% s3:%,$(DURABENCH_LAKE)),$(DURABENCH_LAKE),$(CURDIR)/$(or $(DURABENCH_LAKE),lake))
+
+notebooks: .venv/ready  ## JupyterLab with the notebooks, on the lake of DURABENCH_LAKE or ./lake
+	$(BIN)/jupyter-lab notebooks $(ARGS)
+
+figures: .venv/ready  ## Run the notebooks on the demo's results, and store what they show
+	DURABENCH_EXPERIMENT=bundled $(BIN)/jupyter-nbconvert --to notebook --execute --inplace \
+		--ExecutePreprocessor.record_timing=False notebooks/*.ipynb
 
 test-unit: .venv/ready  ## Tests that start no server and no container
 	$(PYTEST) -n 2 -m unit $(ARGS) tests
