@@ -1,19 +1,15 @@
 """The deployments as an operator uses them: a server, a pool, a worker, the prefect command."""
 
 import json
-import re
 import signal
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
-from prefect.server.schemas.actions import WorkPoolCreate
-from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.utilities import schema_tools
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools import ValidationError
-from prefect.workers.base import BaseJobConfiguration
 
 from flows.benchmark import benchmark
 from flows.display.errors import UsageError
@@ -43,8 +39,6 @@ FLOWS = {
     "grade": grade,
     "report": report,
 }
-
-KUBERNETES = ROOT / "flows" / "operation" / "work_pools" / "kubernetes.json"
 
 
 def declared() -> dict[str, Any]:
@@ -183,40 +177,6 @@ def test_a_deployment_is_complete(name: str) -> None:
     first = {"instance_id", "predictions", "name", "experiment", "queue", "request", "definition"}
     assert required <= first
     jsonschema.validate(given, schema(flow) | {"required": []})
-
-
-@pytest.mark.full
-@pytest.mark.slow
-async def test_the_kubernetes_template_makes_a_job(prefect_server: PrefectServer) -> None:
-    """Prefect accepts the template and makes a job of a deployment's variables, with a Docker
-    daemon beside it. There is no cluster here, so the job is not run."""
-    template = json.loads(KUBERNETES.read_text())
-    WorkPoolCreate(name="durabench", type="kubernetes", base_job_template=template)
-    variables = template["variables"]
-    jsonschema.Draft202012Validator.check_schema(variables)
-    values = {**declared()["solve"]["work_pool"]["job_variables"], "image": "i", "lake_claim": "c"}
-    jsonschema.validate(values, variables)
-    with pytest.raises(jsonschema.ValidationError, match="'image' is a required property"):
-        jsonschema.validate({}, variables)
-
-    class Job(BaseJobConfiguration):
-        """A job like the Kubernetes worker's, which has the manifest among its settings."""
-
-        job_manifest: dict[str, Any]
-
-    with temporary_settings({PREFECT_API_URL: prefect_server.url}):
-        made = await Job.from_template_and_values(template, values)
-    assert made.env["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == "30"
-    assert made.job_manifest["spec"]["backoffLimit"] == 0
-    pod = made.job_manifest["spec"]["template"]["spec"]
-    [main], [daemon] = pod["containers"], pod["initContainers"]
-    assert main["image"] == "i"
-    assert {"name": "DOCKER_HOST", "value": "tcp://127.0.0.1:2375"} in main["env"]
-    assert (daemon["restartPolicy"], daemon["securityContext"]) == ("Always", {"privileged": True})
-    assert {"name": "lake", "persistentVolumeClaim": {"claimName": "c"}} in pod["volumes"]
-    # The worker itself fills in the values of the individual job.
-    left = set(re.findall(r"{{ (\w+) }}", json.dumps(made.job_manifest)))
-    assert left <= {"command", "labels", "name"}
 
 
 @pytest.fixture(scope="module")
