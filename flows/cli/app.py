@@ -5,12 +5,15 @@ imports them when it is called, so that `--help` answers at once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from pkgutil import resolve_name
+from typing import Annotated
 
 import typer
 
 from flows.cli import agents, attempts, compare, images, imports, operate, report, start
 from flows.cli.exits import OneLineErrors
+from flows.display.terminal import show
 
 app = typer.Typer(
     cls=OneLineErrors,
@@ -20,11 +23,36 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        show(f"durabench {version('durabench')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _start(
+    is_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
+) -> None: ...
+
+
 WING = "flows.jobs.cli"
 """The commands of jobs, pipelines and chats. They are mounted by name: nothing imports the wing."""
 
 GROUPS: Mapping[str, Sequence[Callable[..., None] | typer.Typer | str]] = {
-    "Start here": (start.demo, start.run, start.status, report.report, start.doctor),
+    "Start here": (
+        start.demo,
+        start.run,
+        start.init,
+        start.status,
+        report.report,
+        start.doctor,
+    ),
     "Compare": ("chat:history", compare.power, compare.grade, compare.export, imports.import_app),
     "Look into an attempt": (
         attempts.debug,

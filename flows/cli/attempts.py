@@ -25,7 +25,8 @@ def debug(
         typer.Option(
             "--arm",
             "-a",
-            help="mini, mini_retry, durable, loop, staged, gold or null, or an arm of the file",
+            help="mini, mini_retry, durable, loop, staged, gold, null, a recipe such as "
+            "claude-code, or package.module:function; or an arm of the file",
         ),
     ] = "mini",
     experiment: Annotated[
@@ -47,10 +48,10 @@ def debug(
     full: FullOption = False,
 ) -> None:
     """Solve and grade one instance afresh, printing a line for every step."""
-    from agent.arms import ARMS
-    from flows.cli import running
+    from flows.cli import declarations, running
     from flows.display.errors import UsageError
     from flows.experiments import declaration, plan
+    from flows.experiments.arms import make_arm, needs_model
     from flows.experiments.resources import Resources
 
     if experiment is not None:
@@ -58,7 +59,7 @@ def debug(
             source = context.get_parameter_source(name)
             if source is not None and source.name == "COMMANDLINE":
                 raise UsageError(f"--{name} does not go with --experiment: the file has it")
-        declared = running.overridden(
+        declared = declarations.override(
             declaration.load(experiment),
             model=model,
             api_base=api_base,
@@ -68,8 +69,8 @@ def debug(
         declared = plan.only(declared, arm, instance).model_copy(update={"name": "debug"})
     else:
         simulated = {"provider": "simulated", "skill": skill}
-        spec = running.litellm_spec(model, api_base) if model else simulated
-        needs_model = arm in ARMS and ARMS[arm].needs_model
+        spec = declarations.read_model(model, api_base) or simulated
+        chosen = make_arm(arm)
         content = {
             "name": "debug",
             "dataset": dataset,
@@ -77,8 +78,9 @@ def debug(
             "select": {"ids": [instance]},
             "environment": environment or "auto",
             "resources": Resources.parse(resources).model_dump(),
-            "arms": [{"name": arm, "agent": arm, "model": spec if needs_model else None}],
+            "arms": [{**chosen, "model": spec if needs_model(chosen["agent"]) else None}],
         }
+        arm = chosen["name"]
         declared = declaration.parse(content, "command line")
     running.debug(declared, instance, arm, lake, full=full)
 
@@ -146,7 +148,7 @@ def fork(
         typer.Option(help="regular expression of commands to always run again"),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="only print an upper bound of the new costs")
+        bool, typer.Option("--dry-run", help="only print the reused steps and the new costs")
     ] = False,
     model: ModelOption = None,
     api_base: ApiBaseOption = None,
@@ -165,9 +167,9 @@ def fork(
     from flows.display.errors import UsageError
 
     if at is not None:
-        if change or edit or never or dry_run:
-            raise UsageError("--at goes without --change, --edit, --never and --dry-run")
-        running.fork_at_step(attempt, at, model, api_base, options, lake)
+        if change or edit or never:
+            raise UsageError("--at goes without --change, --edit and --never")
+        running.fork_at_step(attempt, at, model, api_base, options, lake, dry_run=dry_run)
         return
     if model or api_base or options:
         raise UsageError("--model, --api-base and --options go with --at; put them into --change")

@@ -9,10 +9,11 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from flows.display.terminal import UNBOUNDED, out, show
+from flows.display.terminal import UNBOUNDED, out, show, show_paragraph
 from flows.display.terminal import columns as aligned
 from flows.storage import report_files
 from flows.storage.lake import Lake
+from reports.format import plural
 
 if TYPE_CHECKING:
     from flows.formats.imported_arms import Summary
@@ -23,18 +24,37 @@ if TYPE_CHECKING:
     from reports.types import Report
 
 
+ID_CHARACTERS = 12
+"""Length of the prefix of an attempt's id that identifies it."""
+
+
+_CAN_BE_DIAGNOSED = ("unresolved", "no_patch", "patch_failed", "timeout")
+
+
 def report(lake: Lake, built: "Report", compared: tuple[str, str] | None = None) -> None:
     """Print a report for the terminal: arms, models, declared comparisons, the answer, the page."""
     for failed in built.audits:
-        show(f"Audit {failed.name} found {failed.rows} rows: {failed.meaning}", "bold red")
+        show_paragraph(
+            f"Audit {failed.name} found {plural(failed.rows, 'row')}: {failed.meaning}", "bold red"
+        )
     for note in built.notes:
-        show(note.text, "yellow" if note.level == "warning" else "dim")
+        show_paragraph(note.text, "yellow" if note.level == "warning" else "dim")
     _print_tables(built)
     for section in built.sections:
         for line in section.brief:
-            show(line)
-    show(built.sections[0].answer, "bold")
+            show_paragraph(line)
+    show_paragraph(built.sections[0].answer, "bold")
     show(f"Report: {report_files.page_path(lake, built.source.experiment, compared)}")
+
+
+def print_next_step(built: "Report") -> None:
+    """Print the command that explains an unresolved attempt, or else lists all attempts."""
+    for cell in built.cells:
+        if cell.state in _CAN_BE_DIAGNOSED and cell.attempt_id and cell.model_calls:
+            why = f"why {cell.arm} did not resolve {cell.instance_id}"
+            show(f"Next: durabench diagnose {cell.attempt_id[:ID_CHARACTERS]}  # {why}")
+            return
+    show(f"Next: durabench status {built.source.experiment} --cells  # every attempt")
 
 
 def history(lake: Lake, found: "History") -> None:

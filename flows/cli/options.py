@@ -18,7 +18,7 @@ ModelOption = Annotated[
         help="LiteLLM model string for every arm that needs a model, such as openai/gpt-5"
     ),
 ]
-ApiBaseOption = Annotated[str | None, typer.Option(help="URL of the model's API, with --model")]
+ApiBaseOption = Annotated[str | None, typer.Option(help="URL of the API of your own model server")]
 EnvironmentOption = Annotated[
     Literal["auto", "docker", "host"] | None,
     typer.Option(

@@ -10,6 +10,7 @@ from agent.errors import InfrastructureError, Interrupted, one_line
 from agent.models import http
 from agent.session.steps import Step
 from flows.cli import console
+from flows.cli.declarations import read_model
 from flows.display import steps
 from flows.display.errors import GateFailed, IncompleteRun, UsageError
 from flows.display.terminal import show
@@ -18,45 +19,15 @@ from flows.experiments import forking, plan, selective
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.forking import Fork
-from flows.experiments.resources import Resources
 from flows.server.api import prefect_api, settle, wait_until_ready
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
+from reports.format import plural
 
 if TYPE_CHECKING:
     from reports.types import Report
 
 T = TypeVar("T")
-
-
-def overridden(
-    declared: Experiment,
-    *,
-    model: str | None = None,
-    api_base: str | None = None,
-    environment: str | None = None,
-    name: str | None = None,
-    concurrency: int | None = None,
-    resources: str | None = None,
-) -> Experiment:
-    """Return the experiment with the changes from the command line.
-
-    Raises:
-        UsageError: a value is invalid.
-    """
-    content = declared.model_dump(mode="json")
-    changes = {"environment": environment, "name": name, "concurrency": concurrency}
-    content.update({key: value for key, value in changes.items() if value is not None})
-    if resources:
-        limits = Resources.parse(resources).model_dump(exclude_none=True)
-        content["resources"] = {**content["resources"], **limits}
-    if model:
-        content["model"] = litellm_spec(model, api_base)
-        for arm in content["arms"]:
-            arm["model"] = None
-    elif api_base:
-        raise UsageError("--api-base goes with --model")
-    return experiments.parse(content, "command line")
 
 
 def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> None:
@@ -79,6 +50,7 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
     console.report(Lake.existing(lake), published[-1])
     if failure:
         raise failure
+    console.print_next_step(published[-1])
 
 
 def debug(declared: Experiment, instance: str, arm: str, lake: str | None, *, full: bool) -> None:
@@ -137,10 +109,6 @@ def run_here(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         raise Interrupted("stopped; run the same command again to continue") from None
 
 
-def litellm_spec(model: str, api_base: str | None) -> dict[str, Any]:
-    return {"provider": "litellm", "name": model, "api_base": api_base}
-
-
 def show_step(cell: Cell, step: Step, *, full: bool) -> None:
     """Print a step of an attempt."""
     console.step(steps.of_step(step), full=full)
@@ -153,14 +121,20 @@ def fork_at_step(
     api_base: str | None,
     options: Path | None,
     lake: str | None,
+    *,
+    dry_run: bool,
 ) -> None:
-    """Fork an attempt before a step and resume it, showing every step."""
-    spec = litellm_spec(model, api_base) if model else None
+    """Fork an attempt before a step and resume it, showing every step and the new calls."""
+    spec = read_model(model, api_base)
     changed = experiments.mapping(options) if options else None
     request = forking.check(attempt, step, lake, model=spec, options=changed)
+    show(request.forecast())
+    if dry_run:
+        return
     with prefect_api():
         fork = forking.fork(request)
-        show(f"{fork.kept_steps} steps kept in experiment {fork.experiment.name}")
+        kept_steps = plural(fork.kept_steps, "step")
+        show(f"{kept_steps} kept in experiment {fork.experiment.name}")
         _solve(fork, lake)
 
 

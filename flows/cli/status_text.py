@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from rich.cells import cell_len
 
 from agent.errors import JournalError
+from flows.cli.console import ID_CHARACTERS
 from flows.display.errors import UsageError
 from flows.display.terminal import columns, fit, out
 from flows.display.terminal import show as say
@@ -15,9 +16,6 @@ from flows.experiments import status
 from flows.experiments.status import CellStatus, ExperimentStatus, State, Tally
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
-
-ID_CHARACTERS = 12
-"""Length of an attempt id prefix that is enough for `durabench trace`."""
 
 _IN_WORDS: dict[State, str] = {
     "done": "done",

@@ -141,6 +141,12 @@ def show(text: str, style: str | None = None) -> None:
     out().print(text, style=style, markup=False, soft_wrap=True)
 
 
+def show_paragraph(text: str, style: str | None = None) -> None:
+    """Print a sentence or more. A terminal gets lines that end between words."""
+    console = out()
+    console.print(text, style=style, markup=False, soft_wrap=not console.is_terminal)
+
+
 def write(text: str) -> None:
     """Print a text, or a part of one, without wrapping it or ending its line."""
     sys.stdout.write(make_visible(text))

@@ -1,12 +1,14 @@
 """One arm of an experiment or of a job: its agent, its model and its options."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from agent.arms import ARMS, python
-from agent.arms.command.recipe import CommandOptions
+from agent.arms.command.recipe import CommandOptions, list_shipped_recipes
 from agent.arms.durable.options import DurableOptions
 from agent.arms.options import (
     ArmOptions,
@@ -17,9 +19,15 @@ from agent.arms.options import (
     StagedOptions,
 )
 from agent.models.spec import ModelSpec
+from flows.display.errors import UsageError
 
 NAME = r"^[a-z0-9][a-z0-9._-]*$"
 """Pattern of names that are also lake folders and container labels."""
+
+
+def make_name(text: str) -> str:
+    """Return a text as a name: in lower case, with a hyphen in place of other characters."""
+    return re.sub("[^a-z0-9._-]+", "-", text.lower()).strip("-._")
 
 
 class Declared(BaseModel):
@@ -144,6 +152,32 @@ def _with_function(value: Any) -> Any:
         "agent": "python",
         "options": {"function": name, "settings": settings, **limits},
     }
+
+
+def make_arm(agent: str) -> dict[str, Any]:
+    """Return the arm of an agent without other options, as a file declares it.
+
+    The agent is the name of one, a recipe of a program or its path, or `package.module:function`.
+
+    Raises:
+        UsageError: the agent does not exist.
+    """
+    names = [name for name in ARMS if name not in ("command", "python")]
+    recipes = list_shipped_recipes()
+    if agent in names or ":" in agent or agent in python.list_announced_arms():
+        return {"name": make_name(agent), "agent": agent}
+    if agent in recipes or agent.endswith((".yaml", ".yml")):
+        name = make_name(Path(agent).stem)
+        return {"name": name, "agent": "command", "options": {"recipe": agent}}
+    raise UsageError(
+        f"there is no arm {agent!r}: name {', '.join(names)}, a recipe ({', '.join(recipes)}) or "
+        "package.module:function"
+    )
+
+
+def needs_model(agent: str) -> bool:
+    """Return True if the arms of an agent need a model."""
+    return agent not in ARMS or ARMS[agent].needs_model  # functions need one
 
 
 ArmSpec = Annotated[

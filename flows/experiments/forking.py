@@ -1,13 +1,13 @@
 """Fork an attempt at any step: the paid prefix is kept, the rest is done again."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from agent.journal import Attempt, Journal
+from agent.journal import Attempt, Journal, RecordedStep
 from eval.selection import Selection
 from flows.display.errors import UsageError
 from flows.experiments import records
@@ -16,6 +16,7 @@ from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import prepare
 from flows.storage.journals import existing_journal, open_journal
 from flows.storage.lake import Lake
+from reports.format import plural, usd_of_calls
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,13 @@ class ForkRequest:
     seq: int
     """The first step that is not kept, in its scope."""
     child: Experiment
+    steps: Sequence[RecordedStep]
+    """The parent's, in the order in which they started."""
+
+    def forecast(self) -> str:
+        """Return how many of the parent's steps are reused, and which cost is new."""
+        places = [(step.scope, step.seq) for step in self.steps]
+        return forecast(self.steps, places.index((self.scope, self.seq)))
 
 
 @dataclass(frozen=True)
@@ -62,13 +70,33 @@ def check(
     """
     lake, journal, parent = parent_of(prefix, lake_path)
     scope, _, number = step.rpartition("/")
-    places = {(recorded.scope, str(recorded.seq)) for recorded in journal.steps(parent.attempt_id)}
-    if (scope, number) not in places:
+    steps = sorted(journal.steps(parent.attempt_id), key=lambda recorded: recorded.ordinal)
+    if (scope, number) not in {(recorded.scope, str(recorded.seq)) for recorded in steps}:
         raise UsageError(
             f"attempt {parent.attempt_id} has no step {step}; `durabench trace` lists them"
         )
     child = make_child(load_declaration(lake, parent), parent, model, options)
-    return ForkRequest(lake, parent, scope, int(number), child)
+    return ForkRequest(lake, parent, scope, int(number), child, steps)
+
+
+def forecast(steps: Sequence[RecordedStep], first: int) -> str:
+    """Return how many steps a fork reuses, and the number and cost of the calls that it may buy.
+
+    `steps` are the parent's, in the order in which they started, and all before the index `first`
+    are reused.
+    """
+    calls = [step for step in steps if step.kind == "model"]
+    later = [step for step in steps[first:] if step.kind == "model"]
+    return (
+        f"the fork buys at most {len(later)} of {plural(len(calls), 'call')} again, "
+        f"{sum_costs(later)} of {sum_costs(calls)}, and whatever it adds; "
+        f"reuses at least {first} of {plural(len(steps), 'step')}"
+    )
+
+
+def sum_costs(calls: Sequence[RecordedStep]) -> str:
+    """Return the cost of calls as a text."""
+    return usd_of_calls(call.cost_usd for call in calls)
 
 
 def parent_of(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Attempt]:

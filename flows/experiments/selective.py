@@ -23,17 +23,19 @@ from flows.experiments.earlier import EarlierAttempts
 from flows.experiments.forking import (
     Fork,
     child_attempt,
+    forecast,
     get_declared_options,
     load_declaration,
     make_child,
     parent_of,
+    sum_costs,
 )
 from flows.experiments.keys import in_key, model_origins
 from flows.experiments.plan import load
 from flows.storage.images import cache_folder
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
-from reports.format import usd_of_calls
+from reports.format import plural
 
 
 @dataclass(frozen=True)
@@ -89,14 +91,7 @@ class Selective:
 
     def forecast(self) -> str:
         """Return the maximum number of the parent's calls to buy again, and their cost."""
-        first = self.first_changed
-        calls = [step for step in self.steps if step.kind == "model"]
-        later = [step for step in self.steps[first:] if step.kind == "model"]
-        return (
-            f"at most {len(later)} of {len(calls)} calls are bought again, "
-            f"{_usd(later)} of {_usd(calls)}, and whatever the change adds; "
-            f"at least {first} of {len(self.steps)} steps are reused"
-        )
+        return forecast(self.steps, self.first_changed)
 
 
 def check(prefix: str, lake_path: str | None, changes: Changes) -> Selective:
@@ -178,12 +173,9 @@ def summarise_fork(journal: Journal, parent: Attempt, child_id: str) -> str:
         "bought again": [step for step in bought if step.place in places],
         "new": [step for step in bought if step.place not in places],
     }
-    counts = "; ".join(f"{name} {len(part)} ({_usd(part)})" for name, part in parts.items())
-    return f"calls: {counts}; {sum(step.copied for step in steps)} of {len(steps)} steps reused"
-
-
-def _usd(calls: Sequence[RecordedStep]) -> str:
-    return usd_of_calls(call.cost_usd for call in calls)
+    counts = "; ".join(f"{name} {len(part)} ({sum_costs(part)})" for name, part in parts.items())
+    reused = sum(step.copied for step in steps)
+    return f"calls: {counts}; {reused} of {plural(len(steps), 'step')} reused"
 
 
 def _settings(arm: ArmSpec) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pytest
 
 from agent.errors import Interrupted
 from flows.benchmark import benchmark
-from flows.cli.running import overridden
+from flows.cli.declarations import override
 from flows.display.errors import UsageError
 from flows.display.terminal import listen
 from flows.experiments import declaration
@@ -90,7 +90,7 @@ def declared(commit: str, name: str, *arms: str, **model: Any) -> Experiment:
             "arms": [arm for arm in loaded.arms if not arms or arm.name in arms],
         }
     )
-    return overridden(changed)
+    return override(changed)
 
 
 def reached_at(url: str) -> dict[str, Any]:

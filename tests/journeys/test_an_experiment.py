@@ -79,7 +79,8 @@ def test_it_runs_once_and_can_be_looked_at(terminal: Terminal) -> None:
     (terminal.folder / "able.yaml").write_text("model: {provider: simulated, skill: 1}\n")
     fork = ("fork", failed["attempt_id"])
     planned = terminal.durabench(*fork, "--change", "able.yaml", "--dry-run")
-    assert f"of {failed['model_calls']} calls are bought again" in planned
+    assert f"of {failed['model_calls']} calls again, " in planned
+    assert "reuses at least 1 of " in terminal.durabench(*fork, "--at", "1", "--dry-run")
     assert f"unable on {SECOND}: " in terminal.durabench(*fork, "--at", "2")
     assert len(terminal.rows("attempts")) == 9
 

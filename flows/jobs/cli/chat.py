@@ -207,14 +207,14 @@ def _find_arm(
 
     Without a model, a simulated one answers about an instance.
     """
-    from flows.cli.running import litellm_spec
+    from flows.cli.declarations import read_model
     from flows.display.errors import UsageError
     from flows.jobs.cli.job import find_arms
 
     if experiment is not None or name not in (None, "loop"):
         chosen = find_arms([name] if name else None, experiment, model, api_base)[0]
     else:
-        spec = litellm_spec(model, api_base) if model else None
+        spec = read_model(model, api_base)
         chosen = {"name": "loop", "agent": "loop", "model": spec, "options": {"interactive": True}}
     if chosen["model"] is None and is_instance:
         chosen["model"] = {"provider": "simulated", "skill": 1.0}

@@ -251,35 +251,21 @@ def find_arms(
     Raises:
         UsageError: there is no such arm, or one has no model.
     """
-    from agent.arms import ARMS
-    from flows.cli import running
-    from flows.display.errors import UsageError
+    from flows.cli import declarations
     from flows.experiments import declaration
+    from flows.experiments.arms import make_arm, needs_model
 
     if experiment is not None:
-        declared = running.overridden(declaration.load(experiment), model=model, api_base=api_base)
+        whole = declaration.load(experiment)
+        declared = declarations.override(whole, model=model, api_base=api_base)
         chosen = [declared.arm(name) for name in names] if names else declared.arms
         return [
             arm.model_copy(update={"model": declared.model_of(arm)}).model_dump(mode="json")
             for arm in chosen
         ]
-    in_a_file = ("command", "python")
-    needs_model = {
-        str(name): agent.needs_model for name, agent in ARMS.items() if name not in in_a_file
-    }
-    for name in names or ():
-        if name not in needs_model:
-            raise UsageError(
-                f"there is no arm {name!r}: name {', '.join(needs_model)}, or an arm of a file "
-                "with --experiment"
-            )
-    if api_base and not model:
-        raise UsageError("--api-base goes with --model")
-    spec = {"provider": "litellm", "name": model, "api_base": api_base} if model else None
-    return [
-        {"name": name, "agent": name, "model": spec if needs_model[name] else None}
-        for name in names or ["durable"]
-    ]
+    spec = declarations.read_model(model, api_base)
+    arms = [make_arm(name) for name in names or ["durable"]]
+    return [{**arm, "model": spec if needs_model(arm["agent"]) else None} for arm in arms]
 
 
 def _find(job: str, lake: str | None) -> "tuple[Lake, Row]":

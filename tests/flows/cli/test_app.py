@@ -5,6 +5,7 @@ import re
 import resource
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -47,13 +48,19 @@ def test_help_answers_at_once() -> None:
     assert ours < 2 * plain
 
 
+def test_the_version_is_that_of_the_package() -> None:
+    """A bug report can name the release."""
+    shown = CliRunner().invoke(app, ["--version"])
+    assert (shown.exit_code, shown.stdout) == (0, f"durabench {version('durabench')}\n")
+
+
 def test_help_lists_every_command_in_a_group() -> None:
     """What a new user needs comes first, and nothing is left in a group without a name."""
     shown = CliRunner().invoke(app, ["--help"]).stdout
     panels = re.findall(r"╭─ ([A-Z][a-z ]+) ─", shown)
     assert panels == ["Options", *GROUPS]
     first = re.findall(r"│ ([a-z-]+)  ", shown.partition("Start here")[2].partition("╰")[0])
-    assert first == ["demo", "run", "status", "report", "doctor"]
+    assert first == ["demo", "run", "init", "status", "report", "doctor"]
 
 
 def _processor_time(command: list[str]) -> float:
@@ -110,6 +117,13 @@ def test_an_unknown_key_is_refused() -> None:
     """An unknown key is refused with its path in the file."""
     path = experiment(f"name: t\narms: [{GOLD}]\ncolour: red\n")
     fails("run", path, because="trial.yaml: colour: unknown key")
+
+
+def test_a_file_and_options_that_declare_are_refused() -> None:
+    """The file says what to run. Without either, the line says what to type."""
+    path = experiment(f"name: t\narms: [{GOLD}]\n")
+    fails("run", path, "--sample", "2", because="--budget go without a file: change trial.yaml")
+    fails("run", because="say what to run: durabench run --dataset SWE-bench/SWE-bench_Verified")
 
 
 def test_an_unknown_capability_is_refused_before_anything_runs(tmp_path: Path) -> None:
@@ -174,7 +188,7 @@ class TestBeforeAServerIsStarted:
             ("quilet-1", ["-a", "gold"], "did you mean durabench__quillet-1"),
             ("quillet-1", ["-a", "gold", "-d", "bundled"], "--dataset does not go with --exp"),
             ("quillet-1", ["-a", "gold", "--skill", "1"], "--skill does not go with --experiment"),
-            ("quillet-1", ["-a", "gold", "--api-base", "x"], "--api-base goes with --model"),
+            ("quillet-1", ["-a", "gold", "--api-base", "x"], "--api-base needs a model"),
         ],
     )
     def test_a_cell_to_debug_has_to_be_in_the_file(

@@ -44,7 +44,7 @@ async def test_a_change_that_concerns_no_step_buys_nothing(attempt_id: str, lake
     child, used = await forked(attempt_id, lake_path, changes)
     journal = open_journal(Lake.existing(lake_path))
     whole, account = journal.account(attempt_id), journal.account(child)
-    assert told.startswith(f"at most 0 of {whole.calls_billed} calls")
+    assert f"at most 0 of {whole.calls_billed} calls" in told
     assert (account.calls_billed, account.billed_usd) == (0, 0.0)
     assert account.calls_credited == whole.calls_credited
     assert all(step.copied for step in journal.steps(child))
@@ -90,4 +90,4 @@ async def test_an_edited_reply_is_kept_and_what_follows_is_bought(
     assert b"I have to think again." in (edited.result or b"")
     bought = journal.account(child).calls_billed
     assert bought > 0
-    assert told.startswith(f"at most {len(calls) - 1} of {len(calls)} calls")
+    assert f"at most {len(calls) - 1} of {len(calls)} calls" in told
