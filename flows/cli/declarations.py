@@ -42,7 +42,7 @@ def declare(
     continues the experiment.
 
     Raises:
-        UsageError: there is no such agent, or no agent or no model is named.
+        UsageError: an agent does not exist, or no agent or no model is named.
     """
     if not agents:
         raise UsageError(HOW_TO_BEGIN)
@@ -113,7 +113,7 @@ def override(
 ) -> Experiment:
     """Return the experiment with the changes from the command line.
 
-    An address without a model is that of every LiteLLM model of the experiment and its arms.
+    Without a model, the address applies to every LiteLLM model of the experiment and its arms.
 
     Raises:
         UsageError: a value is invalid, or an address has no model.
