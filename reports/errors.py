@@ -6,3 +6,7 @@ ReportError    the report cannot be built as requested; one line that says what 
 
 class ReportError(Exception):
     """The requested lake, experiment or arms cannot give a report."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that a notebook shows instead of a traceback."""
+        return [str(self)]

@@ -6,6 +6,7 @@ mode. Text stays text, in the page's own font. Every arm keeps one colour and on
 
 from __future__ import annotations
 
+import base64
 import io
 import re
 import warnings
@@ -132,11 +133,21 @@ class Figure:
         return svg
 
     def _repr_html_(self) -> str:
-        """Return the figure as a notebook shows it, on white and as wide as on a page."""
+        """Return the figure as a notebook shows it, on white and as wide as on a page.
+
+        It is an image, because notebooks that were not run here, and forges, remove SVG elements.
+        """
+        attributes = (
+            'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+            'font-family="sans-serif"'
+        )
+        drawing = self.svg.replace("<svg", f"<svg {attributes}", 1)
+        data = base64.b64encode(drawing.encode()).decode()
         return (
-            '<figure style="background: white; color: black; max-width: 34rem; margin: 0">'
-            f"<b>{escape(self.title)}</b>{self.svg}"
-            f"<figcaption>{escape(self.caption)}</figcaption></figure>"
+            '<figure style="background: white; color: black; max-width: 34rem; margin: 0 0 2em">'
+            f'<b>{escape(self.title)}</b><br><img width="544" alt="{escape(self.description)}" '
+            f'src="data:image/svg+xml;base64,{data}"><figcaption>{escape(self.caption)}'
+            "</figcaption></figure>"
         )
 
 

@@ -1,5 +1,6 @@
 """The lake as DuckDB views."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pytest
 
 from reports.columns import PARTITION, SHARED_TABLES, TABLES
 from reports.errors import ReportError
-from reports.lake import list_experiments, open_lake
+from reports.lake import find_newest, list_experiments, open_lake
 from tests.reports.lake_fixture import NOON, LakeBuilder
 
 
@@ -118,6 +119,14 @@ def test_a_missing_lake_says_what_to_do(tmp_path: Path) -> None:
     """A missing lake is reported in one line with its path."""
     with pytest.raises(ReportError, match=r"no lake at .*nowhere: run `durabench demo` first"):
         open_lake(tmp_path / "nowhere", "trial")
+
+
+def test_the_newest_experiment_was_declared_last(tmp_path: Path) -> None:
+    """Neither the name nor the time of the file decides, but the time of the declaration."""
+    for name, hour in (("b", 12), ("a", 14), ("c", 13)):
+        declared_at = datetime(2026, 3, 1, hour, tzinfo=UTC)
+        LakeBuilder(tmp_path, name).declare(["x", "y"], ["i1"], declared_at=declared_at)
+    assert find_newest(tmp_path) == "a"
 
 
 def test_an_empty_lake_says_so(tmp_path: Path) -> None:
