@@ -261,8 +261,8 @@ def _why_unresolved(report: LogReport) -> str:
     of_failing = still + len(report.fail_to_pass_success)
     of_passing = broken + len(report.pass_to_pass_success)
     return (
-        f"{still} of {of_failing} failing tests still fail, "
-        f"{broken} of {of_passing} passing tests broke"
+        f"failing tests that still fail: {still} of {of_failing}; "
+        f"passing tests that broke: {broken} of {of_passing}"
     )
 
 

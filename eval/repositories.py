@@ -135,7 +135,8 @@ def _local(path: Path) -> RepositorySource:
         raise DatasetError(f"{path} is not a git repository") from None
     if changed:
         raise DatasetError(
-            f"{path} has {len(changed)} changed files that are not committed: commit or stash them"
+            f"{path} has changed files that are not committed ({len(changed)}): commit or stash "
+            "them"
         )
     return RepositorySource(str(top), top.name.removesuffix(".git"))
 

@@ -76,7 +76,9 @@ def select(
     if selection.slice:
         chosen = chosen[_parse_slice(selection.slice)]
     if not chosen:
-        skipped = f"; {len(unusable)} rows cannot be used: {unusable[0]}" if unusable else ""
+        skipped = (
+            f"; rows that cannot be used: {len(unusable)}, first {unusable[0]}" if unusable else ""
+        )
         filters = ", ".join(f"{k} {v!r}" for k, v in selection if k in selection.model_fields_set)
         raise DatasetError(f"the selection ({filters}) leaves no instance{skipped}")
     if selection.sample is not None:
@@ -107,7 +109,7 @@ def _sample(instances: Sequence[Instance], size: int, seed: int) -> list[Instanc
     and a larger sample keeps the instances that are already paid for.
     """
     if size > len(instances):
-        raise DatasetError(f"a sample of {size} cannot be drawn from {len(instances)} instances")
+        raise DatasetError(f"a sample of {size} exceeds the number of instances, {len(instances)}")
 
     def rank(instance: Instance) -> str:
         return hashlib.sha256(f"{seed} {instance.instance_id}".encode()).hexdigest()

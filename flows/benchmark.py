@@ -32,12 +32,11 @@ from reports.format import plural
 _UNFINISHED: Mapping[End, str] = {
     "infrastructure": "ended as infrastructure; the report lists them. Run the experiment again "
     "to continue",
-    "misplaced": "were refused by workers with other settings, for the reasons above. Correct "
+    "misplaced": "refused by workers with other settings, for the reasons above. Correct "
     "them, restart the workers and run the experiment again",
-    "refused": "were not run, because their images failed the preflight; the report lists them",
-    "budget": "were stopped by a budget. Raise it and run the experiment again to continue from "
-    "there",
-    "waiting": "wait for a person: durabench status shows them. Answer with durabench send or "
+    "refused": "not run, because their images failed the preflight; the report lists them",
+    "budget": "stopped by a budget. Raise it and run the experiment again to continue from there",
+    "waiting": "waiting for a person: durabench status shows them. Answer with durabench send or "
     "approve, and run the experiment again",
 }
 """Message for each kind of unfinished cell, the most urgent first."""
@@ -112,7 +111,7 @@ async def benchmark(
     news.announce_finish(counts, page)
     for end, words in _UNFINISHED.items():
         if counts[end]:
-            raise IncompleteRun(f"{counts[end]} of {counts.total()} cells {words}")
+            raise IncompleteRun(f"{counts[end]} of {plural(counts.total(), 'cell')} {words}")
     if grade:
         await _judge(plan, news, page)
     ended = f"{plural(counts['done'], 'cell')} done"

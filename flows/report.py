@@ -19,6 +19,7 @@ from flows.server.artifacts import HISTORY, artifact_key
 from flows.server.retry import patiently
 from flows.storage import bindings, report_files
 from flows.storage.lake import Lake
+from reports.format import plural
 
 if TYPE_CHECKING:
     from reports.types import Report, ReportCell
@@ -93,7 +94,8 @@ async def publish(
         acreate_table_artifact,
         table=[_row(cell) for cell in most_telling(built.cells)],
         key=artifact_key("cells", experiment, lake_id),
-        description=f"{experiment}: {rows} of {planned} cells, what needs attention first",
+        description=f"{experiment}: {rows} of {plural(planned, 'cell')}, what needs attention "
+        "first",
     )
     await _publish_history(store, experiment, lake_id)
     if link := page_url(experiment):
@@ -126,7 +128,7 @@ async def _publish_history(lake: Lake, experiment: str, lake_id: str) -> None:
             acreate_markdown_artifact,
             markdown=await asyncio.to_thread(report_files.write_history, lake, history),
             key=artifact_key(HISTORY, history.name, lake_id),
-            description=f"{len(history.runs)} runs of {history.name}",
+            description=f"{plural(len(history.runs), 'run')} of {history.name}",
         )
 
 

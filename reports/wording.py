@@ -189,10 +189,11 @@ def list_resources(source: Provenance) -> str:
         if limits.memory_gb is None:
             sets.append(f"{UNKNOWN} (recorded by an older release)")
         else:
-            processors = "processor" if limits.cpus == 1 else "processors"
+            processors = "processor" if limits.cpus == 1 else "processors"  # may be a fraction
             sets.append(
                 f"{limits.memory_gb:.3g} GB of memory, {limits.cpus:.3g} {processors}, "
-                f"{count(limits.pids or 0)} processes and {limits.disk_gb or 0:.3g} GB of disk"
+                f"{plural(limits.pids or 0, 'process', 'processes')} and "
+                f"{limits.disk_gb or 0:.3g} GB of disk"
             )
     return some(sets, "; or ")
 

@@ -90,7 +90,7 @@ def _find_excess(
     """
     whose = f"the budget of {limit.kind} {limit.name}"
     if limit.calls is not None and total.calls > limit.calls:
-        return BudgetExhausted(f"{whose} is {limit.calls} calls, and all are made")
+        return BudgetExhausted(f"{whose} has no calls left of {limit.calls}")
     if limit.usd is None or total.nusd <= to_nusd(limit.usd):
         return None
     # The sum of the reservations of active workers.

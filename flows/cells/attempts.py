@@ -34,6 +34,7 @@ from flows.server.logs import attempt_line, brief, run_log, step_log
 from flows.storage.files import make_readable
 from flows.storage.journals import blobs, open_journal
 from flows.storage.lake import Lake, Row
+from reports.format import plural
 
 on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
     "on_step", default=lambda cell, step: None
@@ -165,7 +166,8 @@ class _LeasedAttempt:
     def _log_start(self, recorded_steps: int) -> None:
         model = self.cell.experiment.model_of(self.cell.arm)
         with_model = f" with {records.model_name(model)}" if model else ""
-        resumed = f", resumes after {recorded_steps} recorded steps" if recorded_steps else ""
+        steps = plural(recorded_steps, "recorded step")
+        resumed = f", resumes after {steps}" if recorded_steps else ""
         run_log().info(
             "%s",
             f"{self.cell.label}: attempt {self.lease.attempt_id} of agent {self.cell.arm.agent}"

@@ -24,6 +24,7 @@ from flows.formats import predictions as predictions_files
 from flows.formats.predictions import PredictionSource
 from flows.server.turns import in_turn
 from flows.storage.lake import Lake
+from reports.format import plural
 
 T = TypeVar("T")
 
@@ -95,7 +96,8 @@ async def grade_file(
         async with images as places:
             outcomes = await asyncio.gather(*map(grade_one, submissions))
     if failures := outcomes.count("infrastructure"):
-        raise IncompleteRun(f"{failures} of {len(outcomes)} predictions could not be graded")
+        total = plural(len(outcomes), "prediction")
+        raise IncompleteRun(f"{failures} of {total} could not be graded")
     return {s.instance.instance_id: o for s, o in zip(submissions, outcomes, strict=True)}
 
 

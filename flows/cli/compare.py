@@ -151,10 +151,11 @@ def export(
     from flows.display.terminal import show
     from flows.formats import exports, swebench
     from flows.storage.lake import Lake
+    from reports.format import plural
 
     if duckdb:
         for relation, rows in exports.relations(name, duckdb, lake):
-            show(f"{relation}: {rows} rows")
+            show(f"{relation}: {plural(rows, 'row')}")
         show(f"duckdb {duckdb}")
         if not (atif or inspect):
             return
@@ -163,7 +164,8 @@ def export(
     for path in exports.trajectories(name, atif, lake) if atif else ():
         show(f"{path}")
     if inspect:
-        show(f"{inspect}: {exports.inspect_log(name, inspect, lake)} samples")
+        samples = exports.inspect_log(name, inspect, lake)
+        show(f"{inspect}: {plural(samples, 'sample')}")
     if atif or inspect:
         return
 
@@ -173,6 +175,6 @@ def export(
         from flows.formats import mini
 
         for path, count in mini.write_recordings(name, folder, repeat, store):
-            show(f"{path}: {count} calls")
+            show(f"{path}: {plural(count, 'call')}")
     for path, count in swebench.write_predictions(name, folder, repeat, store):
-        show(f"{path}: {count} predictions")
+        show(f"{path}: {plural(count, 'prediction')}")

@@ -132,8 +132,9 @@ def print_imported_arms(arms: "list[Summary]", name: str) -> None:
         if arm.calls is not None:
             unpriced = [f"{i} ({n})" for i, n in arm.calls_without_cost.items()]
             out().print(
-                f"{arm.arm}: {arm.found} attempts, {arm.calls} calls, {_usd(arm.cost_usd)}; "
-                f"{sum(arm.calls_without_cost.values())} calls came without a cost"
+                f"{arm.arm}: {plural(arm.found, 'attempt')}, {plural(arm.calls, 'call')}, "
+                f"{_usd(arm.cost_usd)}; "
+                f"{plural(sum(arm.calls_without_cost.values()), 'call')} came without a cost"
                 + (f": {', '.join(unpriced)}" if unpriced else ""),
                 markup=False,
             )
@@ -146,7 +147,8 @@ def print_suspects(report: "Report") -> None:
     for cell in in_doubt:
         show(f"suspect  {cell.instance_id}  {'; '.join(cell.audit_reasons)}", "yellow")
     resolved = sum(cell.state == "resolved" for cell in report.cells)
-    show(f"{len(in_doubt)} of {resolved} resolved patches are suspect")
+    patches = plural(resolved, "resolved patch", "resolved patches")
+    show(f"suspect: {len(in_doubt)} of {patches}")
 
 
 def _usd(amount: float | None) -> str:

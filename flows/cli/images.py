@@ -19,6 +19,7 @@ from flows.cli.options import (
 )
 from flows.display.errors import IncompleteRun, UsageError
 from flows.display.terminal import show
+from reports.format import plural
 
 if TYPE_CHECKING:
     from eval.types import Instance
@@ -47,7 +48,8 @@ def images_check(
     missing = [status for status in statuses if not status.present]
     for status in missing:
         show(f"missing  {status.instance_id}  {status.how}")
-    show(f"{len(statuses) - len(missing)} of {len(statuses)} images are available locally")
+    total = plural(len(statuses), "image")
+    show(f"available locally: {len(statuses) - len(missing)} of {total}")
     if missing:
         raise typer.Exit(EXIT_GATE)
 
@@ -116,7 +118,8 @@ def images_pull(
             cache.store.stop()
             pool.shutdown(cancel_futures=True)
     if failed:
-        raise IncompleteRun(f"{failed} of {len(pulls)} images could not be pulled")
+        total = plural(len(pulls), "image")
+        raise IncompleteRun(f"{failed} of {total} could not be pulled")
 
 
 def _select(
@@ -151,9 +154,10 @@ def images_prune(
         verb = "would remove" if dry_run else "removed"
         show(f"{verb}  {row['image']}  needed last {row['last_needed_at']:%Y-%m-%d %H:%M}")
     if dry_run:
-        show(f"{len(removed)} images would be removed; --remove removes them")
+        show(f"{plural(len(removed), 'image')} to remove, which --remove does")
     else:
-        show(f"{len(removed)} images removed, {cache.get_cached_bytes() / GB:.2f} GB are kept")
+        images = plural(len(removed), "image")
+        show(f"{images} removed, {cache.get_cached_bytes() / GB:.2f} GB are kept")
 
 
 @images_app.command("preflight")
@@ -206,8 +210,9 @@ def images_preflight(
     done = asyncio.run(check_each())
     unknown = [checked for checked in done if not checked.is_known]
     failed = [checked for checked in done if checked.reasons and checked.is_known]
-    show(f"{len(done) - len(failed) - len(unknown)} of {len(done)} images pass")
+    total = plural(len(done), "image")
+    show(f"passed: {len(done) - len(failed) - len(unknown)} of {total}")
     if unknown:
-        raise IncompleteRun(f"{len(unknown)} of {len(done)} images could not be checked")
+        raise IncompleteRun(f"{len(unknown)} of {total} could not be checked")
     if failed:
         raise typer.Exit(EXIT_GATE)

@@ -89,14 +89,16 @@ def _find_cell(lake: Lake, prefix: str) -> tuple[str, str, str, int] | None:
 
 def summary(tally: Tally) -> str:
     """Return done cells, other states, calls and cost in one line."""
+    from reports.format import plural
+
     done = tally.states["done"]
-    parts = [f"{done} of {tally.planned} cells done ({tally.resolved} resolved)"]
+    parts = [f"{done} of {plural(tally.planned, 'cell')} done ({tally.resolved} resolved)"]
     parts += [
         f"{number} {_IN_WORDS[state]}"
         for state, number in tally.states.items()
         if number and state != "done"
     ]
-    return f"{', '.join(parts)}; {tally.calls:,} calls, {_cost(tally)}"
+    return f"{', '.join(parts)}; {plural(tally.calls, 'call')}, {_cost(tally)}"
 
 
 def _cost(of: Tally | CellStatus) -> str:

@@ -14,6 +14,7 @@ from flows.experiments.cell_state import End
 from flows.experiments.cells import Cell
 from flows.experiments.plan import Plan
 from flows.storage.lake import Row
+from reports.format import plural
 
 _DIGITS = 16
 """Length of the prefix of a declaration's digest that names the file of a decision."""
@@ -33,7 +34,7 @@ class StopDecision:
     def __str__(self) -> str:
         return (
             f"decided: {self.arm} resolves more than {self.other} (e-value {self.e_value:.1f} "
-            f"after {self.complete} complete instances)"
+            f"after {plural(self.complete, 'complete instance')})"
         )
 
 

@@ -158,11 +158,11 @@ def _describe_failure(subject: Subject) -> DiagnosisPart:
         reason = f": {verdict['reason']}" if verdict["reason"] else ""
         lines.append(f"The verdict is {verdict['outcome']}{reason}.")
         for column, problem in (
-            ("fail_to_pass_failure", "should pass and fails"),
-            ("pass_to_pass_failure", "passed before and fails"),
+            ("fail_to_pass_failure", "should pass, but failed"),
+            ("pass_to_pass_failure", "passed before, but failed"),
         ):
             if names := verdict[column]:
-                lines.append(f"{plural(len(names), 'test')} that {problem}: {_some(names)}")
+                lines.append(f"{plural(len(names), 'test')} {problem}: {_some(names)}")
     if row is not None:
         detail = f", {row['detail']}" if row["detail"] else ""
         lines.append(f"The attempt ended as {row['outcome']}{detail}.")

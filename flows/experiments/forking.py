@@ -121,7 +121,8 @@ def find_attempt(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Att
     journal = existing_journal(lake)
     parents = journal.find(prefix) if journal else []
     if journal is None or len(parents) != 1:
-        raise UsageError(f"{len(parents)} attempts in {lake.root} begin with {prefix!r}; give one")
+        number = plural(len(parents), "attempt")
+        raise UsageError(f"the id {prefix!r} fits {number} in {lake.root}: give one")
     [parent] = parents
     if (pruned_at := journal.pruned_at(parent.attempt_id)) is not None:
         raise UsageError(

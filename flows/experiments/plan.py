@@ -232,7 +232,7 @@ def only(experiment: Experiment, arm: str, instance_id: str) -> Experiment:
     selectable = selection.select(rows.instances, experiment.select, rows.unusable)
     selected = [instance.instance_id for instance in selectable]
     if instance_id not in selected:
-        more = f" or {len(selected) - _NAMED} others" if len(selected) > _NAMED else ""
+        more = f" or {plural(len(selected) - _NAMED, 'other')}" if len(selected) > _NAMED else ""
         raise UsageError(
             f"experiment {experiment.name!r} does not select {instance_id}: name a selected one "
             f"({', '.join(selected[:_NAMED])}{more}), or add it to `select` in the file"

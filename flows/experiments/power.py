@@ -157,12 +157,13 @@ def _measure_discordance(report: "Report") -> tuple[float, str]:
 
 
 def _table(question: Question, assumption: Assumption, rows: list[Row]) -> Table:
-    from reports.format import count, percent
+    from reports.format import count, percent, plural
     from reports.statistics.power import LEVEL, RUNS
 
     sure = f"with a power of {percent(question.power)}"
     is_given = question.difference is not None
-    title = f"Smallest difference that {count(question.instances or 0)} instances can show {sure}"
+    instances = plural(question.instances or 0, "instance")
+    title = f"Smallest difference that {instances} can show {sure}"
     if question.difference is not None:
         points = _points(question.difference)
         title = f"Instances needed to show a difference of {points} {sure}"

@@ -24,6 +24,7 @@ from eval.types import Instance
 from flows.display.errors import UsageError
 from flows.experiments.cells import Place
 from flows.storage.images import cache_folder
+from reports.format import plural
 
 WORKSPACE_LABEL = "durabench.workspace"
 """Label on an attempt's container that names the workspace in it."""
@@ -52,7 +53,7 @@ async def decide(wanted: str, instances: list[Instance]) -> Environment:
     first, others = need_docker[0].instance_id, len(need_docker) - 1
     need = f"{first} has no repository here and needs Docker"
     if others:
-        need = f"{first} and {others} others have no repository here and need Docker"
+        need = f"{first} and {plural(others, 'other')} have no repository here and need Docker"
     raise UsageError(f"{need} ({why}); start Docker, or use `dataset: bundled`")
 
 

@@ -22,6 +22,7 @@ from flows.formats.attempts import (
     read_content,
 )
 from flows.storage.lake import Row
+from reports.format import plural
 
 CONTROLS = {"oracle": "gold", "nop": "null"}
 """Harbor's agents that call no model, and the arms of ours that do the same."""
@@ -143,7 +144,7 @@ def read(folders: Sequence[Path], reward: str | None) -> ReadFiles:
     datasets = dict.fromkeys(trial.source for trial in trials.values() if trial.source)
     partial = sum(0 < (_read_reward(trial, reward) or 0) < 1 for trial in trials.values())
     if partial:
-        warn(f"{partial} rewards are between 0 and 1, and count as not resolved.")
+        warn(f"Counted as not resolved: {plural(partial, 'reward')} between 0 and 1.")
     names = datasets or dict.fromkeys(folder.resolve().name for folder in folders)
     return ReadFiles(read_attempts, ", ".join(names))
 
@@ -170,7 +171,8 @@ def _read_trials(folder: Path) -> Iterator[tuple[Path, _Trial]]:
     if not finished:
         raise UsageError(f"{folder} contains no finished trial of Harbor")
     if unfinished:
-        warn(f"{folder}: {unfinished} trials have no result.json, and count as never run.")
+        trials = plural(unfinished, "trial")
+        warn(f"{folder}: counted as never run: {trials} without result.json.")
 
 
 def _read_attempt(

@@ -20,6 +20,7 @@ from flows.display.terminal import warn
 from flows.formats import atif_steps, attempts, lake_rows, step_rows
 from flows.formats.attempts import ExchangedAttempt, ReadFiles
 from flows.storage.lake import Row
+from reports.format import plural
 
 _LIMITS = {
     "time": "out_of_time",
@@ -81,7 +82,7 @@ def read(paths: Sequence[Path], scorer: str | None) -> ReadFiles:
     samples = list(latest.values())
     read_attempts = [_read_attempt(sample, scorer) for sample in samples]
     if partial := sum(0 < (_read_value(sample, scorer) or 0) < 1 for sample in samples):
-        warn(f"{partial} scores are between 0 and 1, and count as not resolved.")
+        warn(f"Counted as not resolved: {plural(partial, 'score')} between 0 and 1.")
     names = dict.fromkeys(log.eval.dataset.name or log.eval.task for log in logs.values())
     planned = [  # all samples that the tasks chose, unless Durabench wrote the log
         str(sample_id)

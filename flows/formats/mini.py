@@ -25,6 +25,7 @@ from flows.formats.predictions import PredictionSource, instances_of
 from flows.storage.files import make_readable
 from flows.storage.journals import existing_journal, journal_url
 from flows.storage.lake import Lake, write_whole
+from reports.format import plural
 
 _STATUS = {
     "Submitted": "submitted",
@@ -144,8 +145,8 @@ def write_recordings(
         raise UsageError(f"the journal has no attempt of {experiment!r} in repeat {repeat}")
     if pruned := [a.attempt_id for a in chosen if journal.pruned_at(a.attempt_id) is not None]:
         raise UsageError(
-            f"the steps of {len(pruned)} of {len(chosen)} attempts were pruned, such as of "
-            f"{pruned[0]}: they cannot be exported"
+            f"the steps of {len(pruned)} of {plural(len(chosen), 'attempt')} were pruned, such as "
+            f"of {pruned[0]}: they cannot be exported"
         )
     for attempt in chosen:
         if journal.outcome(attempt.attempt_id) is None:

@@ -29,6 +29,7 @@ from flows.storage import bindings, cleanup, journals
 from flows.storage.images import cache_folder
 from flows.storage.lake import Lake, versions
 from reports.errors import ReportError
+from reports.format import plural
 
 _FIX_S = 600.0
 """Time limit of the removal of leftovers."""
@@ -145,8 +146,8 @@ def adopt_journal(path: str | None) -> None:
         )
     if taken:
         show(
-            f"{taken} experiments of that journal belonged to another lake and belong to this one "
-            "now"
+            f"this lake now owns {plural(taken, 'experiment')} of that journal, which belonged to "
+            "another lake"
         )
 
 

@@ -39,7 +39,7 @@ from flows.storage.job_names import FINAL
 from flows.storage.journals import VARIABLE, existing_journal, was_run
 from flows.storage.lake import Lake
 from flows.storage.retention import RemovableFile
-from reports.format import UNKNOWN
+from reports.format import UNKNOWN, plural
 from reports.lake import list_experiments, matching, near
 
 Kind = Literal["steps", "bodies", "files", "images", "mirrors", "artifacts"]
@@ -182,8 +182,9 @@ class _Pruning:
         self._dropped.update(ids)
         return Pruned(
             "results",
-            f"everything of {name}, {len(files)} files and {len(holdings)} attempts: a later run "
-            f"of that name starts afresh and pays again what was billed, {billed}",
+            f"everything of {name}, {plural(len(files), 'file')} and "
+            f"{plural(len(holdings), 'attempt')}: a later run of that name starts "
+            f"afresh and pays again what was billed, {billed}",
             _size(files) + sum(holding.size_bytes for holding in holdings),
         )
 
@@ -233,13 +234,13 @@ class _Pruning:
             gone = [holding for holding in _track(gone, "steps") if self._prune(holding)]
         self._dropped.update(holding.attempt.attempt_id for holding in gone)
         steps = sum(holding.steps for holding in gone)
-        what = f"{len(gone)} attempts that ended, {steps} steps"
+        what = f"{plural(len(gone), 'attempt')} that ended, {plural(steps, 'step')}"
         if gone:
             what += "; fork, recordings and full outputs in trace need them"
         if incomplete:
-            what += f"; {incomplete} keep theirs, because this lake lacks some of their rows"
+            what += f"; not of {incomplete}, because this lake lacks some of their rows"
         if reused:
-            what += f"; {len(reused)} keep theirs, because attempts that reuse them have not ended"
+            what += f"; not of {len(reused)}, because attempts that reuse them have not ended"
         return Pruned("steps", what, sum(holding.size_bytes for holding in gone))
 
     def _is_filed(self, holding: Holding) -> bool:
@@ -279,7 +280,7 @@ class _Pruning:
                 "not checked: an attempt is running, or its worker died within the last day",
             )
         files = retention.find_unreferenced(self._lake, references.names)
-        what = f"{len(files)} files that no step refers to"
+        what = f"{plural(len(files), 'file')} that no step refers to"
         if self._wanted.remove:
             batches = retention.remove_bodies(files, self._journal, references.turns)
             gone = [file for batch in batches for file in batch]
@@ -365,7 +366,7 @@ class _Pruning:
             if self._wanted.remove:
                 artifacts.remove(client, _track(old, "artifacts"))
         size = sum(version.size_bytes for version in old)
-        return Pruned("artifacts", f"{len(old)} superseded versions", size)
+        return Pruned("artifacts", plural(len(old), "superseded version"), size)
 
     def _compact(self, journal: Journal) -> Pruned:
         """Compact the journal. This is the last step, because it needs disk space."""

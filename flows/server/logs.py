@@ -60,8 +60,10 @@ def step_log() -> Callable[[Step], None]:
 
 def attempt_line(row: Row, recorded_steps: int) -> str:
     """Return how an attempt ended or was interrupted, from its row of `attempts`."""
+    from reports.format import plural
+
     reason = f" ({_brief(row['detail'])})" if row["detail"] else ""
-    parts = [f"{row['outcome']}{reason}", f"{recorded_steps} steps", *bill(row)]
+    parts = [f"{row['outcome']}{reason}", plural(recorded_steps, "step"), *bill(row)]
     return ", ".join([*parts, f"{row['duration_s']:.1f} s"])
 
 
@@ -72,13 +74,13 @@ def brief(result: str, row: Row) -> str:
 
 def bill(row: Row) -> list[str]:
     """Return the calls of an attempt and their cost; an empty list if it made none."""
-    from reports.format import usd
+    from reports.format import plural, usd
 
     if not row["model_calls"]:
         return []
     cost = row["cost_usd"]
     amount = "cost unknown" if cost is None else usd(cost, at_least=row["unpriced_calls"] > 0)
-    return [f"{row['model_calls']} calls", amount]
+    return [plural(row["model_calls"], "call"), amount]
 
 
 def verdict_line(evaluation: Evaluation, audited: AuditedVerdict, doubts: Iterable[object]) -> str:

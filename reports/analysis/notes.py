@@ -98,7 +98,7 @@ def _count_losses(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
         if cells:
             yield Note(
                 "warning",
-                f"{title}: {count(sum(cells.values()))} of {count(planned)} planned cells "
+                f"{title}: {count(sum(cells.values()))} of {plural(planned, 'planned cell')} "
                 f"({_list_numbers(cells)}), counted as not resolved.",
             )
 

@@ -39,7 +39,9 @@ async def test_the_empty_patch_is_unresolved(make_instance: MakeInstance, host_s
     """The empty patch applies, as it does officially, and the tests still fail."""
     verdict = await grade(make_instance(), "", host_shell, timeout_s=60)
     assert (verdict.outcome, verdict.resolved) == ("unresolved", False)
-    assert verdict.reason == "1 of 1 failing tests still fail, 0 of 2 passing tests broke"
+    assert (
+        verdict.reason == "failing tests that still fail: 1 of 1; passing tests that broke: 0 of 2"
+    )
 
 
 @pytest.mark.parametrize("patch", ["this is no diff\n", "\ud800", "lost: \udce9"])

@@ -60,7 +60,7 @@ def test_changes_without_a_commit_are_refused(tmp_path: Path) -> None:
     """Work starts at a commit, so changed files would be missing."""
     with_files({"a.py": "1\n"})(tmp_path / "repo")
     (tmp_path / "repo" / "a.py").write_text("2\n")
-    with pytest.raises(DatasetError, match="1 changed files that are not committed"):
+    with pytest.raises(DatasetError, match=r"has changed files that are not committed \(1\)"):
         repositories.source(str(tmp_path / "repo"), "")
 
 
@@ -117,7 +117,7 @@ def test_nothing_of_a_repository_runs_on_the_host(tmp_path: Path) -> None:
     assert repositories.base(mirror, None).branch
     assert repositories.origin(source, "") is None
     (folder / "a.py").write_text("2\n")
-    with pytest.raises(DatasetError, match="1 changed files"):
+    with pytest.raises(DatasetError, match="changed files that are not committed"):
         repositories.source(str(folder), "")
     assert not ran.exists()
 

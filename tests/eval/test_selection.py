@@ -63,7 +63,7 @@ def test_an_unknown_id_is_refused_with_suggestions(lite: list[Instance]) -> None
     [
         ({"regex": "^flask"}, "regex '\\^flask'.* leaves no instance"),
         ({"slice": "50:"}, "leaves no instance"),
-        ({"sample": 21}, "a sample of 21 cannot be drawn from 20 instances"),
+        ({"sample": 21}, "a sample of 21 exceeds the number of instances, 20"),
     ],
 )
 def test_a_selection_of_nothing_is_refused(

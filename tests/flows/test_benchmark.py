@@ -104,7 +104,7 @@ async def test_broken_infrastructure_is_no_result_and_is_tried_again(
         raise WorkspaceError("the disk is on fire", retryable=False)
 
     monkeypatch.setattr(workspaces, "_open", broken)
-    with pytest.raises(IncompleteRun, match="1 of 1 cells ended as infrastructure"):
+    with pytest.raises(IncompleteRun, match="1 of 1 cell ended as infrastructure"):
         await benchmark(declared, lake_path)
     [attempt] = rows(lake_path, "attempts")
     assert attempt["outcome"] == "infrastructure"

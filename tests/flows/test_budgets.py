@@ -60,7 +60,7 @@ async def test_a_spent_budget_stops_and_a_larger_one_resumes(
 async def test_a_budget_of_calls_is_kept_per_attempt(lake_path: str) -> None:
     """With a budget of two calls, every attempt stops before its third and is billed for two."""
     budgets = {"attempt": {"calls": 2}}
-    with pytest.raises(IncompleteRun, match="2 of 2 cells were stopped by a budget"):
+    with pytest.raises(IncompleteRun, match="2 of 2 cells stopped by a budget"):
         await benchmark(trial(**CONTENT, budgets=budgets), lake_path)
     journal = open_journal(Lake.existing(lake_path))
     assert [

@@ -62,7 +62,7 @@ async def test_a_cell_that_waits_is_resumed_by_its_answer(
     set_timings(idle_s=0)
     declared = asking([WRITE, DONE], capabilities=["files"], approval="patch")
     for _ in range(2):
-        with pytest.raises(IncompleteRun, match="1 of 2 cells wait for a person"):
+        with pytest.raises(IncompleteRun, match="1 of 2 cells waiting for a person"):
             await benchmark(declared, lake_path)
         assert outcomes(lake_path) == {"loop": "waiting", "gold": "submitted"}
         assert [row["model_name_or_path"] for row in rows(lake_path, "predictions")] == ["gold"]

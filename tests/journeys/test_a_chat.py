@@ -126,7 +126,7 @@ def test_a_plan_is_approved(terminal: Terminal, declare: Callable[..., str]) -> 
     done = calls("answer", summary="it is written", status="done")
     file = declare(*plans, write("b.txt"), done, approval="plan")
     run = ("run", file, "-e", "host")
-    assert "1 of 1 cells wait for a person" in terminal.durabench(*run, code=3)
+    assert "1 of 1 cell waiting for a person" in terminal.durabench(*run, code=3)
     attempt = attempt_id(terminal)
     assert "1. write a.txt" in terminal.durabench("history", attempt[:12])
     assert "waits for a person's approval" in terminal.durabench("status", "talks", "--cells")

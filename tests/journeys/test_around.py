@@ -90,7 +90,7 @@ def test_images_are_built_and_trusted(terminal: Terminal) -> None:
     """A second preflight reads the result of the first one."""
     ids = ("--id", FIRST.instance_id)
     terminal.durabench("images", "build", *ids)
-    assert "1 of 1 images are available" in terminal.durabench("images", "check", *ids)
+    assert "available locally: 1 of 1 image" in terminal.durabench("images", "check", *ids)
     terminal.durabench("images", "preflight", *ids)
     [row] = terminal.lake.all_shared("preflights")
     terminal.durabench("images", "preflight", *ids)
@@ -143,7 +143,7 @@ def test_a_trajectory_of_the_real_mini_is_imported(terminal: Terminal) -> None:
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=120,
         )  # fmt: skip
     imported = terminal.durabench("import", "mini", ".", "-d", "bundled", "--name", "of-mini")
-    assert "1 attempts, 2 calls" in imported
+    assert "1 attempt, 2 calls" in imported
     [row] = terminal.rows("attempts")
     assert (row["instance_id"], row["outcome"]) == (FIRST.instance_id, "submitted")
 
@@ -160,7 +160,7 @@ def test_images_are_pulled_and_removed(terminal: Terminal, docker_client: Docker
         dataset = ("-d", "rows.jsonl")
         assert "0 of 1" in terminal.durabench("images", "check", *dataset, code=1)
         terminal.durabench("images", "pull", *dataset)
-        assert "1 of 1 images are available" in terminal.durabench("images", "check", *dataset)
+        assert "available locally: 1 of 1 image" in terminal.durabench("images", "check", *dataset)
         removed = terminal.durabench("images", "prune", "--remove")
         assert "1 image" in removed
         assert "0 of 1" in terminal.durabench("images", "check", *dataset, code=1)

@@ -36,10 +36,10 @@ def test_they_are_graded_once_with_their_reasons(terminal: Terminal, environment
     assert f"grade them · {FIRST.instance_id}: resolved\n" in printed
     assert f"grade them · {SECOND.instance_id}: patch_failed: " in printed
     assert "them resolves 1 of 2" in printed
-    assert "0 of 1 resolved patches are suspect" in printed
+    assert "suspect: 0 of 1 resolved patch" in printed
     first = sorted(terminal.rows("evaluations"), key=lambda row: row["instance_id"])
     assert [row["outcome"] for row in first] == ["resolved", "patch_failed"]
-    assert "0 of 1 resolved patches are suspect" in terminal.durabench(*grade)
+    assert "suspect: 0 of 1 resolved patch" in terminal.durabench(*grade)
     again = sorted(terminal.rows("evaluations"), key=lambda row: row["instance_id"])
     assert again == first
 
@@ -87,7 +87,7 @@ def test_an_image_that_was_built_anew_counts_once(
             (terminal.folder / "rows.jsonl").write_text(row)
             printed = terminal.durabench(*grade)
         assert "them resolves 1 of 1" in printed
-        assert "\n0 of 1 resolved patches are suspect\n" in printed
+        assert "\nsuspect: 0 of 1 resolved patch\n" in printed
         assert len(terminal.rows("evaluations")) == gradings
 
 

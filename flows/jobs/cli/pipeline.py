@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.options import LakeOption
+from reports.format import plural
 
 if TYPE_CHECKING:
     from flows.jobs.definition import Pipeline
@@ -34,7 +35,8 @@ def check(file: _File) -> None:
     for number, layer in enumerate(checked.layers, 1):
         after = [" ← ".join(filter(None, [s.name, " + ".join(s.depends_on)])) for s in layer]
         show(f"{number}. {', '.join(after)}")
-    show(f"pipeline {checked.name}: {len(checked.steps)} steps, and nothing is wrong")
+    steps = plural(len(checked.steps), "step")
+    show(f"pipeline {checked.name}: {steps}, and nothing is wrong")
 
 
 @pipeline_app.command()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from reports.analysis.best import get_named_arms
-from reports.format import count, mean, of, percent, percents, total
+from reports.format import count, mean, of, percent, percents, plural, total
 from reports.rendering.sections import Section, Table
 from reports.types import STATES, ArmSummary, Report
 from reports.wording import cost_per_cell, cost_per_resolved, rank_arms, total_cost
@@ -100,6 +100,6 @@ def _list_briefly(report: Report) -> Table:
         columns["cost"] = [total_cost(arm) for arm in arms]
         columns["per resolved"] = [cost_per_resolved(arm) for arm in arms]
     rest = len(every) - len(arms)
-    note = f"and {count(rest)} more arms, all in the report" if rest else ""
+    note = f"and {plural(rest, 'more arm')}, all in the report" if rest else ""
     rows = tuple(zip(*columns.values(), strict=True))
     return Table("", tuple(columns), rows, note=note, on=("terminal",))

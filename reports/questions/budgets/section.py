@@ -134,7 +134,7 @@ def _draw(report: Report, budget: BudgetComparison) -> Iterator[Figure]:
             name,
             title,
             "Share of the planned cells that is resolved within the limit."
-            + (f" {hidden} more arms are only in the table." if hidden else ""),
+            + (f" Only in the table: {plural(hidden, 'more arm')}." if hidden else ""),
             f"{title}; without a limit: {'; '.join(shares)}.",
             2.6 + 0.19 * len(curves),
             partial(_draw_curves, curves, label, attrgetter(field), is_usd=budget.kind == "usd"),

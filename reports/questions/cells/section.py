@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from reports.format import count, usd
+from reports.format import count, plural, usd
 from reports.rendering.sections import Row, Section, Table, TableCell
 from reports.types import STATES, Report, ReportCell, State
 from reports.wording import MANY_ARMS, name_instance, rank_arms
@@ -90,7 +90,7 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section:
 def _format_omission(report: Report, shown: int) -> str:
     rest = report.source.instances * report.source.repeats - shown
     return (
-        f"{count(rest)} more rows are not listed here but counted everywhere else: `durabench "
+        f"Not listed here but counted everywhere else: {plural(rest, 'more row')}; `durabench "
         f"status {report.source.experiment} --cells` lists every cell."
         if rest
         else ""

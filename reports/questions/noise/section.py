@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from reports.estimates import Split
-from reports.format import count, listing, percent, plural
+from reports.format import listing, percent, plural
 from reports.relations import read_rows
 from reports.rendering.sections import Row, Section, Table
 from reports.types import Comparison, Pair, Report
@@ -125,5 +125,5 @@ def _footnotes(graded_again: int | None) -> Iterator[str]:
     if graded_again is not None:
         yield (
             "Gradings: half of the share of patches with another verdict at a second grading, "
-            f"added over both arms, from {count(graded_again)} patches."
+            f"added over both arms, from {plural(graded_again, 'patch', 'patches')}."
         )

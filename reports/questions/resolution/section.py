@@ -125,7 +125,7 @@ def _describe_models(report: Report, winners: Sequence[Best]) -> Iterator[str]:
             f"{rival.arm.name} ({percent(rival.arm.rate)}; {show_chance(rival.p_value)})"
         )
     if len(winners) > SHOWN:
-        yield f"and {count(len(winners) - SHOWN)} more models, all in the report"
+        yield f"and {plural(len(winners) - SHOWN, 'more model')}, all in the report"
 
 
 def _facts(report: Report, arm: ArmSummary) -> str:

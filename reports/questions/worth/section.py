@@ -240,7 +240,7 @@ def _footnotes(worth: Worth) -> Iterator[str]:
         yield (
             "Chance: share of the resamples in which no arm has a higher net benefit; arms that "
             f"tie share a resample. {count(worth.resamples)} resamples of all "
-            f"{count(worth.instances)} instances with all arms together, seed {worth.seed} (van "
+            f"{plural(worth.instances, 'instance')} with all arms together, seed {worth.seed} (van "
             "Hout 1994; Fenwick 2001). By value it is the acceptability curve of an arm. That of "
             "the arm with the highest mean net benefit is the acceptability frontier."
         )

@@ -30,7 +30,7 @@ async def test_an_error_without_a_text_is_named(
         raise TimeoutError
 
     monkeypatch.setattr("flows.cells.loop.solve_only", late)
-    with pytest.raises(IncompleteRun, match="1 of 1 cells ended as infrastructure"):
+    with pytest.raises(IncompleteRun, match="1 of 1 cell ended as infrastructure"):
         await benchmark(gold(), str(tmp_path / "lake"))
     assert "gold · durabench__quillet-3: infrastructure: TimeoutError\n" in capsys.readouterr().err
 

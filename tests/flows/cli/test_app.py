@@ -177,7 +177,7 @@ class TestBeforeAServerIsStarted:
 
     def test_an_attempt_to_fork_has_to_exist(self) -> None:
         """Forking an unknown attempt starts no server and creates no lake."""
-        fails("fork", "absent", "--at", "1", because="0 attempts in")
+        fails("fork", "absent", "--at", "1", because="the id 'absent' fits 0 attempts in")
 
     @pytest.mark.parametrize(
         ("instance", "arguments", "because"),

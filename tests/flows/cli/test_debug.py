@@ -50,7 +50,7 @@ def test_an_arm_of_a_file_is_debugged_with_its_options_and_budgets(
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 3, done.output
     assert "the budget of attempt" in done.stderr
-    assert "is 2 calls, and all are made" in done.stderr
+    assert "has no calls left of 2" in done.stderr
     lake = Lake.existing(lake_path)
     [name] = lake.experiments()
     assert name.startswith("debug-")

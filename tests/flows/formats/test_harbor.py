@@ -190,4 +190,4 @@ def test_unfinished_trials_are_told(
     arms = put(lake, job)
     assert sum(arm.planned for arm in arms) == 8
     assert sum(arm.found for arm in arms) == 7
-    assert "1 trials have no result.json, and count as never run" in capsys.readouterr().err
+    assert "counted as never run: 1 trial without result.json" in capsys.readouterr().err

@@ -64,7 +64,7 @@ def on_no_forge(forge: Forge) -> str:
         (lambda forge: "octo/none", (), "there is no repository"),
         (lambda forge: "/no/such/folder", (), "there is no such folder"),
         (lambda forge: NAME, ("--ref", "none"), "no branch, tag or commit 'none'"),
-        (dirty, (), "1 changed files that are not committed"),
+        (dirty, (), "has changed files that are not committed (1)"),
         (without_tests, (), "no test command is detected"),
         (on_no_forge, (), "is not on a forge"),
         (lambda forge: f"{forge.url}/{NAME}/issues/9", (), "the forge has no issue"),

@@ -190,7 +190,7 @@ async def test_an_interrupted_prune_does_no_harm(
     refuse_work(monkeypatch)
     await benchmark(declared, str(lake.root))
     assert costs(lake) == told
-    assert "1 attempts that ended" in (await prune(lake, "--remove")).stdout
+    assert "1 attempt that ended" in (await prune(lake, "--remove")).stdout
     await benchmark(declared, str(lake.root))
     assert costs(lake) == told
 
@@ -206,12 +206,12 @@ async def test_steps_stay_while_the_lake_lacks_rows_of_them(finished: Finished, 
         [file] = Path(lake.root).glob(f"{table}/*/arm=able/*.parquet")
         file.rename(Path(lake.root) / "elsewhere")
         said = await prune(lake, "--remove")
-        assert "; 1 keep theirs" in said.stdout, table
+        assert "; not of 1, because" in said.stdout, table
         assert open_journal(lake).steps(attempt_id) == steps, table
         (Path(lake.root) / "elsewhere").rename(file)
     [row] = lake.find("attempts", attempt_id)
     lake.write("attempts", "trial", "able", attempt_id, [row | {"outcome": "interrupted"}])
-    assert "1 keep theirs" in (await prune(lake, "--remove")).stdout
+    assert "not of 1, because" in (await prune(lake, "--remove")).stdout
     assert open_journal(lake).steps(attempt_id)
 
 
@@ -321,7 +321,7 @@ async def test_young_files_and_those_of_others_stay(finished: Finished, lake: La
     os.utime(left[0])
     said = await prune(lake, "--remove", "--only", "files", "--only", "bodies")
     assert f"{len(left) - 1} left by killed writers" in said.stdout
-    assert "1 files that no step refers to: 3 bytes" in said.stdout
+    assert "1 file that no step refers to: 3 bytes" in said.stdout
     assert [path for path in left if path.exists()] == left[:1]
     assert all(path.exists() for path in kept)
     assert (store.has(young), store.has(old)) == (True, False)

@@ -117,7 +117,7 @@ def test_a_huge_experiment_has_a_bounded_page(
     for name in names:
         lake.cell("b", name)
     html = render(build(lake.root, "trial"))
-    assert "3 more rows are not listed here" in html
+    assert "Not listed here but counted everywhere else: 3 more rows" in html
     assert "And 4 more that only b resolved" in html
     assert "b alone resolves 5 cells, a alone 0." in html
     # Without steps there is nothing to link to, and no column for it.

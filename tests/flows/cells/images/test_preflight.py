@@ -32,7 +32,7 @@ async def test_an_unfit_instance_is_reported_and_not_run(lake_path: str, dataset
     gold = [{"name": "gold", "agent": "gold"}]
     declared = trial(dataset=dataset, select={}, arms=gold, primary=None, preflight=True)
     for _ in (1, 2):
-        with pytest.raises(IncompleteRun, match="1 of 2 cells were not run"):
+        with pytest.raises(IncompleteRun, match="1 of 2 cells not run"):
             await benchmark(declared, lake_path)
         rows = attempts(lake_path)
         assert rows[FIT.instance_id]["outcome"] == "submitted"

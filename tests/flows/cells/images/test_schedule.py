@@ -323,7 +323,7 @@ class TestRuns:
                 await benchmark(declared, lake_path)
             assert len(Lake.existing(lake_path).all_shared("images")) == 2
             checked = CliRunner().invoke(app, ["images", "check", "-d", str(dataset)])
-            assert "0 of 2 images are available locally" in checked.stdout  # larger than the limit
+            assert "available locally: 0 of 2 images" in checked.stdout  # larger than the limit
         built = report_files.read(Lake.existing(lake_path), "trial")
         assert built.arm("gold").resolved == 1
         [lost] = [cell for cell in built.cells if cell.state == "infrastructure"]

@@ -242,7 +242,7 @@ def test_an_experiment_shows_its_progress_and_its_report(server: Service) -> Non
     assert 'href="/ui/experiments/legacy"' in listed
     assert "job-c0c0c0c0c0" not in listed
     shown = page(server, "/ui/experiments/legacy")
-    assert re.search(r"\d+ of \d+ cells done", shown)
+    assert re.search(r"\d+ of \d+ cells? done", shown)
     assert "<progress max=" in shown
     assert page(server, "/ui/experiments/legacy/report/index.html") == "<p>The report."
     for path in ("legacy/report/..%2F..%2Fjournal.sqlite", "legacy/report/none.html", "nothing"):
