@@ -14,7 +14,7 @@ from flows.display.terminal import say
 from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
 from flows.experiments.decisions import Monitor
-from flows.experiments.declaration import Experiment
+from flows.experiments.declaration import ExperimentSource
 from flows.experiments.gates import find_failed_gates
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import Plan, prepare
@@ -44,7 +44,7 @@ _UNFINISHED: Mapping[End, str] = {
 
 @flow(name="benchmark")
 async def benchmark(
-    experiment: Experiment | str,
+    experiment: ExperimentSource,
     lake: str | None = None,
     *,
     grade: bool = True,

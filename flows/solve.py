@@ -6,7 +6,7 @@ from prefect.states import Completed
 from flows.cells.loop import run_here
 from flows.display.errors import IncompleteRun
 from flows.display.terminal import say
-from flows.experiments.declaration import Experiment
+from flows.experiments.declaration import ExperimentSource
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import prepare
 from flows.server.flow_run import name_run, parse_declaration
@@ -16,7 +16,7 @@ from flows.server.stopping import graceful_stop
 
 @flow(name="solve")
 async def solve(
-    experiment: Experiment | str,
+    experiment: ExperimentSource,
     instance_id: str,
     arm: str,
     repeat: int = 0,

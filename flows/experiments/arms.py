@@ -20,6 +20,7 @@ from agent.arms.options import (
 )
 from agent.models.spec import ModelSpec
 from flows.display.errors import UsageError
+from flows.experiments.forms import ArmForm
 
 NAME = r"^[a-z0-9][a-z0-9._-]*$"
 """Pattern of names that are also lake folders and container labels."""
@@ -181,7 +182,9 @@ def needs_model(agent: str) -> bool:
 
 
 ArmSpec = Annotated[
-    _AnyArm, BeforeValidator(_with_function, json_schema_input_type=_AnyArm | DerivedArm)
+    _AnyArm,
+    BeforeValidator(_with_function, json_schema_input_type=_AnyArm | DerivedArm),
+    ArmForm(),
 ]
 """One arm. Its `agent` determines its options."""
 

@@ -10,12 +10,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    GetJsonSchemaHandler,
     ValidationError,
     model_validator,
 )
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
 
 from agent.arms import ARMS
 from agent.models.pacing import RateLimit
@@ -23,7 +20,7 @@ from agent.models.spec import ModelSpec
 from eval.selection import Selection
 from flows.display.errors import UsageError
 from flows.experiments.arms import NAME, ArmSpec, Declared, derive_arms
-from flows.experiments.forms import RULES, number_fields
+from flows.experiments.forms import RULES, Form
 from flows.experiments.gates import Gates
 from flows.experiments.resources import Resources
 from flows.experiments.secret_kinds import ReadableValues
@@ -117,7 +114,7 @@ class Primary(DeclaredComparison):
     )
 
 
-class Experiment(ReadableValues, Declared):
+class Experiment(Form, ReadableValues, Declared):
     """The arms, instances and settings of an experiment, declared before any result exists."""
 
     model_config = ConfigDict(json_schema_extra={"dependentSchemas": RULES})
@@ -195,14 +192,6 @@ class Experiment(ReadableValues, Declared):
         default_factory=dict,
         description="bounds that a finished run has to keep, by arm: {mini: {resolved: '>= 0.6'}}",
     )
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        schema = handler(core)
-        number_fields(schema, handler.resolve_ref_schema)
-        return schema
 
     @model_validator(mode="before")
     @classmethod
@@ -299,6 +288,10 @@ class Experiment(ReadableValues, Declared):
     def defining(self) -> dict[str, Any]:
         """Return every field with its value, except those in `NOT_DECLARED`."""
         return self.model_dump(mode="json", exclude=set(NOT_DECLARED))
+
+
+ExperimentSource = Annotated[Experiment | str, Form()]
+"""An experiment, or where it is: the path of its file, or the name of a Prefect Variable."""
 
 
 def from_record(declaration: str) -> Experiment:

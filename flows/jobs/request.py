@@ -15,6 +15,7 @@ from eval.digests import canonical_digest
 from eval.repositories import Access, RepositorySource
 from flows.display.errors import UsageError
 from flows.experiments.arms import ArmSpec
+from flows.experiments.forms import Form
 from flows.experiments.resources import Resources
 from flows.experiments.secret_kinds import ReadableValues
 from reports.quoting import is_blank
@@ -31,7 +32,7 @@ MOST_CHARACTERS = 100_000
 """Characters of a task. A longer one leaves too little of a model's context."""
 
 
-class JobSettings(ReadableValues):
+class JobSettings(Form, ReadableValues):
     """The settings that jobs and pipelines share. They hold no token: workers have one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -14,6 +14,7 @@ from flows.experiments.arms import ArmSpec
 from flows.experiments.cells import Cell, Place
 from flows.experiments.declaration import Experiment
 from flows.experiments.earlier import resume_attempts
+from flows.experiments.forms import Form
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.models import refuse_unusable_models
 from flows.experiments.plan import declare
@@ -28,7 +29,7 @@ from flows.storage.lake import Lake
 from reports.quoting import is_blank
 
 
-class Talk(ReadableValues):
+class Talk(Form, ReadableValues):
     """The beginning of a chat. It holds no token: workers take that from their environment."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -9,14 +9,14 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.context import FlowRunContext
 
 from flows.display.errors import IncompleteRun, UsageError
-from flows.experiments.declaration import Experiment, from_yaml, load, parse
+from flows.experiments.declaration import Experiment, ExperimentSource, from_yaml, load, parse
 from flows.server.retry import patiently
 
 _VARIABLE = re.compile(r"[a-zA-Z0-9_-]+")
 """Names of Variables. A path has a suffix, and therefore a dot."""
 
 
-async def parse_declaration(source: Experiment | str) -> Experiment:
+async def parse_declaration(source: ExperimentSource) -> Experiment:
     """Return the experiment of a flow run. Text names a file or a Variable.
 
     Raises:

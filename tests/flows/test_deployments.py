@@ -1,5 +1,6 @@
 """The deployments as an operator uses them: a server, a pool, a worker, the prefect command."""
 
+import functools
 import json
 import signal
 from typing import Any
@@ -11,6 +12,7 @@ from prefect.utilities import schema_tools
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools import ValidationError
 
+from agent.arms import ARMS
 from flows.benchmark import benchmark
 from flows.display.errors import UsageError
 from flows.experiments import declaration
@@ -46,6 +48,7 @@ def declared() -> dict[str, Any]:
     return {each["name"]: each for each in content["deployments"]}
 
 
+@functools.cache
 def schema(name: str) -> dict[str, Any]:
     """Return the parameters of a flow as Prefect's forms get them, ready for validation."""
     made = parameter_schema(FLOWS[name].fn).model_dump(by_alias=True)
@@ -67,8 +70,8 @@ def test_every_parameter_says_what_it_is(name: str) -> None:
         f"{part}.{field}"
         for part in (
             "Experiment",
-            "MiniArm",
-            "DurableArm",
+            "MiniOptions",
+            "DurableOptions",
             "Selection",
             "Images",
             "Budget",
@@ -139,6 +142,20 @@ def test_a_rule_over_several_fields_is_part_of_the_schema(
         {"execution": "distributed", "environment": "host"},
         {"arms": WITHOUT_MODEL, "model": "openai/gpt-5"},
         {"arms": [{"name": "gold", "agent": "gold"}], "family": [], "primary": None},
+        {"arms": [*SOLVERS, {"name": "b", "from": "mini", "options": {"step_limit": 3}}]},
+        {"arms": [*SOLVERS, {"name": "b", "from": "mini", "model": {"name": "openai/other"}}]},
+        {
+            "arms": [
+                {
+                    "name": "durable",
+                    "agent": "durable",
+                    "model": {"provider": "simulated", "skill": 1},
+                    "options": {"profile": {"anchor_tries": 1}},
+                },
+                {"name": "program", "agent": "command", "options": {"recipe": "codex"}},
+            ],
+            "model": "openai/gpt-5",
+        },
     ],
 )
 def test_the_schema_refuses_nothing_that_is_valid(changes: dict[str, Any]) -> None:
@@ -158,7 +175,77 @@ def test_fields_keep_their_order_without_the_order_of_keys() -> None:
         in_form = sorted(shown, key=lambda name: shown[name]["position"])
         assert in_form == list(made.get("properties", {})), part
     assert list(definitions["Experiment"]["properties"]) == list(Experiment.model_fields)
-    assert {"MiniArm", "DurableOptions", "LiteLLMSpec", "Selection"} <= definitions.keys()
+    assert {"MiniOptions", "DurableOptions", "LiteLLMSpec", "Selection"} <= definitions.keys()
+    [arms] = [made["properties"]["arms"]["items"] for made in [definitions["Experiment"]]]
+    assert [arms["properties"][name]["position"] for name in FIELDS] == [*range(len(FIELDS))]
+
+
+FIELDS = ["name", "agent", "model", "options", "from"]
+
+
+def test_a_form_shows_an_arm_as_fields() -> None:
+    """An arm is one kind of object with an agent to select, and the tabs of its model.
+
+    Forms show a union inside a union as JSON, or with the tab of another agent.
+    """
+    arm = schema("benchmark")["definitions"]["Experiment"]["properties"]["arms"]["items"]
+    assert arm["type"] == "object"
+    assert not arm.keys() & {"anyOf", "oneOf", "allOf"}
+    assert list(arm["properties"]) == FIELDS
+    assert arm["properties"]["agent"]["enum"] == list(ARMS)
+    tabs = arm["properties"]["model"]["anyOf"]
+    assert [tab["$ref"].rpartition("/")[2] for tab in tabs if "$ref" in tab] == [
+        "LiteLLMSpec",
+        "SimulatedSpec",
+        "RecordedSpec",
+        "ScriptedSpec",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arm", "place", "problem"),
+    [
+        ({"optons": {}}, "", "'optons' was unexpected"),
+        ({"agent": "nobody"}, ".agent", "'nobody' is not one of"),
+        ({"agent": None}, ".agent", "None is not one of ['mini', "),
+        ({"agent": "command"}, "", "'options' is a required property"),
+        ({"options": {"latency_s": 1}}, ".options", "'latency_s' was unexpected"),
+        ({"options": {"step_limit": 0}}, ".options.step_limit", "0 is less than the minimum of 1"),
+        ({"model": {"name": "x", "latency_s": 1}}, ".model", "'latency_s' was unexpected"),
+        ({"model": {"name": 1}}, ".model.name", "1 is not of type 'string'"),
+        ({"model": {"provider": "x"}}, ".model.provider", "'x' is not one of ['litellm', "),
+        ({"model": {"provider": "simulated", "skil": 1}}, ".model", "'skil' was unexpected"),
+        (
+            {"agent": "durable", "options": {"profile": {"preset": "full", "repairs": 1}}},
+            ".options.profile",
+            "'repairs' was unexpected",
+        ),
+    ],
+)
+def test_an_error_names_the_wrong_key(arm: dict[str, Any], place: str, problem: str) -> None:
+    """A server names the field of an arm as the command line does. So does a form, at the field."""
+    wrong = {"name": "x", "arms": [*SOLVERS, {**SOLVERS[0], "name": "second", **arm}]}
+    with pytest.raises(UsageError):
+        declaration.parse(wrong, "x.yaml")
+    with pytest.raises(ValidationError) as refused:
+        schema_tools.validate({"experiment": wrong}, schema("benchmark"), raise_on_error=True)
+    assert f"'experiment.arms[1]{place}'" in str(refused.value)
+    assert problem in str(refused.value)
+    shown = schema_tools.validate({"experiment": wrong}, schema("benchmark"))
+    assert f"$.experiment.arms[1]{place}" in [error.json_path for error in shown]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [({"concurency": 1}, "'concurency' was unexpected"), ({"seed": "a"}, "'a' is not of type")],
+)
+def test_an_error_does_not_repeat_the_experiment(changes: dict[str, Any], problem: str) -> None:
+    """A flow run and a form name a wrong key of the experiment."""
+    wrong = {"name": "x", "arms": SOLVERS, **changes}
+    with pytest.raises(ValidationError, match=problem):
+        schema_tools.validate({"experiment": wrong}, schema("benchmark"), raise_on_error=True)
+    [error] = schema_tools.validate({"experiment": wrong}, schema("benchmark"))
+    assert problem in error.message
 
 
 @pytest.mark.parametrize("name", declared())

@@ -174,6 +174,8 @@ class OpenAIServer:
         self.requests: list[dict[str, Any]] = []
         """Request bodies in the order of their arrival; empty if they are not kept."""
         self.request_headers: list[dict[str, str]] = []
+        self.sent: list[tuple[str, bytes]] = []
+        """Method with path, and body of each request as it was sent; empty if they are not kept."""
         self.began: list[float] = []
         """Arrival time of each request, by the monotonic clock."""
         self._keep_requests = keep_requests
@@ -196,11 +198,13 @@ class OpenAIServer:
         """Serve in this thread until the process is interrupted."""
         self._http.serve_forever()
 
-    def answer(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
+    def answer(self, line: str, sent: bytes, headers: dict[str, str]) -> Reply:
+        body = json.loads(sent)
         self.began.append(time.monotonic())
         if self._keep_requests:
             self.requests.append(body)
             self.request_headers.append(headers)
+            self.sent.append((line, sent))
         return self.script(body)
 
 
@@ -214,13 +218,18 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
-            body = json.loads(self.rfile.read(length))
-            reply = server.answer(body, {k.lower(): v for k, v in self.headers.items()})
+            sent = self.rfile.read(length)
+            line = f"{self.command} {self.path}"
+            reply = server.answer(line, sent, {k.lower(): v for k, v in self.headers.items()})
             time.sleep(reply.delay_s)
             try:
                 if reply.drop:
                     self._drop()
-                elif body.get("stream") and isinstance(reply.body, dict) and reply.status == 200:
+                elif (
+                    json.loads(sent).get("stream")
+                    and isinstance(reply.body, dict)
+                    and reply.status == 200
+                ):
                     self._send(_as_stream(reply))
                 else:
                     self._send(reply)

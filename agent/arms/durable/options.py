@@ -12,7 +12,6 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic.config import JsonDict
 
 from agent.arms.durable.answers import Confidence
 from agent.arms.options import Approval, ArmOptions
@@ -221,9 +220,16 @@ Profile = Annotated[
 """Settings of the durable arm. Reports compare the defaults unless they state otherwise."""
 
 
-def _any_preset(schema: JsonDict) -> None:
-    """Let settings that both presets have pass without a `preset`."""
-    schema["anyOf"] = schema.pop("oneOf")
+def _check_by_preset(schema: dict[str, Any]) -> None:
+    """Let the JSON schema of a profile choose the preset as `_preset` does."""
+    lean, full = schema.pop("oneOf")
+    only_full = FullProfile.model_fields.keys() - LeanProfile.model_fields.keys()
+    has_full = [{"required": [name]} for name in sorted(only_full)]
+    schema["if"] = {
+        "properties": {"preset": {"const": "full"}},
+        "anyOf": [{"required": ["preset"]}, *has_full],
+    }
+    schema |= {"then": full, "else": lean}
 
 
 class DurableOptions(ArmOptions):
@@ -243,7 +249,7 @@ class DurableOptions(ArmOptions):
     profile: Profile = Field(
         default_factory=LeanProfile,
         description="the preset, models by role, and the settings of each phase",
-        json_schema_extra=_any_preset,
+        json_schema_extra=_check_by_preset,
     )
 
     def models(self, own: ModelSpec) -> dict[str, ModelSpec]:

@@ -5,11 +5,9 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +25,7 @@ from flows.server.stopping import PAUSED
 from flows.storage import journals
 from tests.operation import running as programs
 from tests.servers.prefect_server import PrefectServer
+from tests.servers.webhook import webhook
 
 pytestmark = [pytest.mark.slow]
 
@@ -150,29 +149,6 @@ async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -
     assert server.get(f"/flow_runs/{paused}")["state_type"] == "RUNNING"
     assert server.get(f"/flow_runs/{finished}")["state_type"] == "RUNNING"
     await setup.set_up(SetupRequest())
-
-
-@contextmanager
-def webhook() -> Iterator[tuple[int, list[Any]]]:
-    """Start an HTTP server. Yield its port and a list of the bodies that it receives."""
-    received: list[Any] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *arguments: Any) -> None:
-            """Suppress the request log."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield server.server_port, received
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.mark.full
