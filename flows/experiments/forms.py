@@ -1,8 +1,8 @@
 """Schemas of parameters for Prefect's forms: fields to edit, and errors that name the wrong key.
 
-A form draws the alternatives of `anyOf` as tabs, and it picks the tab with the most keys in common.
-Where one of them fails, a server says only that the value fits none of them. Therefore a union also
-has an alternative that takes every value, and `if` finds the alternative that is checked.
+A form draws the alternatives of `anyOf` as tabs, and opens the tab with the most keys in common. A
+server answers to a wrong value only that it fits no alternative. Therefore a union also has an
+alternative that accepts every value, and `if` selects the alternative to check.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +47,7 @@ A Prefect server refuses a flow run that breaks one. `Experiment` checks these a
 """
 
 _ANYTHING: JsonSchema = {"title": "JSON"}
-"""The alternative that takes every value. Its tab is a field for JSON."""
+"""The alternative that accepts every value. Its tab is a field for JSON."""
 
 
 class Form:
@@ -75,9 +75,8 @@ class ArmForm:
 def complete_schema(schema: JsonSchema, resolve: Resolve) -> None:
     """Prepare a schema and all its parts for Prefect's forms.
 
-    Each field gets a title, and its `position`, by which a form sorts: PostgreSQL does not keep the
-    order of the keys. The only value of a field becomes its default. Unions are checked as the
-    module says.
+    Each field gets a title and its `position`. A form sorts the fields by position, because
+    PostgreSQL does not keep the order of the keys. The only value of a field becomes its default.
     """
     waiting, completed = [schema], set[int]()
     while waiting:
@@ -105,7 +104,7 @@ def _list_parts(part: JsonSchema) -> Iterator[JsonSchema]:
 
 
 def _list_alternatives(union: JsonSchema) -> Iterator[JsonSchema]:
-    """Yield the alternatives of a union, and those of unions among them."""
+    """Yield the alternatives of a union. A union among them is replaced by its alternatives."""
     inner = [*union.get("anyOf", []), *union.get("oneOf", [])]
     if not inner:
         yield union
@@ -114,7 +113,7 @@ def _list_alternatives(union: JsonSchema) -> Iterator[JsonSchema]:
 
 
 def _check_by_kind(part: JsonSchema, resolve: Resolve) -> None:
-    """Let a union with objects check the alternative that a value is meant to be."""
+    """Let a union with objects check one alternative only."""
     alternatives = list(_list_alternatives(part))
     objects = [kind for kind in alternatives if resolve(kind).get("type") == "object"]
     others = [kind for kind in alternatives if kind not in (*objects, _ANYTHING)]
@@ -128,7 +127,7 @@ def _check_by_kind(part: JsonSchema, resolve: Resolve) -> None:
 
 
 def _choose(objects: Sequence[JsonSchema], resolve: Resolve) -> JsonSchema:
-    """Return the check of objects, of which a constant field tells the kind."""
+    """Return the check of an object whose kind is in a constant field."""
     first, *rest = objects
     if not rest:
         return first
@@ -151,8 +150,8 @@ def _choose(objects: Sequence[JsonSchema], resolve: Resolve) -> JsonSchema:
 def _merge_arms(kinds: Sequence[JsonSchema]) -> JsonSchema:
     """Return the schema of any arm, from the kinds of arms.
 
-    A form shows the options as JSON: the keys of an arm's options do not tell the tab of its agent.
-    An arm without an agent has that of the arm that it derives from.
+    A form shows the options as JSON. Tabs would not do: agents share the names of their options, so
+    a form could open the tab of another agent. A derived arm has the agent of its base.
     """
     fields = kinds[0]["properties"]
     descriptions = list[str]()
