@@ -28,6 +28,7 @@ from flows.experiments.stop import RESUME, Stop
 from flows.server.dispatch import run_queue
 from flows.server.shards import lease_name, mark_crashed
 from flows.server.slots import cell_slot, share_cell_slots
+from flows.server.stopping import WORKER_STOPPED
 from flows.server.turns import in_turn
 from flows.storage.cleanup import clean_up_around
 from flows.storage.journals import open_journal
@@ -116,7 +117,7 @@ async def run_shard(
             return await _Loop(plan, queue, stop, grade, limit).run(concurrency)
     finally:
         if stop.is_orphaned:
-            await mark_crashed(run, "Its worker was stopped. Calls in flight were finished.")
+            await mark_crashed(run, WORKER_STOPPED)
 
 
 @dataclass

@@ -22,16 +22,20 @@ from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.events import emit_event
 from prefect.exceptions import Abort, ObjectNotFound, Pause
-from prefect.states import Cancelled, Suspended
+from prefect.states import AwaitingRetry, Cancelled, Crashed, Suspended
 
 from agent.errors import Interrupted
 from agent.timings import timings
 from flows.display.terminal import discard, on_lost_reader, say
 from flows.experiments.stop import RESUME, Stop
 from flows.server.flow_run import find_own
+from flows.server.settings import JOB_TAG
 
 PAUSED = "durabench.flow-run.paused"
-"""Last event of a paused flow run."""
+"""Last event of a flow run that is paused, or is left to another worker."""
+
+WORKER_STOPPED = "Its worker was stopped. Calls in flight were finished."
+"""Message of a flow run whose worker was stopped."""
 
 
 @asynccontextmanager
@@ -42,8 +46,8 @@ async def graceful_stop() -> AsyncIterator[Stop]:
         Interrupted: the flow was stopped, or was still running `Timings.stop_grace_s` after the
             stop request.
         Pause: the flow run was paused and has stopped; on resume it is run again from the top.
-        Abort: the flow run of a deployment was cancelled or given up; it has stopped and keeps that
-            state.
+        Abort: the flow run of a deployment was cancelled or given up, and keeps that state; or its
+            worker was stopped, and a job is Scheduled again while anything else is Crashed.
     """
     stop = Stop()
     try:
@@ -63,6 +67,8 @@ async def graceful_stop() -> AsyncIterator[Stop]:
             state = context.flow_run_suspension_request.get_state()
         if state is not None:
             await _end_as(state)
+        elif stop.requested:
+            await _hand_back(stop)
         raise
 
 
@@ -209,6 +215,32 @@ async def _end_as(state: State[Any]) -> None:
             await client.set_flow_run_state(run.id, cancelled, force=True)
     if run.deployment_id is not None:
         raise _abort("the flow run was cancelled", cancelled) from None
+
+
+async def _hand_back(stop: Stop) -> None:
+    """Leave the flow run of a deployment, whose worker was stopped, to other workers.
+
+    Nothing happens if the server does not answer.
+
+    Raises:
+        Pause, Abort: the state of the flow run, as in `_end_as`, or Abort for a handed back one.
+    """
+    run = find_own()
+    if run is None or run.deployment_id is None:
+        return
+    with suppress(httpx.HTTPError, ObjectNotFound):
+        async with get_client() as client:
+            # A worker also ends the process of a flow run that is cancelled.
+            await _check_flow_run(client, run.id, stop, lambda: None)
+            if stop.by is None:
+                state: State[Any] = Crashed(message=WORKER_STOPPED)
+                if JOB_TAG in run.tags:
+                    state = AwaitingRetry(message=WORKER_STOPPED)
+                    sign_off()
+                await client.set_flow_run_state(run.id, state)
+                raise _abort("its worker was stopped", state) from None
+    if stop.by is not None:
+        await _end_as(stop.by)
 
 
 def _abort(why: str, state: State[Any]) -> Abort:

@@ -11,9 +11,11 @@ from typing import Any
 import yaml
 
 from flows.storage import report_files
+from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from reports.types import Report
 from tests import waiting
+from tests.servers.openai_server import OpenAIServer, by_turn, command, slow
 from tests.servers.prefect_server import PrefectApi, PrefectServer
 from tests.timing import as_variables
 
@@ -23,6 +25,9 @@ QUICK = {
     **as_variables(fanout_poll_s=1.0, server_retry_s=0.5),
 }
 """Environment variables that make programs poll at short intervals."""
+
+TURNS = [*["ls"] * 7, "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat README.md"]
+CALL_S = 2.0
 
 IN_FLIGHT = 3
 """Maximum number of concurrent flow runs of a worker."""
@@ -125,6 +130,24 @@ def states(server: PrefectServer, name: str) -> list[str]:
 def done(server: PrefectServer, name: str) -> int:
     """Return the number of cells of an experiment with a verdict."""
     return len(Lake.existing(server.environment["DURABENCH_LAKE"]).rows("evaluations", name))
+
+
+def billed(lake: Path) -> int:
+    """Return the number of calls in the ledger of a lake's journal."""
+    journal = open_journal(Lake.existing(lake))
+    return sum(journal.account(one.attempt_id).calls_billed for one in journal.find(""))
+
+
+def slow_models(host: str = "127.0.0.1") -> OpenAIServer:
+    """Return a model server for `slow_work`, whose calls are in flight most of the time."""
+    return OpenAIServer(by_turn([slow(CALL_S, command(turn)) for turn in TURNS]), host=host)
+
+
+def slow_work(models: OpenAIServer, **changes: Any) -> dict[str, Any]:
+    """Return parameters of `benchmark`: two cells that make a call to these models per turn."""
+    model = {"provider": "litellm", "name": "openai/any", "api_base": models.url}
+    arms = [{"name": "mini", "agent": "mini", "model": model}]
+    return {"experiment": declared(arms=arms, concurrency=2, **changes), "grade": False}
 
 
 def online(server: PrefectServer) -> set[str]:

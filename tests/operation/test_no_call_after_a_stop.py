@@ -9,7 +9,7 @@ import pytest
 from agent.timings import timings
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
-from tests.operation.running import declared, order, state, wait_until
+from tests.operation.running import billed, declared, order, state, wait_until
 from tests.servers import openai_server as api
 from tests.servers.prefect_server import PrefectServer
 
@@ -30,12 +30,6 @@ ANSWER_S = 3.0
 """Time that a busy machine may need to ask the server and to send a request."""
 
 TURNS = [*["ls"] * 15, "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat README.md"]
-
-
-def billed(lake: Path) -> int:
-    """Return the number of calls in the ledger of a lake's journal."""
-    journal = open_journal(Lake.existing(lake))
-    return sum(journal.account(one.attempt_id).calls_billed for one in journal.find(""))
 
 
 @pytest.mark.usefixtures("workers")

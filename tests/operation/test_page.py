@@ -37,11 +37,11 @@ ELSEWHERE = {
     "durabench serve-flows": "tests/flows/test_deployments.py",
     "prefect --no-prompt deploy --all": "every test of this folder",
     "prefect worker start --pool durabench": "tests/flows/test_deployments.py",
-    "prefect worker start --pool durabench --work-queue benchmarks --name benchmarks": (
-        "tests/flows/test_deployments.py"
+    "sh flows/operation/worker.sh --work-queue benchmarks --name benchmarks": (
+        "tests/operation/test_stopped_services.py"
     ),
-    "prefect worker start --pool durabench --work-queue cells --limit 2": (
-        "tests/flows/test_deployments.py"
+    "sh flows/operation/worker.sh --work-queue cells --limit 2": (
+        "tests/operation/test_stopped_services.py"
     ),
     "prefect deployment run benchmark/smoke": "tests/flows/test_deployments.py",
     "prefect deployment run benchmark/benchmark --param experiment=nightly": (

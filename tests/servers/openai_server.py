@@ -168,7 +168,12 @@ class OpenAIServer:
     """A server for `POST /v1/chat/completions` that runs during the `with` block."""
 
     def __init__(
-        self, script: Sequence[Reply] | Script, *, port: int = 0, keep_requests: bool = True
+        self,
+        script: Sequence[Reply] | Script,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        keep_requests: bool = True,
     ) -> None:
         self.script = script if callable(script) else in_order(script)
         self.requests: list[dict[str, Any]] = []
@@ -179,12 +184,13 @@ class OpenAIServer:
         self.began: list[float] = []
         """Arrival time of each request, by the monotonic clock."""
         self._keep_requests = keep_requests
-        self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
+        self._http = ThreadingHTTPServer((host, port), _handler(self))
         self._http.daemon_threads = True
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_port}/v1"
+        host, port = self._http.server_address[:2]
+        return f"http://{host!s}:{port}/v1"
 
     def __enter__(self) -> "OpenAIServer":
         threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()

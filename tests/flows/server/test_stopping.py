@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TextIO
 from uuid import UUID
 
@@ -15,11 +15,12 @@ from prefect.context import FlowRunContext
 from prefect.events.worker import EventsWorker
 from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow_async
-from prefect.states import Crashed, Paused, Suspended
+from prefect.states import Cancelling, Crashed, Paused, Suspended
 from rich.console import Console
 
 from agent.errors import Interrupted
-from flows.server.stopping import PAUSED, graceful_stop
+from flows.server.settings import JOB_TAG
+from flows.server.stopping import PAUSED, WORKER_STOPPED, graceful_stop
 from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("prefect")
@@ -112,10 +113,15 @@ async def napping() -> None:
 
 
 async def at_work(
-    client: PrefectClient, name: str, work: Flow[[], Coroutine[Any, Any, None]] = waiting
+    client: PrefectClient,
+    name: str,
+    work: Flow[[], Coroutine[Any, Any, None]] = waiting,
+    tags: Sequence[str] = (),
 ) -> tuple[FlowRun, "asyncio.Task[object]"]:
     """Return a flow run of a deployment that handles a stop by now, and the task that runs it."""
-    deployment = await client.create_deployment(await client.create_flow(work), name)
+    deployment = await client.create_deployment(
+        await client.create_flow(work), name, tags=list(tags)
+    )
     run = await client.create_flow_run_from_deployment(deployment)
     running = asyncio.create_task(run_flow_async(work, flow_run=run))
     await until(lambda: run.id in entered)
@@ -194,4 +200,32 @@ async def test_a_run_that_was_given_up_stops(set_timings: Callable[..., None]) -
         left = (await client.read_flow_run(run.id)).state
         assert left is not None
         assert (left.name, left.message) == ("Crashed", "No heartbeat.")
+        await client.delete_deployment(run.deployment_id)
+
+
+@pytest.mark.parametrize(("tag", "name"), [("durabench", "Crashed"), (JOB_TAG, "AwaitingRetry")])
+async def test_a_run_whose_worker_is_stopped_is_left_to_others(tag: str, name: str) -> None:
+    """A benchmark or a shard is Crashed at once, and a job is scheduled for another worker."""
+    async with get_client() as client:
+        run, running = await at_work(client, f"left-{tag}", tags=[tag])
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(Abort):
+            await asyncio.wait_for(running, 60)
+        left = (await client.read_flow_run(run.id)).state
+        assert left is not None
+        assert (left.name, left.message) == (name, WORKER_STOPPED)
+        await client.delete_deployment(run.deployment_id)
+
+
+async def test_a_run_that_is_cancelled_with_a_signal_is_cancelled() -> None:
+    """A worker ends the process of a cancelled flow run with the signal that also stops it."""
+    async with get_client() as client:
+        run, running = await at_work(client, "cancelled")
+        await client.set_flow_run_state(run.id, Cancelling())
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(Abort):
+            await asyncio.wait_for(running, 60)
+        left = (await client.read_flow_run(run.id)).state
+        assert left is not None
+        assert left.is_cancelled()
         await client.delete_deployment(run.deployment_id)

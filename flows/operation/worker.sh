@@ -1,0 +1,26 @@
+# Runs a worker of the pool `durabench`, with the options of `prefect worker start`:
+#
+#   sh flows/operation/worker.sh --work-queue cells --limit 2
+#
+# On SIGTERM or Ctrl-C it takes no more flow runs and asks its own to stop. They finish their calls
+# in flight, for at most DURABENCH_STOP_GRACE_S, and it ends with the last of them. A SIGTERM to
+# Prefect's worker itself would kill its flow runs at once.
+prefect worker start --pool durabench "$@" &
+worker=$!
+
+stop() {
+    kill -STOP "$worker"
+    runs=$(cat "/proc/$worker/task/"*/children)
+    kill -KILL "$worker"
+    for run in $runs; do kill -TERM "$run"; done
+    for run in $runs; do
+        while kill -0 "$run" 2>/dev/null; do sleep 0.2; done
+    done
+    exit 0
+}
+trap stop TERM INT
+
+wait "$worker"
+# It has ended itself, as it does without a server. Processes of shards that it left finish their
+# calls in flight, and a container ends with this script.
+sleep 25
