@@ -26,6 +26,7 @@ DIGEST_LABEL = "durabench.digest"
 """Label on images: the digest of their ingredients."""
 
 _BASE_CONTEXT = Path(__file__).parent / "tasks" / "base"
+BASE_DOCKERFILE = _BASE_CONTEXT / "Dockerfile"
 _PACKAGES = "python3,python3-pytest,python-is-python3,git,patch,ca-certificates"
 _CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LOG_LINES = 15
@@ -69,7 +70,7 @@ def ensure_base(client: Any, name: str = BASE_IMAGE) -> None:
         return
     except ImageError as error:
         without_registry = error
-    if os.geteuid() == 0 and shutil.which("debootstrap"):
+    if can_import_base():
         _import_debian(client, name)
         return
     raise ImageError(
@@ -78,6 +79,11 @@ def ensure_base(client: Any, name: str = BASE_IMAGE) -> None:
         "install debootstrap and run this as root. "
         f"The build failed with: {str(without_registry).splitlines()[-1]}"
     )
+
+
+def can_import_base() -> bool:
+    """Return True if this machine can make the base image without a registry."""
+    return os.geteuid() == 0 and shutil.which("debootstrap") is not None
 
 
 def build_image(

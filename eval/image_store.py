@@ -7,6 +7,7 @@ it, or if a program holds it.
 import fcntl
 import hashlib
 import os
+import re
 import threading
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -25,12 +26,23 @@ from tenacity import (
 from eval import images
 from eval.base_image import BASE_IMAGE, connect
 from eval.errors import ImageError, RepositoryError
+from eval.reach import call_within
 from eval.types import Instance
 
 How = Literal["built", "pulled"]
 
 RETRY_AFTER_S: tuple[float, ...] = (1.0, 4.0)
 """Delays between attempts of a pull that may have failed because of the network."""
+
+
+_ASKED = 3
+"""Maximum number of requests to a registry before a run."""
+
+_ASK_S = 4.0
+"""Time for such an answer."""
+
+_SAYS_NOTHING = re.compile(r"toomanyrequests|page not found|not (?:supported|implemented)", re.I)
+"""Errors that prove nothing: a later pull may work, or this daemon has no such request."""
 
 
 class _Unreachable(ImageError):
@@ -104,6 +116,35 @@ class ImageStore:
             raise ImageError(str(error)) from error
         return "built"
 
+    def explain_unobtainable(
+        self, instances: Collection[Instance], repo: Path | None
+    ) -> str | None:
+        """Return why the missing images of instances can neither be pulled nor built; or None.
+
+        Nothing is pulled. The registry is asked about a few images only, for seconds. If it has
+        one of them or is too slow, the answer is None.
+        """
+        local = self.find({instance.image for instance in instances})
+        missing = [instance for instance in instances if instance.image not in local]
+        if repo is None:
+            wanted = [instance.image for instance in missing]
+        else:
+            try:
+                wanted = images.list_missing_bases(missing, repo, self._client)
+            except ImageError as error:
+                return str(error)
+        reasons = dict[str, str]()
+        for name in dict.fromkeys(wanted):
+            if len(reasons) == _ASKED or (why := self._ask_registry(name)) is None:
+                break
+            reasons[name] = why
+        if not reasons or len(reasons) < min(len(set(wanted)), _ASKED):
+            return None
+        first, why = next(iter(reasons.items()))
+        number = len({instance.image for instance in missing})
+        what = "1 image is" if number == 1 else f"{number} images are"
+        return f"{what} not on this machine, and {first} cannot be pulled: {why}"
+
     def size(self, image_ids: Collection[str]) -> int:
         """Return the bytes that removing all of these images would free.
 
@@ -150,6 +191,20 @@ class ImageStore:
     def stop(self) -> None:
         """End all current and future pulls with an `ImageError`."""
         self._stopped.set()
+
+    def _ask_registry(self, image: str) -> str | None:
+        """Return why an image cannot be pulled; None if it can, or if that is not known."""
+        from docker.errors import APIError, DockerException
+        from requests import RequestException
+
+        try:
+            call_within(_ASK_S, lambda: self._client.api.inspect_distribution(image))
+        except APIError as error:
+            why = " ".join(str(error.explanation or error).split())
+            return None if _SAYS_NOTHING.search(why) else why
+        except (DockerException, RequestException, TimeoutError):
+            return None
+        return None
 
     def _pull(self, image: str) -> None:
         tries = 1 if self._registry_is_away else 1 + len(RETRY_AFTER_S)

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eval import upstream
-from eval.base_image import BASE_IMAGE, DIGEST_LABEL, LABEL, build_image, connect, ensure_base
+from eval.base_image import (
+    BASE_DOCKERFILE,
+    BASE_IMAGE,
+    DIGEST_LABEL,
+    LABEL,
+    build_image,
+    can_import_base,
+    connect,
+    ensure_base,
+)
 from eval.digests import canonical_digest
 from eval.errors import ImageError
 from eval.instances import task_repo
@@ -22,6 +31,8 @@ PARALLEL_BUILDS = 2
 """A build is a short burst of disk and CPU on a single daemon. More builds at once gain nothing."""
 
 _FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)", re.IGNORECASE | re.MULTILINE)
+
+_STAGE = re.compile(r"^\s*FROM\s.*\sAS\s+(\S+)", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -113,6 +124,26 @@ def ensure_bases(instances: Iterable[Instance], repo: Path, client: Any) -> None
     dockerfiles = [_dockerfile(_folder(instance, repo)) for instance in instances]
     if any(BASE_IMAGE in _FROM.findall(dockerfile) for dockerfile in dockerfiles):
         ensure_base(client)
+
+
+def list_missing_bases(instances: Iterable[Instance], repo: Path, client: Any) -> list[str]:
+    """Return the images that the builds of these instances need from a registry.
+
+    Raises:
+        ImageError: a task has no readable Dockerfile, or no Docker daemon answers.
+    """
+    texts = {_dockerfile(_folder(instance, repo)) for instance in instances}
+    local = local_images(client)
+    if (
+        any(BASE_IMAGE in _FROM.findall(text) for text in texts)
+        and canonical(BASE_IMAGE) not in local
+    ):
+        if can_import_base():
+            return []
+        texts = {BASE_DOCKERFILE.read_text(encoding="utf-8")}
+    bases = {name for text in texts for name in _FROM.findall(text) if "$" not in name}
+    bases -= {name for text in texts for name in _STAGE.findall(text)} | {"scratch"}
+    return sorted(name for name in bases if canonical(name) not in local)
 
 
 def _build_one(

@@ -3,12 +3,13 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eval import rows
+from eval import reach, rows
 from eval.errors import DatasetError
 from eval.types import Instance, UnusableRow
 
@@ -197,14 +198,33 @@ def _task(folder: Path) -> Any:
 def _hugging_face(dataset: str, split: str) -> list[Any]:
     # The import takes seconds, and only this function needs it.
     import datasets
+    from huggingface_hub import constants
 
+    why = reach.explain_unreachable(constants.ENDPOINT)
     try:
-        return _rows_of(datasets.load_dataset(dataset, split=split).with_format("arrow")[:])
+        if why is not None:  # only the local cache can have it; the library would try for a minute
+            with _offline(datasets.config), _offline(constants):
+                return _load(datasets, dataset, split)
+        return _load(datasets, dataset, split)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         raise DatasetError(
             f"{dataset}: no such local file or folder, and Hugging Face did not deliver it "
-            f"(split {split!r}): {_first_line(error)}"
+            f"(split {split!r}): {why or _first_line(error)}"
         ) from error
+
+
+def _load(datasets: Any, dataset: str, split: str) -> list[Any]:
+    return _rows_of(datasets.load_dataset(dataset, split=split).with_format("arrow")[:])
+
+
+@contextmanager
+def _offline(settings: Any) -> Iterator[None]:
+    """Keep a library from asking Hugging Face."""
+    before, settings.HF_HUB_OFFLINE = settings.HF_HUB_OFFLINE, True
+    try:
+        yield
+    finally:
+        settings.HF_HUB_OFFLINE = before
 
 
 def _parse(row: Any, where: str) -> Instance | UnusableRow:

@@ -11,6 +11,7 @@ from prefect.states import Completed
 from flows.cells.loop import LocalShard
 from flows.display.errors import GateFailed, IncompleteRun
 from flows.display.terminal import say
+from flows.experiments.brake import Brake
 from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
 from flows.experiments.decisions import Monitor
@@ -32,8 +33,8 @@ from reports.format import plural
 _UNFINISHED: Mapping[End, str] = {
     "infrastructure": "ended as infrastructure; the report lists them. Run the experiment again "
     "to continue",
-    "misplaced": "refused by workers with other settings, for the reasons above. Correct "
-    "them, restart the workers and run the experiment again",
+    "misplaced": "refused by workers, for the reasons above. Correct them, restart the workers and "
+    "run the experiment again",
     "refused": "not run, because their images failed the preflight; the report lists them",
     "budget": "stopped by a budget. Raise it and run the experiment again to continue from there",
     "waiting": "waiting for a person: durabench status shows them. Answer with durabench send or "
@@ -73,16 +74,19 @@ async def benchmark(
         say(f"results are filed under {experiment.name}")
     await name_run(experiment.name)
     distributed = experiment.execution == "distributed"
-    plan = await prepare(experiment, lake, distributed=distributed)
+    plan = await prepare(experiment, lake, runs_here=not distributed)
     for rebuy in plan.rebuys:
         say(str(rebuy))
     news = await Announcements.of(plan)
+    brake = Brake(experiment.concurrency)
     with RunProgress(experiment.name, len(plan.cells), plan.lake) as progress:
 
         async def on_end(cell: Cell, end: End, result: str) -> None:
             await progress.advance(cell.label, result)
             await news.announce_end(cell, end, result)
             await monitor.look(cell, end, result)
+            brake.look(cell, end, result)
+            stop.requested |= brake.is_on
 
         async with graceful_stop() as stop:
             results, monitor, missing = await asyncio.to_thread(_read_results, plan, grade=grade)
@@ -106,12 +110,17 @@ async def benchmark(
             counts = +counts  # without zeros
             if spared := counts["not_needed"]:
                 await progress.spare(spared, str(monitor.decision))
-            stop.check()
+            if not brake.is_on:
+                stop.check()
     page = await publish(experiment.name, plan.lake)
     news.announce_finish(counts, page)
+    if brake.is_on:
+        raise IncompleteRun(str(brake))
     for end, words in _UNFINISHED.items():
         if counts[end]:
-            raise IncompleteRun(f"{counts[end]} of {plural(counts.total(), 'cell')} {words}")
+            cause = f". The cause: {brake.cause}" if brake.cause else ""
+            cells = f"{counts[end]} of {plural(counts.total(), 'cell')}"
+            raise IncompleteRun(f"{cells} {words}{cause}")
     if grade:
         await _judge(plan, news, page)
     ended = f"{plural(counts['done'], 'cell')} done"

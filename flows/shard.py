@@ -50,28 +50,26 @@ async def shard(
             worker's DURABENCH_LAKE.
         grade: Grade the patches now, or leave that to a later run.
         home: The lake and the journal of the benchmark. A worker that uses others refuses the
-            shard.
+            shard, as does one with another dataset, or without something that the cells need.
 
     Raises:
-        UsageError: this worker's dataset differs from the benchmark's.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
+    part, run = ShardPart(queue, number - 1, shards), UUID(flow_run.id)
     try:
         if home is not None:
             await asyncio.to_thread(check_home, Lake.existing(lake), home)
-    except UsageError as error:
-        return Failed(name=REFUSED, message=str(error))
-    if await was_given_up(UUID(flow_run.id)):
-        return Cancelled(message="Another shard had taken its place before it started.")
-    part, run = ShardPart(queue, number - 1, shards), UUID(flow_run.id)
-    async with graceful_stop() as stop:
-        try:
+        if await was_given_up(run):
+            return Cancelled(message="Another shard had taken its place before it started.")
+        async with graceful_stop() as stop:
             outcomes = await run_below(
                 run_shard, experiment, lake, part, concurrency, grade, run, stop=stop
             )
-        except ProcessDied as error:
-            return Crashed(message=str(error))
-        stop.check()
+            stop.check()
+    except UsageError as error:
+        return Failed(name=REFUSED, message=str(error))
+    except ProcessDied as error:
+        return Crashed(message=str(error))
     return Completed(message=summary(outcomes), data=dict(outcomes))
 
 

@@ -168,6 +168,7 @@ class Journal:
     renew = _write(leases.renew)
     check = _read(leases.check)
     release = _write(leases.release)
+    note_retry = _write(leases.note_retry)
     expire = _write(leases.expire)
     holder = _read(leases.holder)
     holders = _read(leases.holders)

@@ -31,7 +31,7 @@ def check(connection: Connection, lease: Lease) -> None:
 def begin_steps(connection: Connection, lease: Lease, number: int) -> tuple[range, float]:
     """Check the lease like `check`. Return the ordinals of `number` further steps, and the time."""
     statement = """
-        UPDATE leases SET ordinal = ordinal + :number
+        UPDATE leases SET ordinal = ordinal + :number, retry = NULL, retry_at = NULL
         WHERE attempt_id = :attempt_id AND epoch = :epoch
         RETURNING ordinal, clock() AS now
     """
@@ -49,7 +49,9 @@ def acquire(connection: Connection, attempt_id: str, worker: str, ttl_s: float) 
         JournalError: there is no such attempt.
     """
     statement = """
-        UPDATE leases SET epoch = epoch + 1, worker = :worker, expires_at = clock() + :ttl_s
+        UPDATE leases
+        SET epoch = epoch + 1, worker = :worker, expires_at = clock() + :ttl_s,
+            retry = NULL, retry_at = NULL
         WHERE attempt_id = :attempt_id AND (expires_at <= clock() OR worker = :worker)
         RETURNING epoch
     """
@@ -103,13 +105,25 @@ def renew(connection: Connection, lease: Lease, ttl_s: float) -> None:
 
 def release(connection: Connection, lease: Lease) -> None:
     """Release the lease. Do nothing if another worker has acquired it."""
-    statement = "UPDATE leases SET expires_at = 0 WHERE attempt_id = :attempt_id AND epoch = :epoch"
+    statement = """
+        UPDATE leases SET expires_at = 0, retry = NULL, retry_at = NULL
+        WHERE attempt_id = :attempt_id AND epoch = :epoch
+    """
     execute(connection, statement, **vars(lease))
     statement = """
         UPDATE tenures SET ended_at = clock()
         WHERE attempt_id = :attempt_id AND epoch = :epoch AND ended_at IS NULL
     """
     execute(connection, statement, **vars(lease))
+
+
+def note_retry(connection: Connection, lease: Lease, retry: str, wait_s: float) -> None:
+    """Note until the next step that a call has failed, and is repeated after a wait."""
+    statement = """
+        UPDATE leases SET retry = :retry, retry_at = clock() + :wait_s
+        WHERE attempt_id = :attempt_id AND epoch = :epoch
+    """
+    execute(connection, statement, retry=retry, wait_s=wait_s, **vars(lease))
 
 
 def holder(connection: Connection, attempt_id: str) -> str | None:

@@ -6,7 +6,8 @@ Times are in seconds since 1970, and amounts `nusd` in billionths of a dollar. T
 step that a fork copied, and in a lease that was never held. Its name can belong to other work than
 an attempt. NULL is unknown, except in `steps.result` (an intent), `steps.settled_nusd` (no call),
 `steps.bench` (in no workspace), `tenures.ended_at` (not given back), `attempts.pruned_at` (not
-pruned), `attempts.reuse` (forked by a prefix) and `queue.ended_as` (open).
+pruned), `attempts.reuse` (forked by a prefix), `queue.ended_as` (open) and `leases.retry` (no call
+is repeated).
 """
 
 import uuid
@@ -144,6 +145,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
     ),
     ("ALTER TABLE queue ADD COLUMN losses INTEGER NOT NULL DEFAULT 0",),
+    (
+        "ALTER TABLE leases ADD COLUMN retry TEXT",
+        "ALTER TABLE leases ADD COLUMN retry_at DOUBLE PRECISION",
+        "CREATE INDEX leases_retry ON leases (retry_at) WHERE retry_at IS NOT NULL",
+    ),
 )
 """Statements per version, the first version first.
 

@@ -197,6 +197,15 @@ class Queue:
         return {row.attempt_id: row.worker for row in rows}
 
     @reads
+    def retries(self, connection: Connection) -> dict[str, str]:
+        """Return the failed requests of attempts that wait to send them again, by attempt."""
+        statement = f"""
+            SELECT name, retry FROM queue JOIN leases ON attempt_id = name
+            WHERE {_IS_OPEN} AND retry_at IS NOT NULL AND expires_at > clock()
+        """
+        return {row.name: row.retry for row in self._execute(connection, statement)}
+
+    @reads
     def list_ended(self, connection: Connection, since: float = 0.0) -> list[Ended]:
         """Return the work that ended later than `LATE_S` before `since`, in seconds since 1970."""
         statement = """

@@ -222,6 +222,10 @@ class Progress:
     """Calls in flight, and calls that were lost in a crash."""
     unanswered_usd: float | None
     """The part of `billed_usd` for these calls, perhaps never spent; None if it is unknown."""
+    retry: str | None = None
+    """The failed request, if the attempt waits before it sends it again."""
+    retry_in_s: float | None = None
+    """Seconds until it is sent; negative while it is being sent."""
 
 
 @dataclass(frozen=True)

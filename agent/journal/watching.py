@@ -89,6 +89,7 @@ def progress(connection: Connection, experiment: str) -> list[Progress]:
         SELECT {FIELDS},
             outcome IS NOT NULL AS has_ended, pruned_at IS NOT NULL AS is_pruned,
             worker, CASE WHEN expires_at > 0 THEN expires_at END AS expires_at, clock() AS now,
+            retry, retry_at,
             first_at, last_at, steps, calls, nusd, unpriced,
             billed, unbilled, unanswered, unanswered_nusd, unanswered_unpriced
         FROM attempts
@@ -117,6 +118,8 @@ def progress(connection: Connection, experiment: str) -> list[Progress]:
             unbilled_calls=row.unbilled or 0,
             unanswered_calls=row.unanswered or 0,
             unanswered_usd=to_usd(row.unanswered_nusd or 0, row.unanswered_unpriced),
+            retry=row.retry,
+            retry_in_s=None if row.retry_at is None else row.retry_at - row.now,
         )
         for row in rows
     ]

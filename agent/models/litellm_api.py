@@ -123,7 +123,7 @@ class LiteLLMModel:
             RetryPolicy(self._spec.max_retries),
             sleep=self._sending.sleep,
             before_resend=request.before_resend,
-            tell=self._sending.say,
+            report=self._sending.report_retry,
         )
         return response, latency_s, retries
 

@@ -8,6 +8,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from agent.journal import Journal
+from agent.models.retry import Retry
 
 BURST_S = 10.0
 """Unused capacity that may be used at once, in seconds of the rate."""
@@ -78,8 +79,8 @@ class Sending:
     pace: Pace | None = None
     tell: Callable[[str], None] | None = None
     """Receives the texts of answers while they are generated; None if they are not streamed."""
-    say: Callable[[str], None] | None = None
-    """Receives one line about each longer wait for a model that does not answer."""
+    report_retry: Callable[[Retry], Awaitable[None]] | None = None
+    """Receives each failed request of a call, before the wait for the next one."""
 
     async def admit(self, names: Collection[str], tokens: int) -> None:
         """Wait until a request may be sent; see `Pace.admit`.

@@ -68,9 +68,6 @@ _MALFORMED = ("'choices'", "invalid response", "json response", "json_invalid")
 _INVALID_REQUEST = frozenset({400, 413, 422})
 """Statuses about the content of the request."""
 
-_SILENT_WAITS = 2
-"""Waits of a call that are not reported: most failures are over by then."""
-
 _HINTS = {
     401: "set the provider's key in the environment ({provider}_API_KEY, mostly)",
     402: "the account has no credit left",
@@ -115,8 +112,12 @@ class RetryPolicy:
         """Return True if a call that was retried `retries` times may be retried again."""
         if failure.kind in ("context", "refused") or self.exceeds_wait(failure):
             return False
+        return retries + 1 < self.most_tries(failure)
+
+    def most_tries(self, failure: Failure) -> int:
+        """Return the number of requests after which a call fails for good in this way."""
         limits = {"malformed answer": self.malformed_retries, "timeout": self.timeout_retries}
-        return retries < min(self.max_retries, limits.get(failure.kind, self.max_retries))
+        return 1 + min(self.max_retries, limits.get(failure.kind, self.max_retries))
 
     def exceeds_wait(self, failure: Failure) -> bool:
         """Return True if the provider asks for a longer wait than the policy allows."""
@@ -134,6 +135,20 @@ class RetryPolicy:
         return max(backoff_s, (failure.retry_after_s or 0.0) * (1 + uniform(0, 0.25)))
 
 
+@dataclass(frozen=True)
+class Retry:
+    """A failed request of a call, and when the next one is sent."""
+
+    reason: str
+    """One line: what failed."""
+    failed: int
+    """Number of failed requests of the call."""
+    most: int
+    """Number of requests after which the call fails for good."""
+    wait_s: float
+    """Seconds until the next request."""
+
+
 class EmptyAnswer(Exception):
     """The provider's answer has no choices."""
 
@@ -145,12 +160,12 @@ async def call_with_retries(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     uniform: Callable[[float, float], float] = random.uniform,
     before_resend: Callable[[], Awaitable[None]] | None = None,
-    tell: Callable[[str], None] | None = None,
+    report: Callable[[Retry], Awaitable[None]] | None = None,
 ) -> tuple[T, int]:
     """Return the result of `call`, and the number of failed calls before it.
 
     `before_resend` is awaited before each request that follows a possibly charged one.
-    `tell` receives one line about each longer wait for a model that does not answer.
+    `report` is awaited before each wait for a further request.
 
     Raises:
         BudgetExhausted: `before_resend` does not allow another request.
@@ -172,11 +187,11 @@ async def call_with_retries(
                 if not policy.allows(failure, retries):
                     raise _final_error(failure, retries, policy, is_free=is_free) from error
             wait_s = policy.wait_s(failure, retries, uniform)
-            if tell is not None and retries >= _SILENT_WAITS and failure.kind != "rate limit":
-                reason = f"{failure.kind}: {failure.message}"
-                tell(f"does not answer ({reason}); next request in {wait_s:.0f} s")
-            await sleep(wait_s)
             retries += 1
+            if report is not None:
+                reason = f"{failure.kind}: {failure.message}"
+                await report(Retry(reason, retries, policy.most_tries(failure), wait_s))
+            await sleep(wait_s)
             if not is_free and before_resend is not None:
                 await before_resend()
                 is_free = True

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -12,18 +12,19 @@ from prefect.states import Completed, Failed
 
 from agent import models
 from agent.arms import ARMS
-from agent.errors import InfrastructureError, Waiting, one_line
+from agent.errors import InfrastructureError, JournalError, Waiting, one_line
 from agent.journal import Journal, Lease, Limit, RecordedStep
 from agent.journal.holding import check_free, hold_lease
 from agent.models.pacing import Pace, Sending
+from agent.models.retry import Retry
 from agent.session.limits import get_covered_s
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.session.steps import Step, from_record
 from agent.types import Outcome
-from flows.display.terminal import say
 from flows.experiments import cell_state, records, workspaces
 from flows.experiments.ancestry import alone_in_folder, origin_of, reuse_of
+from flows.experiments.causes import say_retry
 from flows.experiments.cell_state import is_solved
 from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_id_of, attempt_key, is_cached, origins
@@ -43,6 +44,9 @@ on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
 
 on_text: ContextVar[Callable[[str], None] | None] = ContextVar("on_text", default=None)
 """Callback for texts of models while they are generated; set by a terminal that shows them."""
+
+_SILENT_RETRIES = 2
+"""Failed requests of a call that are not printed: most failures are over by then."""
 
 _OF_THE_PROGRAM = (
     ArithmeticError,
@@ -223,12 +227,21 @@ class _LeasedAttempt:
             stop.sleep,
             pace,
             on_text.get(),
-            lambda line: say(f"{cell.label}: the model {line}"),
+            self._note_retry,
         )
         return {
             role: models.build(spec, cell.task, cell.seed, sending)
             for role, spec in cell.arm.options.models(default).items()
         }
+
+    async def _note_retry(self, retry: Retry) -> None:
+        """Note in the journal, and print, that a model does not answer."""
+        text = make_readable(f"try {retry.failed} of {retry.most} failed: {retry.reason}")
+        with suppress(JournalError):  # the next step raises it
+            note = self.journal.note_retry
+            await asyncio.to_thread(note, self.lease, text, retry.wait_s)
+        if retry.failed > _SILENT_RETRIES:
+            say_retry(self.cell.label, f"{text}; the next one is in {retry.wait_s:.0f} s")
 
     async def _write(self, outcome: Outcome | cell_state.Interruption) -> Row:
         """Write the rows of the attempt. Return its row of `attempts`.

@@ -22,7 +22,6 @@ from flows.experiments.cell_state import CellStates, End, submission
 from flows.experiments.cells import Cell
 from flows.experiments.decisions import Monitor
 from flows.experiments.declaration import Experiment
-from flows.experiments.models import refuse_unusable_models
 from flows.experiments.plan import Plan, prepare
 from flows.experiments.stop import RESUME, Stop
 from flows.server.dispatch import run_queue
@@ -102,13 +101,11 @@ async def run_shard(
 
     Raises:
         ImageError: no Docker daemon answers.
-        UsageError: this worker's dataset differs from the benchmark's, or it has no key of a model.
+        UsageError: this worker's dataset differs from the benchmark's, or the worker lacks
+            something that the cells need.
     """
     try:
-        plan = await prepare(experiment, lake, distributed=True)
-        await asyncio.to_thread(
-            refuse_unusable_models, experiment, plan.cells, plan.lake, with_keys=True
-        )
+        plan = await prepare(experiment, lake)
         journal = await asyncio.to_thread(open_journal, plan.lake)
         async with (
             open_queue(journal, part, lease_name(run), plan.cells) as queue,

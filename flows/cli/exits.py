@@ -23,7 +23,7 @@ _INFRASTRUCTURE = (IncompleteRun, Interrupted, ImageError, InfrastructureError, 
 
 
 class OneLineErrors(TyperGroup):
-    """Print operator errors as one line. All other errors are bugs and print a traceback."""
+    """Print operator errors, a line for each reason. Others are bugs and print a traceback."""
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # Typer's click
         for stream in (sys.stdout, sys.stderr):  # models write texts that cannot be encoded
@@ -47,5 +47,6 @@ class OneLineErrors(TyperGroup):
 
 
 def _exit(error: Exception, code: int) -> typer.Exit:
-    terminal.warn(f"durabench: {' '.join(str(error).split())}")
+    for problem in error.args if isinstance(error, UsageError) else (error,):
+        terminal.warn(f"durabench: {' '.join(str(problem).split())}")
     return typer.Exit(code)

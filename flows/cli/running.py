@@ -36,7 +36,7 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
     published: list[Report] = []
     # Check first: starting a server takes seconds.
     distributed = declared.execution == "distributed"
-    asyncio.run(plan.check(declared, lake, distributed=distributed))
+    asyncio.run(plan.check(declared, lake, runs_here=not distributed))
     with prefect_api():
         from flows.benchmark import benchmark as flow
         from flows.report import on_report

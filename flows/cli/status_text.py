@@ -165,7 +165,7 @@ def _print_cells(cells: Sequence[CellStatus]) -> None:
 
 
 def _detail(cell: CellStatus) -> str:
-    """Return the times of unfinished work, unanswered calls, and the recorded detail."""
+    """Return a failed call, the times of unfinished work, open calls, and the recorded detail."""
     parts = []
     if cell.state in ("running", "waiting", "killed", "interrupted", "budget_stop"):
         if cell.since:
@@ -178,7 +178,8 @@ def _detail(cell: CellStatus) -> str:
         most = cell.unanswered_usd
         bound = "of unknown price" if most is None else f"up to {usd(most)}"
         parts.append(f"{plural(cell.unanswered_calls, 'call')} without an answer, {bound}")
-    return "; ".join(filter(None, [", ".join(parts), " ".join(cell.detail.split())]))
+    waits = cell.retry and f"{cell.retry}; the next one is in {cell.retry_in_s:.0f} s"
+    return "; ".join(filter(None, [waits, ", ".join(parts), " ".join(cell.detail.split())]))
 
 
 def _clock(time: datetime) -> str:

@@ -8,7 +8,10 @@ GateFailed             a finished run does not keep a declared bound: exit code 
 
 
 class UsageError(Exception):
-    """The operator has to change something. Nothing was written."""
+    """The operator has to change something, for one or several reasons. Nothing was written."""
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.args))
 
 
 class Mismatch(UsageError):

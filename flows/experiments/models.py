@@ -1,17 +1,25 @@
 """Models that an experiment is about to use, checked before the first call."""
 
+import functools
+import importlib.util
+import json
 import os
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from agent.models.ceilings import Ceilings, get_listed_name
 from agent.models.http import load
 from agent.models.protocol import ModelRequest
 from agent.models.spec import LiteLLMSpec
+from eval.reach import explain_unreachable
 from flows.display.errors import UsageError
+from flows.experiments.arms import ArmSpec
 from flows.experiments.cell_state import is_solved
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.storage.lake import Lake
+from reports.format import listing
 
 KEYS = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
@@ -49,41 +57,102 @@ _NO_KEYS = {"extra_body", "top_k"}
 _MAY_BE_KEYS = {"extra_headers"}
 """LiteLLM parameters that can authenticate."""
 
+ADDRESSES = {
+    "anthropic": "https://api.anthropic.com",
+    "cerebras": "https://api.cerebras.ai",
+    "cohere": "https://api.cohere.com",
+    "dashscope": "https://dashscope.aliyuncs.com",
+    "deepinfra": "https://api.deepinfra.com",
+    "deepseek": "https://api.deepseek.com",
+    "fireworks_ai": "https://api.fireworks.ai",
+    "gemini": "https://generativelanguage.googleapis.com",
+    "groq": "https://api.groq.com",
+    "huggingface": "https://router.huggingface.co",
+    "mistral": "https://api.mistral.ai",
+    "moonshot": "https://api.moonshot.ai",
+    "nvidia_nim": "https://integrate.api.nvidia.com",
+    "ollama": "http://localhost:11434",
+    "ollama_chat": "http://localhost:11434",
+    "openai": "https://api.openai.com",
+    "openrouter": "https://openrouter.ai",
+    "perplexity": "https://api.perplexity.ai",
+    "replicate": "https://api.replicate.com",
+    "together_ai": "https://api.together.ai",
+    "xai": "https://api.x.ai",
+}
+"""Servers of providers, unless a specification or the environment names another one."""
 
-def refuse_unusable_models(
-    experiment: Experiment, cells: Sequence[Cell], lake: Lake, *, with_keys: bool
-) -> None:
-    """Check the models of the arms that have cells to solve: provider, price, and key if wanted.
+_PRICES = "model_prices_and_context_window_backup.json"
+"""LiteLLM's list of prices, a file in its package."""
 
-    Keys are checked on the machine that calls the models; other machines cannot check them.
+
+def find_model_problems(
+    experiment: Experiment, arms: Sequence[ArmSpec], *, calls_here: bool
+) -> list[str]:
+    """Return why the models of these arms cannot be used, a line for each reason and model.
+
+    With `calls_here`, this machine is to call them, and their keys and addresses are checked.
+    """
+    has_budget = any(budget.usd is not None for budget in experiment.budgets.values())
+    names = defaultdict[str, list[str]](list)
+    for arm in arms:
+        model = experiment.model_of(arm)
+        roles = arm.options.models(model).values() if model is not None else ()
+        problems = (
+            problem
+            for spec in roles
+            if isinstance(spec, LiteLLMSpec)
+            for problem in _find_problems(spec, has_budget, calls_here)
+        )
+        for problem in dict.fromkeys(problems):
+            names[problem].append(arm.name)
+    return [
+        f"{'arm' if len(arms) == 1 else 'arms'} {listing(arms)}: {problem}"
+        for problem, arms in names.items()
+    ]
+
+
+def refuse_unusable_models(experiment: Experiment, cells: Sequence[Cell], lake: Lake) -> None:
+    """Check the models of the arms that have cells to solve on this machine.
 
     Raises:
         UsageError: no call of a model could be made, or none under the budget.
     """
-    has_budget = any(budget.usd is not None for budget in experiment.budgets.values())
-    for arm in experiment.arms:
-        model = experiment.model_of(arm)
-        roles = arm.options.models(model).values() if model is not None else ()
-        specs = [spec for spec in roles if isinstance(spec, LiteLLMSpec)]
-        if not specs or all(is_solved(cell, lake) for cell in cells if cell.arm == arm):
-            continue
-        for spec in specs:
-            if (problem := _problem(spec, has_budget, with_keys)) is not None:
-                raise UsageError(f"arm {arm.name}: {problem}")
+    arms = [
+        arm
+        for arm in experiment.arms
+        if any(cell.arm == arm and not is_solved(cell, lake) for cell in cells)
+    ]
+    if problems := find_model_problems(experiment, arms, calls_here=True):
+        raise UsageError(*problems)
 
 
-def _problem(spec: LiteLLMSpec, has_budget: bool, with_keys: bool) -> str | None:
+def list_providers_with_keys() -> list[str]:
+    """Return the providers whose key is in the environment."""
+    return [
+        provider
+        for provider, variables in KEYS.items()
+        if any(os.environ.get(variable, "").strip() for variable in variables)
+    ]
+
+
+def _find_problems(spec: LiteLLMSpec, has_budget: bool, calls_here: bool) -> Iterator[str]:
     provider = _provider(spec)
     if provider is None:
-        return f"the model {spec.name} names no provider; for your own server, use openai/NAME"
-    if with_keys and (key := _missing_key(spec, provider)) is not None:
-        return f"{spec.name} needs {key} in the environment"
-    if has_budget and Ceilings(load(), spec).usd(ModelRequest([])) is None:
-        return (
+        yield f"the model {spec.name} names no provider; for your own server, use openai/NAME"
+        return
+    if calls_here:
+        if (key := _missing_key(spec, provider)) is not None:
+            yield f"{spec.name} needs {key} in the environment"
+        address = _address(spec, provider)
+        if address is not None and (why := explain_unreachable(address)) is not None:
+            remedy = "start it, or correct api_base" if spec.api_base else "check the network"
+            yield f"{spec.name} cannot be reached: {why}; {remedy}"
+    if has_budget and not _has_price(spec, provider):
+        yield (
             f"a budget in USD cannot be kept for {spec.name}, whose price is unknown: declare its "
             "input_cost_per_token and output_cost_per_token, or limit calls instead"
         )
-    return None
 
 
 def _provider(spec: LiteLLMSpec) -> str | None:
@@ -92,7 +161,7 @@ def _provider(spec: LiteLLMSpec) -> str | None:
     declared = spec.extra.get("custom_llm_provider") or name.partition("/")[0]
     # LiteLLM is only loaded if needed. It would log in to some providers, on the network, to name
     # them.
-    if declared in KEYS or declared in load().provider_list:
+    if declared in KEYS or declared in ADDRESSES or declared in load().provider_list:
         return str(declared)
     address = spec.api_base or spec.extra.get("base_url")
     try:
@@ -101,14 +170,52 @@ def _provider(spec: LiteLLMSpec) -> str | None:
         return None
 
 
+def _address(spec: LiteLLMSpec, provider: str) -> str | None:
+    """Return the URL of a model's server, or None if it is unknown."""
+    return (
+        spec.api_base
+        or spec.extra.get("base_url")
+        or spec.extra.get("api_base")
+        or next(filter(None, map(os.environ.get, _address_variables(provider))), None)
+        or ADDRESSES.get(provider)
+    )
+
+
+def _address_variables(provider: str) -> list[str]:
+    return [f"{provider.upper()}_{suffix}" for suffix in ("API_BASE", "BASE_URL")]
+
+
+def _has_price(spec: LiteLLMSpec, provider: str) -> bool:
+    """Return True if the price of a call is known. LiteLLM is only loaded for unusual names."""
+    if spec.input_cost_per_token is not None:
+        return True
+    name = get_listed_name(spec.name)
+    for key in (name, name.removeprefix(f"{provider}/")):
+        entry = _read_prices().get(key, {})
+        if entry.get("litellm_provider") == provider and "output_cost_per_token" in entry:
+            return True
+    return Ceilings(load(), spec).usd(ModelRequest([])) is not None
+
+
+@functools.cache
+def _read_prices() -> dict[str, dict[str, object]]:
+    package = importlib.util.find_spec("litellm")
+    assert package is not None, "it is installed"
+    assert package.origin is not None, "it has a file"
+    prices: dict[str, dict[str, object]] = json.loads(
+        Path(package.origin).with_name(_PRICES).read_bytes()
+    )
+    return prices
+
+
 def _missing_key(spec: LiteLLMSpec, provider: str) -> str | None:
     """Return the variables that can hold a provider's key, or None if it needs none of them.
 
     Your own server can work without a key, and `extra` can hold other credentials.
     """
-    addresses = [f"{provider.upper()}_{suffix}" for suffix in ("API_BASE", "BASE_URL")]
     variables = KEYS.get(provider, ())
-    is_set = any(os.environ.get(variable, "").strip() for variable in (*addresses, *variables))
+    may_be_set = (*_address_variables(provider), *variables)
+    is_set = any(os.environ.get(variable, "").strip() for variable in may_be_set)
     if spec.api_base is not None or is_set:
         return None
     if spec.extra:

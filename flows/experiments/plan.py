@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,17 +17,20 @@ from agent.journal import Attempt
 from agent.workspaces import Environment
 from eval import instances, selection
 from eval.digests import canonical_digest
+from eval.errors import DatasetError
 from eval.selection import Selection
 from eval.types import Instance
 from flows.display.errors import UsageError
 from flows.display.terminal import say_once
 from flows.experiments import records, workspaces
 from flows.experiments.arms import PythonArm
+from flows.experiments.cell_state import is_solved
 from flows.experiments.cells import Cell, Place, plan
 from flows.experiments.declaration import Experiment, from_record
 from flows.experiments.earlier import EarlierAttempts, read_spec, refuse_outdated
 from flows.experiments.keys import CELL_KEY_FIELDS, agent_spec, id_of_key, key_of, spec_in_key
-from flows.experiments.models import refuse_unusable_models
+from flows.experiments.models import find_model_problems
+from flows.experiments.needs import Needs
 from flows.experiments.resources import refuse_excess
 from flows.storage import journals
 from flows.storage.lake import Lake, Row
@@ -154,30 +158,21 @@ class Plan:
         )
 
 
-async def prepare(
-    experiment: Experiment, lake_path: str | None, *, distributed: bool = False
-) -> Plan:
+async def prepare(experiment: Experiment, lake_path: str | None, *, runs_here: bool = True) -> Plan:
     """Load and select the instances, decide their environment and record the declaration.
 
-    With `distributed`, workers run the cells, so this machine need not be able to.
-
-    Images are not checked: `flows.cells.images.schedule` pulls or builds each of them in time.
+    Without `runs_here`, workers run the cells, so this machine need not be able to.
 
     Raises:
         DatasetError, UsageError: the operator's input is invalid, for example a lake and a journal
-            that do not belong together, or a model without its key.
+            that do not belong together, or something that the cells need is missing.
         JournalError: the journal cannot be opened.
     """
-    chosen, environment, lake = await check(experiment, lake_path, distributed=distributed)
-    place = Place(environment, network=experiment.network, resources=experiment.resources)
-    cells = plan(experiment, chosen, place)
+    chosen, environment, lake = await check(experiment, lake_path, runs_here=runs_here)
+    cells = plan(experiment, chosen, _get_place(experiment, environment))
     earlier = await asyncio.to_thread(EarlierAttempts.read, lake, experiment.name)
     refuse_outdated(cells, earlier)
     cells = [earlier.resume(cell) for cell in cells]
-    # Each worker has separate keys, which `run_shard` checks.
-    await asyncio.to_thread(
-        refuse_unusable_models, experiment, cells, lake, with_keys=not distributed
-    )
     await asyncio.to_thread(journals.claim, lake, experiment.name)
     again = await asyncio.to_thread(rebuys, cells, earlier, lake)
     declare(experiment, chosen, environment, lake)
@@ -185,12 +180,14 @@ async def prepare(
 
 
 async def check(
-    experiment: Experiment, lake_path: str | None, *, distributed: bool = False
+    experiment: Experiment, lake_path: str | None, *, runs_here: bool = True
 ) -> tuple[list[Instance], Environment, Lake]:
     """Return the instances, their environment and the lake, without recording a declaration.
 
     Raises:
-        DatasetError, InvalidSpec, UsageError: the operator's input is invalid.
+        DatasetError, InvalidSpec, UsageError: the operator's input is invalid, or something that
+            the cells need is missing. All that is missing is named, a line for each.
+        JournalError: the journal cannot be opened.
     """
     for arm in experiment.arms:
         if isinstance(arm, PythonArm):
@@ -198,13 +195,45 @@ async def check(
         model = experiment.model_of(arm)
         if model is not None:
             arm.options.models(model)  # which checks roles and capabilities
-    chosen = await asyncio.to_thread(load, experiment)
-    if distributed:
-        assert experiment.environment != "auto", "the experiment was validated"
-        return chosen, experiment.environment, Lake.open(lake_path)
-    environment = await workspaces.decide(experiment.environment, chosen)
-    await refuse_excess(experiment.resources, chosen, environment)
-    return chosen, environment, Lake.open(lake_path)
+    try:
+        chosen = await asyncio.to_thread(load, experiment)
+        if runs_here:
+            environment = await workspaces.decide(experiment.environment, chosen)
+            await refuse_excess(experiment.resources, chosen, environment)
+        else:
+            assert experiment.environment != "auto", "the experiment was validated"
+            environment = experiment.environment
+    except (DatasetError, UsageError) as error:
+        find = partial(find_model_problems, calls_here=runs_here)
+        if problems := await asyncio.to_thread(find, experiment, experiment.arms):
+            raise UsageError(str(error), *problems) from error
+        raise
+    lake = Lake.open(lake_path)
+    needs = Needs(experiment, environment, lake, runs_here=runs_here)
+    if await asyncio.to_thread(needs.find_missing, experiment.arms, chosen):
+        await asyncio.to_thread(_refuse_missing, needs, chosen)
+    return chosen, environment, lake
+
+
+def _refuse_missing(needs: Needs, chosen: list[Instance]) -> None:
+    """Check what the cells need that are not solved. Those of an earlier run need nothing.
+
+    Raises:
+        UsageError: something is missing.
+        JournalError: the journal cannot be opened.
+    """
+    experiment, lake = needs.experiment, needs.lake
+    cells = plan(experiment, chosen, _get_place(experiment, needs.environment))
+    earlier = EarlierAttempts.read(lake, experiment.name)
+    cells = [cell for cell in map(earlier.resume, cells) if not is_solved(cell, lake)]
+    arms = [arm for arm in experiment.arms if any(cell.arm == arm for cell in cells)]
+    places = {cell.instance.instance_id: cell.instance for cell in cells}
+    if cells and (missing := needs.find_missing(arms, list(places.values()))):
+        raise UsageError(*missing)
+
+
+def _get_place(experiment: Experiment, environment: Environment) -> Place:
+    return Place(environment, network=experiment.network, resources=experiment.resources)
 
 
 def load(experiment: Experiment) -> list[Instance]:

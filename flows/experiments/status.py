@@ -80,6 +80,10 @@ class CellStatus:
     """Maximum cost of those calls; None if it is unknown."""
     detail: str
     """Description of the attempt's end."""
+    retry: str | None = None
+    """The failed request, if the cell waits for its model: `try 2 of 9 failed: timeout: …`."""
+    retry_in_s: float | None = None
+    """Seconds until the next try."""
 
     @property
     def label(self) -> str:
@@ -284,6 +288,7 @@ def _cell(row: Row, attempts: Sequence[Progress]) -> CellStatus:
 
 def _make_unfinished(row: Row, attempt: Progress, state: State, detail: str) -> CellStatus:
     is_priced = attempt.unpriced_calls < attempt.calls
+    waits = state == "running" and attempt.retry_in_s is not None
     if not attempt.calls:  # a program without metered calls has an unknown cost
         is_priced = row["attempt_id"] != attempt.attempt.attempt_id or row["cost_usd"] is not None
     return CellStatus(
@@ -302,6 +307,8 @@ def _make_unfinished(row: Row, attempt: Progress, state: State, detail: str) -> 
         unanswered_calls=attempt.unanswered_calls,
         unanswered_usd=attempt.unanswered_usd,
         detail=detail,
+        retry=attempt.retry if waits else None,
+        retry_in_s=max(0.0, attempt.retry_in_s or 0.0) if waits else None,
     )
 
 

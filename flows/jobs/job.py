@@ -217,7 +217,7 @@ async def _solve_all(
     declare(experiment, [instance], place.environment, store)
     planned = [Cell(experiment, arm, instance, 0, place) for arm in experiment.arms]
     cells = await asyncio.to_thread(resume_attempts, planned, store)
-    await asyncio.to_thread(refuse_unusable_models, experiment, cells, store, with_keys=True)
+    await asyncio.to_thread(refuse_unusable_models, experiment, cells, store)
     if prepared.checks is not None and not prepared.follows:  # before anything is bought
         await _verify_base(prepared, place, store)
     works: list[Awaitable[Any]] = [_solve_one(prepared, cell, store, stop) for cell in cells]

@@ -165,5 +165,5 @@ async def _open_job(request: Request, arm: str, lake: Lake) -> Opened:
     declare(experiment, [instance], place.environment, lake)
     cell = Cell(experiment, experiment.arm(arm), instance, 0, place)
     [cell] = await asyncio.to_thread(resume_attempts, [cell], lake)
-    await asyncio.to_thread(refuse_unusable_models, experiment, [cell], lake, with_keys=True)
+    await asyncio.to_thread(refuse_unusable_models, experiment, [cell], lake)
     return Opened(cell, prepared)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,8 +12,9 @@ from uuid import UUID
 
 from agent.errors import InfrastructureError, one_line
 from agent.project import Folder, detect
+from eval.reach import address_of, explain_no_connection
 from flows.display.errors import UsageError
-from flows.operation.surroundings import address_of, proxies
+from flows.operation.surroundings import proxies
 from flows.server.first_contact import contact, is_open
 from flows.storage import journals
 
@@ -228,13 +228,8 @@ async def check_network() -> list[Finding]:
 
 def _check_proxy(name: str, value: str) -> Finding:
     host, port = address_of(value)
-    try:
-        socket.create_connection((host, port), timeout=_CONTACT_S).close()
-    except OSError as error:
-        why = error.strerror or str(error)
-        return problem(
-            f"{name}: the proxy {host}:{port} does not answer: {why}; correct or unset {name}"
-        )
+    if (why := explain_no_connection(host, port)) is not None:
+        return problem(f"{name}: the proxy does not answer: {why}; correct or unset {name}")
     return ok(f"{name}: the proxy {host}:{port} answers")
 
 

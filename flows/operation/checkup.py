@@ -1,7 +1,6 @@
 """`durabench doctor`: check the requirements of a run, and say how to fix what is missing."""
 
 import asyncio
-import os
 import shutil
 import subprocess
 import sys
@@ -22,8 +21,11 @@ from agent.timings import timings
 from agent.workspaces import docker_available
 from eval.base_image import BASE_IMAGE
 from eval.errors import EvalError
+from eval.reach import explain_unreachable
 from flows.display.errors import UsageError
 from flows.display.terminal import show
+from flows.experiments.models import ADDRESSES, list_providers_with_keys
+from flows.experiments.needs import find_full_disks
 from flows.operation.checks import Finding, check_network, check_server, note, ok, problem
 from flows.storage import bindings, cleanup, journals
 from flows.storage.images import cache_folder
@@ -33,9 +35,6 @@ from reports.format import plural
 
 _FIX_S = 600.0
 """Time limit of the removal of leftovers."""
-
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
-"""The most common keys; LiteLLM supports many more."""
 
 LOW_DISK_BYTES = 5 * 10**9
 
@@ -219,13 +218,21 @@ def _check_disk() -> list[Finding]:
         folder = folder.parent
     free = shutil.disk_usage(folder).free
     text = f"{free / 1e9:.0f} GB free for {cache_folder()}"
+    if full := find_full_disks([folder]):
+        return [problem(line) for line in full]
     return [note(text) if free < LOW_DISK_BYTES else ok(text)]
 
 
 def _check_keys() -> list[Finding]:
-    if present := [name for name in KEYS if os.environ.get(name)]:
-        return [ok(f"model keys: {', '.join(present)}")]
-    return [note(f"no model key among {', '.join(KEYS)}: simulated models need none")]
+    providers = list_providers_with_keys()
+    if not providers:
+        return [note("no model key: simulated models and your own servers need none")]
+    findings = []
+    for provider in providers:
+        why = explain_unreachable(ADDRESSES[provider])
+        where = f"model key of {provider}, {ADDRESSES[provider]}"
+        findings.append(ok(f"{where} answers") if why is None else note(f"{where}: {why}"))
+    return findings
 
 
 async def _check_leftovers(lake: str | None, fix: bool) -> list[Finding]:

@@ -8,8 +8,8 @@ import locale
 import os
 import re
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from eval.reach import address_of
 from flows.display.errors import UsageError
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -48,19 +48,6 @@ def proxies() -> dict[str, str]:
     """Return the variables that name a proxy, with their values."""
     names = [spelling for name in PROXIES for spelling in (name, name.lower())]
     return {name: os.environ[name] for name in names if os.environ.get(name)}
-
-
-def address_of(proxy: str) -> tuple[str, int]:
-    """Return host and port of a proxy.
-
-    Raises:
-        ValueError: it has none.
-    """
-    parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-    if not parts.hostname:
-        raise ValueError("no host")
-    usual = {"https": 443, "socks5": 1080, "socks5h": 1080}
-    return parts.hostname, parts.port or usual.get(parts.scheme, 80)
 
 
 def _check_proxy(name: str, value: str) -> None:

@@ -12,6 +12,7 @@ from typing import Protocol, cast
 from agent.errors import JournalError
 from agent.journal import Queue
 from agent.timings import timings
+from flows.experiments.causes import say_retry
 from flows.experiments.cell_queue import OnEnd
 from flows.experiments.cell_state import End
 from flows.experiments.cells import Cell
@@ -53,8 +54,8 @@ async def run_queue(
 ) -> Counter[End]:
     """Have shards run these cells. Return counts by end state.
 
-    Cells that `monitor` does not need any more are withdrawn. If the operator asks to stop, the
-    shards are cancelled and have ended on return.
+    Cells that `monitor` does not need any more are withdrawn. If the operator or `on_end` asks to
+    stop, the shards are cancelled and have ended on return.
     """
     ends = _Ends(shards.queue, {attempt_id_of(cell): cell for cell in cells}, on_end, monitor)
     await asyncio.to_thread(shards.queue.add, list(ends.left))
@@ -63,15 +64,17 @@ async def run_queue(
     while ends.left and shards.is_at_work and not stop.requested:
         await stop.within(timings().fanout_poll_s)
         await ends.report_all()
+        await ends.report_retries()
         await shards.watch()
     await shards.stop(cancel=stop.requested)
     with suppress(JournalError):
         await ends.report_all()  # shards may have ended cells since, and then themselves
+    for cell in list(ends.left.values()):
+        if stop.requested:
+            break
+        await ends.report(cell, *shards.why_none)
     if stop.requested:
         ends.counts["interrupted"] += len(ends.left)
-    else:
-        for cell in list(ends.left.values()):
-            await ends.report(cell, *shards.why_none)
     return ends.counts
 
 
@@ -100,6 +103,12 @@ class _Ends:
             self._since = max(self._since, ended.at)
             if cell := self.left.get(ended.name):
                 await self.report(cell, cast("End", ended.ended_as), ended.result)
+
+    async def report_retries(self) -> None:
+        """Print what the cells at work wait for, a line for each cause."""
+        for name, failure in (await asyncio.to_thread(self._queue.retries)).items():
+            if cell := self.left.get(name):
+                say_retry(cell.label, failure)
 
     async def withdraw(self) -> None:
         """Withdraw the cells that are not needed, once it is decided."""

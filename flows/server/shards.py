@@ -319,7 +319,7 @@ class FlowRunShards:
         elif state.name == REFUSED:
             shard.refusals += 1
             self.why_none = ("misplaced", f"refused: {state.message}")
-            say(f"{run.name} was {self.why_none[1]}")
+            say_once(f"{run.name} was {self.why_none[1]}")
             return shard.refusals < REFUSALS
         elif state.is_failed():
             self.why_none = ("infrastructure", f"infrastructure: {run.name}: {state.message}")

@@ -177,6 +177,31 @@ class TestPull:
         assert store.remove(image, image_id(store, image))
 
 
+def test_what_can_neither_be_pulled_nor_built_is_known_before(
+    store: ImageStore,
+    build: Build,
+    registry: ImageRegistry,
+    docker_client: Any,
+    make_instance: MakeInstance,
+) -> None:
+    """Nothing is pulled. One image that the registry has is enough."""
+    there, gone = (registry.take(docker_client, build(name, MB)) for name in "ab")
+    registry.forget(gone)
+    lost = make_instance(image=gone)
+    why = store.explain_unobtainable([lost, make_instance(image=build("c", MB))], None)
+    assert why is not None
+    assert why.startswith(f"1 image is not on this machine, and {gone} cannot be pulled: ")
+    assert store.explain_unobtainable([lost, make_instance(image=there)], None) is None
+    assert store.find([there, gone]) == {}
+    registry.stop()
+    try:
+        why = store.explain_unobtainable([make_instance(image=there)], None)
+    finally:
+        registry.start()
+    assert why is not None
+    assert "connection refused" in why
+
+
 def test_only_one_program_fetches_an_image_at_a_time(
     store: ImageStore, tmp_path: Path, docker_client: Any
 ) -> None:

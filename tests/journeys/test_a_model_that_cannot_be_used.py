@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Any
 import pytest
 
 from tests.servers import openai_server as api
+from tests.waiting import wait_until
+
+DEAD = "http://127.0.0.1:9/v1"
 
 
 def durabench(
@@ -54,26 +58,82 @@ def declare(folder: Path, model: dict[str, Any], **fields: Any) -> str:
             "the model mine names no provider",
             marks=pytest.mark.full,
         ),
+        ({"name": "openai/mine", "api_base": DEAD}, {}, None, "openai/mine cannot be reached: 127"),
         pytest.param(
-            {"name": "openai/mine", "api_base": "http://127.0.0.1:9/v1"},
-            {"budgets": {"experiment": {"usd": 1}}},
-            "key",
-            "a budget in USD cannot be kept for openai/mine",
+            {"name": "openai/mine", "extra": {"base_url": DEAD}},
+            {"budgets": {"experiment": {"usd": 1}}, "dataset": "nowhere.json"},
+            None,
+            "nowhere.json: there is no such file or folder",
             marks=pytest.mark.full,
         ),
     ],
-    ids=["no key", "no provider", "no price"],
+    ids=["no key", "no provider", "no server", "nothing at all"],
 )
 def test_it_is_found_before_the_first_call(
     tmp_path: Path, model: dict[str, Any], fields: dict[str, Any], key: str | None, problem: str
 ) -> None:
-    """One line names the arm and the remedy, with exit code 2, and no attempt has started."""
-    environment = {} if key is None else {"OPENAI_API_KEY": key}
+    """A line for each mistake names the arm and the remedy, with exit code 2. Nothing started."""
+    environment = {"HTTPS_PROXY": "http://127.0.0.1:9"} if key is None else {"OPENAI_API_KEY": key}
     done = durabench(tmp_path, "run", declare(tmp_path, model, **fields), **environment)
     assert done.returncode == 2
-    [line] = [each for each in done.stderr.splitlines() if each.startswith("durabench: ")]
-    assert line.startswith(f"durabench: arm a: {problem}")
-    assert not (tmp_path / "lake" / "attempts").exists()
+    lines = done.stderr.splitlines()
+    assert lines[0].removeprefix("durabench: ").removeprefix("arm a: ").startswith(problem)
+    assert all(line.startswith("durabench: ") for line in lines)
+    assert len(lines) == {"openai/gpt-4o": 2}.get(model["name"], 3 if fields else 1)
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.slow
+def test_a_run_stops_when_its_first_cells_fail_for_one_cause(tmp_path: Path) -> None:
+    """It names the cause, takes no further cell, bills nothing, and the next run tries again."""
+    key_is_wrong = api.Reply({"error": {"message": "Incorrect API key: sk-1"}}, status=401)
+    with api.OpenAIServer(lambda _: key_is_wrong) as server:
+        model = {"name": "openai/mine", "api_base": server.url}
+        file = declare(tmp_path, model, select={"sample": 4}, concurrency=1)
+        done = durabench(tmp_path, "run", file)
+        assert done.returncode == 3, done.stderr
+        last = done.stderr.splitlines()[-1]
+        assert last.startswith(
+            "durabench: stopped, because the first 3 cells all ended as infrastructure for one "
+            "cause: refused: Incorrect API key: sk-1"
+        )
+        assert len(server.requests) <= 4  # of the cells that failed, and of one that had started
+    told = json.loads(durabench(tmp_path, "status", "x", "--json").stdout)
+    assert told["states"]["infrastructure"] == 3
+    assert told["billed_usd"] == 0
+    with api.OpenAIServer(lambda _: api.text("Done.")) as server:
+        own = {"name": "openai/mine", "api_base": server.url}
+        file = declare(tmp_path, own, select={"sample": 4}, concurrency=4)
+        again = durabench(tmp_path, "run", file, "--no-grade")
+    assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.slow
+def test_a_wait_for_a_model_is_shown_while_it_lasts(tmp_path: Path) -> None:
+    """One line on the terminal for all cells, and one for each of them in `status`."""
+    overloaded = api.Reply({"error": {"message": "overloaded"}}, status=500)
+    with api.OpenAIServer(lambda _: overloaded) as server:
+        model = {"name": "openai/mine", "api_base": server.url}
+        file = declare(tmp_path, model, select={"sample": 2}, concurrency=2)
+        running = subprocess.Popen(
+            [sys.executable, "-c", "from flows.cli.app import app; app()", "run", file],
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "200"},
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        try:
+            wait_until(lambda: len(server.requests) >= 7, seconds=200)
+            told = json.loads(durabench(tmp_path, "status", "x", "--json").stdout)
+        finally:
+            running.send_signal(signal.SIGINT)
+            _, printed = running.communicate(timeout=60)
+    retries = [cell["retry"] for cell in told["cells"] if cell["retry"]]
+    assert retries
+    assert all(" of 9 failed: server error: overloaded" in retry for retry in retries)
+    [line] = [line for line in printed.splitlines() if "overloaded" in line]
+    assert "try 3 of 9 failed: server error: overloaded; the next one is in " in line
 
 
 @pytest.mark.slow
@@ -111,5 +171,5 @@ def test_jobs_and_chats_begin_with_no_call_either(tmp_path: Path, command: list[
     options = ["--model", "openai/gpt-4o", "--environment", "host"]
     done = durabench(tmp_path, *command, str(repository), *said[command[0]], *options)
     assert done.returncode == 2, done.stderr
-    [line] = [each for each in done.stderr.splitlines() if each.startswith("durabench: ")]
+    line = next(line for line in done.stderr.splitlines() if line.startswith("durabench: "))
     assert line.endswith("openai/gpt-4o needs OPENAI_API_KEY in the environment")

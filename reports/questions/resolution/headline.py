@@ -7,7 +7,7 @@ from reports.analysis.best import NAMED, Best, best_of_many
 from reports.estimates import InstanceLeads, Interval, PairedTable
 from reports.format import count, listing, p_value, percent, percents, plural, points, ratio, usd
 from reports.statistics.paired import PairedTest
-from reports.types import WITHOUT_VERDICT, ArmSummary, Comparison, Report
+from reports.types import STATES, WITHOUT_VERDICT, ArmSummary, Comparison, Report
 from reports.wording import CLEAR, LEVEL, interval_text, of_pairs, price
 
 ALIKE = 1.5
@@ -40,12 +40,28 @@ def conclude(report: Report) -> str:
             f"({candidate.resolved} of {candidate.planned} against {baseline.resolved} of "
             f"{baseline.planned}): they share none to compare."
         )
+    if have_run and report.resampled and not report.resampled.complete.pairs:
+        return _explain_no_pair(first, baseline, candidate)
     best = best_of_many(report)
     conclusion = _compare_best(best) if best else _compare_pair(report, first)
     clauses = [*_turn_pair(report, best), *(_turn_best(best) if best else ())]
     turning = "".join(f", {clause}" for clause in clauses)
     price = _price_best(report, best) if best else f"{_price_pair(report, first)}."
     return f"{conclusion}{turning}; {price}"
+
+
+def _explain_no_pair(pair: Comparison, *arms: ArmSummary) -> str:
+    """Say why no pair of cells was compared."""
+    numbers = {
+        name: sum(arm.states[state] for arm in arms)
+        for state, name in STATES.items()
+        if state in WITHOUT_VERDICT
+    }
+    lost = listing([f"{count(number)} {name}" for name, number in numbers.items() if number])
+    return (
+        f"{pair.candidate} and {pair.baseline} were not compared: no instance has a verdict on "
+        f"both ({lost} of {plural(sum(arm.planned for arm in arms), 'cell')})."
+    )
 
 
 def compare(lead: float, value: float) -> str:

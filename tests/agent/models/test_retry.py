@@ -13,6 +13,7 @@ from agent.errors import AgentError, BudgetExhausted, ContextWindowExceeded, Mod
 from agent.models.retry import (
     EmptyAnswer,
     Failure,
+    Retry,
     RetryPolicy,
     call_with_retries,
     classify,
@@ -147,12 +148,17 @@ def test_no_run_of_luck_and_no_hint_removes_the_backoff(
 
 
 async def test_waits_for_a_model_that_does_not_answer_are_told() -> None:
-    """From the third wait on, a person reads why nothing happens, and when it is tried again."""
-    calls, lines = Calls(*[httpx.ConnectError("refused")] * 4), list[str]()
+    """A person reads what failed, which try it was, and when the next one is."""
+    calls, retries = Calls(*[httpx.ConnectError("refused")] * 3), list[Retry]()
+
+    async def report(retry: Retry) -> None:
+        retries.append(retry)
+
     await call_with_retries(
-        calls, RetryPolicy(), sleep=calls.sleep, uniform=lambda low, high: high, tell=lines.append
+        calls, RetryPolicy(), sleep=calls.sleep, uniform=lambda low, high: high, report=report
     )
-    assert lines == [f"does not answer (not sent: refused); next request in {s} s" for s in (4, 8)]
+    waits_s = ((1, 1), (2, 2), (3, 4))
+    assert retries == [Retry("not sent: refused", failed, 9, wait_s) for failed, wait_s in waits_s]
 
 
 async def test_retries_are_counted() -> None:

@@ -1,18 +1,25 @@
 """What is found out about a model before its first call."""
 
+import atexit
 import os
+import socket
 from typing import Any
 
 import pytest
 
+from agent.models.ceilings import Ceilings
 from agent.models.http import load
-from flows.display.errors import UsageError
-from flows.experiments import cells, declaration
-from flows.experiments.models import KEYS, refuse_unusable_models
-from flows.experiments.plan import load as chosen
-from flows.storage.lake import Lake
+from agent.models.protocol import ModelRequest
+from agent.models.spec import LiteLLMSpec
+from flows.experiments import declaration, models
+from flows.experiments.models import ADDRESSES, KEYS, find_model_problems
 
-OWN = "http://127.0.0.1:9/v1"
+SERVER = socket.create_server(("127.0.0.1", 0))
+"""It takes connections and answers none."""
+atexit.register(SERVER.close)
+
+OWN = f"http://127.0.0.1:{SERVER.getsockname()[1]}/v1"
+DEAD = "http://127.0.0.1:9/v1"
 GROQ = "groq/llama-3.3-70b-versatile"
 
 
@@ -21,33 +28,23 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.endswith(("_API_KEY", "_TOKEN", "_API_BASE", "_BASE_URL")):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("HTTPS_PROXY", OWN)  # providers are reached by it, without a network
 
 
-def problem(
-    tmp_path: Any, arm: dict[str, Any], *, usd: float | None = None, with_keys: bool = True
-) -> str:
-    """Return the line that refuses an experiment with one arm, or an empty text."""
-    budgets = {} if usd is None else {"budgets": {"attempt": {"usd": usd}}}
-    experiment = declaration.parse(
-        {
-            "name": "x",
-            "environment": "host",
-            "select": {"sample": 1},
-            "arms": [{"name": "a", **arm}],
-            **budgets,
-        },
-        "test",
-    )
-    planned = cells.plan(experiment, chosen(experiment), cells.Place("host"))
-    try:
-        refuse_unusable_models(experiment, planned, Lake.open(str(tmp_path)), with_keys=with_keys)
-    except UsageError as error:
-        return str(error)
-    return ""
+def problems(*arms: dict[str, Any], usd: float | None = None, calls_here: bool = True) -> list[str]:
+    """Return the lines that refuse an experiment with arms a, b and so on."""
+    content = {
+        "name": "x",
+        "environment": "host",
+        "arms": [{"name": name, **arm} for name, arm in zip("abc", arms, strict=False)],
+        **({} if usd is None else {"budgets": {"attempt": {"usd": usd}}}),
+    }
+    experiment = declaration.parse(content, "test")
+    return find_model_problems(experiment, experiment.arms, calls_here=calls_here)
 
 
-def of_model(tmp_path: Any, **model: Any) -> str:
-    return problem(tmp_path, {"agent": "mini", "model": model})
+def of_model(**model: Any) -> list[str]:
+    return problems({"agent": "mini", "model": model})
 
 
 @pytest.mark.parametrize(
@@ -67,7 +64,6 @@ def of_model(tmp_path: Any, **model: Any) -> str:
     ],
 )
 def test_a_key_is_missing_if_no_variable_of_the_provider_has_one(
-    tmp_path: Any,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
     environment: dict[str, str],
@@ -76,11 +72,9 @@ def test_a_key_is_missing_if_no_variable_of_the_provider_has_one(
     """A blank value is none. Providers that take other credentials, or none, are left alone."""
     for variable, value in environment.items():
         monkeypatch.setenv(variable, value)
-    found = of_model(tmp_path, name=name)
-    if missing is None:
-        assert found == ""
-    else:
-        assert found.startswith(f"arm a: {name} needs {missing}")
+    needs = [] if missing is None else [f"arm a: {name} needs {missing} in the environment"]
+    is_local = name.startswith("ollama/")
+    assert [line for line in of_model(name=name) if not is_local] == needs
 
 
 @pytest.mark.parametrize(
@@ -94,20 +88,56 @@ def test_a_key_is_missing_if_no_variable_of_the_provider_has_one(
         {"name": "github_copilot/gpt-4o"},
     ],
 )
-def test_a_model_that_is_reached_in_another_way_is_left_alone(
-    tmp_path: Any, model: dict[str, Any]
-) -> None:
+def test_a_model_that_is_reached_in_another_way_is_left_alone(model: dict[str, Any]) -> None:
     """So is one whose provider only `extra` or the address names. No provider is asked."""
-    assert of_model(tmp_path, **model) == ""
+    assert of_model(**model) == []
 
 
 @pytest.mark.parametrize("name", ["mine", "nope/x"])
-def test_a_model_needs_a_provider(tmp_path: Any, name: str) -> None:
+def test_a_model_needs_a_provider(name: str) -> None:
     """An address of one's own does not say which API it has."""
-    assert "names no provider" in of_model(tmp_path, name=name, api_base=OWN)
+    [line] = of_model(name=name, api_base=OWN)
+    assert "names no provider" in line
 
 
-def test_the_models_of_all_roles_are_checked(tmp_path: Any) -> None:
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        (DEAD, "127.0.0.1:9 refuses connections"),
+        ("http://nowhere.invalid/v1", "the name nowhere.invalid cannot be resolved"),
+        ("127.0.0.1/v1", "127.0.0.1/v1 is not an address: write it as http://HOST:PORT/PATH"),
+        ("http://[/v1", "http://[/v1 is not an address: write it as http://HOST:PORT/PATH"),
+    ],
+)
+def test_a_server_has_to_be_reached(address: str, why: str) -> None:
+    """A wrong address is one line for all arms that use it."""
+    arm = {"agent": "mini", "model": {"name": "openai/x", "api_base": address}}
+    assert problems(arm, {**arm, "agent": "loop"}) == [
+        f"arms a and b: openai/x cannot be reached: {why}; start it, or correct api_base"
+    ]
+
+
+def test_a_provider_has_to_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So does the proxy on the way to it, unless NO_PROXY names the provider."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("GROQ_API_KEY", "k")
+    why = "cannot be reached: 127.0.0.1:9 refuses connections; check the network"
+    assert of_model(name=GROQ) == [f"arm a: {GROQ} {why}"]
+    monkeypatch.setitem(ADDRESSES, "groq", OWN.replace("http:", "https:"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    assert of_model(name=GROQ) == []
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    """A line names each of the key, the address and the price."""
+    model = {"name": "openai/x", "extra": {"base_url": DEAD}}
+    several = problems(
+        {"agent": "mini", "model": "openai/gpt-4o"}, {"agent": "mini", "model": model}, usd=1
+    )
+    assert [line.partition(": ")[0] for line in several] == ["arm a", "arm b", "arm b"]
+
+
+def test_the_models_of_all_roles_are_checked() -> None:
     """A role without a key stops an arm whose own model could be called."""
     own = {"name": "openai/x", "api_base": OWN}
     arm = {
@@ -115,15 +145,35 @@ def test_the_models_of_all_roles_are_checked(tmp_path: Any) -> None:
         "model": own,
         "options": {"profile": {"preset": "lean", "roles": {"adjudicator": {"model": GROQ}}}},
     }
-    assert f"{GROQ} needs GROQ_API_KEY" in problem(tmp_path, arm)
+    assert problems(arm) == [f"arm a: {GROQ} needs GROQ_API_KEY in the environment"]
 
 
-def test_where_workers_call_prices_are_checked_and_keys_are_not(tmp_path: Any) -> None:
-    """A machine that only coordinates needs no key."""
+def test_where_workers_call_only_prices_are_checked() -> None:
+    """A machine that only coordinates needs no key, and no way to the server."""
     listed = {"agent": "mini", "model": "openai/gpt-4o"}
-    assert problem(tmp_path, listed, usd=1, with_keys=False) == ""
-    unlisted = {"agent": "mini", "model": {"name": "openai/mine", "api_base": OWN}}
-    assert "whose price is unknown" in problem(tmp_path, unlisted, usd=1, with_keys=False)
+    assert problems(listed, usd=1, calls_here=False) == []
+    unlisted = {"agent": "mini", "model": {"name": "openai/mine", "api_base": DEAD}}
+    [line] = problems(unlisted, usd=1, calls_here=False)
+    assert "whose price is unknown" in line
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "openrouter", "mistral"])
+def test_a_price_in_the_file_is_a_price_for_litellm(provider: str) -> None:
+    """The shortcut through the file allows no budget that could not be kept."""
+    for name, entry in models._read_prices().items():
+        if entry.get("litellm_provider") == provider and entry.get("mode") == "chat":
+            spec = LiteLLMSpec(name=f"{provider}/{name.removeprefix(f'{provider}/')}")
+            if models._has_price(spec, provider):
+                assert Ceilings(load(), spec).usd(ModelRequest([])) is not None, name
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("provider", sorted(ADDRESSES.keys() & KEYS.keys()))
+def test_the_addresses_agree_with_those_of_litellm(provider: str) -> None:
+    """LiteLLM names the addresses of most providers."""
+    address = load().get_llm_provider(f"{provider}/x")[3]
+    assert address is None or address.startswith(ADDRESSES[provider])
 
 
 @pytest.mark.full

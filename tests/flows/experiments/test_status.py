@@ -62,6 +62,25 @@ def as_json(lake: LakeBuilder, *arguments: str) -> Any:
     return json.loads(asked(lake, *arguments, "--json").stdout)
 
 
+def test_a_cell_that_waits_for_its_model_says_why(built: LakeBuilder) -> None:
+    """Until its next step, with the time of the next try."""
+    journal = open_journal(Lake.existing(built.root))
+    lease = journal.acquire("running-with-a-long-id", holding.worker(), 60)
+    journal.note_retry(lease, "try 3 of 9 failed: timeout: no answer", 30.0)
+    [cell] = [cell for cell in as_json(built, "trial")["cells"] if cell["retry"]]
+    assert (cell["instance_id"], cell["retry"][:12]) == (IDS[1], "try 3 of 9 f")
+    assert 0 < cell["retry_in_s"] <= 30
+    assert (
+        "try 3 of 9 failed: timeout: no answer; the next one is in " in asked(built, "trial").stdout
+    )
+    queue = journal.queue("run")
+    queue.add(["running-with-a-long-id", "killed"])
+    assert queue.retries() == {"running-with-a-long-id": "try 3 of 9 failed: timeout: no answer"}
+    journal.intend(lease, "", 2, "command", "d", b"{}")
+    assert not any(cell["retry"] for cell in as_json(built, "trial")["cells"])
+    assert queue.retries() == {}
+
+
 def test_unfinished_attempts_are_shown_from_the_journal(built: LakeBuilder) -> None:
     """State and cost so far of unfinished attempts come from the journal."""
     told = as_json(built, "trial")
