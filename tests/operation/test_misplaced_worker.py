@@ -36,7 +36,7 @@ def test_a_worker_with_another_journal_refuses_and_nothing_is_paid_twice(
     printed = server.printed(running)
     assert f"its journal at sqlite:///{server.folder}/lake/journal.sqlite" in printed
     assert f"this worker's is at sqlite:///{other}: unset DURABENCH_DATABASE_URL" in printed
-    assert "1 of 1 cell refused by workers with other settings" in printed
+    assert "1 of 1 cell refused by workers" in printed
     assert states(server, "misplaced") == ["FAILED"] * 3
     assert (simulation.calls.total(), other.exists()) == (0, False)
 
