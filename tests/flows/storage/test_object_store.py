@@ -11,10 +11,12 @@ from typer.testing import CliRunner
 from agent.errors import InfrastructureError, JournalError
 from flows.cli.app import app
 from flows.display.errors import UsageError
+from flows.formats.exports import relations
 from flows.operation import checkup
 from flows.storage import journals, report_files
 from flows.storage.lake import Lake
 from reports.errors import ReportError
+from reports.lake import find_newest
 from tests.flows.conftest import PREDICTION, trial
 from tests.reports.lake_fixture import LakeBuilder
 from tests.servers.object_store import ObjectStore, forget_connections
@@ -120,10 +122,13 @@ def test_blobs_come_back(lake: Lake, data: bytes) -> None:
 def test_a_report_is_that_of_the_same_rows_in_a_folder(
     store: ObjectStore, url: str, tmp_path: Path
 ) -> None:
-    """A report and its pages equal those on the same rows in a folder."""
+    """A report, its pages, an export of all and the newest experiment equal those of a folder."""
     rows(tmp_path)
     store.upload(tmp_path, url)
     there, here = Lake.existing(url), Lake.existing(tmp_path)
+    assert find_newest(there.root) == find_newest(here.root)
+    first, second = tmp_path / "there.duckdb", tmp_path / "here.duckdb"
+    assert [*relations(None, first, url)] == [*relations(None, second, str(tmp_path))]
     assert report_files.read(there, "trial") == report_files.read(here, "trial")
     text = report_files.write(there, report_files.read(there, "trial"))
     assert text == report_files.write(here, report_files.read(here, "trial"))
