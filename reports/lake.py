@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from reports.columns import PARTITION, SHARED_TABLES, TABLES
+from reports.compacted import FOLDER, PER_CELL, open_compacted
 from reports.errors import ReportError
 
 if TYPE_CHECKING:
@@ -75,7 +76,33 @@ class TableFiles:
         every = " union all by name ".join([f"from declared.{self.table.name}", *scans])
         return f"from ({every}) select {columns}"
 
-    def scan(self, files: Sequence[str]) -> str:
+    def list_compacted(self) -> Sequence[Path | UPath]:
+        """Return the compacted files."""
+        if self.table.name not in PER_CELL:
+            return []
+        return matching(self.folder, f"arm=*/{FOLDER}/*.parquet")
+
+    def scan_compacted(self, units: set[tuple[str, str]]) -> Iterator[str]:
+        """Yield queries for the rows of compacted files.
+
+        Leave out these units, by the folder of the arm and by name, and all units of earlier files.
+        """
+        whole, units = [], set(units)
+        for path in self.list_compacted():
+            arm, file = path.parent.parent.name, open_compacted(path)
+            twice = {unit for unit in file.units if (arm, unit) in units}
+            units |= {(arm, unit) for unit in file.units}
+            if not twice:
+                whole.append(literal_glob(str(path)))
+                continue
+            scan = self.scan([literal_glob(str(path))], "file_row_number = true")
+            ranges = file.find_rows(twice)
+            rest = " and ".join(f"file_row_number not between {a} and {b}" for a, b in ranges)
+            yield f"from {scan} where {rest}"
+        if whole:
+            yield f"from {self.scan(whole)}"
+
+    def scan(self, files: Sequence[str], *options: str) -> str:
         """Return the table function that reads patterns of files, as SQL without parameters.
 
         DuckDB allows no parameters in a view. Partition values stay text, because an arm called
@@ -88,7 +115,8 @@ class TableFiles:
             if self.partition
             else "hive_partitioning = false"
         )
-        return f"read_parquet([{patterns}], {hive}, union_by_name = true)"
+        settings = ", ".join([hive, "union_by_name = true", *options])
+        return f"read_parquet([{patterns}], {settings})"
 
 
 def location(given: str | Path | UPath) -> Path | UPath:
@@ -126,7 +154,12 @@ def matching(folder: Path | UPath, pattern: str) -> Sequence[Path | UPath]:
         return sorted(folder.glob(pattern))
     literal = re.split(r"[*?[]", pattern, maxsplit=1)[0]
     above, _, beginning = literal.rpartition("/")
-    names = folder.fs.find((folder / above).path if above else folder.path, prefix=beginning)
+    start = (folder / above).path if above else folder.path
+    if not beginning and "/" in start.rstrip("/"):
+        # With a beginning, an empty answer is final. Otherwise two more requests would follow.
+        start, _, name = start.rstrip("/").rpartition("/")
+        beginning = f"{name}/"
+    names = folder.fs.find(start, prefix=beginning)
     relative = (name.removeprefix(f"{folder.path.rstrip('/')}/") for name in names)
     wanted = pattern.split("/")
     parts = ((name, name.split("/")) for name in sorted(relative))
@@ -216,11 +249,13 @@ def _open_tables(
     for source in sources:
         _declare(connection, source)
         files = matching(source.folder, source.files)
-        if len(files) > (0 if at_once else SEVERAL):
-            _create_table(connection, source, files)
+        compacted = list(source.scan_compacted({(path.parent.name, path.stem) for path in files}))
+        if len(files) + len(compacted) > (0 if at_once else SEVERAL):
+            _create_table(connection, source, files, compacted)
             continue
-        pattern = f"{literal_glob(str(source.folder))}/{source.files}"
-        scans = [f"from {source.scan([pattern])}"] if files else []
+        # The names, not a pattern: a file that a compaction removes meanwhile is an error.
+        names = [literal_glob(str(path)) for path in files]
+        scans = [f"from {source.scan(names)}", *compacted] if files else compacted
         connection.execute(f"create view {source.table.name} as {source.rows(*scans)}")
     return connection
 
@@ -251,13 +286,17 @@ def naming_damage(lake: Path | UPath, experiment: str) -> Iterator[None]:
 
     try:
         yield
-    except duckdb.Error:
+    except duckdb.Error as missing:
         for source in _sources(lake, experiment):
-            for path in matching(source.folder, source.files):
+            for path in (*matching(source.folder, source.files), *source.list_compacted()):
                 try:
                     pq.ParquetFile(pa.BufferReader(path.read_bytes())).read()
                 except (pa.ArrowException, OSError) as error:
                     raise ReportError(damage(path, error)) from error
+        if "No files found" in str(missing):
+            raise ReportError(
+                f"files of {experiment!r} were compacted in the meantime: run again"
+            ) from missing
         raise
 
 
@@ -279,7 +318,7 @@ def _copy(lake: UPath, sources: Sequence[TableFiles], copy: Path) -> list[TableF
     for source in sources:
         assert not isinstance(source.folder, Path)
         copied.append(replace(source, folder=copy / source.folder.path.removeprefix(f"{root}/")))
-        for path in matching(source.folder, source.files):
+        for path in (*matching(source.folder, source.files), *source.list_compacted()):
             assert not isinstance(path, Path)
             names.append(path.path.removeprefix(f"{root}/"))
     lake.fs.get([f"{root}/{name}" for name in names], [str(copy / name) for name in names])
@@ -309,11 +348,14 @@ def _declare(connection: DuckDBPyConnection, source: TableFiles) -> None:
 
 
 def _create_table(
-    connection: DuckDBPyConnection, source: TableFiles, files: Sequence[Path | UPath]
+    connection: DuckDBPyConnection,
+    source: TableFiles,
+    files: Sequence[Path | UPath],
+    compacted: Sequence[str],
 ) -> None:
     """Read very many files, a few at a time."""
     connection.execute("set threads = 1")  # more take twice the processor time for small files
-    connection.execute(f"create table {source.table.name} as {source.rows()}")
+    connection.execute(f"create table {source.table.name} as {source.rows(*compacted)}")
     for start in range(0, len(files), _AT_ONCE):
         scan = source.scan([literal_glob(str(path)) for path in files[start : start + _AT_ONCE]])
         connection.execute(f"insert into {source.table.name} {source.rows(f'from {scan}')}")

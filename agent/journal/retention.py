@@ -120,6 +120,11 @@ class Retention:
         names |= {TreeRef.parse(row.tree).delta for row in rows if row.attempt_id not in without}
         return References(frozenset(names), turns)
 
+    @reads
+    def count_turns(self, connection: Connection) -> int | None:
+        """Return how often attempts were acquired in all, or None during possible writes."""
+        return _count_turns(connection)
+
     @writes
     def run_undisturbed(self, connection: Connection, turns: int, work: Callable[[], None]) -> bool:
         """Run `work`, of seconds at most, while no attempt can be acquired.

@@ -306,7 +306,8 @@ async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:
         Waiting: a person has not answered yet.
     """
     async with AsyncExitStack() as alone:
-        if not await asyncio.to_thread(is_cached, "attempt", attempt_key(cell), lake):
+        where = (lake, *cell.partition)
+        if not await asyncio.to_thread(is_cached, "attempt", attempt_key(cell), *where):
             if cell.base is not None and not await asyncio.to_thread(is_solved, cell.base, lake):
                 await solve_only(cell.base, lake, stop=stop)
             journal = await asyncio.to_thread(open_journal, lake)

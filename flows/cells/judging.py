@@ -162,10 +162,14 @@ async def _turn(
 
 def _find(submission: Submission, lake: Lake, *, twice: bool) -> list[str] | None:
     """Return experiment, arm and unit of the recorded verdict on the same patch, or None."""
-    is_graded = is_cached("evaluation", submission.verdict_key, lake)
-    if not is_graded or (twice and not is_cached("audit", submission.audit_key, lake)):
+    place, name = (submission.experiment, submission.arm), "evaluation"
+    is_graded = is_cached(name, submission.verdict_key, lake, *place)
+    if not is_graded or (twice and not is_cached("audit", submission.audit_key, lake, *place)):
         return None
-    where = lake.result(result_name("evaluation", submission.verdict_key))
+    result = result_name(name, submission.verdict_key)
+    if unit := lake.find_compacted("evaluations", *place, result):
+        return [*place, unit]
+    where = lake.result(result)
     return where if isinstance(where, list) and lake.has("evaluations", *where) else None
 
 

@@ -17,7 +17,9 @@ def prune(
     experiment: Annotated[str | None, typer.Option(help="restrict to this experiment")] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="steps, bodies, files, images, mirrors or artifacts; repeatable"),
+        typer.Option(
+            help="steps, rows, bodies, reports, files, images, mirrors or artifacts; repeatable"
+        ),
     ] = None,
     results: Annotated[
         bool, typer.Option("--results", help="with --experiment: remove all of it, rows included")
@@ -30,8 +32,9 @@ def prune(
 ) -> None:
     """Remove data that is no longer needed. Results and costs are kept.
 
-    Covers the steps of ended attempts, unreferenced payloads (bodies), leftover files, images,
-    mirrors of repositories and old artifacts.
+    Covers the steps of ended attempts, their rows (which are put into few files), unreferenced
+    payloads (bodies), old reports, leftover files, images, mirrors of repositories and old
+    artifacts.
     """
     from flows.operation import pruning
 

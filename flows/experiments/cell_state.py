@@ -91,7 +91,7 @@ def is_solved(cell: Cell, lake: Lake) -> bool:
     """Return True if the attempt at a cell has ended and all of it is in the lake."""
     tables, attempt_id = ("attempts", "predictions"), attempt_id_of(cell)
     is_written = all(lake.has(table, *cell.partition, attempt_id) for table in tables)
-    return is_written and is_cached("attempt", attempt_key(cell), lake)
+    return is_written and is_cached("attempt", attempt_key(cell), lake, *cell.partition)
 
 
 class CellStates:
@@ -184,8 +184,8 @@ class CellStates:
         digests = {row["image_digest"] for row in rows}
         for digest in digests if image_id is None else digests & {image_id}:
             at = patch.at(replace(patch.place, image_digest=digest))
-            is_graded = is_cached("evaluation", at.verdict_key, self.lake)
-            if is_graded and (not twice or is_cached("audit", at.audit_key, self.lake)):
+            is_graded = is_cached("evaluation", at.verdict_key, self.lake, *where)
+            if is_graded and (not twice or is_cached("audit", at.audit_key, self.lake, *where)):
                 gradings = [row for row in rows if row["outcome"] != "infrastructure"]
                 latest = max(gradings, key=lambda row: row["started_at"])
                 return Finished(at.place, str(latest["outcome"]))

@@ -113,6 +113,11 @@ class Cell:
         )
 
 
+def derive_audit_key(verdict_key: str) -> str:
+    """Return the key of the second grading, from the key of the first one."""
+    return canonical_digest({"first": verdict_key, "audit": audit.PROCEDURE})
+
+
 @dataclass(frozen=True)
 class Submission:
     """A patch to be graded, from one of our attempts or from elsewhere."""
@@ -151,7 +156,7 @@ class Submission:
     @cached_property
     def audit_key(self) -> str:
         """Key of a second grading: the key of the first, plus the rules of the audit."""
-        return canonical_digest({"first": self.verdict_key, "audit": audit.PROCEDURE})
+        return derive_audit_key(self.verdict_key)
 
     @property
     def label(self) -> str:

@@ -313,9 +313,16 @@ def in_key(declared: BaseModel, *, as_in_0_1: bool = False) -> dict[str, Any]:
     return model_in_key(content) if is_litellm and not as_in_0_1 else content
 
 
-def is_cached(name: str, key: str, lake: Lake) -> bool:
-    """Return True if the lake holds the cached result of a task for a key."""
-    return lake.has_result(result_name(name, key))
+TABLE_OF_TASK = {"attempt": "attempts", "evaluation": "evaluations", "audit": "evaluations"}
+"""The table whose rows each cached task writes."""
+
+
+def is_cached(name: str, key: str, lake: Lake, experiment: str, arm: str) -> bool:
+    """Return True if the lake holds the cached result of a task for a key.
+
+    `experiment` and `arm` are where the rows of the task are.
+    """
+    return lake.has_result_of(TABLE_OF_TASK[name], experiment, arm, result_name(name, key))
 
 
 def result_name(name: str, key: str) -> str:

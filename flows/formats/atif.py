@@ -17,7 +17,8 @@ from flows.display.errors import UsageError
 from flows.formats import attempts, lake_rows, step_rows
 from flows.formats.attempts import ExchangedAttempt, ReadFiles, first_problem, read_content
 from flows.formats.step_rows import inside
-from flows.storage.lake import Row, write_whole
+from flows.storage.lake import Row
+from flows.storage.whole_files import write_whole
 
 WRITTEN = "ATIF-v1.7"
 """The first version with subagents in the same file and steps without a model call."""

@@ -12,7 +12,8 @@ from flows.display.errors import UsageError
 from flows.formats.attempts import AttemptFacts, ExchangedAttempt
 from flows.storage.files import copy_exactly, make_readable
 from flows.storage.journals import existing_journal
-from flows.storage.lake import Lake, write_whole
+from flows.storage.lake import Lake
+from flows.storage.whole_files import write_whole
 
 
 def trajectories(name: str, output: Path, lake_path: str | None) -> Iterator[Path]:

@@ -24,7 +24,8 @@ from flows.formats.attempts import ExchangedAttempt, ReadFiles
 from flows.formats.predictions import PredictionSource, instances_of
 from flows.storage.files import make_readable
 from flows.storage.journals import existing_journal, journal_url
-from flows.storage.lake import Lake, write_whole
+from flows.storage.lake import Lake
+from flows.storage.whole_files import write_whole
 from reports.format import plural
 
 _STATUS = {

@@ -2,7 +2,9 @@
 
 steps      the journal's steps of ended attempts with rows in the lake; their outcomes and
            bills are kept
+rows       of ended attempts: compacted, so that a table and arm has one file for many cells
 bodies     payload files in content-addressed storage that no step refers to
+reports    pages that `durabench report` writes again
 files      leftovers of killed writers, and cached Prefect results of missing rows
 images     images pulled or built for the lake that have not been needed recently
 mirrors    copies of the repositories of jobs that no job has used recently
@@ -23,29 +25,29 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeVar, get_args
 
 from rich.filesize import decimal
-from rich.progress import track
 
 from agent.errors import Interrupted, LeaseHeld
 from agent.journal import Holding, Journal
 from agent.workspaces import janitor
-from eval import repositories
-from eval.errors import ImageError
-from eval.repositories import RepositorySource
 from flows.display.errors import UsageError
-from flows.display.terminal import error_console, show
-from flows.storage import bindings, retention
-from flows.storage.images import ImageCache, cache_folder
-from flows.storage.job_names import FINAL
+from flows.display.terminal import show
+from flows.operation import caches
+from flows.operation.caches import Pruned, show_progress
+from flows.operation.compaction import Compaction, find_ended
+from flows.storage import retention
 from flows.storage.journals import VARIABLE, existing_journal, was_run
 from flows.storage.lake import Lake
 from flows.storage.retention import RemovableFile
 from reports.format import UNKNOWN, plural
 from reports.lake import list_experiments, matching, near
 
-Kind = Literal["steps", "bodies", "files", "images", "mirrors", "artifacts"]
+Kind = Literal["steps", "rows", "bodies", "reports", "files", "images", "mirrors", "artifacts"]
 
 _OF_THE_LAKE: tuple[Kind, ...] = get_args(Kind)
-_OF_AN_EXPERIMENT: tuple[Kind, ...] = ("steps", "bodies", "artifacts")
+_OF_AN_EXPERIMENT: tuple[Kind, ...] = ("steps", "rows", "bodies", "artifacts")
+
+_NO_JOURNAL = f"the journal is missing; set {VARIABLE} to use another"
+_WRITING = "an attempt is running, or its worker died within the last day"
 
 _HOURS = {"h": 1, "d": 24}
 
@@ -65,15 +67,6 @@ class PruneRequest:
     """Remove the experiment completely."""
     kinds: tuple[Kind, ...]
     remove: bool
-
-
-@dataclass(frozen=True)
-class Pruned:
-    """Removable or removed data of one kind."""
-
-    kind: str
-    what: str
-    size_bytes: int = 0
 
 
 def prune(
@@ -151,13 +144,19 @@ class _Pruning:
         """Yield the result of each kind as soon as it is done."""
         if self._wanted.experiment is not None and self._wanted.results:
             yield self._whole(self._wanted.experiment)
+        experiment, remove = self._wanted.experiment, self._wanted.remove
+        names = self._experiments if experiment is None else [experiment]
         kinds: dict[Kind, Callable[[], Pruned]] = {
             "steps": self._steps,
+            "rows": self._rows,
             "bodies": self._bodies,
+            "reports": self._reports,
             "files": self._files,
-            "images": self._images,
-            "mirrors": self._mirrors,
-            "artifacts": self._artifacts,
+            "images": lambda: caches.prune_images(self._lake, self._before, remove=remove),
+            "mirrors": lambda: caches.prune_mirrors(self._lake, self._before, remove=remove),
+            "artifacts": lambda: caches.prune_artifacts(
+                self._lake, names, self._before, remove=remove
+            ),
         }
         for kind in self._wanted.kinds:
             yield kinds[kind]()
@@ -175,10 +174,10 @@ class _Pruning:
         if self._wanted.remove:
             if self._journal is not None:
                 asyncio.run(_remove_snapshots(self._journal.id, ids))
-            for attempt_id in _track(ids, "attempts"):
+            for attempt_id in show_progress(ids, "attempts"):
                 assert self._journal is not None, "it listed them"
                 self._journal.retention.remove(attempt_id)
-            retention.remove_with_folders(_track(files, "results"))
+            retention.remove_with_folders(show_progress(files, "results"))
         self._dropped.update(ids)
         return Pruned(
             "results",
@@ -221,7 +220,7 @@ class _Pruning:
             and holding.attempt.attempt_id not in self._dropped
             and self._wanted.experiment in (None, holding.attempt.experiment)
         ]
-        gone = [holding for holding in _track(old, "steps") if self._is_filed(holding)]
+        gone = [holding for holding in show_progress(old, "steps") if self._is_filed(holding)]
         incomplete = len(old) - len(gone)
         needed = {
             holding.attempt.parent_id
@@ -231,7 +230,7 @@ class _Pruning:
         reused = [holding for holding in gone if holding.attempt.attempt_id in needed]
         gone = [holding for holding in gone if holding not in reused]
         if self._wanted.remove:
-            gone = [holding for holding in _track(gone, "steps") if self._prune(holding)]
+            gone = [holding for holding in show_progress(gone, "steps") if self._prune(holding)]
         self._dropped.update(holding.attempt.attempt_id for holding in gone)
         steps = sum(holding.steps for holding in gone)
         what = f"{plural(len(gone), 'attempt')} that ended, {plural(steps, 'step')}"
@@ -242,6 +241,24 @@ class _Pruning:
         if reused:
             what += f"; not of {len(reused)}, because attempts that reuse them have not ended"
         return Pruned("steps", what, sum(holding.size_bytes for holding in gone))
+
+    def _rows(self) -> Pruned:
+        """Compact the rows of attempts that ended long ago."""
+        if self._journal is None:
+            return Pruned("rows", f"not checked: {_NO_JOURNAL}")
+        turns = self._journal.retention.count_turns()
+        if turns is None:
+            return Pruned("rows", f"not checked: {_WRITING}")
+        ended = find_ended(self._holdings, self._wanted.age.total_seconds())
+        if (name := self._wanted.experiment) is not None:
+            ended = {} if self._wanted.results else {name: ended.get(name, set())}
+        compaction = Compaction(self._lake, ended)
+        what = f"{compaction.count_files()} files of attempts that ended"
+        if not self._wanted.remove:
+            return Pruned("rows", f"{what} fit into about {compaction.count_compacted()}")
+        is_whole = compaction.run(self._journal, turns)
+        what += f" were compacted into {compaction.written}"
+        return Pruned("rows", what if is_whole else f"{what}; an attempt started, so some stay")
 
     def _is_filed(self, holding: Holding) -> bool:
         """Return True if the lake has all rows of the attempt. They are only written once."""
@@ -267,18 +284,13 @@ class _Pruning:
     def _bodies(self) -> Pruned:
         """Prune payloads that no step of any experiment refers to. Experiments share payloads."""
         if self._journal is None:
-            return Pruned(
-                "bodies", f"not checked: the journal is missing; set {VARIABLE} to use another"
-            )
+            return Pruned("bodies", f"not checked: {_NO_JOURNAL}")
         if reason := self._other_journal():
             return Pruned("bodies", f"not checked: {reason}")
         dropped = () if self._wanted.remove else self._dropped
         references = self._journal.retention.references(dropped)
         if references.turns is None:
-            return Pruned(
-                "bodies",
-                "not checked: an attempt is running, or its worker died within the last day",
-            )
+            return Pruned("bodies", f"not checked: {_WRITING}")
         files = retention.find_unreferenced(self._lake, references.names)
         what = f"{plural(len(files), 'file')} that no step refers to"
         if self._wanted.remove:
@@ -298,7 +310,7 @@ class _Pruning:
         recorded = {holding.attempt.attempt_id for holding in self._holdings}
         others = (
             row["attempt_id"]
-            for name in _track(self._experiments, "attempts")
+            for name in show_progress(self._experiments, "attempts")
             if set(self._lake.units("attempts", "*", name)) - recorded
             for row in self._lake.rows("attempts", name)
             if row["attempt_id"] not in recorded and was_run(row)
@@ -306,6 +318,17 @@ class _Pruning:
         for attempt_id in others:
             return f"attempt {attempt_id} is in another journal: set {VARIABLE} to it"
         return ""
+
+    def _reports(self) -> Pruned:
+        """Prune reports that were last written long ago."""
+        reports = retention.find_old_reports(self._lake, self._before.timestamp())
+        files = [file for name in sorted(reports) for file in reports[name]]
+        if self._wanted.remove:
+            retention.remove_with_folders(show_progress(files, "reports"))
+        what = f"{len(reports)} not written since {self._before:%Y-%m-%d}"
+        if reports:
+            what += "; `durabench report NAME` writes one again"
+        return Pruned("reports", what, _size(files))
 
     def _files(self) -> Pruned:
         """Prune files that will never be read again."""
@@ -315,58 +338,6 @@ class _Pruning:
         return Pruned(
             "files", f"{len(files)} left by killed writers or no longer needed", _size(files)
         )
-
-    def _images(self) -> Pruned:
-        """Prune images that a run would pull or build again."""
-        if not self._lake.all_shared("images"):
-            return Pruned("images", "0 were pulled or built for this lake")
-        try:
-            images = ImageCache.of(self._lake)
-            old = [row for row in images.list_cached() if row["last_needed_at"] < self._before]
-            size = images.store.size({row["image_digest"] for row in old})
-            if self._wanted.remove:
-                old = [row for row in _track(old, "images") if images.remove(row)]
-        except ImageError as error:
-            return Pruned("images", f"not checked: {error}")
-        return Pruned("images", f"{len(old)} not needed since {self._before:%Y-%m-%d}", size)
-
-    def _mirrors(self) -> Pruned:
-        """Prune mirrors that the next job on their repository would fetch again."""
-        needed = {
-            repositories.mirror_path(RepositorySource(row["source"], row["repo"]), cache_folder())
-            for row in self._lake.all_shared("jobs")
-            if row["state"] not in FINAL
-        }
-        unused = repositories.find_unused_mirrors(cache_folder(), self._before)
-        removable = [mirror for mirror in unused if mirror.path not in needed]
-        size = sum(mirror.size_bytes for mirror in removable)
-        if self._wanted.remove:
-            for mirror in _track(removable, "mirrors"):
-                repositories.remove_mirror(mirror)
-        what = f"{len(removable)} of repositories without a job since {self._before:%Y-%m-%d}"
-        if removable:
-            what += "; commits that were not pushed are lost, and their patches are kept"
-        return Pruned("mirrors", what, size)
-
-    def _artifacts(self) -> Pruned:
-        """Prune artifact versions that only the history of an artifact shows."""
-        from flows.server import artifacts  # Prefect takes a second to import
-
-        experiment = self._wanted.experiment
-        names = self._experiments if experiment is None else [experiment]
-        lake_id = bindings.lake_id(self._lake)
-        with artifacts.connect() as client:
-            if client is None:
-                return Pruned("artifacts", "not checked: PREFECT_API_URL is not set")
-            old = {
-                version
-                for name in _track(names, "artifacts")
-                for version in artifacts.old_versions(client, name, lake_id, self._before)
-            }
-            if self._wanted.remove:
-                artifacts.remove(client, _track(old, "artifacts"))
-        size = sum(version.size_bytes for version in old)
-        return Pruned("artifacts", plural(len(old), "superseded version"), size)
 
     def _compact(self, journal: Journal) -> Pruned:
         """Compact the journal. This is the last step, because it needs disk space."""
@@ -380,12 +351,6 @@ async def _remove_snapshots(journal_id: str, attempt_ids: Iterable[str]) -> None
     snapshots = await janitor.snapshots(journal_id)
     images = {image for attempt_id in attempt_ids for image in snapshots.get(attempt_id, ())}
     await janitor.remove_snapshots(images)
-
-
-def _track(items: Iterable[T], what: str) -> Iterable[T]:
-    """Return the items with a progress bar on the terminal."""
-    console, listed = error_console, list(items)
-    return track(listed, what, console=console, transient=True, disable=not console.is_terminal)
 
 
 def _size(files: Iterable[RemovableFile]) -> int:

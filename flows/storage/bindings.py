@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agent.errors import InfrastructureError
 from flows.display.errors import Mismatch
-from flows.storage.lake import Lake, create_whole, write_whole
+from flows.storage.lake import Lake
+from flows.storage.whole_files import create_whole, write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path

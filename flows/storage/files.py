@@ -54,16 +54,17 @@ def encode_table(rows: pa.Table) -> bytes:
     return file
 
 
-def decode_rows(
-    table: LakeTable, content: bytes, columns: Sequence[str] | None = None
-) -> list[Row]:
-    """Return the rows of a file, with these columns or all of them."""
-    file = pq.ParquetFile(pa.BufferReader(content))
-    if columns is not None:
-        copies = (table.exact_copies[name] for name in columns if name in table.exact_copies)
-        columns = [*columns, *copies]
-    # A file is small, so other threads cost more than they save.
-    rows: list[Row] = file.read(columns=columns, use_threads=False).to_pylist()
+def add_copy_columns(table: LakeTable, columns: Sequence[str] | None) -> Sequence[str] | None:
+    """Return the columns to read for these columns of a table: with their exact copies."""
+    if columns is None:
+        return None
+    copies = (table.exact_copies[name] for name in columns if name in table.exact_copies)
+    return [*columns, *copies]
+
+
+def decode_rows(table: LakeTable, content: pa.Table) -> list[Row]:
+    """Return the rows of a file, with the originals of exact copies."""
+    rows: list[Row] = content.to_pylist()
     for row in rows:
         for name, copy in table.exact_copies.items():
             if name in row:  # an earlier release wrote no copies

@@ -20,7 +20,8 @@ from agent.journal.database import is_missing, show_url
 from flows.display.errors import Mismatch, UsageError
 from flows.storage import bindings
 from flows.storage.bindings import ADOPT, Binding
-from flows.storage.lake import Lake, Row, write_whole
+from flows.storage.lake import Lake, Row
+from flows.storage.whole_files import write_whole
 
 if TYPE_CHECKING:
     from upath import UPath

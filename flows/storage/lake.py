@@ -15,25 +15,19 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from agent.errors import InfrastructureError
-from agent.stores import (
-    create_object,
-    is_away,
-    make_private,
-    put_object,
-    reason,
-    refusals,
-    replace_file,
-)
+from agent.stores import is_away, make_private, reason, refusals
 from flows.display.errors import UsageError
 from flows.storage.files import Row as Row  # most users of a lake name its rows
-from flows.storage.files import decode_rows, encode_rows, encode_table
+from flows.storage.files import add_copy_columns, decode_rows, encode_rows, encode_table
+from flows.storage.whole_files import delete, put, read_all, remove, write_whole, writing
+from reports import units
 from reports.columns import SHARED_TABLES, TABLES, LakeTable
+from reports.compacted import read_table
 from reports.lake import damage, location, matching, unit_file
 
 if TYPE_CHECKING:
@@ -73,8 +67,8 @@ class Lake:
             folder = next(path for path in above if path.exists() or path.is_symlink())
         try:
             probe = folder / f".writable-{uuid.uuid4().hex}"
-            _put(probe, b"")
-            _remove(probe)
+            put(probe, b"")
+            delete(probe)
         except refusals() as error:
             if is_away(error):
                 raise InfrastructureError(
@@ -134,7 +128,7 @@ class Lake:
     def has(self, table: str, experiment: str, arm: str, unit: str) -> bool:
         """Return True if a table contains a unit of work."""
         with self.reading():
-            return unit_file(self.root, table, experiment, arm, unit).exists()
+            return units.has_unit(self.root, table, experiment, arm, unit)
 
     def remove(self, table: str, experiment: str, arm: str, unit: str) -> None:
         """Remove the rows of one unit of work, if it exists."""
@@ -144,6 +138,17 @@ class Lake:
         """Return True if Prefect has a cached result under that name."""
         with self.reading():
             return (self.results / name).exists()
+
+    def has_result_of(self, table: str, experiment: str, arm: str, name: str) -> bool:
+        """Return True if a unit of a table has a cached result under that name, in a file or
+        compacted."""
+        with self._decoding(self.root / table):
+            return units.has_result(self.root, table, experiment, arm, self.results / name)
+
+    def find_compacted(self, table: str, experiment: str, arm: str, result: str) -> str | None:
+        """Return the compacted unit whose cached result has that name, or None."""
+        with self._decoding(self.root / table):
+            return units.find_result(self.root, table, experiment, arm, result)
 
     def result(self, name: str) -> Any:
         """Return the JSON value of Prefect's cached result under that name; None without one."""
@@ -178,8 +183,11 @@ class Lake:
 
         Return an empty list if it does not exist.
         """
-        path = unit_file(self.root, table, experiment, arm, unit)
-        return self._read(TABLES[table], path, columns)
+        path, declared = unit_file(self.root, table, experiment, arm, unit), TABLES[table]
+        with self._decoding(path):
+            wanted = add_copy_columns(declared, columns)
+            rows = units.read_unit(self.root, table, experiment, arm, unit, wanted)
+            return [] if rows is None else decode_rows(declared, rows)
 
     def write_shared(self, table: str, unit: str, row: Row) -> None:
         """Write the row of one unit of work that belongs to no experiment."""
@@ -191,20 +199,27 @@ class Lake:
     ) -> Row | None:
         """Return the row of one unit of work that belongs to no experiment, with these columns or
         all of them; None if it is missing."""
-        path = self.root / table / f"{unit}.parquet"
-        return next(iter(self._read(SHARED_TABLES[table], path, columns)), None)
+        path, declared = self.root / table / f"{unit}.parquet", SHARED_TABLES[table]
+        with self._decoding(path):
+            try:
+                content = path.read_bytes()
+            except FileNotFoundError:
+                return None
+            rows = read_table(pa.BufferReader(content), add_copy_columns(declared, columns))
+            return next(iter(decode_rows(declared, rows)), None)
 
     def all_shared(self, table: str) -> list[Row]:
         """Return every row of a table that belongs to no experiment."""
-        return self._read_all(table, "*.parquet")
+        files = self._read_files(SHARED_TABLES[table], self._list(table, "*.parquet"))
+        return [row for rows in files for row in rows]
 
     def find(self, table: str, unit: str, experiment: str = "*") -> list[Row]:
         """Return the rows of a unit of work in any arm and, by default, any experiment."""
-        return self._read_all(table, f"experiment={experiment}/arm=*/{unit}.parquet")
+        return self._read_units(table, unit, experiment)
 
     def rows(self, table: str, experiment: str) -> list[Row]:
         """Return every row of an experiment in a table."""
-        return self._read_all(table, f"experiment={experiment}/arm=*/*.parquet")
+        return self._read_units(table, "*", experiment)
 
     def latest_unit(self, table: str, experiment: str) -> str:
         """Return the last unit by name, or ''. It is the newest if names start with a time."""
@@ -220,14 +235,11 @@ class Lake:
         """Return experiment, arm and name of the units that match a shell pattern."""
         if "/" in pattern:
             return []
-        return [
-            (
-                path.parent.parent.name.removeprefix("experiment="),
-                path.parent.name.removeprefix("arm="),
-                path.stem,
-            )
-            for path in self._list(table, f"experiment={experiment}/arm={arm}/{pattern}.parquet")
-        ]
+        where = (self.root, table, experiment, arm, pattern)
+        paths = self._list(table, f"experiment={experiment}/arm={arm}/{pattern}.parquet")
+        with self._decoding(self.root / table):
+            compacted = {place for _, place in units.find_compacted(*where)}
+        return sorted({*map(_place, paths), *compacted})
 
     def experiments(self) -> list[str]:
         """Return the names of the experiments declared in this lake."""
@@ -252,133 +264,53 @@ class Lake:
                 f"the lake {self.root} cannot be read: {reason(error)}; fix that and run again"
             ) from error
 
+    @contextmanager
+    def _decoding(self, path: "Path | UPath") -> Iterator[None]:
+        """Convert errors of reads and of the content of a file during the block."""
+        with self.reading():
+            try:
+                yield
+            except pa.ArrowException as error:
+                raise InfrastructureError(damage(path, error)) from error
+
     def make_folder(self) -> None:
         """Create the folder of the lake, for its owner only. One that exists keeps its mode."""
         if isinstance(self.root, Path):
-            with _writing(self.root):
+            with writing(self.root):
                 make_private(self.root)
 
     def _write(self, path: "Path | UPath", content: bytes) -> None:
         self.make_folder()
         write_whole(path, content)
 
-    def _read(
-        self, table: LakeTable, path: "Path | UPath", columns: Sequence[str] | None = None
-    ) -> list[Row]:
-        with self.reading():
-            try:
-                content = path.read_bytes()
-            except FileNotFoundError:
-                return []
-        return _decode(path, table, content, columns)
+    def _read_units(self, table: str, pattern: str, experiment: str) -> list[Row]:
+        """Return the rows of units that match a shell pattern, in the order of their places."""
+        declared = TABLES[table]
+        paths = self._list(table, f"experiment={experiment}/arm=*/{pattern}.parquet")
+        rows = dict(zip(map(_place, paths), self._read_files(declared, paths), strict=True))
+        with self._decoding(self.root / table):
+            for file, place in units.find_compacted(self.root, table, experiment, "*", pattern):
+                if place not in rows:
+                    rows[place] = decode_rows(declared, file.read(place[2]))
+        return [row for place in sorted(rows) for row in rows[place]]
 
-    def _read_all(self, table: str, pattern: str) -> list[Row]:
-        paths, declared = self._list(table, pattern), (TABLES | SHARED_TABLES)[table]
+    def _read_files(self, table: LakeTable, paths: "Sequence[Path | UPath]") -> Iterator[list[Row]]:
         with self.reading():
-            if isinstance(self.root, Path):
-                contents = [path.read_bytes() for path in paths]
-            else:
-                names = [path.path for path in paths if not isinstance(path, Path)]
-                options = {"on_error": "raise", "max_concurrency": 1}
-                contents = self.root.fs.cat_ranges(names, None, None, **options)
-        return [
-            row
-            for path, content in zip(paths, contents, strict=True)
-            for row in _decode(path, declared, content)
-        ]
+            contents = read_all(paths)
+        for path, content in zip(paths, contents, strict=True):
+            with self._decoding(path):
+                rows = decode_rows(table, read_table(pa.BufferReader(content)))
+            yield rows
 
     def _list(self, table: str, pattern: str) -> "Sequence[Path | UPath]":
         with self.reading():
             return matching(self.root / table, pattern)
 
 
-def _decode(
-    path: "Path | UPath", table: LakeTable, content: bytes, columns: Sequence[str] | None = None
-) -> list[Row]:
-    try:
-        return decode_rows(table, content, columns)
-    except (pa.ArrowException, OSError) as error:
-        raise InfrastructureError(damage(path, error)) from error
-
-
-def _put(path: "Path | UPath", content: bytes) -> None:
-    if isinstance(path, Path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, content, durable=False)
-    else:
-        put_object(path, content)
-
-
-def _remove(path: "Path | UPath") -> None:
-    if isinstance(path, Path):
-        path.unlink(missing_ok=True)
-    else:
-        path.fs.rm_file(path.path)  # `unlink` would treat the name as a pattern
-
-
-@contextmanager
-def _writing(path: "Path | UPath") -> Iterator[None]:
-    """Convert errors of writing a file during the block."""
-    try:
-        yield
-    except refusals() as error:
-        raise InfrastructureError(
-            f"{path} cannot be written: {reason(error)}; free some space or repair the disk or the "
-            "store, and run again"
-        ) from error
-
-
-def write_whole(path: "Path | UPath", content: bytes) -> None:
-    """Write a file that appears whole or not at all.
-
-    Raises:
-        InfrastructureError: a disk or object-store operation failed; no partial file remains.
-    """
-    with _writing(path):
-        _put(path, content)
-
-
-def create_whole(path: "Path | UPath", content: bytes) -> None:
-    """Create a file in its own folder, whole, unless it exists.
-
-    Of several concurrent writers, exactly one succeeds.
-
-    Raises:
-        InfrastructureError: a disk or object-store operation failed; nothing remains.
-    """
-    with _writing(path):
-        if not isinstance(path, Path):
-            create_object(path, content)
-            return
-        if path.exists():
-            return
-        folder = path.parent
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        # Not every disk supports links, but on all disks a folder can only replace an empty folder.
-        with TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.") as temporary:
-            new = Path(temporary) / folder.name
-            new.mkdir()
-            with (new / path.name).open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            try:
-                new.rename(folder)
-            except OSError:
-                if not path.exists():
-                    raise
-
-
-def remove(path: "Path | UPath") -> None:
-    """Remove a file if it exists.
-
-    Raises:
-        InfrastructureError: a disk or object-store operation failed.
-    """
-    try:
-        _remove(path)
-    except refusals() as error:
-        raise InfrastructureError(f"{path} cannot be removed: {reason(error)}") from error
+def _place(path: "Path | UPath") -> tuple[str, str, str]:
+    """Return experiment, arm and unit of a file."""
+    arm, experiment = path.parent.name, path.parent.parent.name
+    return experiment.removeprefix("experiment="), arm.removeprefix("arm="), path.stem
 
 
 @cache

@@ -7,7 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from flows.storage.lake import Lake, Row, remove, write_whole
+from flows.storage.lake import Lake, Row
+from flows.storage.whole_files import remove, write_whole
 from reports.steps import StepView, of_row
 
 if TYPE_CHECKING:

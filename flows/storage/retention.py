@@ -9,6 +9,7 @@ import glob
 import re
 import stat
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,11 +19,12 @@ from typing import TYPE_CHECKING
 
 from agent.journal import Journal
 from agent.timings import timings
-from flows.storage import lake as lakes
 from flows.storage.job_names import job_of
 from flows.storage.journals import blobs
 from flows.storage.lake import Lake
+from flows.storage.whole_files import remove as remove_file
 from reports.columns import TABLES
+from reports.compacted import FOLDER, PER_CELL
 from reports.lake import matching
 
 if TYPE_CHECKING:
@@ -90,9 +92,30 @@ def of_experiment(lake: Lake, name: str) -> list[RemovableFile]:
         # Reports of earlier versions kept copies of rows.
         *(f".copies/{table}/experiment={escaped}.parquet" for table in TABLES),
         *(f"{table}/experiment={escaped}/arm=*/*" for table in TABLES),
+        *(f"{table}/experiment={escaped}/arm=*/{FOLDER}/*" for table in PER_CELL),
     ]
     with lake.reading():
         return _list_files(path for pattern in patterns for path in matching(lake.root, pattern))
+
+
+def find_old_reports(lake: Lake, before: float) -> dict[str, list[RemovableFile]]:
+    """Return the files of reports that were last written before a time, by experiment.
+
+    Without an experiment of the name, as in the history of a series, a report stays.
+    """
+    experiments, reports = set(lake.experiments()), defaultdict[str, list[RemovableFile]](list)
+    with lake.reading():
+        folder = lake.root / "reports"
+        paths = [path for depth in range(1, 6) for path in matching(folder, "*/" * depth + "*")]
+        for file in _list_files(paths):
+            name = str(file.path).removeprefix(f"{folder}/").partition("/")[0]
+            if name in experiments:
+                reports[name].append(file)
+    return {
+        name: files
+        for name, files in reports.items()
+        if max(file.written_at for file in files) < before
+    }
 
 
 def remove(files: Iterable[RemovableFile]) -> None:
@@ -102,7 +125,7 @@ def remove(files: Iterable[RemovableFile]) -> None:
         InfrastructureError: a disk or object-store operation failed.
     """
     for file in files:
-        lakes.remove(file.path)
+        remove_file(file.path)
 
 
 def remove_with_folders(files: Iterable[RemovableFile]) -> None:
@@ -113,7 +136,7 @@ def remove_with_folders(files: Iterable[RemovableFile]) -> None:
     """
     for file in files:
         remove([file])
-        for folder in (file.path.parent, file.path.parent.parent):
+        for folder in list(file.path.parents)[:3]:
             if isinstance(folder, Path):  # an object store has no folders
                 with suppress(OSError):  # the folder is not empty
                     folder.rmdir()

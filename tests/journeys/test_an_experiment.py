@@ -54,12 +54,17 @@ def test_it_runs(terminal: Terminal, environment: str) -> None:
 
 @pytest.mark.journey(
     *("run", "status", "trace", "graph", "diagnose", "fork --at", "fork --change"),
-    *("report", "report --compare", "report --cutoff", "history"),
+    *("report", "report --compare", "report --cutoff", "history", "prune"),
 )
 def test_it_runs_once_and_can_be_looked_at(terminal: Terminal) -> None:
-    """A second run does nothing. Every command shows the same attempts, verdicts and costs."""
+    """After its rows were put into few files, a second run does nothing. Every command shows the
+    same attempts, verdicts and costs."""
     attempts = run(terminal, "host")
     verdicts = {row["attempt_id"]: row["outcome"] for row in terminal.rows("evaluations")}
+    only_rows = ("prune", "--older-than", "0h", "--only", "rows")
+    assert "files of attempts that ended fit into about " in terminal.durabench(*only_rows)
+    assert "were compacted into " in terminal.durabench(*only_rows, "--remove")
+    assert not list((terminal.folder / "lake" / "attempts").rglob("arm=*/*.parquet"))
     assert "[8/8] done by an earlier run" in terminal.durabench("run", "trial.yaml")
     assert len(terminal.rows("evaluations")) == 8
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reports.analysis.differences import read_sides
-from reports.lake import unit_file
 from reports.questions.trajectories.graph import MOST, draw
 from reports.rendering.page import environment
 from reports.steps import Insight, StepView, of_row
 from reports.types import FAILURES, Report, ReportCell
+from reports.units import has_unit, read_unit
 from reports.wording import address_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def find_trajectories(lake: Path | UPath, report: Report) -> frozenset[str]:
         # An id that could leave the folder has no page.
         if cell.attempt_id
         and re.fullmatch(r"\w[\w.-]*", cell.attempt_id)
-        and _unit(lake, "steps", report, cell).exists()
+        and has_unit(lake, "steps", *_unit(report, cell))
     )
 
 
@@ -64,7 +64,7 @@ def render_trajectories(
         if cell.attempt_id in report.trajectories:
             folds = _fold(_read(lake, report, cell))
             insight = insight_of(cell.attempt_id)
-            predictions = _rows(_unit(lake, "predictions", report, cell))
+            predictions = _rows(lake, "predictions", report, cell)
             numbers = {step.origin.place: number for fold in folds for number, step in fold.steps}
             yield (
                 address_of(cell.attempt_id),
@@ -92,10 +92,8 @@ def _list_referenced_cells(report: Report) -> tuple[ReportCell, ...]:
 
 
 def _read(lake: Path | UPath, report: Report, cell: ReportCell) -> tuple[StepView, ...]:
-    calls = {
-        (row["scope"], row["seq"]): row for row in _rows(_unit(lake, "llm_calls", report, cell))
-    }
-    steps = sorted(_rows(_unit(lake, "steps", report, cell)), key=_when)
+    calls = {(row["scope"], row["seq"]): row for row in _rows(lake, "llm_calls", report, cell)}
+    steps = sorted(_rows(lake, "steps", report, cell), key=_when)
     return tuple(of_row(row, calls.get((row["scope"], row["seq"]))) for row in steps)
 
 
@@ -113,20 +111,13 @@ def _fold(steps: Iterable[StepView]) -> tuple[Fold, ...]:
     )
 
 
-def _unit(lake: Path | UPath, table: str, report: Report, cell: ReportCell) -> Path | UPath:
-    return unit_file(lake, table, report.source.experiment, cell.arm, str(cell.attempt_id))
+def _unit(report: Report, cell: ReportCell) -> tuple[str, str, str]:
+    return report.source.experiment, cell.arm, str(cell.attempt_id)
 
 
-def _rows(path: Path | UPath) -> list[Row]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    rows: list[Row] = pq.ParquetFile(pa.BufferReader(content)).read().to_pylist()
-    return rows
+def _rows(lake: Path | UPath, table: str, report: Report, cell: ReportCell) -> list[Row]:
+    rows = read_unit(lake, table, *_unit(report, cell))
+    return [] if rows is None else rows.to_pylist()
 
 
 def _when(row: Row) -> tuple[datetime, str, int]:

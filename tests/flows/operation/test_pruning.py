@@ -30,6 +30,7 @@ from flows.storage import bindings, report_files
 from flows.storage.images import ImageCache
 from flows.storage.journals import VARIABLE, blobs, open_journal
 from flows.storage.lake import Lake
+from reports.compacted import PER_CELL
 from tests.flows.conftest import Finished, trial
 from tests.servers.object_store import ObjectStore
 
@@ -96,11 +97,10 @@ def attempt_of(lake: Lake, arm: str) -> str:
     return attempt_id
 
 
-def rows(lake: Lake) -> dict[str, bytes]:
-    """Return the files from which a report is made."""
+def rows(lake: Lake) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows from which a report is made."""
     tables = ("attempts", "llm_calls", "steps", "predictions", "evaluations")
-    found = (path for table in tables for path in (Path(lake.root) / table).rglob("*.parquet"))
-    return {str(path): path.read_bytes() for path in found}
+    return {table: lake.rows(table, "trial") for table in tables}
 
 
 def costs(lake: Lake) -> list[Any]:
@@ -157,9 +157,7 @@ async def test_pruned_attempts_are_not_paid_for_again(
     monkeypatch.undo()
     await benchmark(one(), str(lake.root))
     assert costs(lake) == told
-    assert {path: rows(lake)[path] for path in written if "evaluations" not in path} == {
-        path: content for path, content in written.items() if "evaluations" not in path
-    }
+    assert rows(lake) | {"evaluations": []} == written | {"evaluations": []}
     assert journal.account(attempt_id).billed_usd == billed > 0
     assert journal.spent(whole) == spent
     assert "\nsteps      0 attempts" in f"\n{(await prune(lake)).stdout}"
@@ -458,13 +456,16 @@ async def test_a_lake_on_an_object_store_is_pruned_alike(
         assert removed.exit_code == 0, removed.output
         bodies = [name for name in before if name.startswith("blobs/")]
         assert f"{len(bodies)} files that no step refers to" in removed.stdout
-        assert store.names(url) == [name for name in before if name not in bodies]
+        objects = store.names(url)
+        assert not set(bodies) & set(objects)
+        assert len([name for name in objects if "/compacted/" in name]) == len(PER_CELL)
+        assert len(objects) < len(before) - len(bodies)
         refuse_work(monkeypatch)
         await benchmark(one(arms=[ABLE]), url)
         assert costs(lake) == told
         whole = await prune(lake, "--experiment", "trial", "--results", "--remove")
         assert whole.exit_code == 0, whole.output
-        assert {name.partition("/")[0] for name in store.names(url)} == {".results", ".journal"}
+        assert {name.partition("/")[0] for name in store.names(url)} == {".journal"}
 
 
 @pytest.mark.parametrize(
@@ -475,7 +476,10 @@ async def test_a_lake_on_an_object_store_is_pruned_alike(
         (["--experiment", "trail"], "did you mean trial?"),
         (["--experiment", "*", "--results", "--remove"], "no experiment '*'"),
         (["--experiment", "trial", "--only", "images"], "images belong to no experiment"),
-        (["--only", "costs"], "choose from steps, bodies, files, images, mirrors, artifacts"),
+        (
+            ["--only", "costs"],
+            "choose from steps, rows, bodies, reports, files, images, mirrors, artifacts",
+        ),
         (["--lake", "nowhere"], "there is no lake at"),
     ],
 )
