@@ -150,8 +150,9 @@ def _find_problems(spec: LiteLLMSpec, has_budget: bool, calls_here: bool) -> Ite
             yield f"{spec.name} cannot be reached: {why}; {remedy}"
     if has_budget and not _has_price(spec, provider):
         yield (
-            f"a budget in USD cannot be kept for {spec.name}, whose price is unknown: declare its "
-            "input_cost_per_token and output_cost_per_token, or limit calls instead"
+            f"a budget in USD cannot be kept for {spec.name}, whose price is unknown: declare "
+            "input_cost_per_token and output_cost_per_token in its `model` block, or limit "
+            "calls instead"
         )
 
 

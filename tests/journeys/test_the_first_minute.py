@@ -8,7 +8,7 @@ from flows.experiments import declaration
 from tests.journeys.command_line import Terminal
 from tests.servers import openai_server as api
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SCRIPT = [api.command("ls"), api.command("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")]
 
