@@ -11,6 +11,7 @@ from prefect.blocks.notifications import CustomWebhookNotificationBlock
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from eval import instances
+from tests.agent.repositories import with_files
 from tests.journeys.command_line import Terminal
 from tests.operation.running import QUICK, wait_until
 from tests.servers import openai_server as api
@@ -76,13 +77,23 @@ def take_requests(model: OpenAIServer) -> list[tuple[str, dict[str, str], bytes]
     return requests
 
 
-@pytest.mark.journey("run", "debug")
+def drop_task(
+    requests: list[tuple[str, dict[str, str], bytes]],
+) -> list[tuple[str, dict[str, str], dict[str, Any]]]:
+    """Return requests without the conversation and its length."""
+    return [
+        (line, headers | {"content-length": ""}, json.loads(body) | {"messages": []})
+        for line, headers, body in requests
+    ]
+
+
+@pytest.mark.journey("run", "debug", "job run")
 def test_a_cell_sends_the_same_requests_wherever_it_runs(
     terminal: Terminal, server: PrefectServer, model: OpenAIServer
 ) -> None:
-    """The command, its own process for one cell, a deployment, and a shard on a worker.
+    """A run, one cell, a deployment and a shard on a worker send the same bytes.
 
-    A server without a key gets no Authorization header.
+    A job sends the same but its task. A server without a key gets no Authorization header.
     """
     terminal.durabench("run", terminal.write("here.yaml", declare("here", model)))
     local = take_requests(model)
@@ -91,6 +102,12 @@ def test_a_cell_sends_the_same_requests_wherever_it_runs(
 
     terminal.durabench("debug", INSTANCE, "-x", "here.yaml", "--arm", "mini")
     assert take_requests(model) == local
+
+    project = terminal.folder / "project"
+    with_files({"a.txt": "hello"})(project)
+    job = ("job", "run", str(project), "Say hello.", "-x", "here.yaml", "-e", "host")
+    assert "no arm left a patch" in terminal.durabench(*job, "--verify", "none", code=1)
+    assert drop_task(take_requests(model)) == drop_task(local)
 
     deployed = json.dumps({"experiment": declare("deployed", model)})
     run = ("deployment", "run", "benchmark/benchmark", "--watch")
