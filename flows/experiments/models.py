@@ -144,8 +144,7 @@ def _find_problems(spec: LiteLLMSpec, has_budget: bool, calls_here: bool) -> Ite
     if calls_here:
         if (key := _missing_key(spec, provider)) is not None:
             yield f"{spec.name} needs {key} in the environment"
-        address = _address(spec, provider)
-        if address is not None and (why := explain_unreachable(address)) is not None:
+        elif (address := _address(spec, provider)) and (why := explain_unreachable(address)):
             remedy = "start it, or correct api_base" if spec.api_base else "check the network"
             yield f"{spec.name} cannot be reached: {why}; {remedy}"
     if has_budget and not _has_price(spec, provider):

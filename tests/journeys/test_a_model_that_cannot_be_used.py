@@ -73,13 +73,13 @@ def test_it_is_found_before_the_first_call(
     tmp_path: Path, model: dict[str, Any], fields: dict[str, Any], key: str | None, problem: str
 ) -> None:
     """A line for each mistake names the arm and the remedy, with exit code 2. Nothing started."""
-    environment = {"HTTPS_PROXY": "http://127.0.0.1:9"} if key is None else {"OPENAI_API_KEY": key}
+    environment = {} if key is None else {"OPENAI_API_KEY": key}
     done = durabench(tmp_path, "run", declare(tmp_path, model, **fields), **environment)
     assert done.returncode == 2
     lines = done.stderr.splitlines()
     assert lines[0].removeprefix("durabench: ").removeprefix("arm a: ").startswith(problem)
     assert all(line.startswith("durabench: ") for line in lines)
-    assert len(lines) == {"openai/gpt-4o": 2}.get(model["name"], 3 if fields else 1)
+    assert len(lines) == (3 if fields else 1)
     assert not (tmp_path / "lake").exists()
 
 
@@ -171,5 +171,5 @@ def test_jobs_and_chats_begin_with_no_call_either(tmp_path: Path, command: list[
     options = ["--model", "openai/gpt-4o", "--environment", "host"]
     done = durabench(tmp_path, *command, str(repository), *said[command[0]], *options)
     assert done.returncode == 2, done.stderr
-    line = next(line for line in done.stderr.splitlines() if line.startswith("durabench: "))
+    [line] = [each for each in done.stderr.splitlines() if each.startswith("durabench: ")]
     assert line.endswith("openai/gpt-4o needs OPENAI_API_KEY in the environment")
