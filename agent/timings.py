@@ -80,7 +80,7 @@ class Timings(OperatorTimings):
     abandoned."""
 
     fanout_poll_s: Seconds = 2.0
-    """Interval between looks of a benchmark at its shards and at the cells that have ended."""
+    """Longest interval between looks of a benchmark at its shards and the cells that have ended."""
 
     pause_poll_s: Seconds = 1.0
     """Interval between checks whether a flow run was paused or cancelled. New calls can start until

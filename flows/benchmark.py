@@ -21,10 +21,13 @@ from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import Plan, prepare
 from flows.report import publish
 from flows.server.dispatch import run_queue
+from flows.server.ends import end_as_state
 from flows.server.events import Announcements
 from flows.server.flow_run import name_run, parse_declaration
 from flows.server.progress import RunProgress
-from flows.server.shards import FlowRunShards, Order
+from flows.server.shard_runs import Order
+from flows.server.shards import FlowRunShards
+from flows.server.slots import CellLimits, share_slots
 from flows.server.stopping import graceful_stop
 from flows.storage import journals, report_files
 from flows.storage.images import ImageCache
@@ -44,6 +47,7 @@ _UNFINISHED: Mapping[End, str] = {
 
 
 @flow(name="benchmark")
+@end_as_state
 async def benchmark(
     experiment: ExperimentSource,
     lake: str | None = None,
@@ -95,8 +99,9 @@ async def benchmark(
                 await news.announce_resume()
             journal = await asyncio.to_thread(journals.open_journal, plan.lake)
             if not distributed:
-                shard = LocalShard(plan, journal, stop, grade=grade)
-                counts = await run_queue(shard, missing, on_end, stop, monitor)
+                async with share_slots(await CellLimits.read(), stop) as limit:
+                    shard = LocalShard(plan, journal, stop, grade=grade, limit=limit)
+                    counts = await run_queue(shard, missing, on_end, stop, monitor)
             elif missing or monitor.decision is not None:
                 home = await asyncio.to_thread(journals.home, plan.lake)
                 async with get_client() as client:
@@ -113,7 +118,7 @@ async def benchmark(
             if not brake.is_on:
                 stop.check()
     page = await publish(experiment.name, plan.lake)
-    news.announce_finish(counts, page)
+    await news.announce_finish(counts, page)
     if brake.is_on:
         raise IncompleteRun(str(brake))
     for end, words in _UNFINISHED.items():

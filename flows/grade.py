@@ -9,10 +9,12 @@ from flows.cells.predictions_file import Grading, grade_file
 from flows.cells.verdicts import grade_submission
 from flows.experiments.resources import Resources
 from flows.formats.predictions import PredictionSource
+from flows.server.ends import end_as_state
 from flows.server.progress import RunProgress
 
 
 @flow(name="grade", flow_run_name="{name}")
+@end_as_state
 async def grade(
     predictions: Path,
     name: str,

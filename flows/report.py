@@ -16,6 +16,7 @@ from prefect.artifacts import (
 
 from flows.experiments.diagnosis import insights
 from flows.server.artifacts import HISTORY, artifact_key
+from flows.server.ends import end_as_state
 from flows.server.retry import patiently
 from flows.storage import bindings, report_files
 from flows.storage.lake import Lake
@@ -43,6 +44,7 @@ _DETAIL_CHARACTERS = 200
 
 
 @flow(name="report", flow_run_name="report {experiment}")
+@end_as_state
 async def report(
     experiment: str,
     baseline: str | None = None,

@@ -11,22 +11,24 @@ from uuid import UUID
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Cancelled, Completed, Crashed, Failed
+from prefect.states import Cancelled, Completed, Crashed
 
 from flows.cells.loop import run_shard
 from flows.display.errors import UsageError
 from flows.experiments.cell_queue import ShardPart
 from flows.experiments.cell_state import REFUSED
 from flows.experiments.declaration import Experiment
+from flows.server.ends import end_as_state, fail
 from flows.server.processes import ProcessDied, run_below
-from flows.server.shards import was_given_up
+from flows.server.shard_runs import was_given_up
 from flows.server.stopping import graceful_stop
 from flows.storage.journals import Home, check_home
 from flows.storage.lake import Lake
 from reports.format import plural
 
 
-@flow(name="solve", flow_run_name="{experiment.name}: shard {number} of {shards}")
+@flow(name="shard", flow_run_name="{experiment.name}: shard {number} of {shards}")
+@end_as_state
 async def shard(
     experiment: Experiment,
     queue: str,
@@ -67,7 +69,7 @@ async def shard(
             )
             stop.check()
     except UsageError as error:
-        return Failed(name=REFUSED, message=str(error))
+        return fail(error, REFUSED)
     except ProcessDied as error:
         return Crashed(message=str(error))
     return Completed(message=summary(outcomes), data=dict(outcomes))

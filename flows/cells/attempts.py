@@ -88,7 +88,7 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> State[str
             assert wait is not None, "the attempt has stated it"
             if wait.is_answered:
                 continue  # while the lease was held, so that no other run resumed the attempt
-            announce_waiting(cell, wait)
+            await announce_waiting(cell, wait)
             return Failed(name="Waiting", message=str(error), data=error)
 
 

@@ -3,8 +3,7 @@
 import asyncio
 import uuid
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
@@ -25,15 +24,13 @@ from flows.experiments.declaration import Experiment
 from flows.experiments.plan import Plan, prepare
 from flows.experiments.stop import RESUME, Stop
 from flows.server.dispatch import run_queue
-from flows.server.shards import lease_name, mark_crashed
-from flows.server.slots import cell_slot, share_cell_slots
+from flows.server.settings import CELLS
+from flows.server.shard_runs import lease_name, mark_crashed
+from flows.server.slots import CellLimits, CellSlots, share_slots
 from flows.server.stopping import WORKER_STOPPED
 from flows.server.turns import in_turn
 from flows.storage.cleanup import clean_up_around
 from flows.storage.journals import open_journal
-
-Limit = Callable[[], AbstractAsyncContextManager[None]]
-"""Returns a block in which a cell runs."""
 
 
 class LocalShard:
@@ -42,7 +39,13 @@ class LocalShard:
     is_at_work = False
 
     def __init__(
-        self, plan: Plan, journal: Journal, stop: Stop, *, grade: bool, limit: Limit = nullcontext
+        self,
+        plan: Plan,
+        journal: Journal,
+        stop: Stop,
+        *,
+        grade: bool,
+        limit: CellSlots,
     ) -> None:
         self.queue = journal.queue(uuid.uuid4().hex)
         self.why_none: tuple[End, str] = ("interrupted", "interrupted: its cell was lost")
@@ -79,9 +82,9 @@ async def run_here(plan: Plan, cell: Cell, stop: Stop, *, grade: bool) -> tuple[
         result = end, text
 
     journal = await asyncio.to_thread(open_journal, plan.lake)
-    limit = partial(cell_slot, stop)
-    shard = LocalShard(plan, journal, stop, grade=grade, limit=limit)
-    await run_queue(shard, [cell], on_end, stop, Monitor(plan))
+    async with share_slots(await CellLimits.read(CELLS), stop) as limit:
+        shard = LocalShard(plan, journal, stop, grade=grade, limit=limit)
+        await run_queue(shard, [cell], on_end, stop, Monitor(plan))
     return result
 
 
@@ -109,7 +112,7 @@ async def run_shard(
         journal = await asyncio.to_thread(open_journal, plan.lake)
         async with (
             open_queue(journal, part, lease_name(run), plan.cells) as queue,
-            share_cell_slots(stop) as limit,
+            share_slots(await CellLimits.read(CELLS), stop) as limit,
         ):
             return await _Loop(plan, queue, stop, grade, limit).run(concurrency)
     finally:
@@ -125,7 +128,7 @@ class _Loop:
     queue: CellQueue
     stop: Stop
     grade: bool
-    limit: Limit
+    limit: CellSlots
     on_end: OnEnd | None = None
     outcomes: Counter[str] = field(default_factory=Counter)
     """Number of cells by verdict, or by end state."""
@@ -218,7 +221,7 @@ class _Loop:
     async def _solve_and_grade(self, cell: Cell) -> str:
         """Return the outcome, or the attempt id if the patch is not graded."""
         lake = self.plan.lake
-        async with self.limit():
+        async with self.limit(cell):
             if cell.experiment.preflight:
                 image = cell.place.image_digest
                 if self._states.cell_at(cell, image, grade=self.grade) is None:

@@ -148,7 +148,7 @@ class Experiment(Form, ReadableValues, Declared):
     )
     execution: Literal["local", "distributed"] = Field(
         default="local",
-        description="distributed: flow runs of the `solve/shard` deployment run the cells, on any "
+        description="distributed: flow runs of the `shard/shard` deployment run the cells, on any "
         "worker",
     )
     rate_limits: dict[str, RateLimit] = Field(

@@ -20,6 +20,7 @@ from flows.jobs import rows
 from flows.jobs.mailbox import Mailbox
 from flows.jobs.preparing import open_place
 from flows.jobs.talk import Opened, Talk, begin_chat, open_cell
+from flows.server.ends import end_as_state
 from flows.server.flow_run import find_own, name_run
 from flows.server.logs import run_log
 from flows.server.stopping import graceful_stop
@@ -32,6 +33,7 @@ on_stop: ContextVar[Callable[[Stop], None]] = ContextVar("on_stop", default=lamb
 
 
 @flow(name="chat")
+@end_as_state
 async def chat(
     attempt: str | None = None, talk: Talk | None = None, lake: str | None = None
 ) -> str:

@@ -35,6 +35,7 @@ from flows.jobs.request import Request, forge_token
 from flows.jobs.verification import NO_EVIDENCE, CandidatePatch, Checks, Judged
 from flows.server.artifacts import artifact_key
 from flows.server.caching import cache_permanently, result_of
+from flows.server.ends import end_as_state
 from flows.server.flow_run import check_starts, find_own, name_run
 from flows.server.logs import run_log
 from flows.server.retry import patiently
@@ -83,6 +84,7 @@ def _show_tests(tests: dict[str, Any] | None, results: dict[str, Any]) -> State[
 
 
 @flow(name="job")
+@end_as_state
 async def job(request: Request, lake: str | None = None) -> str:
     """Solve a task in a repository, verify the patch and publish it. Return the job's id.
 

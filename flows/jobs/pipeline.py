@@ -41,6 +41,7 @@ from flows.jobs.job import (
 from flows.jobs.preparing import Prepared, open_place, prepare
 from flows.jobs.request import forge_token
 from flows.jobs.verification import NO_EVIDENCE
+from flows.server.ends import end_as_state
 from flows.server.flow_run import check_starts, find_own, name_run
 from flows.server.logs import run_log
 from flows.server.stopping import graceful_stop
@@ -52,6 +53,7 @@ StepState = Literal["done", "failed", "waiting", "skipped"]
 
 
 @flow(name="pipeline")
+@end_as_state
 async def pipeline(definition: Pipeline, lake: str | None = None, *, run: str | None = None) -> str:
     """Run the steps of a pipeline, and publish what they changed as one. Return the run's id.
 

@@ -19,6 +19,7 @@ from prefect.utilities.annotations import quote
 
 from agent.errors import InfrastructureError
 from flows.experiments.keys import result_name
+from flows.server.ends import end_as_state
 from flows.server.retry import beside_others, patiently
 from flows.storage.lake import Lake
 
@@ -77,7 +78,7 @@ async def _save(block: RemoteFileSystem, name: str) -> None:
 
 def cache_permanently(
     name: str, run_name: str, key: Callable[[dict[str, Any]], str]
-) -> Callable[[Callable[P, R]], Task[P, R]]:
+) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Task[P, Coroutine[Any, Any, R]]]:
     """Return a decorator for a task whose result is cached permanently under a key.
 
     The task returns a state, whose message Prefect's UI shows. `result_of` returns the result.
@@ -85,7 +86,7 @@ def cache_permanently(
     `key` computes the key from the task's parameters (see `flows.experiments.keys`). The result is
     a JSON value that only refers to rows of the lake, so that no upgrade can make it unreadable.
     """
-    return task(
+    decorate = task(
         name=name,
         task_run_name=run_name,
         cache_key_fn=lambda context, parameters: result_name(name, key(parameters)),
@@ -96,6 +97,7 @@ def cache_permanently(
         retry_jitter_factor=1,
         retry_condition_fn=worth_retrying,
     )
+    return lambda do: decorate(end_as_state(do))
 
 
 async def result_of(

@@ -4,6 +4,7 @@ The queue records which cells have ended, and leases record which shards are ali
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +20,9 @@ from flows.experiments.cells import Cell
 from flows.experiments.decisions import Monitor
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.stop import Stop
+
+SOONEST_S = 0.5
+"""The first looks at shards follow each other so soon, later ones ever more slowly."""
 
 
 class Shards(Protocol):
@@ -60,9 +64,11 @@ async def run_queue(
     ends = _Ends(shards.queue, {attempt_id_of(cell): cell for cell in cells}, on_end, monitor)
     await asyncio.to_thread(shards.queue.add, list(ends.left))
     await ends.withdraw()  # also the cells of an earlier benchmark that died
+    begun = time.monotonic()
     await shards.start(len(ends.left), ends.report)
     while ends.left and shards.is_at_work and not stop.requested:
-        await stop.within(timings().fanout_poll_s)
+        passed_s = time.monotonic() - begun
+        await stop.within(min(timings().fanout_poll_s, max(SOONEST_S, passed_s / 5)))
         await ends.report_all()
         await ends.report_retries()
         await shards.watch()

@@ -9,7 +9,8 @@ durabench.regression                           a finished run does not keep a de
                                                run before it kept
 
 The resource of each event is the experiment, `durabench.experiment.NAME`. Events are for people and
-automations: nothing else depends on them, so an event dropped by the server loses nothing else.
+automations: nothing else depends on them. A run goes on when the server has received an event, as
+it does for its own state. Prefect's queue of events would lose the last ones, if the server dies.
 """
 
 import asyncio
@@ -18,10 +19,12 @@ from typing import Any
 
 import httpx
 from prefect.client.orchestration import get_client
-from prefect.events import emit_event
+from prefect.events import Event, RelatedResource, Resource
 from prefect.events.filters import EventFilter, EventNameFilter, EventResourceFilter
+from prefect.events.related import related_resources_from_run_context
 from prefect.exceptions import PrefectHTTPStatusError
 
+from agent.errors import one_line
 from agent.journal import Journal, Limit, Wait
 from flows.display.terminal import say
 from flows.experiments.cell_state import End
@@ -30,6 +33,7 @@ from flows.experiments.declaration import Budget
 from flows.experiments.gates import FailedGate
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import Plan
+from flows.server.retry import patiently
 from flows.storage.journals import open_journal
 
 WAITING = "durabench.attempt.waiting"
@@ -51,31 +55,42 @@ def resource_id(experiment: str) -> str:
     return f"durabench.experiment.{experiment}"
 
 
-def announce_waiting(cell: Cell, wait: Wait) -> None:
+async def announce_waiting(cell: Cell, wait: Wait) -> None:
     """Announce that an attempt waits for a person, and for what."""
     more = {"wanted": wait.wanted, "since": wait.since.isoformat(timespec="seconds")}
-    _emit_for_cell(cell, WAITING, wait.about, more)
+    await _send_for_cell(cell, WAITING, wait.about, more)
 
 
-def _emit(experiment: str, event: str, payload: dict[str, Any], cell: Cell | None = None) -> None:
+async def _send(
+    experiment: str, name: str, payload: dict[str, Any], cell: Cell | None = None
+) -> None:
+    """Send an event, and wait until the server has received it. Say so if it does not."""
     resource = {
         "prefect.resource.id": resource_id(experiment),
         "prefect.resource.name": experiment,
-        "durabench.event": event,
+        "durabench.event": name,
     }
-    related = None
+    related = []
     if cell is not None:
-        related = [
-            {
-                "prefect.resource.id": f"durabench.cell.{attempt_id_of(cell)}",
-                "prefect.resource.name": cell.label,
-                "prefect.resource.role": "cell",
-            }
-        ]
-    emit_event(event, resource, related=related, payload=payload)
+        about = {
+            "prefect.resource.id": f"durabench.cell.{attempt_id_of(cell)}",
+            "prefect.resource.name": cell.label,
+            "prefect.resource.role": "cell",
+        }
+        related.append(RelatedResource.model_validate(about))
+    event = Event(
+        event=name, resource=Resource.model_validate(resource), related=related, payload=payload
+    )
+    try:
+        async with get_client() as client:
+            event.related += await patiently(related_resources_from_run_context, client)
+            content = [event.model_dump(mode="json")]
+            await patiently(client.request, "POST", "/events", json=content)
+    except (httpx.HTTPError, PrefectHTTPStatusError) as error:
+        say(f"the Prefect server did not receive the event {name}: {one_line(error)}")
 
 
-def _emit_for_cell(cell: Cell, event: str, detail: str, more: Mapping[str, str]) -> None:
+async def _send_for_cell(cell: Cell, event: str, detail: str, more: Mapping[str, str]) -> None:
     payload = {
         "arm": cell.arm.name,
         "instance_id": cell.instance.instance_id,
@@ -84,7 +99,7 @@ def _emit_for_cell(cell: Cell, event: str, detail: str, more: Mapping[str, str])
         "detail": detail[:_DETAIL_CHARACTERS],
         **more,
     }
-    _emit(cell.partition[0], event, payload, cell)
+    await _send(cell.partition[0], event, payload, cell)
 
 
 class Announcements:
@@ -110,7 +125,7 @@ class Announcements:
     async def announce_end(self, cell: Cell, end: End, result: str) -> None:
         """Announce the end of a cell, and any budget percentage it reached."""
         if end == "infrastructure":
-            _emit_for_cell(cell, INFRASTRUCTURE, result, {})
+            await _send_for_cell(cell, INFRASTRUCTURE, result, {})
         if self._budget:
             await self._announce_budget(self._budget, result)
 
@@ -119,18 +134,18 @@ class Announcements:
         if self._budget:
             await self._announce_budget(self._budget)
 
-    def announce_finish(self, counts: Mapping[End, int], page: str) -> None:
+    async def announce_finish(self, counts: Mapping[End, int], page: str) -> None:
         """Announce the end of the run, after its report was written."""
         is_whole = sum(counts.values()) == counts.get("done", 0) + counts.get("not_needed", 0)
         event = FINISHED if is_whole else INCOMPLETE
-        _emit(self._experiment, event, {"cells": dict(counts), "page": page})
+        await _send(self._experiment, event, {"cells": dict(counts), "page": page})
 
     async def announce_regression(self, failed: Sequence[FailedGate], page: str) -> None:
         """Announce gates that failed, once over all runs under the name."""
         gates = [str(gate) for gate in failed]
         events = await _read_earlier(self._experiment, EventNameFilter(name=[REGRESSION]))
         if not any(event["failed"] == gates for event in events):
-            _emit(self._experiment, REGRESSION, {"failed": gates, "page": page})
+            await _send(self._experiment, REGRESSION, {"failed": gates, "page": page})
 
     async def _announce_budget(self, budget: Budget, result: str = "") -> None:
         limit = Limit("experiment", self._experiment, budget.usd, budget.calls)
@@ -145,7 +160,7 @@ class Announcements:
             if used >= percent and percent not in self._announced:
                 self._announced.add(percent)
                 payload = {"usd": usd, "calls": calls, "budget": budget.model_dump()}
-                _emit(self._experiment, f"{BUDGET}{percent}", {"percent": percent, **payload})
+                await _send(self._experiment, f"{BUDGET}{percent}", {"percent": percent, **payload})
 
 
 async def _read_earlier(experiment: str, names: EventNameFilter) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ DEPLOYMENTS = (
     "benchmark/benchmark",
     "benchmark/smoke",
     "solve/solve",
-    "solve/shard",
+    "shard/shard",
     "job/job",
     "pipeline/pipeline",
     "grade/grade",

@@ -1,43 +1,38 @@
-"""Shards as flow runs of `solve/shard`. A restarted benchmark joins the shards at work."""
+"""The shards of a distributed run: how many, on which workers, and what follows one that ends.
+
+A restarted benchmark joins the shards at work.
+"""
 
 import asyncio
 import math
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
-from uuid import UUID
 
-import httpx
-from prefect import Task
-from prefect.client.orchestration import PrefectClient, get_client
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterTags
-from prefect.client.schemas.objects import FlowRun, State, WorkerStatus
-from prefect.client.schemas.responses import DeploymentResponse
-from prefect.exceptions import ObjectNotFound
-from prefect.states import Cancelled, Cancelling, Crashed, Pending
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.objects import FlowRun
 
 from agent.journal import Journal
 from agent.journal.holding import expire_dead
 from agent.timings import timings
-from eval.digests import canonical_digest
-from flows.display.errors import UsageError
 from flows.display.terminal import say, say_once
 from flows.experiments.cell_queue import OnEnd, count_claimable
 from flows.experiments.cell_state import REFUSED, End
-from flows.experiments.plan import Plan
-from flows.server.flow_run import find_own
-from flows.server.retry import patiently
-from flows.server.settings import BENCHMARKS_QUEUE, CELLS_QUEUE, POOL
-from flows.storage.journals import Home
+from flows.server.settings import CELLS_QUEUE, POOL
+from flows.server.shard_runs import (
+    Order,
+    ShardPlace,
+    ShardRuns,
+    find_crowded,
+    find_worker,
+    has_ended,
+    is_waiting,
+    lease_name,
+)
 
 _HINT_S = 45.0  # without any worker
-
-DEPLOYMENT = "solve/shard"
 
 PER_SHARD = 4
 """Concurrent cells of one process. Most of their time they wait for models and commands."""
@@ -48,29 +43,9 @@ CRASHES = 10
 REFUSALS = 3
 """A shard is given up after this many refusals by workers with another lake or journal."""
 
-_GONE = "its process is gone"
-
-_PAGE = 200  # the server's own limit
-
-
-@dataclass(frozen=True)
-class Order:
-    """Work for the workers: the cells of a plan, and the parameters of every shard."""
-
-    plan: Plan
-    lake: str | None
-    """The argument of the benchmark. Workers may have a different default."""
-    home: Home
-    """Workers with another lake or journal refuse the shards."""
-    grade: bool
-
-    @property
-    def tags(self) -> list[str]:
-        """The tags of the shards. Only shards of an equal order have all of them."""
-        home, declared = self.home, self.plan.experiment
-        parts = [declared.model_dump(mode="json"), self.lake, home.lake_id, home.journal_id]
-        digest = canonical_digest([*parts, self.grade])[:16]
-        return ["durabench", f"experiment:{declared.name}", f"order:{digest}"]
+MOVES = 2
+"""Flow runs of each shard, on average, that are taken from a worker with another shard of the run.
+Then the idle worker counts as one that takes none: it may be dead."""
 
 
 @dataclass
@@ -92,26 +67,18 @@ class _Shard:
 class FlowRunShards:
     """The shards of one run, as `flows.server.dispatch.Shards`."""
 
-    def __init__(
-        self,
-        order: Order,
-        journal: Journal,
-        client: PrefectClient,
-        deployment: DeploymentResponse,
-        pool_type: str,
-    ) -> None:
+    def __init__(self, order: Order, journal: Journal, runs: ShardRuns) -> None:
         """Use `open`."""
         self.queue = journal.queue(uuid.uuid4().hex)
         self.why_none: tuple[End, str] = ("interrupted", "interrupted: its shard was cancelled")
-        self._order, self._journal, self._client = order, journal, client
-        self._deployment, self._is_of_processes = deployment, pool_type == "process"
+        self._declared, self._journal, self._server = order.plan.experiment, journal, runs
         self._shards: list[_Shard] = []
         self._runs: dict[int, FlowRun] = {}
         """The flow runs that have not ended, by the number of their shard."""
         self._seen, self._busy = set[str](), set[str]()
         """Leases that a shard has held, and those in whose name it has held cells."""
         self._found: list[FlowRun] = []
-        self._left = 0
+        self._left = self._moves = 0
         self._waits_since: float | None = None
 
     @classmethod
@@ -121,15 +88,7 @@ class FlowRunShards:
         Raises:
             UsageError: the deployment is missing.
         """
-        try:
-            deployment = await patiently(client.read_deployment_by_name, DEPLOYMENT)
-        except ObjectNotFound:
-            raise UsageError(
-                f"the Prefect server has no deployment {DEPLOYMENT}, which distributed cells "
-                "need: `prefect deploy --all` in a clone creates it"
-            ) from None
-        pool = await patiently(client.read_work_pool, deployment.work_pool_name or POOL)
-        shards = cls(order, journal, client, deployment, pool.type)
+        shards = cls(order, journal, await ShardRuns.open(order, client))
         await shards._join_running()
         return shards
 
@@ -147,18 +106,17 @@ class FlowRunShards:
     async def start(self, cells: int, on_end: OnEnd) -> None:
         """Start the shards for this number of cells, except shards at work."""
         self._left = cells
-        declared = self._order.plan.experiment.concurrency
+        declared = self._declared.concurrency
         if self._found:
             count = max(run.parameters["shards"] for run in self._found)
         else:
-            wanted = max(await self._count_workers(), math.ceil(declared / PER_SHARD))
-            count = min(wanted, declared, cells)
+            workers = await self._server.list_workers()
+            count = min(max(len(workers), math.ceil(declared / PER_SHARD)), declared, cells)
         for index in range(count):
             slots = declared // count + (index < declared % count)
             self._shards.append(_Shard(index + 1, slots))
-        joined = {run.parameters["number"]: run for run in self._found}
-        for shard in self._shards:
-            self._runs[shard.number] = joined.get(shard.number) or await self._create(shard)
+        self._runs = {run.parameters["number"]: run for run in self._found}
+        await self._create_missing(free=count)
 
     async def watch(self) -> None:
         """Start flow runs for free cells, in the place of ended ones."""
@@ -172,14 +130,46 @@ class FlowRunShards:
                 shard.crashes = 0
         self._left = cells_left
         for shard in self._shards:
-            if (run := self._runs.get(shard.number)) and _has_ended(run):
+            if (run := self._runs.get(shard.number)) and has_ended(run):
                 del self._runs[shard.number]
                 shard.is_given_up = not self._may_follow(shard, run)
-        for shard in self._shards:
-            may_follow = shard.number not in self._runs and not shard.is_given_up
-            if may_follow and self._starting < free:
-                self._runs[shard.number] = await self._create(shard)
+        await self._take_from_crowded()
+        await self._create_missing(free)
         self._print_hint()
+
+    async def _create_missing(self, free: int) -> None:
+        """Create flow runs of shards without one, for free cells.
+
+        While a worker is idle, only one of them waits: a worker takes all that it sees.
+        """
+        missing = [
+            shard
+            for shard in self._shards
+            if shard.number not in self._runs and not shard.is_given_up
+        ]
+        if not missing or self._starting >= free:
+            return
+        is_any_idle = bool(await self._find_idle_workers())
+        for shard in missing:
+            is_one_waiting = any(find_worker(run) is None for run in self._runs.values())
+            if self._starting >= free or (is_any_idle and is_one_waiting):
+                return
+            place = ShardPlace(self.queue.run, shard.number, len(self._shards), shard.concurrency)
+            self._runs[shard.number] = await self._server.create(place)
+
+    async def _take_from_crowded(self) -> None:
+        """Cancel a flow run that has not begun, if its worker has another one and one has none."""
+        crowded = find_crowded(self._runs.values())
+        if crowded and (idle := await self._find_idle_workers()):
+            self._moves += 1
+            why = f"{find_worker(crowded)} has another shard of this run, and {min(idle)} has none."
+            await self._server.cancel(crowded, why)
+            del self._runs[crowded.parameters["number"]]
+
+    async def _find_idle_workers(self) -> set[str]:
+        if self._moves > MOVES * len(self._shards):
+            return set()
+        return await self._server.list_idle_workers()
 
     async def stop(self, *, cancel: bool) -> None:
         """Wait until the shards have ended, as they do without cells. Cancel waiting flow runs.
@@ -192,8 +182,8 @@ class FlowRunShards:
             await self._wait_until_ended()
             return
         for run in self._runs.values():
-            if _is_waiting(run):
-                await self._cancel(run, "All cells were done before a worker started it.")
+            if is_waiting(run):
+                await self._server.cancel(run, "All cells were done before a worker started it.")
         try:
             async with asyncio.timeout(timings().stop_grace_s):
                 await self._wait_until_ended()
@@ -203,83 +193,23 @@ class FlowRunShards:
 
     async def _join_running(self) -> None:
         """Find shards of an equal order that are at work, and use their queue."""
-        tags = FlowRunFilter(tags=FlowRunFilterTags(all_=self._order.tags))
         by_queue = defaultdict[str, list[FlowRun]](list)
-        async for run in self._read(tags):
-            if not _has_ended(run) and run.state and not run.state.is_cancelling():
-                by_queue[run.parameters["queue"]].append(run)
+        for run in await self._server.find_earlier():
+            by_queue[run.parameters["queue"]].append(run)
         for name, runs in by_queue.items():
             queue = self._journal.queue(name)
             if await asyncio.to_thread(queue.count_unended):
                 self.queue, self._found = queue, runs
 
-    async def _count_workers(self) -> int:
-        """Return the number of workers online; 0 if they only start containers elsewhere.
-
-        Prefect does not report a worker's queues. Workers for benchmarks are named after theirs.
-        """
-        if not self._is_of_processes:
-            return 0
-        pool = self._deployment.work_pool_name or POOL
-        workers = await patiently(self._client.read_workers_for_work_pool, pool)
-        names = [worker.name for worker in workers if worker.status == WorkerStatus.ONLINE]
-        return sum(not name.startswith(BENCHMARKS_QUEUE) for name in names)
-
-    async def _create(self, shard: _Shard) -> FlowRun:
-        """Create a flow run of a shard, as a child of the benchmark's flow run."""
-        experiment, count = self._order.plan.experiment, len(self._shards)
-        name = f"{experiment.name}: shard {shard.number} of {count}"
-        parameters = {
-            "experiment": experiment.model_dump(mode="json"),
-            "queue": self.queue.run,
-            "number": shard.number,
-            "shards": count,
-            "concurrency": shard.concurrency,
-            "lake": self._order.lake,
-            "grade": self._order.grade,
-            "home": self._order.home.model_dump(),
-        }
-        make = partial(
-            self._client.create_flow_run_from_deployment,
-            self._deployment.id,
-            parameters=parameters,
-            name=name,
-            tags=self._order.tags,
-            idempotency_key=uuid.uuid4().hex,  # a repeated request makes no second one
-            parent_task_run_id=await self._create_task_run(name),
-        )
-        return await patiently(make)
-
-    async def _create_task_run(self, name: str) -> UUID | None:
-        """Return the id of a task run that stands for a shard in the benchmark's graph."""
-        run = find_own()
-        if run is None:
-            return None
-        stands_for = Task(name=DEPLOYMENT, fn=lambda: None)
-        make = partial(
-            self._client.create_task_run,
-            stands_for,
-            run.id,
-            dynamic_key=uuid.uuid4().hex,
-            name=name,
-            state=Pending(),
-        )
-        return (await patiently(make)).id
-
     async def _update_runs(self) -> None:
         """Read the flow runs. Mark those as Crashed whose processes are gone."""
         ids = [run.id for run in self._runs.values()]
-        chosen = FlowRunFilter(id=FlowRunFilterId(any_=ids))
-        current = {run.id: run async for run in self._read(chosen)} if ids else {}
-        for number, run in self._runs.items():
-            gone = FlowRun(id=run.id, flow_id=self._deployment.flow_id, name="deleted")
-            self._runs[number] = current.get(run.id, gone)
+        current = await self._server.read(ids)
+        self._runs = {number: current[run.id] for number, run in self._runs.items()}
         lost = await asyncio.to_thread(self._find_lost, [lease_name(id_) for id_ in ids])
         for run in self._runs.values():
             if why := self._explain_loss(run, lost):
-                run.state = Crashed(message=f"{why}: {_GONE}")
-                change = self._client.set_flow_run_state
-                await patiently(change, run.id, run.state, force=True)
+                await self._server.crash(run, why)
 
     def _find_lost(self, leases: list[str]) -> set[str]:
         """Return the leases that have expired, or whose holder has died on this machine."""
@@ -296,7 +226,7 @@ class FlowRunShards:
             return None
         age_s = (datetime.now(UTC) - state.timestamp).total_seconds()
         limits = timings()
-        pending_s = limits.pending_s * (1 if self._is_of_processes else 4)  # to pull an image
+        pending_s = limits.pending_s * (1 if self._server.are_processes else 4)  # to pull an image
         if state.is_pending() and age_s > pending_s:
             return f"It was pending for {pending_s:.0f} seconds"
         if not (state.is_running() or state.is_cancelling()):
@@ -330,23 +260,18 @@ class FlowRunShards:
         """Cancel the flow runs that have not ended."""
         await self._update_runs()
         for run in self._runs.values():
-            if not _has_ended(run):
-                await self._cancel(run, why)
-
-    async def _cancel(self, run: FlowRun, why: str) -> None:
-        """Cancel a flow run, at once if no worker has started it."""
-        state: State[None] = Cancelled(message=why) if _is_waiting(run) else Cancelling(message=why)
-        await patiently(self._client.set_flow_run_state, run.id, state)
+            if not has_ended(run):
+                await self._server.cancel(run, why)
 
     async def _wait_until_ended(self) -> None:
         while self._runs:
             await self._update_runs()
-            self._runs = {n: run for n, run in self._runs.items() if not _has_ended(run)}
+            self._runs = {n: run for n, run in self._runs.items() if not has_ended(run)}
             await asyncio.sleep(timings().fanout_poll_s if self._runs else 0)
 
     def _print_hint(self) -> None:
         """Print a hint, once, if no worker takes any shard for a while."""
-        if not self._runs or not all(map(_is_waiting, self._runs.values())):
+        if not self._runs or not all(map(is_waiting, self._runs.values())):
             self._waits_since = None
             return
         self._waits_since = self._waits_since or time.monotonic()
@@ -355,45 +280,3 @@ class FlowRunShards:
                 "no worker has picked up any cells: start one with `prefect worker start --pool "
                 f"{POOL} --work-queue {CELLS_QUEUE}`"
             )
-
-    async def _read(self, chosen: FlowRunFilter) -> AsyncIterator[FlowRun]:
-        offset = 0
-        while True:
-            ask = partial(
-                self._client.read_flow_runs, flow_run_filter=chosen, limit=_PAGE, offset=offset
-            )
-            page = await patiently(ask)
-            for run in page:
-                yield run
-            if len(page) < _PAGE:
-                return
-            offset += _PAGE
-
-
-def lease_name(run: UUID) -> str:
-    """Return the name of the lease that a shard holds while it is alive."""
-    return f"shard-{run}"
-
-
-async def was_given_up(run: UUID) -> bool:
-    """Return True if a benchmark has given up a shard, and replaced it."""
-    async with get_client() as client:
-        states = await patiently(client.read_flow_run_states, run)
-    return any(_GONE in (state.message or "") for state in states)
-
-
-async def mark_crashed(run: UUID, why: str) -> None:
-    """Mark a flow run as Crashed, if the server answers."""
-    with suppress(httpx.HTTPError):
-        async with get_client() as client:
-            await client.set_flow_run_state(run, Crashed(message=why))
-
-
-def _has_ended(run: FlowRun) -> bool:
-    """Return True if a flow run has ended or was deleted."""
-    return run.state is None or run.state.is_final()
-
-
-def _is_waiting(run: FlowRun) -> bool:
-    """Return True if no worker has taken a flow run."""
-    return run.state is not None and run.state.is_scheduled()

@@ -11,6 +11,7 @@ from typing import Any
 from tests.bench import (
     cells,
     chat,
+    distributed,
     durability,
     gateway,
     grading,
@@ -48,6 +49,7 @@ BENCHES: dict[str, Callable[..., Sequence[Bound | Ratio]]] = {
     "index": indexing.run,
     "overhead": overhead.run,
     "cells": cells.run,
+    "distributed": distributed.run,
     "growth": growth.run,
     "queue": queue.run,
     "gateway": gateway.run,

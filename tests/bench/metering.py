@@ -127,7 +127,7 @@ def one_process(folder: Path) -> Iterator[Setup]:
 
 
 @contextmanager
-def workers(folder: Path) -> Iterator[Setup]:
+def workers(folder: Path, count: int = WORKERS) -> Iterator[Setup]:
     """Yield a server with workers, with everything on PostgreSQL.
 
     Raises:
@@ -144,7 +144,7 @@ def workers(folder: Path) -> Iterator[Setup]:
             raise RuntimeError(f"setup failed: {done.stderr}")
         server.prefect("deploy", "--all")
         polls = {"PREFECT_WORKER_QUERY_SECONDS": "2"}  # as flows/operation/README.md says
-        pids = [stack.enter_context(server.worker(**polls)).pid for _ in range(WORKERS)]
+        pids = [stack.enter_context(server.worker(**polls)).pid for _ in range(count)]
         yield Setup(server, pids)
 
 

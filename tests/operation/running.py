@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import yaml
 
@@ -35,13 +36,18 @@ IN_FLIGHT = 3
 
 @contextmanager
 def run_workers(server: PrefectServer, count: int) -> Iterator[None]:
-    """Run workers during the block, and kill them and their descendants afterwards."""
+    """Run workers during the block, and kill them and their descendants afterwards.
+
+    The server forgets them: others are not to wait for them.
+    """
     workers = [start_worker(server) for _ in range(count)]
     try:
         yield
     finally:
         for worker in workers:
             kill_all(worker)
+        for name in online(server):
+            server.delete(f"/work_pools/durabench/workers/{quote(name)}")
 
 
 def start_worker(server: PrefectServer) -> "subprocess.Popen[bytes]":

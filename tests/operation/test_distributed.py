@@ -26,7 +26,8 @@ from flows.experiments.cells import Cell
 from flows.experiments.plan import prepare
 from flows.server import slots
 from flows.server.settings import CELLS
-from flows.server.shards import FlowRunShards, Order, lease_name
+from flows.server.shard_runs import Order, lease_name
+from flows.server.shards import FlowRunShards
 from flows.shard import shard
 from flows.storage import journals
 from flows.storage.lake import Lake
@@ -36,6 +37,7 @@ from tests.operation.running import (
     done,
     expect,
     kill_all,
+    online,
     report,
     resolved,
     run_workers,
@@ -102,6 +104,17 @@ def test_workers_stop_when_it_is_decided(server: PrefectServer) -> None:
     assert done(server, "early") == 2 * gold.planned
 
 
+@pytest.mark.full
+@pytest.mark.usefixtures("workers")
+def test_each_worker_has_a_shard_before_one_has_two(server: PrefectServer) -> None:
+    """Both workers have room for all shards, and each gets one."""
+    wait_until(lambda: len(online(server)) == 2)
+    expect(server, begin(server, name="placed", repeats=4))
+    ended = [run for run in shards(server, "placed") if run["state"]["type"] == "COMPLETED"]
+    assert {run["labels"]["prefect.worker.name"] for run in ended} == online(server)
+    assert len(ended) == 2
+
+
 def all_logged(server: PrefectServer, runs: list[str], expected: list[str]) -> list[str] | None:
     """Return the log messages of flow runs, or None if an expected one is still missing."""
     messages = [record["message"] for run in runs for record in server.records(run)]
@@ -116,7 +129,8 @@ def test_a_run_can_be_watched(server: PrefectServer) -> None:
     Names and states say what happened. The steps of a cell are in the log of its shard, and its end
     is in that of the benchmark."""
     expect(server, begin(server, name="seen", select={"sample": 1}))
-    of_run = shards(server, "seen")
+    # One that was taken from a crowded worker is cancelled, and another has its place.
+    of_run = [run for run in shards(server, "seen") if run["state"]["type"] != "CANCELLED"]
     count = len(of_run)
     assert {run["name"] for run in of_run} == {
         f"seen: shard {number + 1} of {count}" for number in range(count)
@@ -288,6 +302,40 @@ def tagged(name: str) -> FlowRunFilter:
     return FlowRunFilter(tags=FlowRunFilterTags(all_=[f"experiment:{name}"]))
 
 
+async def test_a_shard_is_taken_from_a_worker_that_has_another_one(
+    server: PrefectServer, tmp_path: Path
+) -> None:
+    """While a worker is idle, flow runs are created one by one, so that one worker does not get
+    all. One that gets two loses the second to the idle worker before it begins."""
+    changes = {"concurrency": 8, "repeats": 2}
+    async with opened(server, "crowded", tmp_path, **changes) as (client, shards):
+        for worker in ("crowded", "idle"):
+            await client.send_worker_heartbeat("durabench", worker)
+        await start_four(shards)
+        await shards.watch()
+        assert [*shards._runs] == [1]
+        await take_as("crowded", client, only(shards))
+        await shards.watch()
+        second = shards._runs[2].id
+        await take_as("crowded", client, second)
+        await shards.watch()
+        state = (await client.read_flow_run(second)).state
+        assert state.is_cancelled()
+        assert state.message == "crowded has another shard of this run, and idle has none."
+        third = shards._runs[2].id
+        await take_as("idle", client, third)
+        await shards.watch()
+        assert [run.id for run in shards._runs.values()] == [only(shards), third]
+    for worker in ("crowded", "idle"):
+        server.delete(f"/work_pools/durabench/workers/{worker}")
+
+
+async def take_as(worker: str, client: PrefectClient, run: UUID) -> None:
+    """Take a flow run as a worker does."""
+    await client.set_flow_run_state(run, Pending(), force=True)
+    await client.update_flow_run_labels(run, {"prefect.worker.name": worker})
+
+
 async def test_a_flow_run_that_stays_pending_is_replaced(
     server: PrefectServer, set_timings: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -449,5 +497,5 @@ def test_without_a_deployment_the_run_says_what_to_do(tmp_path: Path) -> None:
         running = begin(bare)
         expect(bare, running, 2)
         printed = bare.printed(running)
-    assert "no deployment solve/shard" in printed
+    assert "no deployment shard/shard" in printed
     assert "prefect deploy --all" in printed

@@ -24,7 +24,7 @@ arms:
 
 
 def test_a_worker_runs_the_cells_of_an_experiment(tmp_path: Path) -> None:
-    """`run` begins a few flow runs of `solve/shard`, and any worker of the pool picks them up. They
+    """`run` begins a few flow runs of `shard/shard`, and any worker of the pool picks them up. They
     take the cells from a queue. The results equal those of a run in one process."""
     (tmp_path / "apart.yaml").write_text(DECLARED)
     with PrefectServer(tmp_path / "installation") as server:
@@ -34,7 +34,7 @@ def test_a_worker_runs_the_cells_of_an_experiment(tmp_path: Path) -> None:
         with server.worker(PREFECT_WORKER_QUERY_SECONDS="1"):
             done = server.run("durabench", "run", str(tmp_path / "apart.yaml"))
         assert done.returncode == 0, done.stderr
-        runs = server.post("/flow_runs/filter", {"flows": {"name": {"any_": ["solve"]}}})
+        runs = server.post("/flow_runs/filter", {"flows": {"name": {"any_": ["shard"]}}})
     assert [run["state"]["type"] for run in runs] == ["COMPLETED"]
     built = report_files.read(Lake.existing(server.folder / "lake"), "apart")
     assert [(arm.name, arm.resolved, arm.planned) for arm in built.arms] == [("gold", 1, 1)]

@@ -255,7 +255,7 @@ def test_doctor_warns_of_a_server_too_small_for_several_workers(bare: PrefectSer
     said = server.run("durabench", "doctor").stdout
     assert "SQLite is for one" in said
     assert "ok       2 workers of pool durabench online" in said
-    assert "no deployment benchmark/benchmark, benchmark/smoke, solve/solve, solve/shard, " in said
+    assert "no deployment benchmark/benchmark, benchmark/smoke, solve/solve, shard/shard, " in said
     assert "polls for cells every 10 s: set PREFECT_WORKER_QUERY_SECONDS=2" in said
     for queue in ("cells", "benchmarks"):
         assert f"no worker takes flow runs from work queue {queue}: start one with" in said

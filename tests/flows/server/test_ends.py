@@ -1,0 +1,51 @@
+"""Expected errors as states of flows and tasks, on a Prefect server."""
+
+import logging
+
+import pytest
+from prefect import flow, task
+
+from flows.display.errors import GateFailed
+from flows.server.ends import end_as_state
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
+
+
+@pytest.mark.parametrize("decorate", [flow, task])
+async def test_an_expected_error_is_a_state_without_a_traceback(
+    caplog: pytest.LogCaptureFixture, decorate: type[flow]
+) -> None:
+    """The state has the name and the message of the error, which the caller gets itself."""
+
+    @flow
+    async def call() -> str:
+        state = await miss(return_state=True)
+        assert state.is_failed()
+        with pytest.raises(GateFailed):
+            await miss()
+        return f"{state.name}: {state.message}"
+
+    @decorate
+    @end_as_state
+    async def miss() -> None:
+        raise GateFailed("null: resolved is 0.0 %, not >= 0.5")
+
+    with caplog.at_level(logging.INFO, "prefect"):
+        assert await call() == "GateFailed: null: resolved is 0.0 %, not >= 0.5"
+    assert "GateFailed" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_bug_has_its_traceback() -> None:
+    """An error that nobody expects ends a flow as Prefect has it."""
+
+    @flow
+    @end_as_state
+    async def stumble() -> None:
+        raise KeyError("cell")
+
+    state = await stumble(return_state=True)
+    assert (state.name, state.message) == (
+        "Failed",
+        "Flow run encountered an exception: KeyError: 'cell'",
+    )
