@@ -35,6 +35,7 @@ from flows.storage.journals import Home
 DEPLOYMENT = "shard/shard"
 
 _GONE = "its process is gone"
+_MOVED = "this one goes to"
 
 _PAGE = 200  # the server's own limit
 
@@ -191,10 +192,13 @@ class ShardRuns:
         await patiently(self._client.set_flow_run_state, run.id, run.state, force=True)
 
     async def cancel(self, run: FlowRun, why: str) -> None:
-        """Cancel a flow run, at once if it does not run yet."""
-        runs = run.state is not None and not (run.state.is_scheduled() or run.state.is_pending())
-        state: State[None] = Cancelling(message=why) if runs else Cancelled(message=why)
+        """Cancel a flow run, at once if no worker has started it."""
+        state: State[None] = Cancelled(message=why) if is_waiting(run) else Cancelling(message=why)
         await patiently(self._client.set_flow_run_state, run.id, state)
+
+    async def take_away(self, run: FlowRun, idle: str) -> None:
+        """Cancel a flow run that has not begun, for an idle worker. If it begins, it ends."""
+        await self.cancel(run, f"{find_worker(run)} has another shard of this run: {_MOVED} {idle}")
 
     async def _read(
         self, chosen: FlowRunFilter, pool: WorkPoolFilter | None = None
@@ -222,10 +226,11 @@ def lease_name(run: UUID) -> str:
 
 
 async def was_given_up(run: UUID) -> bool:
-    """Return True if a benchmark has given up a shard, and replaced it."""
+    """Return True if a benchmark has given up a shard or moved it, and replaced it."""
     async with get_client() as client:
         states = await patiently(client.read_flow_run_states, run)
-    return any(_GONE in (state.message or "") for state in states)
+    messages = [state.message or "" for state in states]
+    return any(mark in message for message in messages for mark in (_GONE, _MOVED))
 
 
 async def mark_crashed(run: UUID, why: str) -> None:
@@ -249,6 +254,12 @@ def find_worker(run: FlowRun) -> str | None:
     """Return the name of the worker that has taken a flow run; None if it is not known (yet)."""
     name = run.labels.get(_WORKER)
     return None if name is None else str(name)
+
+
+def is_without_worker(run: FlowRun) -> bool:
+    """Return True if a flow run has not begun, and its worker is not known yet."""
+    has_begun = run.state is None or not (run.state.is_scheduled() or run.state.is_pending())
+    return not has_begun and find_worker(run) is None
 
 
 def find_crowded(runs: Iterable[FlowRun]) -> FlowRun | None:

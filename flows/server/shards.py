@@ -26,9 +26,9 @@ from flows.server.shard_runs import (
     ShardPlace,
     ShardRuns,
     find_crowded,
-    find_worker,
     has_ended,
     is_waiting,
+    is_without_worker,
     lease_name,
 )
 
@@ -151,7 +151,7 @@ class FlowRunShards:
             return
         is_any_idle = bool(await self._find_idle_workers())
         for shard in missing:
-            is_one_waiting = any(find_worker(run) is None for run in self._runs.values())
+            is_one_waiting = any(map(is_without_worker, self._runs.values()))
             if self._starting >= free or (is_any_idle and is_one_waiting):
                 return
             place = ShardPlace(self.queue.run, shard.number, len(self._shards), shard.concurrency)
@@ -162,8 +162,7 @@ class FlowRunShards:
         crowded = find_crowded(self._runs.values())
         if crowded and (idle := await self._find_idle_workers()):
             self._moves += 1
-            why = f"{find_worker(crowded)} has another shard of this run, and {min(idle)} has none."
-            await self._server.cancel(crowded, why)
+            await self._server.take_away(crowded, min(idle))
             del self._runs[crowded.parameters["number"]]
 
     async def _find_idle_workers(self) -> set[str]:

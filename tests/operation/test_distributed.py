@@ -26,7 +26,7 @@ from flows.experiments.cells import Cell
 from flows.experiments.plan import prepare
 from flows.server import slots
 from flows.server.settings import CELLS
-from flows.server.shard_runs import Order, lease_name
+from flows.server.shard_runs import Order, lease_name, was_given_up
 from flows.server.shards import FlowRunShards
 from flows.shard import shard
 from flows.storage import journals
@@ -320,8 +320,9 @@ async def test_a_shard_is_taken_from_a_worker_that_has_another_one(
         await take_as("crowded", client, second)
         await shards.watch()
         state = (await client.read_flow_run(second)).state
-        assert state.is_cancelled()
-        assert state.message == "crowded has another shard of this run, and idle has none."
+        assert state.is_cancelling()
+        assert state.message == "crowded has another shard of this run: this one goes to idle"
+        assert await was_given_up(second)
         third = shards._runs[2].id
         await take_as("idle", client, third)
         await shards.watch()
