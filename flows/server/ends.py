@@ -28,7 +28,7 @@ EXPECTED = (
     PredictionsError,
     ReportError,
 )
-"""Errors whose message says all: a command prints them as one line, too."""
+"""Errors whose message says all. A command prints them as one line."""
 
 
 def end_as_state(
@@ -53,7 +53,7 @@ def fail(error: Exception, name: str | None = None) -> State[Any]:
     """Return an error as a Failed state with its message, named after its class by default.
 
     The engine of a deployed flow run would print the traceback of the error and end with exit code
-    1, about which its worker logs a guess. It ends at once and in silence for an `Abort`.
+    1, which its worker would try to explain. For an `Abort` it just ends.
     """
     run, is_task = find_own(), TaskRunContext.get() is not None
     is_of_engine = run is not None and run.deployment_id is not None and not is_task

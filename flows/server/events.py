@@ -9,7 +9,7 @@ durabench.regression                           a finished run does not keep a de
                                                run before it kept
 
 The resource of each event is the experiment, `durabench.experiment.NAME`. Events are for people and
-automations: nothing else depends on them. A run goes on when the server has received an event, as
+automations: nothing else depends on them. A run continues when the server has received an event, as
 it does for its own state. Prefect's queue of events would lose the last ones, if the server dies.
 """
 

@@ -197,7 +197,7 @@ class ShardRuns:
         await patiently(self._client.set_flow_run_state, run.id, state)
 
     async def take_away(self, run: FlowRun, idle: str) -> None:
-        """Cancel a flow run that has not begun, for an idle worker. If it begins, it ends."""
+        """Cancel a flow run that has not started, for an idle worker. If it starts, it ends."""
         await self.cancel(run, f"{find_worker(run)} has another shard of this run: {_MOVED} {idle}")
 
     async def _read(
@@ -257,13 +257,13 @@ def find_worker(run: FlowRun) -> str | None:
 
 
 def is_without_worker(run: FlowRun) -> bool:
-    """Return True if a flow run has not begun, and its worker is not known yet."""
-    has_begun = run.state is None or not (run.state.is_scheduled() or run.state.is_pending())
-    return not has_begun and find_worker(run) is None
+    """Return True if a flow run has not started, and its worker is not known yet."""
+    has_started = run.state is None or not (run.state.is_scheduled() or run.state.is_pending())
+    return not has_started and find_worker(run) is None
 
 
 def find_crowded(runs: Iterable[FlowRun]) -> FlowRun | None:
-    """Return a flow run that has not begun, on a worker that has an earlier one of them."""
+    """Return a flow run that has not started, on a worker with an earlier one."""
     workers = set[str | None]()
     for run in sorted((run for run in runs if not has_ended(run)), key=_age_order):
         worker = find_worker(run)
@@ -275,6 +275,6 @@ def find_crowded(runs: Iterable[FlowRun]) -> FlowRun | None:
 
 
 def _age_order(run: FlowRun) -> tuple[bool, str]:
-    """Order flow runs by their creation. Those that have begun come first."""
-    has_begun = run.state is not None and run.state.is_running()
-    return not has_begun, str(run.created)
+    """Order flow runs by their creation. Running ones come first."""
+    has_started = run.state is not None and run.state.is_running()
+    return not has_started, str(run.created)

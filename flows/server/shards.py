@@ -1,4 +1,4 @@
-"""The shards of a distributed run: how many, on which workers, and what follows one that ends.
+"""The shards of a distributed run: their number, their workers and their successors.
 
 A restarted benchmark joins the shards at work.
 """
@@ -45,7 +45,7 @@ REFUSALS = 3
 
 MOVES = 2
 """Flow runs of each shard, on average, that are taken from a worker with another shard of the run.
-Then the idle worker counts as one that takes none: it may be dead."""
+Then the idle worker counts as dead."""
 
 
 @dataclass
@@ -158,7 +158,7 @@ class FlowRunShards:
             self._runs[shard.number] = await self._server.create(place)
 
     async def _take_from_crowded(self) -> None:
-        """Cancel a flow run that has not begun, if its worker has another one and one has none."""
+        """Cancel a flow run that has not started, if its worker has two and an idle worker none."""
         crowded = find_crowded(self._runs.values())
         if crowded and (idle := await self._find_idle_workers()):
             self._moves += 1

@@ -41,7 +41,7 @@ _PAGE = 200  # the server's own limit
 
 
 class CellLimits:
-    """The limits on cells, as they are when a process begins."""
+    """The limits on cells, as they are when a process starts."""
 
     def __init__(self, always: Sequence[str], tags: Set[str]) -> None:
         """Use `read`. All cells take a slot of `always`, and those with a tag of `tags` of it."""

@@ -22,7 +22,7 @@ async def test_an_expected_error_is_a_state_without_a_traceback(
         state = await miss(return_state=True)
         assert state.is_failed()
         with pytest.raises(GateFailed):
-            await miss()
+            await state.aresult()
         return f"{state.name}: {state.message}"
 
     @decorate
