@@ -115,10 +115,11 @@ def repeat_night(lake: Path, first: str, days: int) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target)
         _age(target, days)
-    for path in (lake / ".results").glob("attempt-*"):
-        target = path.with_name(f"attempt-{rename(path.name[8:40])}{path.name[40:]}")
-        shutil.copy(path, target)
-        _age(target, days)
+    for attempt in (lake / "attempts" / f"experiment={first}").rglob("*.parquet"):
+        for path in (lake / ".results").glob(f"attempt-{attempt.stem}*"):
+            target = path.with_name(path.name.replace(attempt.stem, rename(attempt.stem)))
+            shutil.copy(path, target)
+            _age(target, days)
     with closing(sqlite3.connect(lake / "journal.sqlite")) as journal, journal:
         _repeat_attempts(journal, first, name, rename, days)
 
