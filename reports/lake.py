@@ -198,20 +198,22 @@ def require_experiments(lake: Path | UPath) -> list[str]:
 
 
 def find_newest(lake: Path | UPath) -> str:
-    """Return the name of the experiment that was declared last.
+    """Return the name of the experiment that was declared last, or of a job if there is no other.
 
     Raise ReportError for a missing lake and for one without an experiment.
     """
     *_, last = require_experiments(lake)
+    jobs = {f"job-{path.stem}" for path in matching(lake / "jobs", "*.parquet")}
     declarations = TableFiles(
         TABLES["experiments"], PARTITION, lake / "experiments", "experiment=*/arm=*/*.parquet"
     )
     connection = _open_tables(lake, [declarations])
     try:
-        row = connection.execute(
-            "select experiment from experiments order by declared_at desc, experiment desc limit 1"
-        ).fetchone()
-        return row[0] if row else last
+        rows = connection.execute(
+            "select experiment from experiments order by declared_at desc, experiment desc"
+        ).fetchall()
+        names = [name for (name,) in rows]
+        return next((name for name in names if name not in jobs), names[0] if names else last)
     finally:
         connection.close()
 

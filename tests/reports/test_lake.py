@@ -122,10 +122,12 @@ def test_a_missing_lake_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_the_newest_experiment_was_declared_last(tmp_path: Path) -> None:
-    """Neither the name nor the time of the file decides, but the time of the declaration."""
-    for name, hour in (("b", 12), ("a", 14), ("c", 13)):
+    """The time of the declaration decides, not the name or the file. Jobs do not count."""
+    for name, hour in (("b", 12), ("a", 14), ("c", 13), ("job-0a1b2c", 15)):
         declared_at = datetime(2026, 3, 1, hour, tzinfo=UTC)
         LakeBuilder(tmp_path, name).declare(["x", "y"], ["i1"], declared_at=declared_at)
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "0a1b2c.parquet").touch()
     assert find_newest(tmp_path) == "a"
 
 
