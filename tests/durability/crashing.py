@@ -261,7 +261,8 @@ def run(setting: Setting, environment: str, last: str | None, arm: ArmKind = "mi
 async def attempt(one: Cell, lake: Lake) -> None:
     """Run the attempt of a cell as a flow does."""
     async with clean_up_around(lake):
-        await attempts.attempt.fn(one, lake)
+        state = await attempts.attempt.fn(one, lake)
+        await state.aresult()
 
 
 def points_passed(lake: Path) -> list[str]:

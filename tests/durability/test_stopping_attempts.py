@@ -54,7 +54,7 @@ class Counted:
 
     async def attempt(self) -> None:
         async with graceful_stop() as self.stop:
-            await attempts.attempt.fn(self.cell, self.lake, self.stop)
+            await (await attempts.attempt.fn(self.cell, self.lake, self.stop)).aresult()
 
     @property
     def account(self) -> Account:
@@ -191,7 +191,7 @@ async def test_a_stop_that_ends_a_program_of_the_cell_is_no_broken_infrastructur
 
     monkeypatch.setattr(attempts._LeasedAttempt, "_replay", ended)
     with pytest.raises(Interrupted):
-        await attempts.attempt.fn(mini.cell, mini.lake, stop)
+        await (await attempts.attempt.fn(mini.cell, mini.lake, stop)).aresult()
     [row] = mini.lake.rows("attempts", mini.cell.experiment.name)
     assert row["outcome"] == "interrupted"
 
@@ -209,6 +209,6 @@ async def test_a_stop_during_the_intent_of_a_call(
 
     monkeypatch.setattr(ceiling, stopping)
     with suppress(Interrupted):
-        await attempts.attempt.fn(mini.cell, mini.lake, stop)
+        await (await attempts.attempt.fn(mini.cell, mini.lake, stop)).aresult()
     assert mini.began == []
     assert mini.account == Account(0.0, 0.0, 0, 0, 0)

@@ -144,8 +144,8 @@ async def test_attempts_by_an_earlier_version_are_refused(tmp_path: Path) -> Non
     """Attempts by the first version of the durable agent, ended or not, are recognised by what the
     journal recorded, and refused in one line before anything is bought."""
     lake = copied(V1, tmp_path)
-    with pytest.raises(UsageError) as refused:
-        await benchmark(declared(V1, "served"), str(lake))
+    with OpenAIServer(answer) as server, pytest.raises(UsageError) as refused:
+        await benchmark(declared(V1, "served", **reached_at(server.url)), str(lake))
     assert re.search(r"by version 1 of the durable agent.* another name", str(refused.value))
     assert "\n" not in str(refused.value)
 
@@ -170,9 +170,9 @@ async def test_the_screen_says_what_a_changed_declaration_buys_again(
     listen(said.append)
     monkeypatch.setattr("flows.benchmark.Announcements.of", stopped)
     content = declared(V2, "served").model_dump(mode="json")
-    model = content["model"] | changes.get("model", {})
-    changed = declaration.parse({**content, **changes, "model": model}, "test")
-    with pytest.raises(Interrupted):
+    with OpenAIServer(answer) as server, pytest.raises(Interrupted):
+        model = content["model"] | {"api_base": server.url} | changes.get("model", {})
+        changed = declaration.parse({**content, **changes, "model": model}, "test")
         await benchmark(changed, str(copied(V2, tmp_path)))
     assert [line.split(": ")[0] for line in said] == [
         "2 cells of arm mini with earlier attempts are bought again",

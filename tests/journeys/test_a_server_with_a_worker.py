@@ -134,6 +134,8 @@ def test_the_automations_of_the_page_act(
             block_id = block.save("team", overwrite=True)
         text = (ROOT / "flows" / "operation" / "automations.yaml").read_text()
         deployment = server.get("/deployments/name/report/report")
+        assert deployment["id"] in server.prefect("deployment", "inspect", "report/report")
+        assert str(block_id) in server.prefect("block", "inspect", "custom-webhook/team")
         text = text.replace("REPORT_DEPLOYMENT_ID", deployment["id"])
         text = text.replace("NOTIFICATION_BLOCK_ID", str(block_id))
         file = terminal.folder / "automations.yaml"

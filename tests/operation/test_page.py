@@ -43,6 +43,11 @@ ELSEWHERE = {
     "sh flows/operation/worker.sh --work-queue cells --limit 2": (
         "tests/operation/test_stopped_services.py"
     ),
+    "prefect deployment inspect report/report": "tests/journeys/test_a_server_with_a_worker.py",
+    "prefect block inspect slack-webhook/team": "tests/journeys/test_a_server_with_a_worker.py",
+    "prefect automation create --from-file automations.yaml": (
+        "tests/journeys/test_a_server_with_a_worker.py"
+    ),
     "prefect deployment run benchmark/smoke": "tests/flows/test_deployments.py",
     "prefect deployment run benchmark/benchmark --param experiment=nightly": (
         "tests/flows/test_deployments.py"

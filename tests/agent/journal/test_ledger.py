@@ -69,7 +69,7 @@ def test_calls_are_limited_too(journal: Journal, lease: Lease) -> None:
     """A limit on calls counts those in flight but not those that were cancelled."""
     intend(journal, lease, 0, usd=0.0, limits=budget(calls=2))
     intend(journal, lease, 1, usd=0.0, limits=budget(calls=2))
-    with pytest.raises(BudgetExhausted, match="is 2 calls"):
+    with pytest.raises(BudgetExhausted, match="has no calls left of 2"):
         intend(journal, lease, 2, usd=0.0, limits=budget(calls=2))
     journal.cancel(lease, "", 1)
     intend(journal, lease, 2, usd=0.0, limits=budget(calls=2))
