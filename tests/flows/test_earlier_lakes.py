@@ -170,10 +170,11 @@ async def test_the_screen_says_what_a_changed_declaration_buys_again(
     listen(said.append)
     monkeypatch.setattr("flows.benchmark.Announcements.of", stopped)
     content = declared(V2, "served").model_dump(mode="json")
-    with OpenAIServer(answer) as server, pytest.raises(Interrupted):
+    with OpenAIServer(answer) as server:
         model = content["model"] | {"api_base": server.url} | changes.get("model", {})
         changed = declaration.parse({**content, **changes, "model": model}, "test")
-        await benchmark(changed, str(copied(V2, tmp_path)))
+        with pytest.raises(Interrupted):
+            await benchmark(changed, str(copied(V2, tmp_path)))
     assert [line.split(": ")[0] for line in said] == [
         "2 cells of arm mini with earlier attempts are bought again",
         "2 cells of arm durable with earlier attempts are bought again",

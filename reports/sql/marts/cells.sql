@@ -1,8 +1,6 @@
 -- Grain: one planned cell (arm × instance × repeat), with its repository, its end and its cost.
 with planned as (
-    select *
-    from marts.planned_cells
-    inner join marts.repositories using (instance_id)
+    select * from marts.planned_cells inner join marts.repositories using (instance_id)
 ),
 
 attempts as (
