@@ -13,8 +13,9 @@ stop() {
     runs=$(cat "/proc/$worker/task/"*/children)
     kill -KILL "$worker"
     for run in $runs; do kill -TERM "$run"; done
+    # Of a process that has ended, but that its new parent has not waited for, no command is left.
     for run in $runs; do
-        while kill -0 "$run" 2>/dev/null; do sleep 0.2; done
+        while grep -q . "/proc/$run/cmdline" 2>/dev/null; do sleep 0.2; done
     done
     exit 0
 }

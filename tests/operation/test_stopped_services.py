@@ -70,7 +70,8 @@ def running(server: PrefectServer) -> Iterator[dict[str, Service]]:
 
 
 @pytest.mark.parametrize(
-    ("stopped", "execution"), [("benchmarks", "local"), ("worker", "distributed")]
+    ("stopped", "execution"),
+    [("benchmarks", "local"), pytest.param("worker", "distributed", marks=pytest.mark.full)],
 )
 def test_a_busy_service_is_stopped_in_seconds(
     server: PrefectServer, tmp_path: Path, stopped: str, execution: str
