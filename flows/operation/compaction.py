@@ -268,8 +268,8 @@ def _list_results(lake: Lake) -> Mapping[str, Sequence[str]]:
         if task == "attempt":
             results[key[:32]].append(name)
         elif task == "evaluation":
-            audit = f"audit-{derive_audit_key(key)}"
-            results[key[:12]] += [name, audit] if audit in names else [name]
+            audit = f"audit-{derive_audit_key(key)}"  # removed first, since its name is derived
+            results[key[:12]] += [audit, name] if audit in names else [name]
     return results
 
 
