@@ -3,11 +3,13 @@
 import socket
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from threading import Thread
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 LIMIT_S = 3.0
@@ -51,6 +53,20 @@ def address_of(url: str) -> tuple[str, int]:
     return parts.hostname, parts.port or _PORTS.get(parts.scheme, 80)
 
 
+def start_daemon(do: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    """Run a function in a daemon thread, which does not delay the exit of the program."""
+    outcome: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(do(*args, **kwargs))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return outcome
+
+
 def call_within(limit_s: float, do: Callable[[], T]) -> T:
     """Return the result of a call that may hang. A late call is abandoned in its thread.
 
@@ -58,23 +74,7 @@ def call_within(limit_s: float, do: Callable[[], T]) -> T:
         TimeoutError: it takes longer than this.
         Exception: what the call raises.
     """
-    results: list[T] = []
-    errors: list[Exception] = []
-
-    def run() -> None:
-        try:
-            results.append(do())
-        except Exception as error:
-            errors.append(error)
-
-    thread = Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(limit_s)
-    if errors:
-        raise errors[0]
-    if not results:
-        raise TimeoutError
-    return results[0]
+    return start_daemon(do).result(limit_s)
 
 
 def _first_hop(url: str) -> str:

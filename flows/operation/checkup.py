@@ -11,7 +11,6 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import Any, ParamSpec, TypeVar
 
 from agent.errors import InfrastructureError, one_line
@@ -21,7 +20,7 @@ from agent.timings import timings
 from agent.workspaces import docker_available
 from eval.base_image import BASE_IMAGE
 from eval.errors import EvalError
-from eval.reach import explain_unreachable
+from eval.reach import explain_unreachable, start_daemon
 from flows.display.errors import UsageError
 from flows.display.terminal import show
 from flows.experiments.models import ADDRESSES, list_providers_with_keys
@@ -66,7 +65,7 @@ async def check(lake: str | None, *, fix: bool) -> bool:
         ("model keys", _check_keys),
         ("leftovers", partial(_check_leftovers, lake, fix)),
     ]
-    started = [(name, _start_daemon(copy_context().run, _run, check)) for name, check in checks]
+    started = [(name, start_daemon(copy_context().run, _run, check)) for name, check in checks]
     started_at, has_problem = time.monotonic(), False
     for name, outcome in started:
         limit_s = _FIX_S if fix and name == "leftovers" else timings().doctor_check_s
@@ -96,25 +95,11 @@ def _run(check: Check) -> list[Finding]:
     return asyncio.run(run())
 
 
-def _start_daemon(do: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-    """Run a function in a daemon thread, which does not delay the exit of the program."""
-    outcome: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            outcome.set_result(do(*args, **kwargs))
-        except BaseException as error:
-            outcome.set_exception(error)
-
-    Thread(target=run, daemon=True).start()
-    return outcome
-
-
 class _Daemons(ThreadPoolExecutor):
     """Executor of an event loop, with daemon threads."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        return _start_daemon(fn, *args, **kwargs)
+        return start_daemon(fn, *args, **kwargs)
 
 
 def print_all(findings: Iterable[Finding]) -> None:
