@@ -1,6 +1,5 @@
 """One role's conversation: tool use until it answers, within rounds and the context window."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -105,6 +104,7 @@ class Conversation(Generic[A]):
                 {"role": "user", "content": as_markdown(facts)},
             ]
         )
+        self._has_window = False
         self._ids: set[str] = set()
 
     async def until_answer(self) -> Exchange[A]:
@@ -116,10 +116,9 @@ class Conversation(Generic[A]):
             BudgetExhausted, OutOfTime, LimitReached, InfrastructureError: no call could be made.
         """
         talk = self._transcript
-        window = self._limits.context_tokens
-        if window is None:  # in a thread: the first call can load a price list
-            window = await asyncio.to_thread(self._session.model(self._role).info.context_tokens)
-        talk.window = window or UNKNOWN_WINDOW
+        if not self._has_window:
+            window = self._limits.context_tokens or await self._session.find_window(self._role)
+            talk.window, self._has_window = window or UNKNOWN_WINDOW, True
         malformed, is_too_long = 0, False
         while self._left > 0:
             self._calls += 1

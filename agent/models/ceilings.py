@@ -1,16 +1,10 @@
 """The limits and costs of a call: context window, highest possible cost, and cost of the answer."""
 
 import functools
-import re
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-import httpx
-
-from agent.errors import ContextWindowExceeded, RequestRefused
-from agent.models import http
-from agent.models.dialects import address
 from agent.models.protocol import CostSource, ModelRequest, Usage
 from agent.models.requests import Size
 from agent.models.spec import LiteLLMSpec
@@ -71,15 +65,15 @@ class Ceilings:
     @property
     def context_tokens(self) -> int | None:
         """The context window, or None if it is unknown."""
-        return self.spec.context_tokens or self._listed.get("max_input_tokens")
+        declared = self.spec.context_tokens or self.spec.extra.get("num_ctx")
+        return declared or self._listed.get("max_input_tokens")
 
-    def max_tokens(self, wanted: int | None = None) -> int:
-        """Return the output limit of a call.
+    def max_tokens(self, wanted: int | None = None, window: int | None = None) -> int:
+        """Return the output limit of a call. The `window` is that of `find_window`, if known.
 
         `wanted` lowers it, but never so far that a thinking model cannot answer.
         """
-        declared = (self.spec.extra.get(name) for name in OUTPUT_LIMITS)
-        limit = self.spec.max_tokens or next(filter(None, declared), self._default_max_tokens)
+        limit = self._declared_max_tokens or self._get_default_max_tokens(window)
         return limit if wanted is None else min(limit, max(wanted, self._least_tokens))
 
     def max_tokens_within(self, request: ModelRequest, window: int | None) -> int:
@@ -87,7 +81,7 @@ class Ceilings:
 
         It stays large enough for an answer. The server refuses a request that does not fit.
         """
-        limit = self.max_tokens(request.max_tokens)
+        limit = self.max_tokens(request.max_tokens, window)
         if window is None:
             return limit
         room = window - estimate_tokens(request)
@@ -163,11 +157,15 @@ class Ceilings:
         return self._listed.get("key") in self.litellm.model_cost
 
     @property
-    def _default_max_tokens(self) -> int:
+    def _declared_max_tokens(self) -> int | None:
+        in_extra = (self.spec.extra.get(name) for name in OUTPUT_LIMITS)
+        return self.spec.max_tokens or next(filter(None, in_extra), None)
+
+    def _get_default_max_tokens(self, window: int | None) -> int:
         limits = [DEFAULT_MAX_TOKENS]
         if listed := self._listed.get("max_output_tokens"):
             limits.append(int(listed))
-        if window := self.context_tokens:
+        if window := window or self.context_tokens:
             limits.append(window // _ROOM_FOR_OUTPUT)
         return min(limits)
 
@@ -181,10 +179,20 @@ class Ceilings:
     @functools.cached_property
     def _listed(self) -> dict[str, Any]:
         """LiteLLM's entry of the model; empty for an unlisted one."""
-        try:
-            return dict(self.litellm.get_model_info(get_listed_name(self.spec.name)))
-        except Exception:  # LiteLLM raises a bare Exception for an unlisted model
-            return {}
+        return find_listed(self.litellm, self.spec.name)
+
+
+def find_listed(litellm: ModuleType, name: str) -> dict[str, Any]:
+    """Return LiteLLM's entry of a model; empty for an unlisted one."""
+    try:
+        return dict(litellm.get_model_info(get_listed_name(name)))
+    except Exception:  # LiteLLM raises a bare Exception for an unlisted model
+        return {}
+
+
+def is_ollama(name: str) -> bool:
+    """Return True for a model string of Ollama's own API."""
+    return name.startswith(("ollama/", "ollama_chat/"))
 
 
 def get_listed_name(name: str) -> str:
@@ -225,75 +233,3 @@ def _get_listed_cost(reported: ReportedUsage, ceilings: Ceilings) -> float | Non
     except Exception:  # LiteLLM raises a bare Exception for an unlisted model
         return None
     return cost if cost > 0 or ceilings.is_priced else None
-
-
-_NEAR = 0.6
-"""A refused request whose estimated input is at least this part of the window did not fit."""
-
-_TOO_LONG = re.compile(
-    r"context[ _](length|size|window)|maximum model length|prompt is too long"
-    r"|input token count .*exceeds|inputs` tokens \+",
-    re.IGNORECASE,
-)
-"""Messages for a request that is too long, for an unknown window: OpenAI, llama.cpp, LM Studio and
-SGLang; vLLM; Anthropic; Google; Text Generation Inference."""
-
-_ABOUT_LIMIT = re.compile(r"max_(completion_|output_)?tokens\W.{0,60}too large", re.IGNORECASE)
-"""A server's message about a limit on the output that its window does not hold."""
-
-_FIELDS = ("max_model_len", "context_length", "max_context_length", "context_window", "n_ctx")
-"""Names that servers give to their window: vLLM and SGLang the first, llama.cpp the last."""
-
-_WINDOWS: dict[tuple[str, str], int | None] = {}
-
-
-async def window_of(spec: LiteLLMSpec, ceilings: Ceilings) -> int | None:
-    """Return the context window, tokens: declared, listed or requested from the server, or None.
-
-    A server with an `api_base` gets one request in each process.
-    """
-    if ceilings.context_tokens is not None or spec.api_base is None:
-        return ceilings.context_tokens
-    server = (spec.api_base, spec.name)
-    if server not in _WINDOWS:
-        url, headers = address("chat", spec.api_base)
-        models = url.removesuffix("/chat/completions") + "/models"
-        try:
-            response = await http.client().get(models, headers=headers, timeout=5.0)
-            _WINDOWS[server] = _window_in(response.json(), spec.name.partition("/")[2])
-        except httpx.ConnectError:
-            return None  # the server is down now, so the next call tries again
-        except (httpx.HTTPError, ValueError, RecursionError):
-            _WINDOWS[server] = None
-    return _WINDOWS[server]
-
-
-def _window_in(listing: Any, name: str) -> int | None:
-    """Return the window of a model in a server's list, or None if the list does not state it."""
-    entries = listing.get("data") if isinstance(listing, dict) else None
-    if not isinstance(entries, list):
-        return None
-    models = [entry for entry in entries if isinstance(entry, dict)]
-    matches = [entry for entry in models if entry.get("id") == name] or models
-    if len(matches) != 1:
-        return None
-    [entry] = matches
-    meta = entry.get("meta")
-    places = [entry, meta if isinstance(meta, dict) else {}]
-    windows = (place.get(field) for place in places for field in _FIELDS)
-    return next((size for size in windows if type(size) is int and 0 < size < 10**9), None)
-
-
-def reclassify(
-    error: ContextWindowExceeded | RequestRefused, size: int, window: int | None
-) -> ContextWindowExceeded | RequestRefused:
-    """Return the error of a request that the server refused: by its size, else by the message.
-
-    `size` is the estimated input in tokens.
-    """
-    message = str(error)
-    if window is not None and size >= _NEAR * window:
-        return ContextWindowExceeded(message)
-    if _ABOUT_LIMIT.search(message):
-        return RequestRefused(f"{message} (declare the model's context_tokens or max_tokens)")
-    return ContextWindowExceeded(message) if _TOO_LONG.search(message) else error

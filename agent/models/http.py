@@ -82,6 +82,7 @@ def _use_in(litellm: ModuleType) -> None:
     """Let LiteLLM send everything through this client."""
     from litellm.caching.llm_caching_handler import LLMClientCache
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler, MaskedHTTPStatusError
+    from litellm.llms.ollama.common_utils import OllamaModelInfo
 
     class Transport(AsyncHTTPHandler):
         """LiteLLM's own resends a request itself, and follows redirects with the key."""
@@ -145,6 +146,9 @@ def _use_in(litellm: ModuleType) -> None:
 
     litellm.in_memory_llm_clients_cache = Clients()  # type: ignore[attr-defined]
     litellm.module_level_aclient = transport  # type: ignore[attr-defined]
+    # LiteLLM would ask Ollama about a model in each call, whatever the address of the server is.
+    ask = "get_runtime_model_info"
+    setattr(OllamaModelInfo, ask, lambda *_, **__: None)
 
 
 def _make_readable(response: httpx.Response) -> httpx.Response:

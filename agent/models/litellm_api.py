@@ -10,9 +10,17 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from agent.errors import ContextWindowExceeded, RequestRefused
-from agent.models import ceilings, http, native
+from agent.models import http, native, windows
 from agent.models.answers import dialect_of, read_answer
-from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, cost_of, estimate_tokens, get_listed_name
+from agent.models.ceilings import (
+    OUTPUT_LIMITS,
+    Ceilings,
+    cost_of,
+    estimate_tokens,
+    find_listed,
+    get_listed_name,
+    is_ollama,
+)
 from agent.models.chat import essential, sendable
 from agent.models.http import load, load_in_thread, suspend_logging
 from agent.models.native import Tell, stream_completion, stream_responses
@@ -37,6 +45,8 @@ class LiteLLMModel:
             "litellm",
             spec.native_tools,
             context_tokens=lambda: self._ceilings.context_tokens,
+            ask_for_window=None if spec.api_base is None else self._find_window,
+            max_tokens=lambda window: self._ceilings.max_tokens(window=window),
             dialects=native.dialects_of(spec),
         )
         self._spec = spec
@@ -61,15 +71,18 @@ class LiteLLMModel:
             ModelError: no usable answer after the retries that the error's class allows.
             Interrupted: the run is to stop; NotSent if nothing can have been charged.
         """
-        litellm = await load_in_thread()
-        window = await ceilings.window_of(self._spec, self._ceilings)
+        litellm, window = await load_in_thread(), await self._find_window()
         limit = self._ceilings.max_tokens_within(request, window)
         try:
             if request.foreign is not None and request.parameters is None:
                 return await self._call_directly(request, request.foreign, limit)
             return await self._call_litellm(litellm, request, limit)
         except (ContextWindowExceeded, RequestRefused) as error:
-            raise ceilings.reclassify(error, estimate_tokens(request), window) from error
+            raise windows.reclassify(error, estimate_tokens(request), window) from error
+
+    async def _find_window(self) -> int | None:
+        await load_in_thread()
+        return await windows.find_window(self._spec, self._ceilings)
 
     async def _call_litellm(
         self, litellm: ModuleType, request: ModelRequest, limit: int
@@ -173,6 +186,8 @@ class LiteLLMModel:
             "temperature": self._temperature(),
             "max_tokens": limit,
             "reasoning_effort": spec.reasoning_effort,
+            # Without it, Ollama cuts a conversation to a small window of its own, silently.
+            "num_ctx": self._ceilings.context_tokens if is_ollama(spec.name) else None,
         }
         return {
             **arguments,
@@ -268,10 +283,7 @@ def _is_thinking_claude(spec: LiteLLMSpec) -> bool:
 @functools.cache
 def _lists_ability(name: str, ability: str) -> bool:
     """Return True if LiteLLM lists a model with an ability."""
-    try:
-        return bool(load().get_model_info(get_listed_name(name)).get(ability))
-    except Exception:  # LiteLLM raises a bare Exception for an unlisted model
-        return False
+    return bool(find_listed(load(), name).get(ability))
 
 
 @functools.cache

@@ -155,6 +155,12 @@ class ModelInfo:
     """Regex that extracts an action from the text, if it differs from the arm's own default."""
     context_tokens: Callable[[], int | None] = field(default=lambda: None, compare=False)
     """Returns the context window, or None if unknown. Its first call may read a price list."""
+    ask_for_window: Callable[[], Awaitable[int | None]] | None = field(default=None, compare=False)
+    """Asks the server of an unknown window; None for a model without a server to ask."""
+    max_tokens: Callable[[int | None], int | None] = field(
+        default=lambda window: None, compare=False
+    )
+    """Returns the limit on the output of a call, given the window, or None if there is none."""
     dialects: frozenset[Dialect] = frozenset()
     """Dialects whose requests the provider takes as they are."""
 

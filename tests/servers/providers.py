@@ -32,6 +32,10 @@ class Listener:
     headers: dict[str, str] = field(default_factory=dict)
     models: Any = None
     """The answer to a request for the list of models; None if there is no such list."""
+    lists: dict[str, Any] = field(default_factory=dict)
+    """Answers to requests for other lists, by path."""
+    keys: list[str | None] = field(default_factory=list)
+    """The keys of the requests for lists."""
     drops: bool = False
     """True to close each connection instead of an answer."""
 
@@ -63,10 +67,13 @@ class Listener:
                 self.wfile.flush()
 
             def do_GET(self) -> None:
-                if not self.path.endswith("/models"):
+                if self.path.endswith("/models"):
+                    listener.keys.append(self.headers.get("Authorization"))
+                else:
                     listener.sent.append(Sent(self.path, dict(self.headers), None))
-                payload = json.dumps(listener.models).encode()
-                self.send_response(404 if listener.models is None else 200)
+                models = listener.lists.get(self.path, listener.models)
+                payload = json.dumps(models).encode()
+                self.send_response(404 if models is None else 200)
                 self.send_header("Content-Length", str(len(payload)))
                 self.end_headers()
                 self.wfile.write(payload)

@@ -119,3 +119,41 @@ async def test_a_server_that_does_not_say_is_taken_as_it_is(listing: Listener, m
     spec = {"name": "openai/local", "api_base": f"{listing.address}/v1"}
     await LiteLLMModel(LiteLLMSpec.model_validate(spec)).complete(ModelRequest(LONG))
     assert listing.sent[0].body["max_tokens"] == 16_384
+
+
+async def test_lm_studio_lists_the_loaded_window_elsewhere(listing: Listener) -> None:
+    """Its list in OpenAI's form does not state it. A model's own maximum is not the window."""
+    listed = {"id": "local", "max_context_length": 131_072, "loaded_context_length": WINDOW}
+    listing.models = {"data": [{"id": "local"}]}
+    listing.lists["/api/v0/models"] = {"data": [listed]}
+    spec = {"name": "openai/local", "api_base": f"{listing.address}/v1"}
+    await LiteLLMModel(LiteLLMSpec.model_validate(spec)).complete(ModelRequest(SHORT))
+    assert listing.sent[0].body["max_tokens"] == WINDOW // 4
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("openai/local", "Bearer throw-away"), ("hosted_vllm/local", None)]
+)
+async def test_only_a_server_of_the_provider_gets_its_key(
+    listing: Listener, name: str, key: str | None
+) -> None:
+    """A server that is asked for its window may belong to somebody else."""
+    listing.models = {"data": [{"id": "local", "max_model_len": WINDOW}]}
+    spec = {"name": name, "api_base": f"{listing.address}/v1"}
+    await LiteLLMModel(LiteLLMSpec.model_validate(spec)).complete(ModelRequest(SHORT))
+    assert listing.keys == [key]
+
+
+@pytest.mark.parametrize("declared", [{"context_tokens": 4096}, {"extra": {"num_ctx": 4096}}])
+async def test_ollama_is_sent_the_declared_window(
+    listing: Listener, declared: dict[str, Any]
+) -> None:
+    """It would cut the conversation to a window of its own. Nothing else is asked of it."""
+    message = {"role": "assistant", "content": "Hello."}
+    end = {"done": True, "done_reason": "stop", "prompt_eval_count": 9, "eval_count": 2}
+    listing.answer = lambda sent: {"model": "local", "message": message, **end}
+    spec = {"name": "ollama_chat/local", "api_base": listing.address, **declared}
+    reply = await LiteLLMModel(LiteLLMSpec.model_validate(spec)).complete(ModelRequest(SHORT))
+    assert [sent.path for sent in listing.sent] == ["/api/chat"]
+    assert listing.sent[0].body["options"] == {"num_ctx": 4096, "num_predict": 1024}
+    assert reply.usage.input_tokens == 9

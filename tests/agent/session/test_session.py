@@ -197,3 +197,31 @@ async def test_a_destroyed_repository_is_restored(runs: Runs, kind: str) -> None
             assert await session.act("read", {}, text, str) == "base\nkept\n"
             assert "+kept" in await session.diff()
     assert runs.workspaces.opened == []
+
+
+class Asking:
+    """A model whose server lists another window each day."""
+
+    def __init__(self, *windows: int) -> None:
+        windows_of_days = iter(windows)
+
+        async def ask() -> int:
+            return next(windows_of_days)
+
+        self.info = ModelInfo("m", "litellm", ask_for_window=ask)
+
+
+async def test_a_window_that_a_server_stated_stays_with_the_attempt(runs: Runs) -> None:
+    """A conversation that is resumed is shortened as before, although the server has changed."""
+    for windows in ([8192], [4096]):
+        async with runs.session(Asking(*windows)) as session:
+            assert await session.find_window() == 8192
+            assert session.steps[0].kind == "event"
+
+
+async def test_a_conversation_that_began_without_a_window_goes_on_without(runs: Runs) -> None:
+    """Its first step is recorded already."""
+    async with runs.session() as session:
+        await session.call(ASK)
+    async with runs.session(Asking(8192)) as session:
+        assert await session.find_window() is None
