@@ -19,10 +19,10 @@ from agent.conversation.protocols import (
     objects_in,
     text_of,
 )
-from agent.conversation.transcript import UNKNOWN_WINDOW, Transcript, as_markdown
+from agent.conversation.transcript import Transcript, as_markdown
 from agent.errors import ContextWindowExceeded
 from agent.journal import InboxMessage
-from agent.models.protocol import ModelReply, ModelRequest
+from agent.models.protocol import UNKNOWN_WINDOW, ModelReply, ModelRequest
 from agent.session.session import Session
 from agent.tools import Toolbox, ToolResult
 from agent.tools.rendering import render

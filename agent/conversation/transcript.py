@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.models.chat import CHARS_PER_TOKEN, size_of, tokens
-from agent.models.protocol import Message, ModelReply, ModelRequest
+from agent.models.protocol import UNKNOWN_WINDOW, Message, ModelReply, ModelRequest
 from agent.tools.rendering import head_and_tail
 
 COMPACT_SHARE, WRAP_UP_SHARE, SPILL_SHARE = 0.65, 0.80, 0.95
@@ -20,9 +20,6 @@ RECENT_RESULTS = 4
 
 SHORTENED = 600
 """Maximum length of a shortened tool result, in characters."""
-
-UNKNOWN_WINDOW = 128_000
-"""Context window of a model whose window is unknown, in tokens."""
 
 
 class Transcript:

@@ -1,5 +1,6 @@
 """The model interface of an arm: messages in, one assistant message and its usage out."""
 
+import asyncio
 import functools
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,6 +13,9 @@ Message = dict[str, Any]
 """One chat message in the OpenAI form: `role`, `content`, perhaps `tool_calls`."""
 
 Provider = Literal["litellm", "scripted", "recorded", "simulated"]
+
+UNKNOWN_WINDOW = 128_000
+"""Context window of a model whose window is unknown, in tokens."""
 
 CostSource = Literal["provider", "declared", "litellm", "recorded", "simulated", "none", "unknown"]
 """Sources of a cost.
@@ -157,12 +161,17 @@ class ModelInfo:
     """Returns the context window, or None if unknown. Its first call may read a price list."""
     ask_for_window: Callable[[], Awaitable[int | None]] | None = field(default=None, compare=False)
     """Asks the server of an unknown window; None for a model without a server to ask."""
-    max_tokens: Callable[[int | None], int | None] = field(
-        default=lambda window: None, compare=False
-    )
-    """Returns the limit on the output of a call, given the window, or None if there is none."""
+    max_tokens: Callable[[int | None], int] = field(default=lambda window: 16_384, compare=False)
+    """Returns the limit on the output of a call, given the window or None."""
     dialects: frozenset[Dialect] = frozenset()
     """Dialects whose requests the provider takes as they are."""
+
+    async def find_window(self) -> int | None:
+        """Return the context window, tokens: declared, listed, or what the server states."""
+        known = await asyncio.to_thread(self.context_tokens)
+        if known is not None or self.ask_for_window is None:
+            return known
+        return await self.ask_for_window()
 
 
 class Model(Protocol):

@@ -19,6 +19,7 @@ from agent.errors import (
 from agent.gateway.app import app, make_token, serve, socket_folder
 from agent.gateway.calls import Calls
 from agent.gateway.switch import Switch
+from agent.models.protocol import UNKNOWN_WINDOW
 from agent.session.session import Session
 from agent.shortening import shorten_middle
 from agent.types import Outcome, OutcomeStatus, Task
@@ -131,14 +132,23 @@ class _Run:
     async def _run_program(self, workspace: Workspace, calls: Calls, version: str) -> ProgramRun:
         recipe = self.options.program
         switch = Switch(calls, recipe.models)
-        key, model = make_token(), self.session.model().info.name
+        key, info = make_token(), self.session.model().info
+        window = await info.find_window()
         socket_folder = self.folder if workspace.environment == "docker" else None
         async with AsyncExitStack() as stack:
             stack.push_async_callback(switch.cancel)
-            address = await stack.enter_async_context(serve(app(switch, model, key), socket_folder))
-            script = installed.script(
-                recipe, self.task.statement, model, address, key, self.agent_folder
+            address = await stack.enter_async_context(
+                serve(app(switch, info.name, key), socket_folder)
             )
+            variables = {
+                "DURABENCH_KEY": key,
+                # Clients choose their features by the name that the vendor uses.
+                "DURABENCH_MODEL": info.name.rpartition("/")[2],
+                "DURABENCH_AGENT": self.agent_folder,
+                "DURABENCH_CONTEXT": str(window or UNKNOWN_WINDOW),
+                "DURABENCH_MAX_OUTPUT": str(info.max_tokens(window)),
+            }
+            script = installed.script(recipe, self.task.statement, address, variables)
             result = await _until_failure(workspace, script, self.options.run_limit_s, switch)
         seen = switch.seen
         return ProgramRun(

@@ -6,7 +6,7 @@ import hashlib
 import shlex
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -154,10 +154,8 @@ for _ in {{1..200}}; do (: </dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; sle
 """
 
 
-def script(
-    recipe: Recipe, task: str, model: str, address: Address, key: str, agent_folder: str
-) -> str:
-    """Return the script that solves a task.
+def script(recipe: Recipe, task: str, address: Address, variables: Mapping[str, str]) -> str:
+    """Return the script that solves a task, with these and its own variables.
 
     Raises:
         NoProgram: the task is longer than a variable can be, and the recipe reads no file.
@@ -166,10 +164,7 @@ def script(
     variables = {
         "DURABENCH_TASK": task,
         "DURABENCH_URL": f"http://127.0.0.1:{port}",
-        "DURABENCH_KEY": key,
-        # Clients choose their features by the name that the vendor uses.
-        "DURABENCH_MODEL": model.rpartition("/")[2],
-        "DURABENCH_AGENT": agent_folder,
+        **variables,
     }
     task_bytes = len(task.encode("utf-8", "replace"))
     if len("DURABENCH_TASK=") + task_bytes >= _LONGEST_VARIABLE:
