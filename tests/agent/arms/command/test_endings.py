@@ -53,6 +53,14 @@ async def test_a_program_without_a_model_call_gives_up(tmp_path: Path) -> None:
     assert report(outcome)["calls"] == 0
 
 
+async def test_a_program_can_read_the_limits_of_its_model(tmp_path: Path) -> None:
+    """A program that shortens its own conversation has to know where the window ends."""
+    script = 'echo "$DURABENCH_CONTEXT $DURABENCH_MAX_OUTPUT" >limits.txt'
+    model = {"name": "openai/local", "api_base": "http://127.0.0.1:9/v1", "context_tokens": 8192}
+    outcome = await Program(tmp_path, shell(script), model).run()
+    assert "+8192 2048" in outcome.patch
+
+
 @pytest.mark.full
 async def test_a_program_that_runs_for_ever_ends_with_its_change_so_far(tmp_path: Path) -> None:
     script = f"{ASK} -d '{HELLO}'; echo hello >greeting.txt; sleep 1000"
