@@ -99,12 +99,13 @@ async def benchmark(
                 await news.announce_resume()
             journal = await asyncio.to_thread(journals.open_journal, plan.lake)
             if not distributed:
-                async with share_slots(await CellLimits.read(), stop) as limit:
+                limits = await CellLimits.read()
+                async with share_slots(limits, stop) as limit, progress.show_life(journal):
                     shard = LocalShard(plan, journal, stop, grade=grade, limit=limit)
                     counts = await run_queue(shard, missing, on_end, stop, monitor)
             elif missing or monitor.decision is not None:
                 home = await asyncio.to_thread(journals.home, plan.lake)
-                async with get_client() as client:
+                async with get_client() as client, progress.show_life(journal):
                     order = Order(plan, lake, home, grade)
                     shards = await FlowRunShards.open(order, journal, client)
                     counts = await run_queue(shards, missing, on_end, stop, monitor)

@@ -208,6 +208,8 @@ class Progress:
     """Start of the attempt's first own step; None if it has no own step."""
     last_step_at: datetime | None
     """End of the last step, or its start while it has no result yet."""
+    open_call_at: datetime | None
+    """Start of the last call without an answer; None if each has one."""
     steps: int
     """Steps with a result, with copied ones, as in the next three fields."""
     calls: int

@@ -71,6 +71,7 @@ def progress(connection: Connection, experiment: str) -> list[Progress]:
             SELECT attempt_id,
                 MIN(CASE WHEN epoch > 0 THEN started_at END) AS first_at,
                 MAX(CASE WHEN epoch > 0 THEN started_at + COALESCE(duration_s, 0) END) AS last_at,
+                MAX(CASE WHEN result IS NULL THEN started_at END) AS asked_at,
                 COUNT(result) AS steps,
                 COUNT(settled_nusd) AS calls,
                 SUM(CASE WHEN cost_usd IS NOT NULL THEN settled_nusd END) AS nusd,
@@ -90,7 +91,7 @@ def progress(connection: Connection, experiment: str) -> list[Progress]:
             outcome IS NOT NULL AS has_ended, pruned_at IS NOT NULL AS is_pruned,
             worker, CASE WHEN expires_at > 0 THEN expires_at END AS expires_at, clock() AS now,
             retry, retry_at,
-            first_at, last_at, steps, calls, nusd, unpriced,
+            first_at, last_at, asked_at, steps, calls, nusd, unpriced,
             billed, unbilled, unanswered, unanswered_nusd, unanswered_unpriced
         FROM attempts
             LEFT JOIN leases ON leases.attempt_id = attempts.attempt_id
@@ -110,6 +111,7 @@ def progress(connection: Connection, experiment: str) -> list[Progress]:
             now=datetime.fromtimestamp(row.now, UTC),
             first_step_at=_to_time(row.first_at),
             last_step_at=_to_time(row.last_at),
+            open_call_at=_to_time(row.asked_at),
             steps=row.steps or 0,
             calls=row.calls or 0,
             cost_usd=int(row.nusd or 0) / NUSD,

@@ -1,7 +1,9 @@
 """Rate limits of model providers, shared by all workers of a journal."""
 
 import asyncio
+import weakref
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -92,3 +94,19 @@ class Sending:
         if self.pace is not None:
             await self.pace.admit(names, tokens)
         self.may_go_on()
+
+
+_SLOTS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Semaphore]]" = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def slot_of(server: str, concurrency: int | None) -> AbstractAsyncContextManager[None]:
+    """Return a context in which a request to a server may be sent.
+
+    Models that declare the same number for the same server share its slots.
+    """
+    if concurrency is None:
+        return nullcontext()
+    slots = _SLOTS.setdefault(asyncio.get_running_loop(), {})
+    return slots.setdefault(f"{concurrency} {server}", asyncio.Semaphore(concurrency))

@@ -59,6 +59,12 @@ class LiteLLMSpec(_Spec):
         default=None, description="level in the provider's terms, such as `low` or `high`"
     )
     timeout_s: float = Field(default=600, gt=0, description="seconds per request")
+    concurrency: int | None = Field(
+        default=None,
+        ge=1,
+        description="requests at a time to the server, of all cells of a process; a request that "
+        "waits for its turn uses up none of timeout_s",
+    )
     max_retries: int = Field(default=8, ge=0, description="retries per call")
     native_tools: bool = Field(
         default=True, description="false: the model uses the text protocol of fenced blocks"

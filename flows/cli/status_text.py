@@ -172,7 +172,9 @@ def _detail(cell: CellStatus) -> str:
             parts.append(f"since {_clock(cell.since)}")
         if cell.last_sign_of_life:
             parts.append(f"last sign of life {_clock(cell.last_sign_of_life)}")
-    if cell.unanswered_calls:
+    if cell.open_call_at:
+        parts.append(f"waits for its model since {_clock(cell.open_call_at)}")
+    elif cell.unanswered_calls:
         from reports.format import plural, usd
 
         most = cell.unanswered_usd

@@ -70,6 +70,7 @@ MODEL_KEY_FIELDS = {
 MODEL_KEY_IGNORED = {
     "api_base": "an address: the server moves, and the model stays the same",
     "timeout_s": "how long an answer is waited for",
+    "concurrency": "when a request is sent",
     "max_retries": "how often a request that failed is repeated",
     "input_cost_per_token": "what the answer costs",
     "output_cost_per_token": "what the answer costs",

@@ -84,6 +84,8 @@ class CellStatus:
     """The failed request, if the cell waits for its model: `try 2 of 9 failed: timeout: …`."""
     retry_in_s: float | None = None
     """Seconds until the next try."""
+    open_call_at: datetime | None = None
+    """Start of the call in flight, if the cell runs."""
 
     @property
     def label(self) -> str:
@@ -305,6 +307,7 @@ def _make_unfinished(row: Row, attempt: Progress, state: State, detail: str) -> 
         cost_usd=attempt.cost_usd if is_priced else None,
         unpriced_calls=attempt.unpriced_calls,
         unanswered_calls=attempt.unanswered_calls,
+        open_call_at=attempt.open_call_at if state == "running" else None,
         unanswered_usd=attempt.unanswered_usd,
         detail=detail,
         retry=attempt.retry if waits else None,
@@ -341,7 +344,7 @@ def as_json(reading: StatusReading, name: str | None) -> Row:
     arms = [{"arm": arm, **asdict(tally)} for arm, tally in experiment.arms.items()]
     cells = [asdict(cell) for cell in experiment.cells]
     for cell in cells:
-        for column in ("since", "last_sign_of_life"):
+        for column in ("since", "last_sign_of_life", "open_call_at"):
             cell[column] = cell[column] and cell[column].isoformat(timespec="seconds")
     return {**head, **_summary(experiment), "arms": arms, "cells": cells}
 

@@ -72,6 +72,7 @@ MODEL = {"name": "openai/gpt-5", "temperature": 0.5, "extra": {"top_p": 0.5}}
 REACH = {
     "api_base": "http://localhost:2/v1",
     "timeout_s": 5,
+    "concurrency": 1,
     "max_retries": 0,
     "input_cost_per_token": 1.0,
     "output_cost_per_token": 2.0,
