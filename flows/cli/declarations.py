@@ -55,11 +55,14 @@ def declare(
         )
     dataset = dataset or "bundled"
     content = {
-        "name": name or _derive_name(dataset, model or "-".join(arm["name"] for arm in arms)),
+        "name": name
+        or _derive_name(
+            dataset, str((spec or {}).get("name", "-".join(arm["name"] for arm in arms)))
+        ),
         "dataset": dataset,
         "select": {"sample": sample} if sample is not None else None,
         "environment": environment,
-        "model": (spec if api_base else model) if with_model else None,
+        "model": (spec if spec and len(spec) > len(_BARE) else model) if with_model else None,
         "arms": arms,
         "primary": dict(zip(("baseline", "candidate"), with_model, strict=False))
         if len(with_model) > 1
@@ -68,6 +71,10 @@ def declare(
         "concurrency": concurrency,
     }
     return {key: value for key, value in content.items() if value is not None}
+
+
+_BARE = ("provider", "name")
+"""The fields of a model that a string can name."""
 
 
 def _derive_name(dataset: str, rest: str) -> str:
@@ -141,9 +148,20 @@ def override(
 def read_model(model: str | None, api_base: str | None) -> dict[str, Any] | None:
     """Return the model that options name, or None.
 
+    It is a model string, a `model` block as YAML in braces, or the path of a file with one.
+
     Raises:
-        UsageError: there is an address without a model.
+        UsageError: there is an address without a model, or the block cannot be read.
     """
-    if model is None and api_base is not None:
-        raise UsageError("--api-base goes with --model")
-    return {"provider": "litellm", "name": model, "api_base": api_base} if model else None
+    if model is None:
+        if api_base is not None:
+            raise UsageError("--api-base goes with --model")
+        return None
+    if model.lstrip().startswith("{"):
+        block = declaration.from_yaml(model, "--model")
+    elif model.endswith((".yaml", ".yml")):
+        block = declaration.mapping(Path(model))
+    else:
+        block = {"name": model}
+    address = {"api_base": api_base} if api_base else {}
+    return {"provider": "litellm", **block, **address}

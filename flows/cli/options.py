@@ -15,7 +15,8 @@ LakeOption = Annotated[
 ModelOption = Annotated[
     str | None,
     typer.Option(
-        help="LiteLLM model string for every arm that needs a model, such as openai/gpt-5"
+        help="LiteLLM model string for every arm that needs a model, such as openai/gpt-5, or a "
+        "model block: {name: …} or a YAML file"
     ),
 ]
 ApiBaseOption = Annotated[str | None, typer.Option(help="URL of the API of your own model server")]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from agent.models.spec import LiteLLMSpec
 from flows.cli import declarations
 from flows.display.errors import UsageError
 from flows.experiments import declaration
@@ -46,9 +47,23 @@ def test_what_is_continued_has_the_same_name() -> None:
     assert other["name"] == "mine-x-y-z"
 
 
+def test_a_model_can_be_a_whole_block(tmp_path: Path) -> None:
+    """A local model needs more than an address, in a file or on the command line."""
+    block = {"name": "openai/local", "context_tokens": 8192, "extra": {"top_k": 5}}
+    file = tmp_path / "model.yaml"
+    file.write_text(yaml.safe_dump(block))
+    for model in (str(file), yaml.safe_dump(block, default_flow_style=True, width=999)):
+        content = declarations.declare(agents=["mini"], model=model, api_base="http://h/v1")
+        assert content["name"] == "bundled-openai-local"
+        declared = declaration.parse(content, "options").model
+        assert declared == LiteLLMSpec(**block, api_base="http://h/v1")
+
+
 @pytest.mark.parametrize(
     ("options", "because"),
     [
+        ({"agents": ["mini"], "model": "{name: x"}, "--model is not YAML"),
+        ({"agents": ["mini"], "model": "none.yaml"}, "cannot read none.yaml"),
         ({"agents": []}, r"durabench run --dataset .* --arm durable --sample 20 --budget 5$"),
         ({"agents": ["mini"]}, r"arm mini needs a model: .* --model openai/gpt-5-mini"),
         ({"agents": ["command"]}, r"no arm 'command': name mini, .*a recipe \(aider, "),
