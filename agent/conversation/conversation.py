@@ -16,9 +16,9 @@ from agent.conversation.protocols import (
     NativeTools,
     TextTools,
     Turn,
-    objects_in,
     text_of,
 )
+from agent.conversation.text_calls import objects_in
 from agent.conversation.transcript import Transcript, as_markdown
 from agent.errors import ContextWindowExceeded
 from agent.journal import InboxMessage
@@ -73,7 +73,6 @@ class Conversation(Generic[A]):
         call. In a chat with the person, a reply without a tool call is the answer.
         """
         self._is_native = session.model(role).info.native_tools
-        self._protocol = NativeTools() if self._is_native else TextTools()
         self._session = session
         self._role = role
         self._answer = answer
@@ -97,10 +96,11 @@ class Conversation(Generic[A]):
                 "parameters": json_schema(answer),
             }
             self._schemas.append({"type": "function", "function": function})
-        instructions = self._protocol.instructions(self._schemas, is_chat=self._is_chat)
+        kind = NativeTools if self._is_native else TextTools
+        self._protocol = kind(self._schemas, is_chat=self._is_chat)
         self._transcript = Transcript(
             [
-                {"role": "system", "content": f"{prompt}\n\n{instructions}"},
+                {"role": "system", "content": f"{prompt}\n\n{self._protocol.instructions}"},
                 {"role": "user", "content": as_markdown(facts)},
             ]
         )
@@ -165,10 +165,11 @@ class Conversation(Generic[A]):
         """Respond to the answer, so that the conversation continues with `until_answer`."""
         outputs = [(call, output or text) for call, output in self._unanswered]
         self._unanswered = []
-        if not self._is_chat and any(call.id or not self._is_native for call, _ in outputs):
-            self._transcript.add_results(self._protocol.results(outputs))
-        else:
+        is_text = self._is_native and [call.id for call, _ in outputs] == [""]
+        if self._is_chat or not outputs or is_text:
             self._transcript.say(text)
+        else:
+            self._transcript.add_results(self._protocol.results(outputs))
 
     async def hear(self, about: str) -> list[InboxMessage]:
         """Wait for the next messages of the person of a chat, and start a turn with them.
@@ -210,7 +211,7 @@ class Conversation(Generic[A]):
             self._transcript.say("This is the last reply: answer now, with what you have.")
         return ModelRequest(
             list(self._transcript.messages),
-            self._protocol.offer(self._schemas),
+            self._protocol.offer,
             role=self._role,
             facts=self._facts,
             only=_ANSWER if not self._is_chat and (only_answer or not self._tools) else "",

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.conversation.exchanges import Helper, LimitReached
-from agent.conversation.protocols import Call, Schema
+from agent.conversation.protocols import Call
+from agent.conversation.text_calls import Schema
 from agent.errors import AgentError, OutOfTime, ToolFailed, TurnEnded, Undone
 from agent.session.limits import Gate
 from agent.session.session import Session

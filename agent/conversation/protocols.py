@@ -1,4 +1,4 @@
-"""The text and the calls of a model's reply, native or in a fenced block.
+"""The text and the calls of a model's reply, native or in its text.
 
 A reply is foreign. Each part of it can be of any type, so a model cannot cause an error in this
 module: an odd part is read as missing, or comes with a problem that is written for the model. Every
@@ -11,24 +11,17 @@ could never continue.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 
+from agent.conversation.text_calls import Malformed, Schema, TextCalls, json_object
 from agent.models.protocol import Message, ModelReply
 from agent.tools.rendering import head_and_tail
 
-MOST_NESTED = 100
-"""Levels of lists and objects in the arguments of a call. JSON of thousands cannot be recorded."""
-
 _ID_CHARS = 65_536
 """Maximum length of an id. Some providers hide data for themselves in it."""
-
-
-class Malformed(Exception):
-    """The reply does not have the required form. The message goes back to the model."""
 
 
 @dataclass(frozen=True)
@@ -84,42 +77,25 @@ def text(value: Any) -> str:
         return type(value).__name__
 
 
-def json_object(source: str) -> dict[str, Any]:
-    """Return the JSON object that a model wrote.
-
-    Raises:
-        Malformed: it is not an object, or too deep to be recorded.
-    """
-    try:
-        content = json.loads(source)
-    except ValueError as error:
-        raise Malformed(f"the arguments are not JSON: {error}") from None
-    except RecursionError:
-        raise Malformed(_TOO_DEEP) from None
-    if not isinstance(content, dict):
-        raise Malformed("the arguments are not a JSON object")
-    if source.count("[") + source.count("{") > MOST_NESTED:
-        level: list[Any] = [content]
-        for _ in range(MOST_NESTED):
-            parts = [node.values() if isinstance(node, dict) else node for node in level]
-            level = [part for part in chain(*parts) if isinstance(part, dict | list)]
-        if level:
-            raise Malformed(_TOO_DEEP)
-    return content
-
-
-_TOO_DEEP = f"the arguments are nested more than {MOST_NESTED} levels deep"
-
-
-Schema = dict[str, Any]
-"""An OpenAI function definition: name, description and the JSON schema of its arguments."""
-
 KEPT_OF_MALFORMED = 2_000
 """Maximum length of a reply without a usable call in the conversation, in characters."""
 
-# JSON strings contain no line ends, so a fence inside one is followed by more of the line.
-_BLOCK = re.compile(r"```json[ \t]*\n(.*?)```[ \t]*$", re.DOTALL | re.MULTILINE)
-_ANY_BLOCK = re.compile(r"```\w*[ \t]*\n(.*?)```[ \t]*$", re.DOTALL | re.MULTILINE)
+_FORM = """A call has this form. Nothing but further calls follows it:
+
+<function=NAME>
+<parameter=FIRST>
+text as it is: any number of lines, no quotes around it, and nothing escaped
+</parameter>
+<parameter=SECOND>
+["numbers", "booleans", "lists", "and objects", "as", "JSON"]
+</parameter>
+</function>
+
+A text with such tags in it has to be written as JSON, in a call of this form:
+
+<tool_call>
+{"name": "NAME", "arguments": {"FIRST": "text", "SECOND": ["a", "list"]}}
+</tool_call>"""
 
 # OpenAI's rule for names.
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
@@ -158,27 +134,79 @@ class Turn:
         return all(call.problem for call in self.calls)
 
 
-class NativeTools:
-    """The provider's native tool calls."""
+class TextTools:
+    """Calls in the text of a reply, for models without native tool calls."""
 
-    def instructions(self, schemas: list[Schema], *, is_chat: bool = False) -> str:
-        """Return the tool instructions for the system message.
+    def __init__(self, schemas: Sequence[Schema], *, is_chat: bool = False) -> None:
+        """Offer tools. A chat does not have `answer`: a reply without a call goes to the person."""
+        self._schemas = list(schemas)
+        self._is_chat = is_chat
+        self._text = TextCalls(schemas, text_may_follow=not is_chat)
 
-        A chat does not have `answer`: a reply without a call goes to the person.
-        """
-        if is_chat:
-            return "A reply that calls no tool goes to the person, who then answers."
-        return "Every reply calls at least one tool; call `answer` when you are finished."
+    @property
+    def instructions(self) -> str:
+        """The tool instructions for the system message."""
+        tools = "\n".join(json.dumps(each["function"], sort_keys=True) for each in self._schemas)
+        if self._is_chat:
+            what = "A reply that ends with calls uses tools. One without a call goes to the person."
+        else:
+            what = "Every reply ends with calls of tools; call `answer` when you are finished."
+        return f"{what}\n\n{_FORM}\n\nThe tools:\n\n{tools}"
 
-    def offer(self, schemas: list[Schema]) -> list[Schema]:
-        """Return the tool schemas that the request itself carries."""
-        return schemas
+    @property
+    def offer(self) -> list[Schema]:
+        """The tool schemas that the request itself carries."""
+        return []
 
     def read(self, reply: ModelReply, taken_ids: set[str]) -> Turn:
         """Return the calls of a reply, with other ids than `taken_ids`, or their problem."""
+        content = text_of(reply.message)
+        try:
+            calls = self._text.read(content, is_cut_off=reply.finish_reason == "length")
+        except Malformed as error:
+            return _without_calls(reply, str(error))
+        if not calls:
+            return _without_calls(reply, "the reply calls no tool")
+        message = _with_text(reply.message, content)
+        return Turn([Call("", name, arguments) for name, arguments in calls], message)
+
+    def is_speech(self, reply: ModelReply) -> bool:
+        """Return True if a reply is text without a call."""
+        speech = text_of(reply.message)
+        with suppress(Malformed):
+            return bool(speech.strip()) and not self._text.read(speech)
+        return False
+
+    def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
+        """Return the results of the tools, as messages."""
+        content = "\n\n".join(f"Result of {call.name}:\n{output}" for call, output in outputs)
+        return [{"role": "user", "content": content}]
+
+
+class NativeTools(TextTools):
+    """The provider's native tool calls. In a reply without any, calls in the text are read.
+
+    Their results are text as well, which servers without tools accept.
+    """
+
+    def __init__(self, schemas: Sequence[Schema], *, is_chat: bool = False) -> None:
+        super().__init__(schemas, is_chat=is_chat)
+        self._text = TextCalls(schemas)
+
+    @property
+    def instructions(self) -> str:
+        if self._is_chat:
+            return "A reply that calls no tool goes to the person, who then answers."
+        return "Every reply calls at least one tool; call `answer` when you are finished."
+
+    @property
+    def offer(self) -> list[Schema]:
+        return self._schemas
+
+    def read(self, reply: ModelReply, taken_ids: set[str]) -> Turn:
         requested = list_requested_calls(reply.message)
         if not requested:
-            return _without_calls(reply, "the reply calls no tool")
+            return super().read(reply, taken_ids)
         ids = set(taken_ids)
         calls = [_native(call, ids) for call in requested]
         if reply.finish_reason == "length" and (calls[-1].problem or not calls[-1].arguments):
@@ -190,67 +218,15 @@ class NativeTools:
         return Turn(calls, {**reply.message, "content": content, "tool_calls": repaired})
 
     def is_speech(self, reply: ModelReply) -> bool:
-        """Return True if a reply is text without a call."""
-        return not list_requested_calls(reply.message) and bool(text_of(reply.message).strip())
+        return not list_requested_calls(reply.message) and super().is_speech(reply)
 
     def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
-        """Return the results of the tools, as messages."""
+        if not all(call.id for call, _ in outputs):
+            return super().results(outputs)
         # Providers reject a conversation in which a tool call has no result.
         return [
             {"role": "tool", "tool_call_id": call.id, "content": output} for call, output in outputs
         ]
-
-
-class TextTools:
-    """One fenced block of JSON per reply. The methods do the same as those of `NativeTools`."""
-
-    def instructions(self, schemas: list[Schema], *, is_chat: bool = False) -> str:
-        tools = "\n".join(json.dumps(schema["function"], sort_keys=True) for schema in schemas)
-        block = '```json\n{"tool": "<name>", "arguments": {...}}\n```'
-        if is_chat:
-            return (
-                f"A reply with exactly one such block asks for a tool:\n\n{block}\n\n"
-                "A reply without one goes to the person, who then answers. The tools:\n\n"
-                f"{tools}"
-            )
-        return (
-            f"Every reply holds exactly one block that asks for one tool:\n\n{block}\n\n"
-            f"Ask for `answer` when you are finished. The tools:\n\n{tools}"
-        )
-
-    def offer(self, schemas: list[Schema]) -> list[Schema]:
-        return []
-
-    def read(self, reply: ModelReply, taken_ids: set[str]) -> Turn:
-        blocks = _BLOCK.findall(text_of(reply.message))
-        if len(blocks) != 1:
-            return _without_calls(reply, f"the reply holds {len(blocks)} ```json blocks, not one")
-        try:
-            block = json_object(blocks[0])
-        except Malformed as error:
-            return _without_calls(reply, str(error))
-        name, arguments = block.get("tool"), block.get("arguments")
-        if not isinstance(name, str) or not isinstance(arguments, dict):
-            problem = 'the block needs "tool", a name, and "arguments", an object'
-            return _without_calls(reply, problem)
-        return Turn([Call("", name, arguments)], reply.message)
-
-    def is_speech(self, reply: ModelReply) -> bool:
-        speech = text_of(reply.message)
-        return bool(speech.strip()) and not _BLOCK.search(speech)
-
-    def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
-        content = "\n\n".join(f"Result of {call.name}:\n{output}" for call, output in outputs)
-        return [{"role": "user", "content": content}]
-
-
-def objects_in(reply_text: str) -> list[dict[str, Any]]:
-    """Return the JSON objects of a text: the whole text, and its fenced blocks."""
-    objects = []
-    for part in (reply_text, *_ANY_BLOCK.findall(reply_text)):
-        with suppress(Malformed):
-            objects.append(json_object(part))
-    return objects
 
 
 def _without_calls(reply: ModelReply, problem: str) -> Turn:
@@ -261,8 +237,13 @@ def _without_calls(reply: ModelReply, problem: str) -> Turn:
         problem = "the reply is empty"
     if not content.strip():
         return Turn([], None, problem)
-    message = {name: value for name, value in reply.message.items() if name != "tool_calls"}
-    return Turn([], {**message, "content": head_and_tail(content, KEPT_OF_MALFORMED)}, problem)
+    return Turn([], _with_text(reply.message, head_and_tail(content, KEPT_OF_MALFORMED)), problem)
+
+
+def _with_text(message: Message, content: str) -> Message:
+    """Return a message with other content and without native calls."""
+    others = {name: value for name, value in message.items() if name != "tool_calls"}
+    return {**others, "content": content}
 
 
 def _native(requested: RequestedCall, ids: set[str]) -> Call:
@@ -275,7 +256,7 @@ def _native(requested: RequestedCall, ids: set[str]) -> Call:
     ids.add(call_id)
     name = requested.name or ""
     try:
-        return Call(call_id, name, json_object(text(requested.arguments or "{}")))
+        return Call(call_id, name, json_object(requested.arguments or "{}"))
     except Malformed as problem:
         return Call(call_id, name, {}, str(problem))
 
@@ -283,6 +264,15 @@ def _native(requested: RequestedCall, ids: set[str]) -> Call:
 def _repair(call: Call, requested: RequestedCall) -> dict[str, Any]:
     """Return a call in the form in which every provider accepts it back."""
     name = _NOT_IN_A_NAME.sub("_", call.name)[:_NAME_CHARS] or "unnamed"
-    arguments = "{}" if call.problem else requested.arguments or "{}"
+    arguments = "{}" if call.problem else _as_strict_json(requested.arguments, call)
     function = {**requested.function, "name": name, "arguments": arguments}
     return {**requested.entry, "id": call.id, "type": "function", "function": function}
+
+
+def _as_strict_json(source: Any, call: Call) -> Any:
+    """Return the arguments as the model wrote them, if a provider can read that, or else anew."""
+    try:
+        is_strict = isinstance(json.loads(source or "{}"), dict)
+    except (TypeError, ValueError):
+        is_strict = False
+    return source or "{}" if is_strict else json.dumps(call.arguments)

@@ -67,7 +67,7 @@ class LiteLLMSpec(_Spec):
     )
     max_retries: int = Field(default=8, ge=0, description="retries per call")
     native_tools: bool = Field(
-        default=True, description="false: the model uses the text protocol of fenced blocks"
+        default=True, description="false: the model writes its calls as text"
     )
     input_cost_per_token: float | None = Field(
         default=None, ge=0, description="declared price in US dollars, also of cached tokens"
@@ -187,7 +187,7 @@ class ScriptedSpec(_Spec):
         "the `bash` tool, or `{calls: [{tool: …, arguments: …}]}`"
     )
     native_tools: bool = Field(
-        default=True, description="false: the replies use the text protocol of fenced blocks"
+        default=True, description="false: the replies hold their calls as text"
     )
 
 

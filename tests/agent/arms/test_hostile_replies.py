@@ -81,8 +81,8 @@ REPLIES: dict[str, dict[str, Any]] = {
     "content in parts": {"content": [{"type": "text", "text": "hm"}, {"type": "odd"}, None, 5]},
     "content that is no text": {"content": "\ud800\0"},
     "a block that is no text": {
-        "content": '```json\n{"tool": "run_command", "arguments": {"command": "\\ud800"}}\n```\n'
-        "```mswea_bash_command\necho \ud800\0\n```"
+        "content": "```mswea_bash_command\necho \ud800\0\n```\n"
+        '```json\n{"tool": "run_command", "arguments": {"command": "\\ud800"}}\n```'
     },
     "a block in a deep nest": {"content": "```json\n" + "[" * 100_000 + "\n```"},
     "nothing": {"content": None},
@@ -116,7 +116,7 @@ class Hostile:
         if self.info.native_tools:
             return {"tool_calls": [{**call('{"command": "true"}', tool), "id": "call_2"}]}
         asked = '{"tool": "run_command", "arguments": {"command": "true"}}'
-        return {"content": f"```json\n{asked}\n```\n```mswea_bash_command\ntrue\n```"}
+        return {"content": f"```mswea_bash_command\ntrue\n```\n```json\n{asked}\n```"}
 
 
 def _named(written: Any, tool: str) -> Any:

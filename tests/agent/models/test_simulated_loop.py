@@ -88,7 +88,7 @@ async def asked(scope: str, *offered: str, system: str = "", **facts: Any) -> di
 
 async def test_it_speaks_in_a_chat_and_plans_where_a_plan_is_wanted() -> None:
     """A chat has no answer as a tool. With an approved plan it works as without one."""
-    said = await asked("work", *DIRECT, system=NativeTools().instructions([], is_chat=True))
+    said = await asked("work", *DIRECT, system=NativeTools([], is_chat=True).instructions)
     assert said == {"role": "assistant", "content": "The code does what the task says."}
     [call] = (await asked("plan", "read", "answer"))["tool_calls"]
     LoopPlan.model_validate_json(call["function"]["arguments"])

@@ -1,6 +1,5 @@
 """The conversation of one role: tools, context window, and answer formats."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 from agent.arms.durable.answers import Review
 from agent.conversation.conversation import Conversation
 from agent.conversation.exchanges import ConversationLimits, Exchange
-from agent.conversation.protocols import TextTools
 from agent.errors import ContextWindowExceeded
 from agent.models.chat import size_of
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
@@ -171,16 +169,3 @@ async def test_tools_are_bounded_over_all_replies() -> None:
     exchange = await talk(model, tool_uses=2)
     assert (len(exchange.uses), exchange.end) == (2, "answered")
     assert "No tool uses are left" in model.asked[2].messages[-1]["content"]
-
-
-def spoken(text: str) -> ModelReply:
-    return ModelReply({"role": "assistant", "content": text}, Usage(), "declared", "roles")
-
-
-@pytest.mark.parametrize("end", ["\n```", "```", "\n```  \nThat is all."])
-def test_a_block_may_hold_fences(end: str) -> None:
-    """A text block can hold a Markdown file that contains fences."""
-    arguments = {"path": "README.md", "content": "Run\n```json\n{}\n```\n```console\n$ x\n```\n"}
-    block = json.dumps({"tool": "write", "arguments": arguments})
-    [call] = TextTools().read(spoken(f"I write it:\n```json\n{block}{end}"), set()).calls
-    assert (call.name, call.arguments) == ("write", arguments)
