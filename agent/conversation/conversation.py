@@ -33,6 +33,9 @@ A = TypeVar("A", bound=Answer)
 MALFORMED_IN_A_ROW = 3
 """Malformed replies in a row after which a conversation is given up."""
 
+REPEATS_IN_A_ROW = 4
+"""Repetitions of a call with the same result after which a conversation is given up."""
+
 _TOLD_OF_A_PROBLEM = 1_000
 """Maximum length of a description of a problem, in characters."""
 
@@ -42,6 +45,8 @@ _NOT_TAKEN = (
     "The answer was not taken, because another call of the same reply failed. Answer again when "
     "that is settled."
 )
+
+_OTHERWISE = "Repeating it changes nothing: use other arguments, another tool, or another approach."
 
 
 def prompt_beside(module: str, name: str = "") -> str:
@@ -85,6 +90,9 @@ class Conversation(Generic[A]):
         self._person = person
         self._is_chat = person is not None and person.is_chat
         self._calls = 0
+        self._repeats = 0
+        self._last: list[Any] = []
+        """The calls of the last reply with their results, which `_repeats` counts."""
         self._unanswered: list[tuple[Call, str]] = []
         """The calls of the reply that answered, with the results of the other calls."""
         self._schemas = self._offer.schemas()
@@ -104,7 +112,6 @@ class Conversation(Generic[A]):
                 {"role": "user", "content": as_markdown(facts)},
             ]
         )
-        self._has_window = False
         self._ids: set[str] = set()
 
     async def until_answer(self) -> Exchange[A]:
@@ -116,10 +123,10 @@ class Conversation(Generic[A]):
             BudgetExhausted, OutOfTime, LimitReached, InfrastructureError: no call could be made.
         """
         talk = self._transcript
-        if not self._has_window:
+        if not self._calls:
             window = self._limits.context_tokens or await self._session.find_window(self._role)
-            talk.window, self._has_window = window or UNKNOWN_WINDOW, True
-        malformed, is_too_long = 0, False
+            talk.window = window or UNKNOWN_WINDOW
+        malformed = 0
         while self._left > 0:
             self._calls += 1
             if self._person is not None and (news := await self._person.news(self._calls)):
@@ -129,16 +136,15 @@ class Conversation(Generic[A]):
             if talk.is_full:
                 return self._end("context_full")
             is_last = self._left == 0 < self._limits.rounds - 1
-            only_answer = is_too_long or talk.is_nearly_full or is_last
+            only_answer = talk.is_nearly_full or is_last
             request = self._request(only_answer=only_answer)
             meter = self._limits.meter
             try:
                 async with meter.call(self._session) if meter is not None else nullcontext():
                     reply = await self._session.call(request)
             except ContextWindowExceeded:
-                if not talk.shorten_all():
+                if not talk.shorten_after_overflow():
                     return self._end("context_full")
-                is_too_long = True
                 continue
             talk.record_sent_tokens(request, reply)
             turn = self._read(reply)
@@ -150,6 +156,8 @@ class Conversation(Generic[A]):
             malformed = malformed + 1 if turn.is_malformed else 0
             if malformed == MALFORMED_IN_A_ROW:
                 return self._end("malformed")
+            if self._repeats == REPEATS_IN_A_ROW:
+                return self._end("repeated")
         return self._end("out_of_rounds")
 
     async def _goes_on(self) -> bool:
@@ -165,6 +173,7 @@ class Conversation(Generic[A]):
         """Respond to the answer, so that the conversation continues with `until_answer`."""
         outputs = [(call, output or text) for call, output in self._unanswered]
         self._unanswered = []
+        self._repeats, self._last = 0, []
         is_text = self._is_native and [call.id for call, _ in outputs] == [""]
         if self._is_chat or not outputs or is_text:
             self._transcript.say(text)
@@ -276,7 +285,8 @@ class Conversation(Generic[A]):
         is_settled = all(result.ok for result in results) and not any(
             call.problem for call in turn.calls if call.name != _ANSWER
         )
-        rendered = iter(render(result) for result in results)
+        room = self._transcript.result_chars
+        rendered = iter(render(result, room) for result in results)
         outputs = [(call, next(rendered) if text is None else text) for call, text in texts]
         if answers and (is_settled or only_answer):
             self._unanswered = [
@@ -284,8 +294,21 @@ class Conversation(Generic[A]):
             ]
             answer = self._answer_of(answers[-1].arguments)
             return None if isinstance(answer, str) else answer
-        self._transcript.add_results(self._protocol.results(outputs))
+        self._transcript.add_results(self._protocol.results(self._with_repeats(outputs)))
         return None
+
+    def _with_repeats(self, outputs: list[tuple[Call, str]]) -> list[tuple[Call, str]]:
+        """Return results of calls, with a remark if the last reply had the same ones."""
+        used = [(call.name, call.arguments, text) for call, text in outputs]
+        self._repeats = self._repeats + 1 if used == self._last else 0
+        self._last = used
+        if not self._repeats:
+            return outputs
+        remark = (
+            f"The same call had the same result {self._repeats + 1} times in a row. {_OTHERWISE}"
+        )
+        call, text = outputs[-1]
+        return [*outputs[:-1], (call, f"{text}\n\n{remark}")]
 
     def _get_texts(
         self, calls: Sequence[Call], *, is_closed: bool

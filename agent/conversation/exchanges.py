@@ -96,7 +96,7 @@ class Meter:
 
 A = TypeVar("A", bound=Answer)
 
-End = Literal["answered", "malformed", "out_of_rounds", "context_full", "out_of_time"]
+End = Literal["answered", "malformed", "repeated", "out_of_rounds", "context_full", "out_of_time"]
 
 
 @dataclass(frozen=True)

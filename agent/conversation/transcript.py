@@ -6,20 +6,26 @@ from typing import Any
 
 from agent.models.chat import CHARS_PER_TOKEN, size_of, tokens
 from agent.models.protocol import UNKNOWN_WINDOW, Message, ModelReply, ModelRequest
-from agent.tools.rendering import head_and_tail
+from agent.tools.rendering import MAX_CHARS, head_and_tail
 
 COMPACT_SHARE, WRAP_UP_SHARE, SPILL_SHARE = 0.65, 0.80, 0.95
 """Shares of the context window.
 
-Above the first, older tool results are shortened. Above the second, only an answer is accepted.
-Above the third, no call is made.
+Above the first, older tool results are shortened. Above the second, everything is that can be, and
+the oldest replies are left out; if that does not help, only an answer is accepted. Above the third,
+no call is made.
 """
+
+RESULT_SHARE, FIRST_SHARE = 0.1, 0.5
+"""Largest shares of the window for a tool result, and for the first message when space is short."""
 
 RECENT_RESULTS = 4
 """Tool results that are not shortened before the window is nearly full."""
 
 SHORTENED = 600
 """Maximum length of a shortened tool result, in characters."""
+
+_FORGOTTEN = "[The earliest replies and their results are left out. Their changes of files remain.]"
 
 
 class Transcript:
@@ -33,6 +39,11 @@ class Transcript:
         """Positions of the messages with tool results."""
         self._counted, self._counted_tokens = 0, 0
         """Messages whose size the provider reported, and this size, which includes the tools."""
+
+    @property
+    def result_chars(self) -> int:
+        """Maximum length of a new tool result, in characters."""
+        return min(MAX_CHARS, int(RESULT_SHARE * self.window) * CHARS_PER_TOKEN)
 
     @property
     def is_nearly_full(self) -> bool:
@@ -86,32 +97,68 @@ class Transcript:
         self.say(text)
 
     def make_room(self) -> None:
-        """Shorten older tool results before the window is nearly full, then all of them.
+        """Shorten older tool results before the window is nearly full, then everything else.
 
         This changes the prefix of the conversation, which the provider's cache then lacks. So
         everything that may be shortened is shortened at once.
         """
         if self._tokens > COMPACT_SHARE * self.window:
             self._shorten(self._results[:-RECENT_RESULTS])
-        if self.is_full:
-            self.shorten_all()
+        if self.is_nearly_full:
+            self._shorten_all()
 
-    def shorten_all(self) -> bool:
-        """Shorten all tool results. Return False if none could be."""
-        return self._shorten(self._results)
+    def shorten_after_overflow(self) -> bool:
+        """Shorten a conversation that the model refused. Return False if that was not possible.
 
-    def _shorten(self, places: Sequence[int]) -> bool:
-        is_shorter = False
+        The window cannot be larger than that.
+        """
+        size = self._tokens
+        self.window = min(self.window, size)
+        self._shorten_all()
+        return self._tokens < size
+
+    def _shorten_all(self) -> None:
+        """Shorten results, leave out old replies, and shorten what is new or was said first."""
+        self._shorten(self._results[:-1])
+        while self._tokens > COMPACT_SHARE * self.window and self._leave_out_oldest():
+            pass
+        if self.is_nearly_full:
+            self._shorten(self._results)
+        if self.is_nearly_full:
+            self._shorten([1], int(FIRST_SHARE * self.window) * CHARS_PER_TOKEN)
+
+    def _leave_out_oldest(self) -> bool:
+        """Leave out the oldest reply and its results. Return False if there is only one reply.
+
+        The words of users stay: they become a part of the first message.
+        """
+        replies = [at for at, each in enumerate(self.messages) if each["role"] == "assistant"]
+        if len(replies) < 2:
+            return False
+        first, end = replies[:2]
+        opening = self.messages[first - 1]["content"]
+        said = [each["content"] for each in self.messages[first + 1 : end]]
+        places = range(first + 1, end)
+        texts = [text for at, text in zip(places, said, strict=True) if at not in self._results]
+        for text in (_FORGOTTEN, *texts):
+            opening += "" if text in opening else f"\n\n{text}"
+        before = tokens(self.messages[: self._counted])
+        self.messages[first - 1 : end] = [{"role": "user", "content": opening}]
+        self._results = [at - (end - first) for at in self._results if at >= end]
+        if self._counted:
+            self._counted = max(first, self._counted - (end - first))
+        self._counted_tokens -= before - tokens(self.messages[: self._counted])
+        return True
+
+    def _shorten(self, places: Sequence[int], most: int = SHORTENED) -> None:
         for place in places:
             whole = self.messages[place]["content"]
-            if len(whole) <= SHORTENED:
+            if len(whole) <= most:
                 continue
-            short = head_and_tail(whole, SHORTENED)
+            short = head_and_tail(whole, most)
             self.messages[place] = {**self.messages[place], "content": short}
-            is_shorter = True
             if place < self._counted:
                 self._counted_tokens -= (len(whole) - len(short)) // CHARS_PER_TOKEN
-        return is_shorter
 
 
 _FENCE = re.compile(r"^`{3,}", re.MULTILINE)

@@ -114,6 +114,7 @@ _ENDS: dict[End, tuple[CandidateStatus, str]] = {
     "out_of_rounds": ("replan", "out of rounds"),
     "context_full": ("blocked", "the context window was full"),
     "malformed": ("blocked", "no valid answer"),
+    "repeated": ("blocked", "the same call was repeated"),
     "out_of_time": ("blocked", "the time was used up"),
 }
 

@@ -156,6 +156,7 @@ _INCOMPLETE = {
     "out_of_rounds": "the conversation used up its model calls",
     "context_full": "the context window was full",
     "malformed": "no valid answer was given",
+    "repeated": "the same call was repeated without another result",
 }
 
 

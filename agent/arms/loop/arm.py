@@ -93,6 +93,7 @@ async def _work(agent: Agent, session: Session, options: LoopOptions) -> Outcome
 
 _ENDS = {
     "malformed": "I could not answer: my last replies were malformed.",
+    "repeated": "I stop here, because I repeated the same call without another result.",
     "out_of_rounds": "I stop here, because this turn has used up its model calls.",
 }
 

@@ -68,7 +68,14 @@ async def test_beyond_four_fifths_of_the_window_only_an_answer_is_accepted() -> 
 
 
 LONG = "".join(f"line {number} of a long file\n" for number in range(330))
-READ_LONG: Said = [("read", {"path": "long.txt"})]
+
+
+def read_long(number: int) -> Said:
+    """Read a long file, each time with another number of lines."""
+    return [("read", {"path": "long.txt", "end": 330 - number})]
+
+
+READS = [read_long(number) for number in range(16)]
 
 
 def lengths(request: ModelRequest) -> list[int]:
@@ -88,13 +95,13 @@ async def long_talk(model: RoleModel, **limits: Any) -> Exchange[Review]:
 
 async def test_older_results_are_shortened_before_the_window_is_full() -> None:
     """At two thirds of the window all but the last four results are shortened at once."""
-    model = RoleModel({"step_reviewer": [*[READ_LONG] * 8, review()]})
-    exchange = await long_talk(model, context_tokens=20_000, rounds=10)
+    model = RoleModel({"step_reviewer": [*READS[:9], review()]})
+    exchange = await long_talk(model, context_tokens=25_000, rounds=12)
     assert exchange.end == "answered"
-    [*before, after, last] = [lengths(request) for request in model.asked][:8]
-    assert all(min(each) > 9_000 for each in before if each)
-    assert [length < 700 for length in after] == [True] * 2 + [False] * 4
-    assert [length < 700 for length in last] == [True] * 2 + [False] * 5
+    [*before, after, last] = [lengths(request) for request in model.asked]
+    assert all(min(each) > 8_500 for each in before if each)
+    assert [length < 700 for length in after] == [True] * 4 + [False] * 4
+    assert [length < 700 for length in last] == [True] * 4 + [False] * 5
     assert "left out" in model.asked[-1].messages[3]["content"]
     assert all(request.only == "" for request in model.asked)
 
@@ -114,7 +121,7 @@ async def test_without_reported_tokens_a_conversation_stays_within_its_window(
     unknown: tuple[str, ...],
 ) -> None:
     """The size of its messages and tools is estimated, and older results are shortened in time."""
-    model = Silent({"step_reviewer": [*[READ_LONG] * 16, review()]})
+    model = Silent({"step_reviewer": [*READS, review()]})
     model.unknown = unknown
     exchange = await long_talk(model, context_tokens=20_000, rounds=20)
     sizes = [size_of(request) for request in model.asked]
@@ -132,13 +139,39 @@ class TooLong(RoleModel):
         return await super().complete(request)
 
 
-async def test_a_conversation_that_the_model_refuses_as_too_long_is_shortened() -> None:
-    """If the model refuses a conversation as too long, results are shortened for its answer."""
-    model = TooLong({"step_reviewer": lambda n, r: review() if r.only else READ_LONG})
-    exchange = await long_talk(model, rounds=10)
-    assert (exchange.end, exchange.answer is None) == ("answered", False)
-    assert max(lengths(model.asked[-1])) < 700
-    assert model.asked[-1].only == "answer"
+async def test_a_conversation_that_the_model_refuses_as_too_long_continues() -> None:
+    """It is shortened, and its size is the largest window from then on. Its tools stay."""
+    model = TooLong({"step_reviewer": lambda n, r: read_long(n) if n < 30 else review()})
+    exchange = await long_talk(model, rounds=40)
+    assert (exchange.end, len(exchange.uses), exchange.answer is None) == ("answered", 30, False)
+    assert {request.only for request in model.asked} == {""}
+    assert len(model.asked) == 30 + 1 + 1, "one was refused"
+    assert "earliest replies" in model.asked[-1].messages[1]["content"]
+
+
+async def test_the_window_decides_the_length_of_a_result() -> None:
+    """A result has at most a tenth of the window, and never more than 10,000 characters."""
+    for window, most in ((4_096, 1_700), (8_192, 3_400), (32_768, 10_200)):
+        model = RoleModel({"step_reviewer": [[("read", {"path": "long.txt"})], review()]})
+        await long_talk(model, context_tokens=window)
+        [length] = lengths(model.asked[1])
+        assert min(most, len(LONG)) * 0.9 < length < most
+
+
+async def test_the_same_call_with_the_same_result_ends_a_conversation() -> None:
+    """Each repetition is named, and after the fourth one the conversation is given up."""
+    model = RoleModel({"step_reviewer": [[("read", {"path": "none.txt"})]]})
+    exchange = await long_talk(model, rounds=20)
+    results = [request.messages[-1]["content"] for request in model.asked[1:]]
+    assert (exchange.end, len(model.asked)) == ("repeated", 5)
+    assert [result.count("same result") for result in results] == [0, 1, 1, 1]
+    assert "4 times in a row" in results[-1]
+
+
+async def test_another_call_in_between_is_no_repetition() -> None:
+    """Only replies in a row are compared."""
+    model = RoleModel({"step_reviewer": lambda n, r: read_long(n % 2)})
+    assert (await long_talk(model, rounds=12)).end == "out_of_rounds"
 
 
 async def test_the_window_is_the_models_own() -> None:
@@ -149,10 +182,10 @@ async def test_the_window_is_the_models_own() -> None:
         def info(self) -> ModelInfo:
             return ModelInfo("small", "scripted", context_tokens=lambda: 2_000)
 
-    model = Small({"step_reviewer": [READ_LONG, review()]})
+    model = Small({"step_reviewer": [READS[0], review()]})
     exchange = await long_talk(model)
     assert [request.only for request in model.asked] == ["", ""]
-    assert (exchange.end, lengths(model.asked[1])[0] < 700) == ("answered", True)
+    assert (exchange.end, lengths(model.asked[1])[0] < 900) == ("answered", True)
 
 
 async def test_the_last_round_asks_for_the_answer() -> None:
