@@ -147,6 +147,14 @@ def _find_problems(spec: LiteLLMSpec, has_budget: bool, calls_here: bool) -> Ite
         elif (address := _address(spec, provider)) and (why := explain_unreachable(address)):
             remedy = "start it, or correct api_base" if spec.api_base else "check the network"
             yield f"{spec.name} cannot be reached: {why}; {remedy}"
+    if provider == "ollama" and spec.native_tools:
+        yield f"{spec.name} gets no tools: name it ollama_chat/…, or declare native_tools: false"
+    is_of_ollama = provider in ("ollama", "ollama_chat")
+    if is_of_ollama and not (spec.context_tokens or spec.extra.get("num_ctx")):
+        yield (
+            f"{spec.name} has no context_tokens in its `model` block: Ollama would cut a longer "
+            "conversation without a word"
+        )
     if has_budget and not _has_price(spec, provider):
         yield (
             f"a budget in USD cannot be kept for {spec.name}, whose price is unknown: declare "

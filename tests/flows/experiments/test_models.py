@@ -183,3 +183,22 @@ def test_the_variables_agree_with_those_of_litellm(provider: str) -> None:
     missing = load().validate_environment(f"{provider}/x")["missing_keys"]
     assert missing
     assert set(missing) <= set(KEYS[provider])
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ({"name": "ollama_chat/x"}, ["has no context_tokens"]),
+        ({"name": "ollama_chat/x", "context_tokens": 8192}, []),
+        ({"name": "ollama_chat/x", "extra": {"num_ctx": 8192}}, []),
+        ({"name": "ollama/x", "context_tokens": 8192}, ["name it ollama_chat/"]),
+        ({"name": "ollama/x", "context_tokens": 8192, "native_tools": False}, []),
+    ],
+)
+def test_ollama_needs_a_window_and_the_api_with_tools(
+    model: dict[str, Any], words: list[str]
+) -> None:
+    """Otherwise it would cut conversations, or get no tools, without a word."""
+    lines = of_model(**model, api_base=OWN)
+    assert len(lines) == len(words)
+    assert all(word in line for word, line in zip(words, lines, strict=True))
