@@ -19,7 +19,7 @@ from tests.servers.prefect_server import PrefectServer
 
 pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(3600)]
 
-CALLS = 4
+CALLS = 3
 TOOLS = ["files", "symbols", "shell", "tests", "ptc", "subagents"]
 ARMS: dict[str, dict[str, Any]] = {
     "mini": {"agent": "mini", "options": {"step_limit": CALLS}},
@@ -33,7 +33,7 @@ ARMS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def terminal(tmp_path: Path, prefect_server: PrefectServer) -> Terminal:
-    return Terminal(tmp_path, {"PREFECT_API_URL": prefect_server.url})
+    return Terminal(tmp_path, {"PREFECT_API_URL": prefect_server.url}, limit_s=3000)
 
 
 @pytest.fixture(scope="module")

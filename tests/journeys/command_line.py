@@ -33,6 +33,8 @@ class Terminal:
     variables: dict[str, str] = field(default_factory=dict)
     typed: list[tuple[str, ...]] = field(default_factory=list)
     """The arguments of each command so far."""
+    limit_s: float = LIMIT_S
+    """Time for one command."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -60,7 +62,7 @@ class Terminal:
             capture_output=True,
             text=True,
             input=typed or "",
-            timeout=LIMIT_S,
+            timeout=self.limit_s,
             check=False,
         )
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -126,7 +126,8 @@ def _behind_proxy(address: str) -> Iterator[Counter]:
             self.send_header("Content-Type", answer.headers["content-type"])
             self.send_header("Content-Length", str(len(answer.content)))
             self.end_headers()
-            self.wfile.write(answer.content)
+            with suppress(ConnectionError):  # the client was killed
+                self.wfile.write(answer.content)
 
         def log_message(self, *args: object) -> None:
             """Print nothing."""
