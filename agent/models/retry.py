@@ -68,6 +68,17 @@ _MALFORMED = ("'choices'", "invalid response", "json response", "json_invalid")
 _INVALID_REQUEST = frozenset({400, 413, 422})
 """Statuses about the content of the request."""
 
+TOO_LONG = re.compile(
+    r"context[ _](length|size|window|limit)|context\b.{0,20}\boverflow"
+    r"|max(imum|_)? ?(model|seq|sequence|input)[ _]len|prompt (is )?too long"
+    r"|input token count .*exceeds|inputs` tokens \+|too many (input |prompt )?tokens",
+    re.IGNORECASE,
+)
+"""Words of servers for a request that is longer than their window."""
+
+_ABOUT_TEMPLATE = re.compile(r"jinja|chat template|roles must alternate", re.IGNORECASE)
+"""Words of llama.cpp, with the status 500, for messages or tools that a model does not take."""
+
 _HINTS = {
     401: "set the provider's key in the environment ({provider}_API_KEY, mostly)",
     402: "the account has no credit left",
@@ -248,7 +259,7 @@ def classify(error: Exception) -> Failure | None:
     if kind == "refused" and status in _HINTS:
         provider = str(getattr(error, "llm_provider", "") or "PROVIDER").upper()
         message = f"{message} ({_HINTS[status].format(provider=provider)})"
-    is_invalid = kind == "refused" and status in _INVALID_REQUEST
+    is_invalid = kind == "refused" and (status in _INVALID_REQUEST or status == 500)
     is_free = status in _FREE_STATUSES and kind not in ("connection", "malformed answer")
     return Failure(kind, message, retry_after_s(headers), is_invalid, is_free)
 
@@ -264,6 +275,8 @@ def _failure_kind(status: int, message: str, text: str, *, answered: bool) -> Ki
     # errors without a response as 500 without headers.
     if status < 400 or (not answered and any(mark in text.lower() for mark in _MALFORMED)):
         return "malformed answer"
+    if status == 500 and (TOO_LONG.search(message) or _ABOUT_TEMPLATE.search(message)):
+        return "refused"  # the same request would fail again
     if status >= 500:
         return "server error" if answered else "connection"
     return "server error" if status == 409 else "refused"

@@ -9,18 +9,11 @@ from agent.errors import ContextWindowExceeded, RequestRefused
 from agent.models import http
 from agent.models.ceilings import Ceilings
 from agent.models.dialects import address
+from agent.models.retry import TOO_LONG
 from agent.models.spec import LiteLLMSpec
 
 _NEAR = 0.6
 """A refused request whose estimated input is at least this part of the window did not fit."""
-
-_TOO_LONG = re.compile(
-    r"context[ _](length|size|window)|maximum model length|prompt is too long"
-    r"|input token count .*exceeds|inputs` tokens \+",
-    re.IGNORECASE,
-)
-"""Messages for a request that is too long, for an unknown window: OpenAI, llama.cpp, LM Studio and
-SGLang; vLLM; Anthropic; Google; Text Generation Inference."""
 
 _ABOUT_LIMIT = re.compile(r"max_(completion_|output_)?tokens\W.{0,60}too large", re.IGNORECASE)
 """A server's message about a limit on the output that its window does not hold."""
@@ -106,4 +99,4 @@ def reclassify(
         return ContextWindowExceeded(message)
     if _ABOUT_LIMIT.search(message):
         return RequestRefused(f"{message} (declare the model's context_tokens or max_tokens)")
-    return ContextWindowExceeded(message) if _TOO_LONG.search(message) else error
+    return ContextWindowExceeded(message) if TOO_LONG.search(message) else error

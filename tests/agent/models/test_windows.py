@@ -63,6 +63,48 @@ async def test_an_output_limit_that_does_not_fit_is_no_long_conversation(program
         await ask(server, SHORT, program=program)
 
 
+OVERFLOWS = [
+    "request (9031 tokens) exceeds the available context size (8192 tokens), try increasing it",
+    "The number of tokens to keep from the initial prompt is greater than the context length",
+    "Trying to keep the first 9031 tokens when context the overflows",
+    "The decoder prompt (length 9031) is longer than the maximum model length of 8192",
+    "The input (9031 tokens) is longer than the model's context length (8192 tokens)",
+    "`inputs` tokens + `max_new_tokens` must be <= 8192",
+    "prompt is too long: 9031 tokens > 8192 maximum",
+]
+
+
+@pytest.mark.parametrize("status", [400, 500])
+@pytest.mark.parametrize("words", OVERFLOWS)
+async def test_the_words_of_a_server_tell_an_overflow_of_an_unknown_window(
+    words: str, status: int
+) -> None:
+    """It is final, and so not repeated, whatever the status is."""
+    with (
+        api.OpenAIServer([api.error(status, words)] * 2) as server,
+        pytest.raises(ContextWindowExceeded),
+    ):
+        await ask(server, SHORT, max_retries=1)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "tools param requires --jinja flag",
+        "Conversation roles must alternate user/assistant/user/assistant",
+    ],
+)
+async def test_messages_that_a_template_refuses_are_sent_once(words: str) -> None:
+    """The status 500 of llama.cpp is about the request, and not about the server."""
+    with (
+        api.OpenAIServer([api.error(500, words)] * 2) as server,
+        pytest.raises(RequestRefused, match=words),
+    ):
+        await ask(server, SHORT, max_retries=1)
+    assert len(server.requests) == 1
+
+
 @pytest.mark.parametrize("content", ["a" * 6_000, "a" * 60_000, "語" * 3_000])
 @pytest.mark.parametrize("program", [False, True])
 async def test_the_output_limit_is_what_the_window_leaves(program: bool, content: str) -> None:
