@@ -90,7 +90,7 @@ class Transcript:
             self.messages.append({"role": "user", "content": text})
 
     def hear(self, text: str) -> None:
-        """Add the words of a person, which are never shortened."""
+        """Add the words of a person, which are shortened last."""
         last = len(self.messages) - 1
         if self._results[-1:] == [last] and self.messages[last]["role"] == "user":
             self._results.pop()  # the words become a part of that message

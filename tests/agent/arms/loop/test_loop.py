@@ -94,3 +94,15 @@ def test_a_declaration_that_cannot_work_is_refused(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(InvalidSpec, match=problem):
         LoopOptions.model_validate(options).models(OWN)
+
+
+async def test_a_call_in_the_text_is_replayed(attempts: Attempts) -> None:
+    """A resumed attempt reads the same calls in the same texts, and asks for nothing again."""
+    look = '<tool_call>{"name": "read", "arguments": {"path": "calc.py"}}</tool_call>'
+    for _ in range(2):
+        outcome = await attempts.run({"loop": [look, look[:-1], look, [FIX], DONE]}, ["files"])
+        assert outcome.status == "submitted"
+        kinds = ["model", "action", "model", "model", "action", "model", "action", "model"]
+        places = [f"work/{number} {kind}" for number, kind in enumerate(kinds)]
+        assert sorted(attempts.places) == ["/0 action", *places]
+    assert attempts.model.asked == []
