@@ -187,7 +187,7 @@ async def until_decided(
 
     Raises:
         Dismissed: they ended the attempt.
-        Waiting: there is no decision yet; the next message resumes the attempt.
+        Waiting: a decision is missing; the next message resumes the attempt.
     """
     person = Person(session, heard=heard)
     number = 0

@@ -142,7 +142,7 @@ async def approve_plan(agent: Agent, session: Session) -> Outcome | dict[str, An
 
     Raises:
         Dismissed: a person ended the attempt.
-        Waiting: there is no decision yet; the next message resumes the attempt.
+        Waiting: a decision is missing; the next message resumes the attempt.
     """
     planner = replace(
         agent,
