@@ -32,7 +32,7 @@ def test_the_example_of_the_page_ends_in_a_report_of_two_arms(
     with api.OpenAIServer(answer) as server:
         declared = yaml.safe_load(example)
         declared["model"]["api_base"] = server.url
-        declared["select"]["sample"] = 1
+        declared["select"] = {"sample": 1, "seed": 1}
         file = terminal.write("local.yaml", {**declared, "environment": environment})
         printed = terminal.durabench("run", file)
         requests = len(server.requests)
