@@ -74,14 +74,14 @@ def test_each_arm_has_a_known_end_and_exact_counts(
     (terminal.folder / "program").mkdir()
     (terminal.folder / "program/venv").symlink_to(sys.prefix)
     recipe = load("mini-cli").model_dump(mode="json") | program
-    command = {"agent": "command", "options": {"recipe": recipe, "run_limit_s": 120}}
+    command = {"agent": "command", "options": {"recipe": recipe, "run_limit_s": 300}}
     arms = {**ARMS, "mini-cli": command}
     limits = {"attempt": {"calls": 2 * CALLS}}
     file = terminal.write("real.yaml", declare(model, arms, budgets=limits))
     terminal.attempt("run", file)
-    ends = {row["arm"]: row["outcome"] for row in terminal.rows("attempts")}
-    assert ends.keys() == arms.keys()
-    assert set(ends.values()) <= {*get_args(OutcomeStatus), "budget_stop"}, ends
+    ends = [row["outcome"] for row in terminal.rows("attempts")]
+    assert len(ends) == len(arms)
+    assert set(ends) <= {*get_args(OutcomeStatus)}
     answers = model.tokens[before:]
     tokens = [sum(counts) for counts in zip(*answers, strict=True)]
     assert count_tokens(terminal) == (len(answers), *tokens)
