@@ -27,8 +27,9 @@ _LIMITS = frozenset(_OUTPUT_LIMIT.values()) | {"max_tokens"}
 class ProviderError(Exception):
     """A response of a provider other than an answer, for the retry policy."""
 
-    def __init__(self, response: httpx.Response) -> None:
+    def __init__(self, response: httpx.Response, dialect: Dialect) -> None:
         super().__init__(response.text)
+        self.llm_provider = "anthropic" if dialect == "messages" else "openai"
         self.status_code = response.status_code
         self.response = response
 
@@ -98,7 +99,7 @@ async def post(spec: LiteLLMSpec, foreign: Foreign, sent: Body) -> ProviderAnswe
     except httpx.HTTPError as error:
         raise ConnectionLost(error) from error
     if not response.is_success:
-        raise ProviderError(response)
+        raise ProviderError(response, foreign.dialect)
     try:
         return read_answer(foreign.dialect, response.json())
     except (ValueError, RecursionError):

@@ -1,9 +1,11 @@
 """Retry policy for failed model calls."""
 
 import asyncio
+import json
 import random
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -76,16 +78,36 @@ TOO_LONG = re.compile(
 )
 """Words of servers for a request that is longer than their window."""
 
-_ABOUT_TEMPLATE = re.compile(r"jinja|chat template|roles must alternate", re.IGNORECASE)
-"""Words of llama.cpp, with the status 500, for messages or tools that a model does not take."""
+CHECK_NAME = "check the model's name and api_base"
 
 _HINTS = {
     401: "set the provider's key in the environment ({provider}_API_KEY, mostly)",
     402: "the account has no credit left",
     403: "the key is not allowed to use this model",
-    404: "check the model's name and api_base",
+    **dict.fromkeys((404, 405), CHECK_NAME),
     **dict.fromkeys((301, 302, 303, 307, 308), "the server redirects, so correct api_base"),
 }
+
+_REMEDIES = {
+    r"(invalid|unknown) model|model .{0,80}(not found|not exist)": CHECK_NAME,
+    r"support tools|support tool use|support function call|tool.?choice.{0,20} requires"
+    r"|tools? param.{0,20} requires|--tool-call-parser": (
+        "switch on the tool calls of the server, or declare native_tools: false, which programs "
+        "ignore"
+    ),
+    r"roles? must alternate|roles are supported|single tool.calls at once": (
+        "start the server with another chat template, or declare native_tools: false, which "
+        "programs ignore"
+    ),
+    r"role.{0,10} not supported|jinja|chat template": "start the server with another chat template",
+    r"CERTIFICATE_VERIFY_FAILED": "SSL_CERT_FILE names the certificates to trust",
+    r"WRONG_VERSION_NUMBER": "the server has no TLS: its api_base starts with http://",
+    r"HTTP request (was sent )?to (an )?HTTPS": (
+        "the server has TLS: its api_base starts with https://"
+    ),
+}
+"""Remedies by the words of servers, some of them with the status 500. The same request would fail
+again."""
 
 
 @dataclass(frozen=True)
@@ -242,8 +264,11 @@ def classify(error: Exception) -> Failure | None:
     cause: BaseException | None = error
     for _ in range(20):  # causes, which may form a circle
         if isinstance(cause, _NOT_SENT):
+            message, remedy = one_line(cause), find_remedy(str(cause))
+            if remedy is not None:
+                return Failure("refused", f"{message} ({remedy})", is_free=True)
             unsent: Kind = "refused" if isinstance(cause, _OURS) else "not sent"
-            return Failure(unsent, one_line(cause), is_free=True)
+            return Failure(unsent, message, is_free=True)
         cause = (cause.__cause__ or cause.__context__) if cause is not None else None
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
@@ -252,16 +277,26 @@ def classify(error: Exception) -> Failure | None:
     response = getattr(error, "response", None)
     fields = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None)
     headers = {name.lower(): str(value) for name, value in dict(fields or {}).items()}
-    message = _provider_words(error)
+    message = _provider_words(error) or f"status {status}"
+    if 300 <= status < 400 and (place := headers.get("location")):
+        message = f"status {status} to {place}"
     if type(error).__name__ == "ContextWindowExceededError":
         return Failure("context", message, is_free=True)
     kind = _failure_kind(status, message, str(error), answered=bool(headers))
-    if kind == "refused" and status in _HINTS:
+    if kind == "refused" and (remedy := find_remedy(message)):
+        message = f"{message} ({remedy})"
+    elif kind == "refused" and status in _HINTS:
         provider = str(getattr(error, "llm_provider", "") or "PROVIDER").upper()
         message = f"{message} ({_HINTS[status].format(provider=provider)})"
     is_invalid = kind == "refused" and (status in _INVALID_REQUEST or status == 500)
     is_free = status in _FREE_STATUSES and kind not in ("connection", "malformed answer")
     return Failure(kind, message, retry_after_s(headers), is_invalid, is_free)
+
+
+def find_remedy(message: str) -> str | None:
+    """Return what to change if a message says that every such request fails; else None."""
+    found = (remedy for words, remedy in _REMEDIES.items() if re.search(words, message, re.I))
+    return next(found, None)
 
 
 def _failure_kind(status: int, message: str, text: str, *, answered: bool) -> Kind:
@@ -275,7 +310,7 @@ def _failure_kind(status: int, message: str, text: str, *, answered: bool) -> Ki
     # errors without a response as 500 without headers.
     if status < 400 or (not answered and any(mark in text.lower() for mark in _MALFORMED)):
         return "malformed answer"
-    if status == 500 and (TOO_LONG.search(message) or _ABOUT_TEMPLATE.search(message)):
+    if status == 500 and (TOO_LONG.search(message) or find_remedy(message)):
         return "refused"  # the same request would fail again
     if status >= 500:
         return "server error" if answered else "connection"
@@ -303,7 +338,9 @@ def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> fl
 def _provider_words(error: Exception) -> str:
     """Extract the provider's own message from LiteLLM's wrapping, on one line."""
     text = " ".join(str(error).split())
-    if field := re.search(r'"message":\s*"((?:[^"\\]|\\.)*)"', text):
-        text = field.group(1)
-    text = re.sub(r"^(?:litellm\.)?(?:\w+(?:Error|Exception|Timeout)\b[\s:-]*)+", "", text) or text
+    if field := re.search(r'"(?:message|error|detail)":\s*("(?:[^"\\]|\\.)*")', text):
+        with suppress(ValueError):
+            text = " ".join(json.loads(field.group(1)).split())
+            text = text.encode("utf-8", "replace").decode()  # no record holds lone surrogates
+    text = re.sub(r"^(?:litellm\.)?(?:\w+(?:Error|Exception|Timeout)\b[\s:-]*)+", "", text)
     return text if len(text) <= 300 else f"{text[:299]}…"

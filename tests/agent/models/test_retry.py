@@ -91,6 +91,11 @@ class Calls:
         (ProviderError(403), "refused"),
         (ProviderError(404), "refused"),
         (ProviderError(422), "refused"),
+        (ProviderError(500, "tools param requires --jinja flag"), "refused"),
+        (ProviderError(500, "Conversation roles must alternate user/assistant"), "refused"),
+        (ProviderError(500, "failed to parse <tool_call> in the output"), "server error"),
+        (httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed"), "refused"),
+        (httpx.ConnectError("[SSL: UNEXPECTED_EOF_WHILE_READING]"), "not sent"),
         (ContextWindowExceededError(400), "context"),
     ],
 )
