@@ -94,6 +94,11 @@ def is_solved(cell: Cell, lake: Lake) -> bool:
     return is_written and is_cached("attempt", attempt_key(cell), lake, *cell.partition)
 
 
+def find_unsolved(cells: Sequence[Cell], lake: Lake) -> list[Cell]:
+    """Return the cells whose attempts have not ended."""
+    return [cell for cell in cells if not is_solved(cell, lake)]
+
+
 class CellStates:
     """The states of cells according to a lake.
 

@@ -260,6 +260,11 @@ class Experiment(Form, ReadableValues, Declared):
         specs = [self.model_of(arm) for arm in self.arms]
         return any(spec is not None and spec.provider == "litellm" for spec in specs)
 
+    @property
+    def has_usd_budget(self) -> bool:
+        """Return True if a budget is in US dollars, so that every call needs a price."""
+        return any(budget.usd is not None for budget in self.budgets.values())
+
     def arm(self, name: str) -> ArmSpec:
         """Return the arm with this name.
 

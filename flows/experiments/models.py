@@ -5,7 +5,7 @@ import importlib.util
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from agent.models.ceilings import Ceilings, get_listed_name
@@ -13,12 +13,8 @@ from agent.models.http import load
 from agent.models.protocol import ModelRequest
 from agent.models.spec import LiteLLMSpec
 from eval.reach import explain_unreachable
-from flows.display.errors import UsageError
 from flows.experiments.arms import ArmSpec
-from flows.experiments.cell_state import is_solved
-from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
-from flows.storage.lake import Lake
 from reports.format import listing
 
 KEYS = {
@@ -93,38 +89,32 @@ def find_model_problems(
 
     With `calls_here`, this machine is to call them, and their keys and addresses are checked.
     """
-    has_budget = any(budget.usd is not None for budget in experiment.budgets.values())
-    names = defaultdict[str, list[str]](list)
+    return join_arms(
+        (problem, arm.name)
+        for arm, spec in list_models(experiment, arms)
+        for problem in find_problems(spec, experiment.has_usd_budget, calls_here)
+    )
+
+
+def list_models(
+    experiment: Experiment, arms: Sequence[ArmSpec]
+) -> Iterator[tuple[ArmSpec, LiteLLMSpec]]:
+    """Yield the models that LiteLLM reaches, of all roles of these arms."""
     for arm in arms:
-        model = experiment.model_of(arm)
-        roles = arm.options.models(model).values() if model is not None else ()
-        problems = (
-            problem
-            for spec in roles
-            if isinstance(spec, LiteLLMSpec)
-            for problem in _find_problems(spec, has_budget, calls_here)
-        )
-        for problem in dict.fromkeys(problems):
-            names[problem].append(arm.name)
+        if (own := experiment.model_of(arm)) is not None:
+            specs = arm.options.models(own).values()
+            yield from ((arm, spec) for spec in specs if isinstance(spec, LiteLLMSpec))
+
+
+def join_arms(texts: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a line for each text, with the names of the arms that come with it."""
+    names = defaultdict[str, dict[str, None]](dict)
+    for text, arm in texts:
+        names[text][arm] = None
     return [
-        f"{'arm' if len(arms) == 1 else 'arms'} {listing(arms)}: {problem}"
-        for problem, arms in names.items()
+        f"{'arm' if len(arms) == 1 else 'arms'} {listing(list(arms))}: {text}"
+        for text, arms in names.items()
     ]
-
-
-def refuse_unusable_models(experiment: Experiment, cells: Sequence[Cell], lake: Lake) -> None:
-    """Check the models of the arms that have cells to solve on this machine.
-
-    Raises:
-        UsageError: no call of a model could be made, or none under the budget.
-    """
-    arms = [
-        arm
-        for arm in experiment.arms
-        if any(cell.arm == arm and not is_solved(cell, lake) for cell in cells)
-    ]
-    if problems := find_model_problems(experiment, arms, calls_here=True):
-        raise UsageError(*problems)
 
 
 def list_providers_with_keys() -> list[str]:
@@ -136,15 +126,16 @@ def list_providers_with_keys() -> list[str]:
     ]
 
 
-def _find_problems(spec: LiteLLMSpec, has_budget: bool, calls_here: bool) -> Iterator[str]:
-    provider = _provider(spec)
+def find_problems(spec: LiteLLMSpec, has_budget: bool, calls_here: bool) -> Iterator[str]:
+    """Yield why a model cannot be used, one line each."""
+    provider = get_provider(spec)
     if provider is None:
         yield f"the model {spec.name} names no provider; for your own server, use openai/NAME"
         return
     if calls_here:
         if (key := _missing_key(spec, provider)) is not None:
             yield f"{spec.name} needs {key} in the environment"
-        elif (address := _address(spec, provider)) and (why := explain_unreachable(address)):
+        elif (address := get_address(spec, provider)) and (why := explain_unreachable(address)):
             remedy = "start it, or correct api_base" if spec.api_base else "check the network"
             yield f"{spec.name} cannot be reached: {why}; {remedy}"
     if provider == "ollama" and spec.native_tools:
@@ -163,7 +154,7 @@ def _find_problems(spec: LiteLLMSpec, has_budget: bool, calls_here: bool) -> Ite
         )
 
 
-def _provider(spec: LiteLLMSpec) -> str | None:
+def get_provider(spec: LiteLLMSpec) -> str | None:
     """Return the provider that LiteLLM finds for a model, or None."""
     name = get_listed_name(spec.name)
     declared = spec.extra.get("custom_llm_provider") or name.partition("/")[0]
@@ -178,7 +169,7 @@ def _provider(spec: LiteLLMSpec) -> str | None:
         return None
 
 
-def _address(spec: LiteLLMSpec, provider: str) -> str | None:
+def get_address(spec: LiteLLMSpec, provider: str) -> str | None:
     """Return the URL of a model's server, or None if it is unknown."""
     return (
         spec.api_base

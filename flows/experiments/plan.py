@@ -22,9 +22,9 @@ from eval.selection import Selection
 from eval.types import Instance
 from flows.display.errors import UsageError
 from flows.display.terminal import say_once
-from flows.experiments import records, workspaces
+from flows.experiments import probe, records, workspaces
 from flows.experiments.arms import PythonArm
-from flows.experiments.cell_state import is_solved
+from flows.experiments.cell_state import find_unsolved
 from flows.experiments.cells import Cell, Place, plan
 from flows.experiments.declaration import Experiment, from_record
 from flows.experiments.earlier import EarlierAttempts, read_spec, refuse_outdated
@@ -210,22 +210,31 @@ async def check(
         raise
     lake = Lake.open(lake_path)
     needs = Needs(experiment, environment, lake, runs_here=runs_here)
-    if await asyncio.to_thread(needs.find_missing, experiment.arms, chosen):
-        await asyncio.to_thread(_refuse_missing, needs, chosen)
+    is_missing = bool(await asyncio.to_thread(needs.find_missing, experiment.arms, chosen))
+    if is_missing or (runs_here and probe.is_due(experiment)):
+        cells = await asyncio.to_thread(_read_unsolved, needs, chosen)
+        if is_missing:
+            await asyncio.to_thread(_refuse_missing, needs, cells)
+        if runs_here:
+            await probe.refuse_unusable_models(experiment, cells)
     return chosen, environment, lake
 
 
-def _refuse_missing(needs: Needs, chosen: list[Instance]) -> None:
-    """Check what the cells need that are not solved. Those of an earlier run need nothing.
-
-    Raises:
-        UsageError: something is missing.
-        JournalError: the journal cannot be opened.
-    """
+def _read_unsolved(needs: Needs, chosen: list[Instance]) -> list[Cell]:
+    """Return the cells that are not solved. Those of an earlier run need nothing."""
     experiment, lake = needs.experiment, needs.lake
     cells = plan(experiment, chosen, _get_place(experiment, needs.environment))
     earlier = EarlierAttempts.read(lake, experiment.name)
-    cells = [cell for cell in map(earlier.resume, cells) if not is_solved(cell, lake)]
+    return find_unsolved([earlier.resume(cell) for cell in cells], lake)
+
+
+def _refuse_missing(needs: Needs, cells: list[Cell]) -> None:
+    """Check what cells need.
+
+    Raises:
+        UsageError: something is missing.
+    """
+    experiment = needs.experiment
     arms = [arm for arm in experiment.arms if any(cell.arm == arm for cell in cells)]
     places = {cell.instance.instance_id: cell.instance for cell in cells}
     if cells and (missing := needs.find_missing(arms, list(places.values()))):

@@ -20,10 +20,11 @@ from eval.types import Instance
 from flows.cells.attempts import solve_only
 from flows.display.errors import GateFailed, IncompleteRun
 from flows.experiments import resources
+from flows.experiments.cell_state import find_unsolved
 from flows.experiments.cells import Cell, Place
 from flows.experiments.earlier import resume_attempts
-from flows.experiments.models import refuse_unusable_models
 from flows.experiments.plan import declare
+from flows.experiments.probe import refuse_unusable_models
 from flows.experiments.records import patch_sha256
 from flows.experiments.stop import Stop
 from flows.jobs import approving, body, commits, publishing, rows, verification
@@ -219,7 +220,8 @@ async def _solve_all(
     declare(experiment, [instance], place.environment, store)
     planned = [Cell(experiment, arm, instance, 0, place) for arm in experiment.arms]
     cells = await asyncio.to_thread(resume_attempts, planned, store)
-    await asyncio.to_thread(refuse_unusable_models, experiment, cells, store)
+    unsolved = await asyncio.to_thread(find_unsolved, cells, store)
+    await refuse_unusable_models(experiment, unsolved)
     if prepared.checks is not None and not prepared.follows:  # before anything is bought
         await _verify_base(prepared, place, store)
     works: list[Awaitable[Any]] = [_solve_one(prepared, cell, store, stop) for cell in cells]

@@ -11,14 +11,15 @@ from agent.journal import Attempt
 from flows.display.errors import UsageError
 from flows.experiments import declaration, forking, records
 from flows.experiments.arms import ArmSpec
+from flows.experiments.cell_state import find_unsolved
 from flows.experiments.cells import Cell, Place
 from flows.experiments.declaration import Experiment
 from flows.experiments.earlier import resume_attempts
 from flows.experiments.forms import Form
 from flows.experiments.keys import attempt_id_of
-from flows.experiments.models import refuse_unusable_models
 from flows.experiments.plan import declare
 from flows.experiments.plan import prepare as planned
+from flows.experiments.probe import refuse_unusable_models
 from flows.experiments.secret_kinds import ReadableValues
 from flows.jobs import preparing, rows
 from flows.jobs.preparing import Prepared
@@ -165,5 +166,6 @@ async def _open_job(request: Request, arm: str, lake: Lake) -> Opened:
     declare(experiment, [instance], place.environment, lake)
     cell = Cell(experiment, experiment.arm(arm), instance, 0, place)
     [cell] = await asyncio.to_thread(resume_attempts, [cell], lake)
-    await asyncio.to_thread(refuse_unusable_models, experiment, [cell], lake)
+    unsolved = await asyncio.to_thread(find_unsolved, [cell], lake)
+    await refuse_unusable_models(experiment, unsolved)
     return Opened(cell, prepared)

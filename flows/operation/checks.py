@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -14,6 +13,7 @@ from agent.errors import InfrastructureError, one_line
 from agent.project import Folder, detect
 from eval.reach import address_of, explain_no_connection
 from flows.display.errors import UsageError
+from flows.display.findings import Finding, note, ok, problem
 from flows.operation.surroundings import proxies
 from flows.server.first_contact import contact, is_open
 from flows.storage import journals
@@ -22,30 +22,6 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
 
 _CONTACT_S = 5.0
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Result of one check."""
-
-    level: str
-    """ok, note (works without) or problem (a run cannot work)."""
-    what: str
-
-
-def ok(what: str) -> Finding:
-    """Return a finding that needs no action."""
-    return Finding("ok", what)
-
-
-def note(what: str) -> Finding:
-    """Return a finding that a run works in spite of."""
-    return Finding("note", what)
-
-
-def problem(what: str) -> Finding:
-    """Return a finding that prevents a run."""
-    return Finding("problem", what)
 
 
 async def check_server() -> list[Finding]:

@@ -44,6 +44,9 @@ class Reply:
 Script = Callable[[dict[str, Any]], Reply]
 """A function from a parsed request body to its reply."""
 
+PROBE = b"One small request before a run."
+"""The beginning of the request with which a run looks whether a model can be used."""
+
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
 
@@ -174,7 +177,10 @@ class OpenAIServer:
         host: str = "127.0.0.1",
         port: int = 0,
         keep_requests: bool = True,
+        on_probe: Script = lambda body: text("Yes."),
     ) -> None:
+        """Answer with a script, and the small request before a run with `on_probe`."""
+        self.on_probe: Script = on_probe
         self.script = script if callable(script) else in_order(script)
         self.requests: list[dict[str, Any]] = []
         """Request bodies in the order of their arrival; empty if they are not kept."""
@@ -206,6 +212,8 @@ class OpenAIServer:
 
     def answer(self, line: str, sent: bytes, headers: dict[str, str]) -> Reply:
         body = json.loads(sent)
+        if PROBE in sent:  # no call of an arm
+            return self.on_probe(body)
         self.began.append(time.monotonic())
         if self._keep_requests:
             self.requests.append(body)

@@ -73,7 +73,7 @@ class Listener:
                     listener.sent.append(Sent(self.path, dict(self.headers), None))
                 models = listener.lists.get(self.path, listener.models)
                 payload = json.dumps(models).encode()
-                self.send_response(404 if models is None else 200)
+                self.send_response(404 if models is None else listener.status)
                 self.send_header("Content-Length", str(len(payload)))
                 self.end_headers()
                 self.wfile.write(payload)
