@@ -147,6 +147,10 @@ def doctor(
         Path | None,
         typer.Option("--repo", help="only show the detected commands of the repository here"),
     ] = None,
+    experiment: Annotated[
+        Path | None,
+        typer.Option("--experiment", help="also ask each model of an experiment file once"),
+    ] = None,
     lake: LakeOption = None,
 ) -> None:
     """Check the requirements of a run.
@@ -155,6 +159,7 @@ def doctor(
     """
     import asyncio
 
+    from flows.experiments import declaration
     from flows.operation import checks, checkup
 
     if repo is not None:
@@ -163,5 +168,6 @@ def doctor(
 
     if adopt_journal:
         checkup.adopt_journal(lake)
-    if not asyncio.run(checkup.check(lake, fix=fix)):
+    declared = declaration.load(experiment) if experiment else None
+    if not asyncio.run(checkup.check(lake, fix=fix, experiment=declared)):
         raise typer.Exit(EXIT_INFRASTRUCTURE)

@@ -16,16 +16,20 @@ from typing import Any, ParamSpec, TypeVar
 from agent.errors import InfrastructureError, one_line
 from agent.journal import Journal
 from agent.journal.database import is_missing, show_url
+from agent.models.http import load_in_thread
 from agent.timings import timings
 from agent.workspaces import docker_available
 from eval.base_image import BASE_IMAGE
 from eval.errors import EvalError
 from eval.reach import explain_unreachable, start_daemon
 from flows.display.errors import UsageError
+from flows.display.findings import Finding, note, ok, problem
 from flows.display.terminal import show
-from flows.experiments.models import ADDRESSES, list_providers_with_keys
+from flows.experiments import probe
+from flows.experiments.declaration import Experiment
+from flows.experiments.models import ADDRESSES, join_arms, list_providers_with_keys
 from flows.experiments.needs import find_full_disks
-from flows.operation.checks import Finding, check_network, check_server, note, ok, problem
+from flows.operation.checks import check_network, check_server
 from flows.storage import bindings, cleanup, journals
 from flows.storage.images import cache_folder
 from flows.storage.lake import Lake, versions
@@ -44,8 +48,8 @@ T = TypeVar("T")
 Check = Callable[[], "list[Finding] | Coroutine[Any, Any, list[Finding]]"]
 
 
-async def check(lake: str | None, *, fix: bool) -> bool:
-    """Print all findings. Return True if none is a problem.
+async def check(lake: str | None, *, fix: bool, experiment: Experiment | None = None) -> bool:
+    """Print all findings, also about the models of an experiment. Return True without a problem.
 
     Checks are independent: each has a separate thread, and can fail or hang in it.
     """
@@ -65,10 +69,15 @@ async def check(lake: str | None, *, fix: bool) -> bool:
         ("model keys", _check_keys),
         ("leftovers", partial(_check_leftovers, lake, fix)),
     ]
+    limits_s = {"leftovers": _FIX_S} if fix else {}
+    if experiment is not None:
+        await load_in_thread()  # for the same reason
+        checks.append(("the models", partial(_check_models, experiment)))
+        limits_s["the models"] = 2 * probe.LIMIT_S + timings().doctor_check_s
     started = [(name, start_daemon(copy_context().run, _run, check)) for name, check in checks]
     started_at, has_problem = time.monotonic(), False
     for name, outcome in started:
-        limit_s = _FIX_S if fix and name == "leftovers" else timings().doctor_check_s
+        limit_s = limits_s.get(name, timings().doctor_check_s)
         left_s = max(0.0, started_at + limit_s - time.monotonic())
         try:
             findings = await asyncio.to_thread(outcome.result, left_s)
@@ -218,6 +227,16 @@ def _check_keys() -> list[Finding]:
         where = f"model key of {provider}, {ADDRESSES[provider]}"
         findings.append(ok(f"{where} answers") if why is None else note(f"{where}: {why}"))
     return findings
+
+
+async def _check_models(experiment: Experiment) -> list[Finding]:
+    """Ask the models of an experiment once. Return a finding for each, with its arms."""
+    found = await probe.ask_models(experiment, experiment.arms)
+    if not found:
+        return [ok(f"experiment {experiment.name} has no model to ask")]
+    levels = {each.what: each.level for each, _ in found}
+    named = join_arms((each.what, arm) for each, arm in found)
+    return [Finding(level, line) for level, line in zip(levels.values(), named, strict=True)]
 
 
 async def _check_leftovers(lake: str | None, fix: bool) -> list[Finding]:

@@ -84,6 +84,30 @@ def test_it_is_found_before_the_first_call(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_server_without_tools_is_found_by_one_request(tmp_path: Path) -> None:
+    """`run` and `doctor` say what to change. With it, the run only makes the arm's own call."""
+    no_tools = api.error(400, "mine does not support tools")
+    with api.OpenAIServer([api.text("Done.")], on_probe=lambda _: no_tools) as server:
+        own = {"name": "openai/mine", "api_base": server.url}
+        file = declare(tmp_path, own)
+        done = durabench(tmp_path, "run", file)
+        assert done.returncode == 2, done.stderr
+        [line] = done.stderr.splitlines()
+        assert "arm a: openai/mine cannot be used: mine does not support tools (" in line
+        assert "native_tools: false" in line
+        assert not (tmp_path / "lake").exists()
+        looked = durabench(tmp_path, "doctor", "--experiment", file)
+        assert looked.returncode == 3
+        assert f"problem  {line.removeprefix('durabench: ')}" in looked.stdout.splitlines()
+        server.on_probe = lambda _: api.text("Yes.")
+        file = declare(tmp_path, {**own, "native_tools": False})
+        done = durabench(tmp_path, "run", file, "--no-grade")
+        assert done.returncode == 0, done.stderr
+        assert len(server.requests) == 1
+
+
+@pytest.mark.slow
 def test_a_run_stops_when_its_first_cells_fail_for_one_cause(tmp_path: Path) -> None:
     """It names the cause, takes no further cell, bills nothing, and the next run tries again."""
     key_is_wrong = api.Reply({"error": {"message": "Incorrect API key: sk-1"}}, status=401)
