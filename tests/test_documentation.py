@@ -35,6 +35,7 @@ OTHERS = (
     "agent/ARCHITECTURE.md",
     "agent/DURABLE.md",
     "agent/CAPABILITIES.md",
+    "agent/LOCAL_MODELS.md",
     "agent/PROGRAMS.md",
     "agent/STAGED.md",
     "agent/SIMULATION.md",
