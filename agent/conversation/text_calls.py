@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 Schema = dict[str, Any]
@@ -59,9 +59,9 @@ def json_object(source: Any) -> dict[str, Any]:
     for _ in range(MOST_NESTED):
         parts = [node.values() if isinstance(node, dict) else node for node in level]
         level = [part for part in chain(*parts) if isinstance(part, dict | list)]
-    if level:
-        raise Malformed(_TOO_DEEP)
-    return content
+        if not level:
+            return content
+    raise Malformed(_TOO_DEEP)
 
 
 _ANY_BLOCK = re.compile(r"```\w*[ \t]*\n(.*?)```[ \t]*$", re.DOTALL | re.MULTILINE)
@@ -85,6 +85,9 @@ _START = re.compile(
     re.MULTILINE,
 )
 """A place where a call can start."""
+
+_MOST_PLACES = 1_000
+"""Places that are tried, because each error of JSON counts the lines before it."""
 
 _OPENING = re.compile(
     r"(?P<fence>`{3,})[ \t]*(?:(?i:json)|tool_calls?)?[ \t]*\n"
@@ -137,7 +140,7 @@ class TextCalls:
         begin = thoughts.end() if thoughts else 0
         parts = [match.start() for p in (_TAG, _ARGUMENTS) if (match := p.search(text, begin))]
         problem, fence, has_json = "", "", False
-        for start in _START.finditer(text, begin):
+        for start in islice(_START.finditer(text, begin), _MOST_PLACES):
             if parts and min(parts) < start.start():
                 break  # this place can be in the arguments of another call
             if not fence and not (start["json"] and has_json):
