@@ -1,8 +1,4 @@
-"""A shard: a flow run that solves and grades many cells of a distributed benchmark.
-
-The cells run in a subprocess of the flow run. A stopped worker kills the flow run, and the
-subprocess then still finishes the calls in flight.
-"""
+"""A shard: a flow run that solves and grades many cells of a distributed benchmark."""
 
 import asyncio
 from collections import Counter
@@ -11,7 +7,7 @@ from uuid import UUID
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Cancelled, Completed, Crashed
+from prefect.states import Cancelled, Completed
 
 from flows.cells.loop import run_shard
 from flows.display.errors import UsageError
@@ -19,8 +15,7 @@ from flows.experiments.cell_queue import ShardPart
 from flows.experiments.cell_state import REFUSED
 from flows.experiments.declaration import Experiment
 from flows.server.ends import end_as_state, fail
-from flows.server.processes import ProcessDied, run_below
-from flows.server.shard_runs import was_given_up
+from flows.server.shard_runs import lease_name, was_given_up
 from flows.server.stopping import graceful_stop
 from flows.storage.journals import Home, check_home
 from flows.storage.lake import Lake
@@ -64,14 +59,12 @@ async def shard(
         if await was_given_up(run):
             return Cancelled(message="Another shard had taken its place before it started.")
         async with graceful_stop() as stop:
-            outcomes = await run_below(
-                run_shard, experiment, lake, part, concurrency, grade, run, stop=stop
+            outcomes = await run_shard(
+                experiment, lake, part, concurrency, lease_name(run), grade=grade, stop=stop
             )
             stop.check()
     except UsageError as error:
         return fail(error, REFUSED)
-    except ProcessDied as error:
-        return Crashed(message=str(error))
     return Completed(message=summary(outcomes), data=dict(outcomes))
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from uuid import UUID
 
 from prefect.exceptions import Pause
 
@@ -25,9 +24,7 @@ from flows.experiments.plan import Plan, prepare
 from flows.experiments.stop import RESUME, Stop
 from flows.server.dispatch import run_queue
 from flows.server.settings import CELLS
-from flows.server.shard_runs import lease_name, mark_crashed
 from flows.server.slots import CellLimits, CellSlots, share_slots
-from flows.server.stopping import WORKER_STOPPED
 from flows.server.turns import in_turn
 from flows.storage.cleanup import clean_up_around
 from flows.storage.journals import open_journal
@@ -93,31 +90,27 @@ async def run_shard(
     lake: str | None,
     part: ShardPart,
     concurrency: int,
-    grade: bool,
-    run: UUID,
+    lease: str,
     *,
+    grade: bool,
     stop: Stop,
 ) -> Counter[str]:
     """Run cells of a queue until none is left. Return their number by outcome.
 
-    `run` is the flow run of the shard. If its process dies, it is marked as Crashed.
+    The shard takes them in the name of `lease`.
 
     Raises:
         ImageError: no Docker daemon answers.
         UsageError: this worker's dataset differs from the benchmark's, or the worker lacks
             something that the cells need.
     """
-    try:
-        plan = await prepare(experiment, lake)
-        journal = await asyncio.to_thread(open_journal, plan.lake)
-        async with (
-            open_queue(journal, part, lease_name(run), plan.cells) as queue,
-            share_slots(await CellLimits.read(CELLS), stop) as limit,
-        ):
-            return await _Loop(plan, queue, stop, grade, limit).run(concurrency)
-    finally:
-        if stop.is_orphaned:
-            await mark_crashed(run, WORKER_STOPPED)
+    plan = await prepare(experiment, lake)
+    journal = await asyncio.to_thread(open_journal, plan.lake)
+    async with (
+        open_queue(journal, part, lease, plan.cells) as queue,
+        share_slots(await CellLimits.read(CELLS), stop) as limit,
+    ):
+        return await _Loop(plan, queue, stop, grade, limit).run(concurrency)
 
 
 @dataclass

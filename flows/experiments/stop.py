@@ -25,8 +25,6 @@ class Stop:
         """Set when a person ends a turn, so that tools and model calls at work are cut off."""
         self.by: State[object] | None = None
         """State of the flow run, if a state change was the request."""
-        self.is_orphaned = False
-        """True if the process of the flow run died, which is also such a request."""
 
     def check(self) -> None:
         """Return if the run may continue.

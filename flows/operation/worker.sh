@@ -4,7 +4,7 @@
 #
 # On SIGTERM or Ctrl-C it takes no more flow runs and asks its own to stop. They finish their calls
 # in flight, for at most DURABENCH_STOP_GRACE_S, and it ends with the last of them. A SIGTERM to
-# Prefect's worker itself would kill its flow runs at once.
+# Prefect's worker itself would end it before them, and a container ends with its worker.
 prefect worker start --pool durabench "$@" &
 worker=$!
 
@@ -22,6 +22,6 @@ stop() {
 trap stop TERM INT
 
 wait "$worker"
-# It has ended itself, as it does without a server. Processes of shards that it left finish their
-# calls in flight, and a container ends with this script.
+# It has ended itself, as it does without a server. The flow runs that it left finish their calls in
+# flight, and a container ends with this script.
 sleep 25

@@ -11,7 +11,7 @@ stopping        signals, pauses and cancellations
 turns           waiting for cells that another run holds
 dispatch        the queue of a run's cells, and the interface of shards
 shards          shards as flow runs
-processes       parts of a flow run in processes that outlive it
+engine          Prefect's engine below the process that a worker started
 flow_run        the experiment, the name and the starts of a flow run
 events          announcements of an experiment
 progress        progress of a run

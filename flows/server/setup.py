@@ -6,11 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import PrefectClient, get_client
-from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.client.schemas.objects import StateType
 from prefect.events.actions import ActionTypes, ChangeFlowRunState, PauseWorkPool, SendNotification
 from prefect.events.schemas.automations import Automation, AutomationCore, EventTrigger, Posture
@@ -22,6 +23,7 @@ from agent.errors import InfrastructureError
 from agent.timings import timings
 from flows.display.errors import UsageError
 from flows.server import events
+from flows.server.engine import COMMAND
 from flows.server.first_contact import contact, is_open
 from flows.server.retry import beside_others
 from flows.server.settings import (
@@ -220,12 +222,27 @@ def notify(block_id: UUID) -> AutomationCore:
 @beside_others
 async def _set_up_pool(client: PrefectClient) -> tuple[UUID, list[str]]:
     try:
-        return (await client.read_work_pool(POOL)).id, []
+        pool = await client.read_work_pool(POOL)
     except ObjectNotFound:
         template = ProcessWorker.get_default_base_job_template()
+        _set_command(template)
         creation = WorkPoolCreate(name=POOL, type="process", base_job_template=template)
         pool = await client.create_work_pool(creation)
         return pool.id, [f"made     work pool {POOL}, type {pool.type}"]
+    if pool.type != "process" or not _set_command(pool.base_job_template):
+        return pool.id, []
+    update = WorkPoolUpdate(base_job_template=pool.base_job_template)
+    await client.update_work_pool(POOL, update)
+    return pool.id, [f"updated  work pool {POOL}: flow runs finish their calls when a worker ends"]
+
+
+def _set_command(template: dict[str, Any]) -> bool:
+    """Set the command of flow runs in a template, unless it has one. Return True if it changed."""
+    command = template.get("variables", {}).get("properties", {}).get("command")
+    if command is None or command.get("default"):
+        return False
+    command["default"] = COMMAND
+    return True
 
 
 async def _set_up_queues(client: PrefectClient) -> list[str]:

@@ -2,12 +2,10 @@
 
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
-import httpx
 from prefect import Task
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import (
@@ -231,13 +229,6 @@ async def was_given_up(run: UUID) -> bool:
         states = await patiently(client.read_flow_run_states, run)
     messages = [state.message or "" for state in states]
     return any(mark in message for message in messages for mark in (_GONE, _MOVED))
-
-
-async def mark_crashed(run: UUID, why: str) -> None:
-    """Mark a flow run as Crashed, if the server answers."""
-    with suppress(httpx.HTTPError):
-        async with get_client() as client:
-            await client.set_flow_run_state(run, Crashed(message=why))
 
 
 def has_ended(run: FlowRun) -> bool:

@@ -20,7 +20,7 @@ IDLE: dict[str, object] = {
     "model": {"provider": "scripted", "replies": ["I do nothing."]},
     "options": {"step_limit": 1},
 }
-"""One call of a model that asks for nothing, so that no workspace is opened."""
+"""One call of a model that asks for nothing. A workspace opens before it, as before any call."""
 
 MS_PER_CELL = 60.0
 CPU_MS_PER_CELL = 100.0

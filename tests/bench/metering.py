@@ -1,6 +1,5 @@
 """The resources that a run of an experiment uses, with all processes of its workers."""
 
-import ctypes
 import os
 import re
 import time
@@ -16,8 +15,6 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import PrefectServer
 
 WORKERS = 3
-
-_PR_SET_CHILD_SUBREAPER = 36  # from <linux/prctl.h>
 
 _DONE = re.compile(r"^\[ *\d+/\d+\] ", re.MULTILINE)
 _LOOPS = 500_000
@@ -77,17 +74,10 @@ class Setup:
     """Process ids."""
 
     def workers_cpu_s(self) -> float:
-        return sum(_cpu_s(pid) for pid in self.workers)
-
-    def shards_cpu_s(self) -> float:
-        """Processor time of the processes of shards that have ended since the last call.
-
-        They outlive the process of their flow run, so that they count in no worker.
-        """
+        """Return the processor time of the workers and their shards, once these have ended."""
         while _shards():
             time.sleep(_END_S)
-        used = [os.wait4(pid, 0)[2] for pid in self._ended_shards()]
-        return sum(each.ru_utime + each.ru_stime for each in used)
+        return sum(_cpu_s(pid) for pid in self.workers)
 
     def look(self, command: int, done: int) -> Look:
         """Look at all processes while a command runs.
@@ -98,25 +88,17 @@ class Setup:
         Raises:
             psutil.Error: a process ended meanwhile.
         """
-        shards = _shards()
         below = [each for pid in self.workers for each in psutil.Process(pid).children(True)]
-        listed = [command, *self.workers, *(each.pid for each in (*below, *shards))]
-        programs = dict.fromkeys([*listed, *self._ended_shards()])
+        programs = [command, *self.workers, *(each.pid for each in below)]
         return Look(
             done,
             time.perf_counter(),
             sum(_cpu_s(pid) for pid in programs),
             _cpu_s(self.server.pid),
             _resident_bytes(command),
-            max((_resident_bytes(each.pid) for each in shards), default=0),
+            max((_resident_bytes(each.pid) for each in _shards()), default=0),
             _loop_s(),
         )
-
-    def _ended_shards(self) -> list[int]:
-        """Return the ended processes that this one adopted: their time counts nowhere else."""
-        own = {self.server.pid, *self.workers}
-        others = [each for each in psutil.Process().children() if each.pid not in own]
-        return [each.pid for each in others if each.status() == psutil.STATUS_ZOMBIE]
 
 
 @contextmanager
@@ -133,7 +115,6 @@ def workers(folder: Path, count: int = WORKERS) -> Iterator[Setup]:
     Raises:
         RuntimeError: the server could not be prepared.
     """
-    _adopt_orphans()
     with ExitStack() as stack:
         database = stack.enter_context(PostgresServer())
         own = database.create_database("asyncpg")
@@ -157,7 +138,6 @@ def measured(setup: Setup, declared: dict[str, object], cells: int, *options: st
     server = setup.server
     path = server.folder / f"{declared['name']}.yaml"
     path.write_text(yaml.safe_dump(declared))
-    setup.shards_cpu_s()
     workers_s, server_s = setup.workers_cpu_s(), _cpu_s(server.pid)
     started = time.perf_counter()
     running = server.begin("durabench", "run", str(path), *options)
@@ -172,7 +152,6 @@ def measured(setup: Setup, declared: dict[str, object], cells: int, *options: st
     _, status, usage = ended
     if status:
         raise RuntimeError(f"{cells} cells: {server.printed(running)[-2000:]}")
-    workers_s -= setup.shards_cpu_s()
     print(f"  {declared['name']}: {cells} cells in {wall_s:.0f} s", flush=True)
     return Spent(
         cells,
@@ -183,14 +162,9 @@ def measured(setup: Setup, declared: dict[str, object], cells: int, *options: st
     )
 
 
-def _adopt_orphans() -> None:
-    """Become the parent of processes below this one that lose theirs."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
 def _shards() -> list[psutil.Process]:
     below = psutil.Process().children(recursive=True)
-    return [each for each in below if "spawn_main" in " ".join(_command(each))]
+    return [each for each in below if "flows.server.engine" in _command(each)]
 
 
 def _command(process: psutil.Process) -> list[str]:

@@ -19,6 +19,7 @@ from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
 
 from flows.operation import checks
 from flows.server import settings, setup
+from flows.server.engine import COMMAND
 from flows.server.settings import CELLS
 from flows.server.setup import SetupRequest
 from flows.server.stopping import PAUSED
@@ -79,7 +80,10 @@ async def test_setup_is_idempotent_and_keeps_the_choices_of_the_operator(
     assert priorities["cells"] < priorities["benchmarks"]
     made = automations(server)
     assert [automation["enabled"] for automation in made] == [True, True, False]
-    assert server.get("/work_pools/durabench")["type"] == "process"
+    pool = server.get("/work_pools/durabench")
+    assert pool["type"] == "process"
+    command = pool["base_job_template"]["variables"]["properties"]["command"]
+    assert command["default"] == COMMAND
     assert server.get(f"/v2/concurrency_limits/{CELLS}")["limit"] == 7
 
     assert await setup.set_up(SetupRequest()) == []
@@ -93,6 +97,12 @@ async def test_setup_is_idempotent_and_keeps_the_choices_of_the_operator(
     assert all(automation["enabled"] for automation in automations(server))
     assert server.get(f"/v2/concurrency_limits/{CELLS}")["limit"] == 9
     server.patch(f"/automations/{pause['id']}", {"enabled": False})
+
+    command["default"] = None  # as in a pool of an earlier release
+    server.patch("/work_pools/durabench", {"base_job_template": pool["base_job_template"]})
+    [line] = await setup.set_up(SetupRequest())
+    assert line.startswith("updated  work pool durabench: ")
+    assert await setup.set_up(SetupRequest()) == []
 
 
 @pytest.mark.full
