@@ -46,6 +46,7 @@ from tests.operation.running import (
     wait_until,
 )
 from tests.operation.storms import arms
+from tests.servers.openai_server import OpenAIServer, unauthorised
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
@@ -85,7 +86,8 @@ def test_a_worker_completes_an_experiment(server: PrefectServer) -> None:
 @pytest.mark.full
 @pytest.mark.usefixtures("workers")
 def test_workers_stop_when_it_is_decided(server: PrefectServer) -> None:
-    """Shards get no further instances, what has begun is whole, and a second run adds nothing."""
+    """Shards get no further instances, what has begun is whole, and a second run adds nothing. A
+    run whose key is wrong stops, although only its workers see that."""
     rule = {
         "arms": [{"name": name, "agent": name} for name in ("gold", "null")],
         "select": {"slice": ":15"},
@@ -102,6 +104,17 @@ def test_workers_stop_when_it_is_decided(server: PrefectServer) -> None:
     assert set(states(server, "early")) == {"COMPLETED"}
     expect(server, begin(server, name="early", **rule))
     assert done(server, "early") == 2 * gold.planned
+
+    with OpenAIServer(lambda _: unauthorised()) as models:
+        model = {"name": "openai/any", "api_base": models.url}
+        only = {"name": "mini", "agent": "mini", "model": model}
+        failing = begin(server, name="braked", arms=[only], select={"slice": ":15"})
+        expect(server, failing, code=3)
+        assert len(models.requests) < 15
+    last = server.printed(failing).splitlines()[-1]
+    assert "cells all ended as infrastructure for one cause: arm mini: " in last
+    assert "Incorrect API key provided" in last
+    assert "COMPLETED" not in states(server, "braked")
 
 
 @pytest.mark.full
