@@ -16,7 +16,7 @@ from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
 from flows.experiments.decisions import Monitor
 from flows.experiments.declaration import ExperimentSource
-from flows.experiments.gates import find_failed_gates
+from flows.experiments.gates import check_answers, find_failed_gates
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import Plan, prepare
 from flows.report import publish
@@ -69,7 +69,8 @@ async def benchmark(
         UsageError: the experiment, its file or its Variable cannot be used.
         IncompleteRun: some cells are unfinished; the message gives the reason and the next step.
             Run again to continue.
-        GateFailed: all cells are done, and an arm does not keep a declared bound.
+        GateFailed: all cells are done, and an arm does not keep a declared bound, or had no
+            answer of its model.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
     experiment = await parse_declaration(experiment)
@@ -118,7 +119,7 @@ async def benchmark(
                 await progress.spare(spared, str(monitor.decision))
             if not brake.is_on:
                 stop.check()
-    page = await publish(experiment.name, plan.lake)
+    page, built = await publish(experiment.name, plan.lake)
     await news.announce_finish(counts, page)
     if brake.is_on:
         raise IncompleteRun(str(brake))
@@ -127,6 +128,7 @@ async def benchmark(
             cause = f". The cause: {brake.cause}" if brake.cause else ""
             cells = f"{counts[end]} of {plural(counts.total(), 'cell')}"
             raise IncompleteRun(f"{cells} {words}{cause}")
+    check_answers(built.arms)
     if grade:
         await _judge(plan, news, page)
     ended = f"{plural(counts['done'], 'cell')} done"

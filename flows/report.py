@@ -15,6 +15,7 @@ from prefect.artifacts import (
 )
 
 from flows.experiments.diagnosis import insights
+from flows.experiments.gates import check_answers
 from flows.server.artifacts import HISTORY, artifact_key
 from flows.server.ends import end_as_state
 from flows.server.retry import patiently
@@ -62,17 +63,20 @@ async def report(
             worker's DURABENCH_LAKE.
 
     Raises:
+        GateFailed: an arm had no answer of its model; the report is written.
         ReportError: there is nothing to report on, or the arm does not exist.
     """
-    return await publish(experiment, Lake.existing(lake), baseline, candidate)
+    page, built = await publish(experiment, Lake.existing(lake), baseline, candidate)
+    check_answers(built.arms)
+    return page
 
 
 async def publish(
     experiment: str, store: Lake, baseline: str | None = None, candidate: str | None = None
-) -> str:
+) -> "tuple[str, Report]":
     """Write a report and its artifacts, which belong to the current flow run.
 
-    Return the location of the page.
+    Return the location of the page, and the report.
 
     Raises:
         ReportError: there is nothing to report on, or the arm does not exist.
@@ -108,7 +112,7 @@ async def publish(
             key=artifact_key("page", experiment, lake_id),
             description=experiment,
         )
-    return page
+    return page, built
 
 
 def page_url(experiment: str) -> str | None:

@@ -96,7 +96,9 @@ def build(
             source = _read_source(connection, experiment)
             arms = read_arms(connection)
             pair, role = _first_pair(arms, source, baseline, candidate)
-            comparisons = read_comparisons(connection, pair, role, source.plan)
+            silent = frozenset(arm.name for arm in arms if not arm.has_answers)
+            pair = None if silent.intersection(pair or ()) else pair
+            comparisons = read_comparisons(connection, pair, role, source.plan, silent)
             names = tuple(arm.name for arm in arms)
             if alone and pair:
                 arms = tuple(arm for arm in arms if arm.name in pair)
@@ -225,13 +227,13 @@ def _first_pair(
 def _best_pair(arms: tuple[ArmSummary, ...]) -> Pair | None:
     """Return the next best arm as baseline and the best one as candidate.
 
-    Two arms keep their declared order. Controls and arms without an attempt are only taken if there
-    are no others.
+    Two arms keep their declared order. Controls and arms without an attempt or an answer are only
+    taken if there are no others.
     """
     if len(contenders(arms)) > 2:
         best, following, *_ = rank_arms(arms)
         return following.name, best.name
     if len(arms) < 2:
         return None
-    first, second, *_ = sorted(arms, key=lambda arm: arm.is_control)
+    first, second, *_ = sorted(arms, key=lambda arm: (arm.is_control, not arm.has_answers))
     return first.name, second.name

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -23,6 +24,18 @@ _DID = {
     "reject": "rejects",
 }
 """Verbs for messages of each kind."""
+
+
+FLAWS = {
+    "empty": "empty",
+    "cut_off": "cut off",
+    "callless": "without a call",
+    "repeated": "repeated",
+}
+"""Words for the flaws of a reply."""
+
+FLAW_COLUMNS = (*(f"{flaw}_replies" for flaw in FLAWS), "refused_requests")
+"""Columns of `attempts` with the number of replies by flaw, and of refused requests."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +127,10 @@ def of_row(row: dict[str, Any], call: dict[str, Any] | None) -> StepView:
         return of_work(origin, request, None, f"cut off: {cut_off}")
     if call is not None:
         names = ("input_tokens", "output_tokens", "cache_read_tokens", "cost_usd")
-        spent = CallPrice(*(call[name] for name in names))
-        return of_call(origin, call["role"], request, result, spent)
+        spent, flaws = CallPrice(*(call[name] for name in names)), call["flaws"]
+        if flaws is None:
+            flaws = find_cut_off(call["finish_reason"])
+        return of_call(origin, call["role"], request, result, spent, flaws)
     if row["kind"] == "model":
         return of_call(origin, "", request, result, None)
     if row["kind"] == "command":
@@ -124,17 +139,39 @@ def of_row(row: dict[str, Any], call: dict[str, Any] | None) -> StepView:
     return of_work(origin, request, result, of_action(result))
 
 
+def describe_flaws(attempt: Mapping[str, Any]) -> str:
+    """Return the flaws of an attempt's replies and its refused requests, by its columns.
+
+    Numbers that are unknown or 0 are left out. Return '' if nothing is left.
+    """
+    numbers = ((attempt[f"{flaw}_replies"], words) for flaw, words in FLAWS.items())
+    flaws = [f"{count(number)} {words}" for number, words in numbers if number]
+    if flaws:
+        number, _, words = flaws[0].partition(" ")
+        flaws[0] = f"{number} of {plural(attempt['model_calls'], 'reply', 'replies')} {words}"
+    refused = attempt["refused_requests"]
+    refusals = f"{plural(refused, 'request')} refused" if refused else ""
+    return "; ".join(filter(None, [", ".join(flaws), refusals]))
+
+
+def find_cut_off(finish_reason: str | None) -> list[str]:
+    """Return the flaw of a reply of which only the reason for its end is known."""
+    return ["cut_off"] if finish_reason in ("length", "max_tokens") else []
+
+
 def of_call(
     origin: Origin,
     role: str,
     request: dict[str, Any],
     message: dict[str, Any],
     spent: CallPrice | None,
+    flaws: Collection[str] = (),
 ) -> StepView:
-    """Return a model call for display."""
+    """Return a model call for display, with the known `flaws` of its reply."""
     uses = [_format_tool_use(name, arguments) for name, arguments in _calls(message)]
     text = str(message.get("content") or "")
     did = "; ".join(uses) or in_line(arguments_of(text) if text[:1] in "{[" else text)
+    did = did.strip() or "(empty reply)"
     messages = (new for new in request.get("messages") or () if new.get("role") != "assistant")
     return StepView(
         origin,
@@ -142,6 +179,8 @@ def of_call(
         did,
         asked="",
         result=_format_reply(message),
+        # The summary shows that a reply is empty.
+        outcome=", ".join(FLAWS[flaw] for flaw in FLAWS if flaw in flaws and flaw != "empty"),
         messages=tuple(
             Said(str(new.get("role") or new.get("type")), _format_reply(new)) for new in messages
         ),

@@ -180,6 +180,10 @@ class ArmSummary:
     """Mean number of model calls, over `cells_with_calls`."""
     cells_with_calls: int
     """Cells that ran and have a known number of calls."""
+    unanswered: int
+    """Cells that ended, or were given up, because the model answered no call."""
+    unanswered_because: str | None
+    """The reason that most of these cells give; None without one."""
     mean_duration_s: float | None
     cells_tried_again: int
     superseded_attempts: int
@@ -195,6 +199,11 @@ class ArmSummary:
     def is_control(self) -> bool:
         """True if the agent only validates images and graders."""
         return self.agent in CONTROLS
+
+    @property
+    def has_answers(self) -> bool:
+        """False if cells ended without an answer of the model, and no cell had one."""
+        return not self.unanswered or bool(self.mean_calls)
 
     @property
     def resolved(self) -> int:
@@ -356,6 +365,7 @@ FailureClass = Literal[
     "both",
     "untold",
     "no_patch",
+    "unanswered",
     "starved",
     "empty",
     "patch_failed",
@@ -373,6 +383,7 @@ FAILURES: Mapping[FailureClass, str] = {
     "both": "both: still failing and broken",
     "untold": "not resolved, tests not recorded",
     "no_patch": "no patch",
+    "unanswered": "no answer of the model",
     "starved": "no patch, answers cut at the output limit",
     "empty": "the model's answers were empty",
     "patch_failed": "patch does not apply",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import isinf
 
 from reports.economics import Worth
@@ -18,6 +18,7 @@ from reports.format import (
     points,
     ratio,
     some,
+    some_names,
     usd,
 )
 from reports.rendering.sections import Table, TableCell, Text
@@ -126,6 +127,19 @@ def leading_arms(report: Report) -> tuple[ArmSummary, ...]:
         return report.arms
     pair = report.comparisons[0]
     return report.arm(pair.baseline), report.arm(pair.candidate)
+
+
+def describe_silence(arms: Sequence[ArmSummary]) -> str:
+    """Say that arms had no answer of their model, with the reason of the first one."""
+    unanswered, planned = (
+        sum(getattr(arm, name) for arm in arms) for name in ("unanswered", "planned")
+    )
+    one = len(arms) == 1
+    return (
+        f"{'Arm' if one else 'Arms'} {some_names(arm.name for arm in arms)} got no answer from "
+        f"{'its' if one else 'their'} model in {count(unanswered)} of {plural(planned, 'cell')}: "
+        f"{(arms[0].unanswered_because or UNKNOWN).rstrip('.')}."
+    )
 
 
 def total_cost(arm: ArmSummary) -> str:

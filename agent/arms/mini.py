@@ -33,6 +33,7 @@ from minisweagent.models.utils.actions_toolcall import (
 from agent.arms.options import MiniOptions
 from agent.conversation.exchanges import get_end_status
 from agent.conversation.protocols import list_requested_calls, text_of
+from agent.conversation.replies import MINI_ACTION
 from agent.errors import ContextWindowExceeded, OutOfTime, Undone
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.session.session import Session
@@ -40,12 +41,6 @@ from agent.types import Outcome, OutcomeStatus, Task
 
 T = TypeVar("T")
 Settings = dict[str, Any]
-
-_TEXT_ACTION = r"```mswea_bash_command\s*\n(.*?)\n```"
-"""Regex that extracts an action from a reply.
-
-The package's text prompt `swebench_backticks.yaml` asks for this form.
-"""
 
 
 async def solve(task: Task, session: Session, options: MiniOptions) -> Outcome:
@@ -178,7 +173,7 @@ class _SessionModel(_SessionPart):
             "template_kwargs": {"finish_reason": reply.finish_reason},
         }
         if not self._info.native_tools:
-            action_regex = self._info.action_regex or _TEXT_ACTION
+            action_regex = self._info.action_regex or MINI_ACTION
             text = text_of(reply.message)
             return list(parse_regex_actions(text, action_regex=action_regex, **shared))
         calls = [

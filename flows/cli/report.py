@@ -62,8 +62,10 @@ def report(
         built = report_files.read_several(store, names, first, second, cutoffs=cutoffs)
     report_files.write(store, built, compare, _insights(store))
     from flows.cli import console
+    from flows.experiments.gates import check_answers
 
     console.report(store, built, compare)
+    check_answers(built.arms)
 
 
 def _cutoff(text: str) -> tuple[str, date]:

@@ -16,6 +16,7 @@ from flows.experiments import status
 from flows.experiments.status import CellStatus, ExperimentStatus, State, Tally
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
+from reports.steps import describe_flaws
 
 _IN_WORDS: dict[State, str] = {
     "done": "done",
@@ -138,7 +139,7 @@ def _print_arms(experiment: ExperimentStatus) -> None:
 
 
 def _print_cells(cells: Sequence[CellStatus]) -> None:
-    """Print a line per cell. On a narrow terminal, details follow on a second line."""
+    """Print a line per cell. On a narrow terminal, details follow on further lines."""
     if not cells:
         return
     head = ["attempt", "state", "calls", "cost", "cell"]
@@ -152,7 +153,7 @@ def _print_cells(cells: Sequence[CellStatus]) -> None:
         ]
         for cell in cells
     ]
-    details = ["", *map(_detail, cells)]
+    details = ["", *("; ".join(_details(cell)) for cell in cells)]
     width = out().width
     lines = [[*row, detail] for row, detail in zip([head, *rows], details, strict=True)]
     wide = columns(lines, right=(2, 3))
@@ -160,12 +161,14 @@ def _print_cells(cells: Sequence[CellStatus]) -> None:
         _print_lines(wide)
         return
     below = ID_CHARACTERS + 2
-    for line, detail in zip(columns([head, *rows], right=(2, 3)), details, strict=True):
-        _print_lines([line, " " * below + detail] if detail else [line])
+    head_line, *row_lines = columns([head, *rows], right=(2, 3))
+    _print_lines([head_line])
+    for line, cell in zip(row_lines, cells, strict=True):
+        _print_lines([line, *(" " * below + detail for detail in _details(cell))])
 
 
-def _detail(cell: CellStatus) -> str:
-    """Return a failed call, the times of unfinished work, open calls, and the recorded detail."""
+def _details(cell: CellStatus) -> list[str]:
+    """Return lines: unfinished work with its open calls, the end, the replies, the verdict."""
     parts = []
     if cell.state in ("running", "waiting", "killed", "interrupted", "budget_stop"):
         if cell.since:
@@ -181,7 +184,13 @@ def _detail(cell: CellStatus) -> str:
         bound = "of unknown price" if most is None else f"up to {usd(most)}"
         parts.append(f"{plural(cell.unanswered_calls, 'call')} without an answer, {bound}")
     waits = cell.retry and f"{cell.retry}; the next one is in {cell.retry_in_s:.0f} s"
-    return "; ".join(filter(None, [waits, ", ".join(parts), " ".join(cell.detail.split())]))
+    end = cell.outcome or ""
+    if end and cell.attempt_detail.lower() != end:
+        end += f": {cell.attempt_detail}"
+    verdict = cell.detail if cell.detail != cell.attempt_detail or not end else ""
+    flaws = describe_flaws({**cell.flaws, "model_calls": cell.calls}) if cell.flaws else ""
+    work = "; ".join(filter(None, [waits, ", ".join(parts)]))
+    return [" ".join(text.split()) for text in (work, end, flaws, verdict) if text]
 
 
 def _clock(time: datetime) -> str:

@@ -55,7 +55,7 @@ def trace(
     if attempt_id not in recorded or pruned_at is not None:
         steps = read_attempt_steps(lake, attempt_id)
     else:
-        steps = _follow_journal(journal, attempt_id, follow)
+        steps = _follow_journal(lake, journal, attempt_id, follow)
     costs, seen = [], []
     for step in steps:
         if as_tree:
@@ -90,9 +90,16 @@ def _print_end(
     show(f"{attempt_id}: {end}; {cost}{billed}{worker}")
 
 
-def _follow_journal(journal: Journal | None, attempt_id: str, follow: bool) -> Iterator[StepView]:
-    """Yield the steps. Of several workers, show each before its first step."""
+def _follow_journal(
+    lake: Lake, journal: Journal | None, attempt_id: str, follow: bool
+) -> Iterator[StepView]:
+    """Yield the steps. Of several workers, show each before its first step.
+
+    The lake knows the flaws of replies, once a run of the attempt has ended.
+    """
     assert journal is not None
+    calls = lake.find("llm_calls", attempt_id)
+    flaws = {(call["scope"], call["seq"]): call["flaws"] for call in calls}
     seen: set[tuple[str, int]] = set()
     announced = 0
     while True:
@@ -107,7 +114,7 @@ def _follow_journal(journal: Journal | None, attempt_id: str, follow: bool) -> I
                         break
                     show(_format_tenure(tenures[announced]), "dim")
                     announced += 1
-                yield of_step(from_record(recorded))
+                yield of_step(from_record(recorded), flaws.get(place))
         if ended or not follow:
             return
         time.sleep(POLL_S)

@@ -3,7 +3,8 @@
 UsageError             an invalid file, option or request: exit code 2
 └── Mismatch           a lake, a journal and the program using them do not belong together
 IncompleteRun          some cells are unfinished: exit code 3, run again to continue
-GateFailed             a finished run does not keep a declared bound: exit code 1
+GateFailed             a finished run does not keep a declared bound, or a model gave no answer:
+                       exit code 1
 """
 
 
@@ -23,4 +24,4 @@ class IncompleteRun(Exception):
 
 
 class GateFailed(Exception):
-    """A finished run does not keep a bound that its experiment declares."""
+    """A finished run does not keep a bound: one that is declared, or that each model answers."""

@@ -1,6 +1,6 @@
 """A step of an attempt in the terminal: a summary line, and the full input and output below it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from rich.text import Text
 from rich.tree import Tree
@@ -9,23 +9,34 @@ from agent.models.protocol import ModelReply
 from agent.session.steps import ActionResult, CutOff, Step
 from agent.workspaces import CommandResult
 from flows.display.terminal import fit
-from reports.steps import CallPrice, Origin, StepView, of_action, of_call, of_exit, of_work
+from reports.steps import (
+    CallPrice,
+    Origin,
+    StepView,
+    find_cut_off,
+    of_action,
+    of_call,
+    of_exit,
+    of_work,
+)
 
 _LEAST_SUMMARY, _LEAST_PLACE = 20, 8
 """Minimum columns for a step's summary and for its location, on any terminal width."""
 
 
-def of_step(step: Step) -> StepView:
-    """Return a step of a session for display."""
+def of_step(step: Step, flaws: Collection[str] | None = None) -> StepView:
+    """Return a step of a session for display. `flaws` are those of its reply, if they are known."""
     origin = Origin(
         step.scope, step.seq, step.started_at, step.kind, step.duration_s, step.replayed
     )
     match step.result:
-        case ModelReply(message=message, usage=usage):
+        case ModelReply(message=message, usage=usage, finish_reason=reason):
             spent = CallPrice(
                 usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cost_usd
             )
-            return of_call(origin, step.request.get("role", ""), step.request, message, spent)
+            role = step.request.get("role", "")
+            known = find_cut_off(reason) if flaws is None else flaws
+            return of_call(origin, role, step.request, message, spent, known)
         case CommandResult(output=output, exit_code=code, timed_out=timed_out):
             return of_work(origin, step.request, output, of_exit(code, timed_out=timed_out))
         case ActionResult(content=content):

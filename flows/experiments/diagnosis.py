@@ -19,7 +19,7 @@ from flows.experiments.changes import Written, differing, writers
 from flows.storage.journals import blobs, existing_journal
 from flows.storage.lake import Lake, Row
 from reports.format import plural
-from reports.steps import DiagnosisPart, GraphStep, Insight
+from reports.steps import DiagnosisPart, GraphStep, Insight, describe_flaws
 
 _NAMED = 5
 """Tests, files and steps that one line names."""
@@ -140,13 +140,14 @@ def diagnose(subject: Subject, lake_path: str | None = None) -> tuple[DiagnosisP
     files.sort(key=lambda file: file.path not in log)
     resolved = _find_resolved(subject)
     change = _find_change(subject, resolved) if resolved else None
-    return (
+    parts = (
         _describe_failure(subject),
         _describe_origin(subject, files),
         _describe_evidence(subject, files),
         _describe_change(subject, resolved, change),
         _propose_fork(subject, files, change, lake_path),
     )
+    return tuple(part for part in parts if part.lines)
 
 
 def _describe_failure(subject: Subject) -> DiagnosisPart:
@@ -166,6 +167,8 @@ def _describe_failure(subject: Subject) -> DiagnosisPart:
     if row is not None:
         detail = f", {row['detail']}" if row["detail"] else ""
         lines.append(f"The attempt ended as {row['outcome']}{detail}.")
+        if flaws := describe_flaws(row):
+            lines.append(f"Its model: {flaws}.")
     return DiagnosisPart("Failures", tuple(lines))
 
 
@@ -225,7 +228,7 @@ def _describe_evidence(subject: Subject, files: Sequence[Written]) -> DiagnosisP
         lines.append(f"Gates that stayed closed: {', '.join(closed)}.")
     if report and not report.get("reproduced", True):
         lines.append("No new test was seen to fail before the change.")
-    if not lines:
+    if not lines and not (row and describe_flaws(row)):
         lines.append("Nothing was left to judge.")
     return DiagnosisPart("Evidence that let it pass", tuple(lines), tuple(steps))
 

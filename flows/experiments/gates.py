@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from flows.display.errors import GateFailed
 from reports.format import percent, usd
 
 if TYPE_CHECKING:
@@ -53,6 +54,21 @@ class FailedGate:
         else:
             value = percent(self.value) if self.metric == "resolved" else usd(self.value)
         return f"{self.arm}: {self.metric} is {value}, not {self.bound}"
+
+
+def check_answers(arms: "Sequence[ArmSummary]") -> None:
+    """Check the gate of every run: that each arm had an answer of its model.
+
+    Raises:
+        GateFailed: an arm had none.
+    """
+    from reports.wording import describe_silence  # imports drawing, which is slow
+
+    if silent := [arm for arm in arms if not arm.has_answers]:
+        raise GateFailed(
+            f"{describe_silence(silent)} Correct the settings of the model and run again; if only "
+            "its server was at fault, run under another --name"
+        )
 
 
 def find_failed_gates(gates: Gates, arms: "Sequence[ArmSummary]") -> tuple[FailedGate, ...]:

@@ -2,13 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from agent.arms.command import SCOPE
+from agent.conversation import replies
+from agent.errors import RequestRefused
 from agent.journal import Attempt
 from agent.models.protocol import ModelReply, Usage
 from agent.models.spec import LiteLLMSpec, ModelSpec, SimulatedSpec
@@ -22,6 +25,7 @@ from eval.types import Evaluation
 from flows.experiments import resources
 from flows.experiments.cell_state import Interruption
 from flows.experiments.cells import Cell, Submission
+from flows.experiments.flaws import FLAWS, reader_of
 from flows.experiments.keys import agent_spec, attempt_id_of
 from flows.storage.files import encode_patch, make_readable
 from flows.storage.lake import Lake, Row, versions
@@ -49,7 +53,13 @@ NO_PROGRAM: Row = {
 }
 """These columns of an attempt that ran no external program."""
 
-NOTHING_KNOWN: Row = {"base_attempt_id": None, "reused_calls": None, "reused_usd": None}
+NOTHING_KNOWN: Row = {
+    **{f"{flaw}_replies": None for flaw in FLAWS},
+    "refused_requests": None,
+    "base_attempt_id": None,
+    "reused_calls": None,
+    "reused_usd": None,
+}
 """These columns of an attempt of another system."""
 
 UNKNOWN_TOKENS: Row = {name: None for name in asdict(Usage()) if name != "cost_usd"}
@@ -98,19 +108,29 @@ class AttemptRecord:
         return dict((self.report or {}).get("command") or {})
 
     @cached_property
+    def _credited_steps(self) -> list[Step]:
+        unused = set(self.program.get("unused_calls") or ())
+        return [s for s in self.steps if not (s.scope == SCOPE and s.seq in unused)]
+
+    @cached_property
     def credited(self) -> list[tuple[Step, ModelReply]]:
         """The answered calls that led to the outcome.
 
         A program that was restarted can have skipped calls of its earlier runs. Those are billed,
         but not credited.
         """
-        unused = set(self.program.get("unused_calls") or ())
-        return [
-            (step, step.result)
-            for step in self.steps
-            if isinstance(step.result, ModelReply)
-            and not (step.scope == SCOPE and step.seq in unused)
-        ]
+        return [(s, s.result) for s in self._credited_steps if isinstance(s.result, ModelReply)]
+
+    @property
+    def refusals(self) -> Iterator[CutOff]:
+        """The ends of requests that the model's server refused for good."""
+        ends = (step.result for step in self.steps if isinstance(step.result, CutOff))
+        return (end for end in ends if end.why in ("too_long", "refused"))
+
+    @cached_property
+    def flaws(self) -> Mapping[replies.Place, list[replies.Flaw]]:
+        """The flaws of each credited reply by its place."""
+        return replies.find_flaws(self._credited_steps, reader_of(self.cell, self._credited_steps))
 
     @property
     def cell_columns(self) -> Row:
@@ -163,7 +183,7 @@ def _attempt_row(record: AttemptRecord) -> Row:
         "provider": model.provider if model else "none",
         "environment": cell.place.environment,
         "outcome": record.outcome.status,
-        "detail": make_readable(record.outcome.detail),
+        "detail": make_readable(_describe_end(record)),
         **_report_columns(record.report),
         "started_at": record.started_at,
         "duration_s": record.duration_s,
@@ -171,6 +191,7 @@ def _attempt_row(record: AttemptRecord) -> Row:
         "model_calls": len(usages),
         "unpriced_calls": sum(usage.cost_usd is None for usage in usages),
         **tokens(sum(usages, Usage())),
+        **_reply_columns(record),
         "cost_usd": None if is_unmetered else _sum_known_usd(usages),
         "billed_usd": None if is_unmetered else record.billed_usd,
         "base_attempt_id": record.base_attempt_id,
@@ -184,6 +205,26 @@ def _attempt_row(record: AttemptRecord) -> Row:
         **resources.columns(cell.place.limits(instance)),
         "versions": json.dumps(versions()),
     }
+
+
+def _describe_end(record: AttemptRecord) -> str:
+    """Return the reason for the end of an attempt; without an answer, also that of the server."""
+    detail, refusal = record.outcome.detail, next(record.refusals, None)
+    if record.credited or refusal is None or refusal.cut_off in detail:
+        return detail
+    return f"{detail}: {refusal.cut_off}"
+
+
+def _reply_columns(record: AttemptRecord) -> Row:
+    """Return the numbers of replies with each flaw, and of requests refused for good."""
+    counts = Counter(flaw for flaws in record.flaws.values() for flaw in flaws)
+    columns: Row = {f"{flaw}_replies": counts[flaw] for flaw in FLAWS}
+    if reader_of(record.cell, []) is None:
+        columns["callless_replies"] = None
+    refused = len(list(record.refusals))
+    # A request whose refusal stopped the attempt is sent again by the next run, so it is no step.
+    refused += record.outcome.detail.startswith(f"{RequestRefused.__name__}: ")
+    return {**columns, "refused_requests": refused}
 
 
 def _report_columns(report: dict[str, Any] | None) -> Row:
@@ -211,6 +252,7 @@ def _call_rows(record: AttemptRecord) -> Iterator[Row]:
             "cost_usd": reply.usage.cost_usd,
             "cost_source": reply.cost_source,
             "finish_reason": reply.finish_reason,
+            "flaws": record.flaws[step.scope, step.seq],
             "latency_s": reply.latency_s,
             "retries": reply.retries,
         }

@@ -16,6 +16,7 @@ from agent.timings import timings
 from flows.display.errors import UsageError
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
+from reports.steps import FLAW_COLUMNS
 
 if TYPE_CHECKING:
     from reports.analysis.standing import EarlyEnd, Standing
@@ -79,7 +80,13 @@ class CellStatus:
     unanswered_usd: float | None
     """Maximum cost of those calls; None if it is unknown."""
     detail: str
-    """Description of the attempt's end."""
+    """Reason for the verdict, or else for the attempt's end."""
+    outcome: str | None = None
+    """How the attempt ended, by `attempts.outcome`; None while it runs."""
+    attempt_detail: str = ""
+    """Reason for the attempt's end."""
+    flaws: Mapping[str, int | None] | None = None
+    """Columns of `attempts` with the numbers of flawed replies; None while it runs."""
     retry: str | None = None
     """The failed request, if the cell waits for its model: `try 2 of 9 failed: timeout: …`."""
     retry_in_s: float | None = None
@@ -285,6 +292,9 @@ def _cell(row: Row, attempts: Sequence[Progress]) -> CellStatus:
         unanswered_calls=filed.unanswered_calls if filed else 0,
         unanswered_usd=filed.unanswered_usd if filed else 0.0,
         detail=row["detail"],
+        outcome=row["outcome"],
+        attempt_detail=row["attempt_detail"],
+        flaws={name: row[name] for name in FLAW_COLUMNS} if row["attempt_id"] else None,
     )
 
 

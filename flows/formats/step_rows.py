@@ -139,6 +139,7 @@ def call_row(step: Step, model: str) -> Row:
         "cost_usd": attempts.amount(metrics.cost_usd, f"{where}: cost_usd"),
         "cost_source": source,
         "finish_reason": _text(extra.get("finish_reason")),
+        "flaws": None,
         "latency_s": _number(extra.get("latency_s")),
         "retries": retries if isinstance(retries := extra.get("retries"), int) else 0,
         "started_at": moment(step.timestamp),

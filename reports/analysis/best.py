@@ -48,19 +48,20 @@ class Best:
 
 
 def contenders(arms: Iterable[ArmSummary]) -> list[ArmSummary]:
-    """Return the arms that ran, without controls."""
-    return [arm for arm in arms if arm.started and not arm.is_control]
+    """Return the arms that ran and had answers, without controls."""
+    return [arm for arm in arms if arm.started and arm.has_answers and not arm.is_control]
 
 
 def rank_arms(arms: Iterable[ArmSummary]) -> list[ArmSummary]:
     """Return arms by the share they resolve, the best first. Of equal ones, the cheaper is first.
 
-    Arms that never ran are last, and controls after them.
+    Arms that never ran or had no answer are last, and controls after them.
     """
 
     def rank(arm: ArmSummary) -> tuple[bool, bool, float, float]:
         cost = arm.cost_per_instance
-        return arm.is_control, not arm.started, -arm.rate, inf if cost is None else cost
+        is_last = not (arm.started and arm.has_answers)
+        return arm.is_control, is_last, -arm.rate, inf if cost is None else cost
 
     return sorted(arms, key=rank)
 

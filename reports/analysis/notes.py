@@ -16,7 +16,7 @@ from reports.format import (
 from reports.rendering.sections import Note
 from reports.statistics.paired import PairedTest
 from reports.types import AnalysisPlan, ArmSummary, Comparison, Provenance, Resampled, State
-from reports.wording import list_comparisons, list_resources
+from reports.wording import describe_silence, list_comparisons, list_resources
 
 
 def write_notes(
@@ -30,6 +30,7 @@ def write_notes(
         *_check_plan(source),
         *_check_setting(source, arms),
         *_count_losses(arms),
+        *_count_unanswered(arms),
         *_count_suspects(arms, resampled),
         *_check_costs([arm for arm in arms if arm.started]),
         *_check_counts([arm for arm in arms if arm.started]),
@@ -101,6 +102,12 @@ def _count_losses(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
                 f"{title}: {count(sum(cells.values()))} of {plural(planned, 'planned cell')} "
                 f"({_list_numbers(cells)}), counted as not resolved.",
             )
+
+
+def _count_unanswered(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
+    """Warn of cells without an answer of arms that had answers. The headline has other arms."""
+    if partly := [arm for arm in arms if arm.unanswered and arm.has_answers]:
+        yield Note("warning", describe_silence(partly))
 
 
 def _list_numbers(numbers: Mapping[str, int]) -> str:

@@ -118,7 +118,14 @@ _CELLS = """
 _COPIED = (
     *("agent", "model", "simulated", "on_host", "planned", "started", "suspect", "unaudited"),
     *("cells_with_cost", "cells_with_unpriced_calls", "mean_calls", "cells_with_calls"),
-    *("mean_duration_s", "cells_tried_again", "superseded_attempts", "superseded_cost_usd"),
+    *(
+        "unanswered",
+        "unanswered_because",
+        "mean_duration_s",
+        "cells_tried_again",
+        "superseded_attempts",
+        "superseded_cost_usd",
+    ),
     *("superseded_incomplete", "derived_from"),
 )
 """Columns of `marts.arms` that a summary has under the same name."""
@@ -177,14 +184,19 @@ def read_arms(connection: DuckDBPyConnection) -> tuple[ArmSummary, ...]:
 
 
 def read_comparisons(
-    connection: DuckDBPyConnection, first: Pair | None, role: Role, plan: AnalysisPlan
+    connection: DuckDBPyConnection,
+    first: Pair | None,
+    role: Role,
+    plan: AnalysisPlan,
+    silent: frozenset[str] = frozenset(),
 ) -> tuple[Comparison, ...]:
-    """Read every pair of arms once.
+    """Read every pair of arms once, without the pairs of `silent` arms, which had no answer.
 
     The pair `first` comes first, in the given direction and with `role`. The plan decides direction
     and role of the rest. An undeclared pair is the later arm against the earlier.
     """
     rows = {(row["baseline"], row["candidate"]): row for row in read_rows(connection, _PAIRS)}
+    rows = {pair: row for pair, row in rows.items() if not silent.intersection(pair)}
     others = dict.fromkeys(
         plan.direct(pair)
         for pair, row in rows.items()

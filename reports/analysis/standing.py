@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 _QUERY = """
 select
     arm, instance_id, repeat, state, outcome, attempt_id, started_at_utc, duration_s,
-    model_calls, cost_usd, unpriced_calls,
+    model_calls, cost_usd, unpriced_calls, coalesce(detail, '') as attempt_detail,
+    empty_replies, cut_off_replies, callless_replies, repeated_replies, refused_requests,
     case
         when starts_with(detail, 'unproven: ') then concat_ws('; ', nullif(reason, ''), detail)
         else coalesce(nullif(reason, ''), detail, '')

@@ -1,6 +1,7 @@
 """Runs a program in a workspace, with a gateway as its model."""
 
 import asyncio
+import re
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,6 +29,9 @@ from agent.workspaces import CommandResult, Mount, Workspace
 _NOT_FOUND = (126, 127)
 _PROBE_TIMEOUT_S = 120.0
 _LAST_WORDS = 2_000
+
+_STYLE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""Sequences by which a program colours its output, or moves the cursor."""
 
 
 @dataclass(frozen=True)
@@ -237,4 +241,4 @@ def _check(run: ProgramRun, recipe: Recipe) -> None:
 def _detail(run: ProgramRun) -> str:
     end = "timed out" if run.timed_out else f"exit code {run.exit_code}"
     unmetered = "" if run.calls else ", no model call"
-    return f"{end}{unmetered}: {shorten_middle(run.last_words, 500)}"
+    return f"{end}{unmetered}: {shorten_middle(_STYLE.sub('', run.last_words), 500)}"

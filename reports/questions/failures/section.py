@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reports.format import DASH, count, percent, plural
+from reports.format import DASH, UNKNOWN, count, percent, plural
 from reports.relations import read_rows
-from reports.rendering.sections import Section, Table, TableCell, Text
+from reports.rendering.sections import WRITTEN, Section, Table, TableCell, Text
+from reports.steps import FLAW_COLUMNS
 from reports.types import FAILURES, FailureExample, Report
 from reports.wording import MANY_ARMS, address_of, leading_arms, rank_arms
 
@@ -85,19 +86,25 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
     if rows and not groups:
         return None
     tables = [_tabulate(report, group, names) for group in groups]
+    replies = _list_replies(report, read_rows(connection, "from marts.reply_counts"))
+    tables += replies
     if groups:
-        header = ("result of grading", "ending of the attempt", "progress of the agent", "cells")
+        header = (
+            *("result of grading", "ending of the attempt", "progress of the agent"),
+            *("reason, most often", "cells"),
+        )
         ways = tuple(
             (
                 row["arm"],
                 FAILURES[row["class"]],
                 ENDINGS.get(row["ended"], row["ended"]),
                 PHASES.get(row["phase"], DASH),
+                row["why"] or DASH,
                 count(row["cells"]),
             )
             for row in rows
         )
-        tables.append(Table("Every way to fail", ("arm", *header), ways, 4, on=("page",)))
+        tables.append(Table("Every way to fail", ("arm", *header), ways, 5))
     text = " ".join(_summarise(report, rows))
     return Section("failures", "Why do attempts fail?", text, tuple(tables))
 
@@ -184,6 +191,26 @@ def _tabulate(report: Report, group: FailureGroup, arms: Sequence[str]) -> Table
         "once in each group.",
         style="failures",
     )
+
+
+def _list_replies(report: Report, rows: Sequence[Mapping[str, Any]]) -> list[Table]:
+    """Return the flaws of the replies by arm; nothing if no reply is known to have one."""
+    by_arm = {row["arm"]: row for row in rows}
+    lines, has_flaws = [], False
+    for arm in rank_arms(report):
+        row = by_arm.get(arm.name)
+        if row is None or arm.is_control:
+            continue
+        has_flaws |= any(row[column] for column in FLAW_COLUMNS)
+        bound = "≥ " if row["unknown_cells"] else ""
+        numbers = (row[column] for column in ("replies", *FLAW_COLUMNS))
+        texts = (UNKNOWN if number is None else bound + count(number) for number in numbers)
+        lines.append((arm.name, *texts))
+    header = ("arm", "replies", "empty", "cut off", "no call", "repeated", "refused")
+    if not has_flaws:
+        return []
+    caption = "Replies of the model by their flaws, and requests that its server refused for good"
+    return [Table(caption, header, tuple(lines), on=("terminal", *WRITTEN))]
 
 
 def _link(report: Report, example: FailureExample) -> TableCell:

@@ -8,7 +8,7 @@ from reports.estimates import InstanceLeads, Interval, PairedTable
 from reports.format import count, listing, p_value, percent, percents, plural, points, ratio, usd
 from reports.statistics.paired import PairedTest
 from reports.types import STATES, WITHOUT_VERDICT, ArmSummary, Comparison, Report
-from reports.wording import CLEAR, LEVEL, interval_text, of_pairs, price
+from reports.wording import CLEAR, LEVEL, describe_silence, interval_text, of_pairs, price
 
 ALIKE = 1.5
 """An interval of the ratio of cost that holds 1 and lies within this factor of it is called about
@@ -24,6 +24,14 @@ def conclude(report: Report) -> str:
     if not any(arm.started for arm in report.arms):
         planned = sum(arm.planned for arm in report.arms)
         return f"Nothing has run yet: {plural(planned, 'cell')} planned."
+    silent = [arm for arm in report.arms if not arm.has_answers]
+    if silent:
+        pairs = f" {_conclude_pairs(report)}" if report.comparisons else ""
+        return describe_silence(silent) + pairs
+    return _conclude_pairs(report)
+
+
+def _conclude_pairs(report: Report) -> str:
     if not report.comparisons:
         arm = report.arms[0]
         return (

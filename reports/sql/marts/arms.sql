@@ -37,6 +37,8 @@ totals as (
         count(reasoning_tokens) as cells_with_reasoning,
         avg(model_calls) as mean_calls,
         count(model_calls) as cells_with_calls,
+        count(*) filter (is_unanswered) as unanswered,
+        mode(detail order by detail) filter (is_unanswered) as unanswered_because,
         avg(duration_s) as mean_duration_s,
         count(*) filter (superseded_attempts > 0) as cells_tried_again,
         coalesce(sum(superseded_attempts), 0) as superseded_attempts,

@@ -25,7 +25,9 @@ final as (
         instance_position,
         repeat,
         attempt_id,
+        nullif(detail, '') as why,
         case
+            when state = 'no_patch' and is_unanswered then 'unanswered'
             when state = 'no_patch' and is_starved then 'starved'
             when state = 'no_patch' and is_empty then 'empty'
             when state = 'infrastructure' and contains(detail, 'rate limit: ') then 'throttled'

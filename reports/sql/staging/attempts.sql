@@ -39,6 +39,11 @@ final as (
         outcome,
         outcome in ('infrastructure', 'refused', 'budget_stop', 'interrupted', 'waiting')
             as is_unfinished,
+        -- A function of another package may end without a call.
+        coalesce(model <> 'none' and model_calls = 0 and case
+            when is_unfinished then regexp_matches(detail, '^(ModelError|RequestRefused): ')
+            else agent <> 'python' or refused_requests > 0
+        end, false) as is_unanswered,
         detail,
         workflow_status,
         agent_verdict,
@@ -48,6 +53,7 @@ final as (
         order_in_instance,
         model_calls,
         unpriced_calls,
+        empty_replies, cut_off_replies, callless_replies, repeated_replies, refused_requests,
         input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens,
         base_attempt_id, reused_calls, reused_usd,
         claimed_usd, refused_tools,

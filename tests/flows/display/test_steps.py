@@ -1,6 +1,7 @@
 """Steps as text: one line each, or complete with real line breaks."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -83,6 +84,11 @@ CASES = {
         step("model", {}, reply({"content": f"So:\n```json\n{json.dumps({'a': PATCH})}\n```"})),
         "model   So: … (+3 lines)  12.3k+67 tok  $0.0125  1.2 s",
         "  So:\n  a:\n    diff --git a/x b/x\n    +one\n    +two",
+    ),
+    "empty reply": (
+        step("model", {}, replace(reply({"content": " "}), finish_reason="length")),
+        "model   (empty reply)  cut off  12.3k+67 tok  $0.0125  1.2 s",
+        "",
     ),
     "command": (
         step("command", {"command": "cat <<E\nE"}, command(2, "no\nway\n")),
