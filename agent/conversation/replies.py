@@ -77,7 +77,7 @@ def _content(reply: ModelReply) -> tuple[str, list[tuple[str | None, str]]]:
 
 
 def reader_of_conversations(is_native: Callable[[str], bool]) -> Reader:
-    """Return the reader of `Conversation`. `is_native` tells the protocol of a role's model."""
+    """Return the reader of `Conversation`. `is_native` takes a role."""
 
     def is_usable(step: Step, reply: ModelReply, following: Step | None) -> bool:
         protocol = NativeTools() if is_native(step.request.get("role", "")) else TextTools()
@@ -100,8 +100,8 @@ def reader_of_mini(is_native: Callable[[str], bool]) -> Reader:
 def reader_of_programs(steps: Sequence[Step]) -> Reader:
     """Return the reader of a program that made these steps through the gateway.
 
-    A text without a call is the program's result, unless the same conversation goes on after it. A
-    program that offers no tools takes every text.
+    A text without a call is the program's result, unless the same conversation continues after it.
+    A program that offers no tools takes every text.
     """
     fields: list[Mapping[str, Any]] = [step.request.get("fields") or {} for step in steps]
     offers_tools = any(changed.get("tools") for changed in fields)

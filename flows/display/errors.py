@@ -24,4 +24,4 @@ class IncompleteRun(Exception):
 
 
 class GateFailed(Exception):
-    """A finished run does not keep a bound: one that is declared, or that each model answers."""
+    """A finished run does not keep a declared bound, or the model of an arm answered no call."""

@@ -25,7 +25,7 @@ _LEAST_SUMMARY, _LEAST_PLACE = 20, 8
 
 
 def of_step(step: Step, flaws: Collection[str] | None = None) -> StepView:
-    """Return a step of a session for display. `flaws` are those of its reply, if they are known."""
+    """Return a step of a session for display. `flaws` has the known flaws of its reply."""
     origin = Origin(
         step.scope, step.seq, step.started_at, step.kind, step.duration_s, step.replayed
     )

@@ -1,4 +1,4 @@
-"""What the arm of a cell takes for a call in the replies of its model."""
+"""Flaws of replies, by the calls that the arm of a cell accepts."""
 
 from collections.abc import Sequence
 from typing import get_args
@@ -14,8 +14,8 @@ FLAWS: tuple[replies.Flaw, ...] = get_args(replies.Flaw)
 def reader_of(cell: Cell, steps: Sequence[Step]) -> replies.Reader | None:
     """Return the reader of the replies in these steps of an attempt.
 
-    Return None where nobody knows what is a call: for a function of another package, for recorded
-    models, and for a chat, in which a text goes to the person.
+    Return None where it is unknown whether a text is a call: for a function of another package and
+    for recorded models. In a chat, a text goes to the person.
     """
     arm, model = cell.arm, cell.experiment.model_of(cell.arm)
     if arm.agent == "command":

@@ -208,7 +208,7 @@ def _attempt_row(record: AttemptRecord) -> Row:
 
 
 def _describe_end(record: AttemptRecord) -> str:
-    """Return the reason for the end of an attempt; without an answer, also that of the server."""
+    """Return the reason for the end of an attempt; without an answer, also the server's."""
     detail, refusal = record.outcome.detail, next(record.refusals, None)
     if record.credited or refusal is None or refusal.cut_off in detail:
         return detail
@@ -222,7 +222,7 @@ def _reply_columns(record: AttemptRecord) -> Row:
     if reader_of(record.cell, []) is None:
         columns["callless_replies"] = None
     refused = len(list(record.refusals))
-    # A request whose refusal stopped the attempt is sent again by the next run, so it is no step.
+    # A refusal that stopped the attempt is not a step: the next run sends the request again.
     refused += record.outcome.detail.startswith(f"{RequestRefused.__name__}: ")
     return {**columns, "refused_requests": refused}
 
