@@ -13,10 +13,10 @@ from agent.conversation.protocols import (
     NativeTools,
     TextTools,
     list_requested_calls,
-    objects_in,
     text,
     text_of,
 )
+from agent.conversation.text_calls import objects_in
 from agent.models.protocol import ModelReply
 from agent.session.steps import Step
 
@@ -37,6 +37,10 @@ MINI_ACTION = r"```mswea_bash_command\s*\n(.*?)\n```"
 
 The package's text prompt `swebench_backticks.yaml` asks for this form.
 """
+
+
+_NAMES = re.compile(r'"(?:name|tool|function)"\s*:\s*"([^"]*)"|<function=([^\s<>]+)>')
+"""The names of tools in calls that are written as text."""
 
 
 def find_flaws(steps: Sequence[Step], is_usable: Reader | None) -> Mapping[Place, list[Flaw]]:
@@ -80,8 +84,12 @@ def reader_of_conversations(is_native: Callable[[str], bool]) -> Reader:
     """Return the reader of `Conversation`. `is_native` takes a role."""
 
     def is_usable(step: Step, reply: ModelReply, following: Step | None) -> bool:
-        protocol = NativeTools() if is_native(step.request.get("role", "")) else TextTools()
-        return bool(protocol.read(reply, set()).calls or objects_in(text_of(reply.message)))
+        content = text_of(reply.message)
+        # The offered tools are not recorded. A call of another tool is a call as well.
+        names = {first or second for first, second in _NAMES.findall(content)}
+        schemas = [{"function": {"name": name, "parameters": {}}} for name in names]
+        kind = NativeTools if is_native(step.request.get("role", "")) else TextTools
+        return bool(kind(schemas).read(reply, set()).calls or objects_in(content))
 
     return is_usable
 

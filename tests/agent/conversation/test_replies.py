@@ -13,6 +13,7 @@ from agent.session.steps import Step
 CALL = [{"id": "1", "function": {"name": "bash", "arguments": "{}"}}]
 MINI = "```mswea_bash_command\nls\n```"
 TOOL = '```json\n{"tool": "ls", "arguments": {}}\n```'
+HERMES = '<tool_call>{"name": "ls", "arguments": {"path": "."}}</tool_call>'
 ASKED = {"role": "user", "content": "Go on."}
 ANSWERED = {"role": "assistant", "content": "I go."}
 
@@ -40,6 +41,9 @@ def step(seq: int, content: str, calls: Any = None, **request: Any) -> Step:
         (replies.reader_of_mini(textual), step(0, MINI), []),
         (replies.reader_of_mini(textual), step(0, f"{MINI}\n{MINI}"), ["callless"]),
         (replies.reader_of_conversations(textual), step(0, TOOL), []),
+        (replies.reader_of_conversations(native), step(0, HERMES), []),
+        (replies.reader_of_conversations(native), step(0, f"{HERMES} is next"), ["callless"]),
+        (replies.reader_of_mini(native), step(0, HERMES), ["callless"]),
         (replies.reader_of_conversations(native), step(0, '{"summary": "x"}'), []),
         (replies.reader_of_conversations(native), step(0, "I would do it."), ["callless"]),
         (replies.reader_of_conversations(native), step(0, " "), ["empty"]),
