@@ -127,7 +127,7 @@ def of_row(row: dict[str, Any], call: dict[str, Any] | None) -> StepView:
         return of_work(origin, request, None, f"cut off: {cut_off}")
     if call is not None:
         names = ("input_tokens", "output_tokens", "cache_read_tokens", "cost_usd")
-        spent, flaws = CallPrice(*(call[name] for name in names)), call["flaws"]
+        spent, flaws = CallPrice(*(call[name] for name in names)), call.get("flaws")
         if flaws is None:
             flaws = find_cut_off(call["finish_reason"])
         return of_call(origin, call["role"], request, result, spent, flaws)
@@ -142,14 +142,14 @@ def of_row(row: dict[str, Any], call: dict[str, Any] | None) -> StepView:
 def describe_flaws(attempt: Mapping[str, Any]) -> str:
     """Return the flaws of an attempt's replies and its refused requests, by its columns.
 
-    Numbers that are unknown or 0 are left out. Return '' if nothing is left.
+    Numbers that are unknown, as in older files, or 0 are left out. Return '' if nothing is left.
     """
-    numbers = ((attempt[f"{flaw}_replies"], words) for flaw, words in FLAWS.items())
+    numbers = ((attempt.get(f"{flaw}_replies"), words) for flaw, words in FLAWS.items())
     flaws = [f"{count(number)} {words}" for number, words in numbers if number]
     if flaws:
         number, _, words = flaws[0].partition(" ")
         flaws[0] = f"{number} of {plural(attempt['model_calls'], 'reply', 'replies')} {words}"
-    refused = attempt["refused_requests"]
+    refused = attempt.get("refused_requests")
     refusals = f"{plural(refused, 'request')} refused" if refused else ""
     return "; ".join(filter(None, [", ".join(flaws), refusals]))
 

@@ -99,7 +99,7 @@ def _follow_journal(
     """
     assert journal is not None
     calls = lake.find("llm_calls", attempt_id)
-    flaws = {(call["scope"], call["seq"]): call["flaws"] for call in calls}
+    flaws = {(call["scope"], call["seq"]): call.get("flaws") for call in calls}
     seen: set[tuple[str, int]] = set()
     announced = 0
     while True:
