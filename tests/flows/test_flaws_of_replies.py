@@ -119,7 +119,7 @@ async def test_an_arm_without_an_answer_is_no_result(lake_path: str) -> None:
     )
     assert str(failed.value).startswith(sentence)
     attempts = {row["arm"]: row for row in rows_by_arm(lake_path)}
-    assert attempts["loop-small"]["refused_requests"] == 1
+    assert attempts["loop-small"]["refused_requests"] > 0
     shown = await invoke(lake_path, "report", "trial")
     assert shown.exit_code == 1
     assert sentence in shown.stdout.replace("\n", " ")
