@@ -182,17 +182,18 @@ class Session(StepScope):
     async def find_window(self, role: str = "") -> int | None:
         """Return the context window of a role's model in tokens, or None if it is unknown.
 
-        What a server says is an event, since another day it may say something else.
+        What a server says is an event, since another day it may say something else. It is read
+        once in a scope.
         """
         info = self.model(role).info
         known = await asyncio.to_thread(info.context_tokens)  # the first call loads a price list
         if known is not None or info.ask_for_window is None:
             return known
-        record = self.attempt.recorded.get((self.name, self._next_seq))
-        if record is not None and record.digest != digest(canonical({"event": "window"})):
-            return None  # release 0.1 did not ask
-        window = cast("type[int | None]", int | None)
-        return await self.event("window", {}, info.ask_for_window, window, depends_on={})
+        if self.recorded and (self._inside("window"), 0) not in self.attempt.recorded:
+            return None  # this scope began when servers were not asked
+        # In a scope of its own, so that the steps of this one keep their numbers.
+        place, window = self.scope("window"), cast("type[int | None]", int | None)
+        return await place.event("window", {}, info.ask_for_window, window, depends_on={})
 
     async def call(self, request: ModelRequest) -> ModelReply:
         """Make a model call as a step.
