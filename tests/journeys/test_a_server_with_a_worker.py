@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.servers import openai_server as api
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.prefect_server import ROOT, PrefectServer
 from tests.servers.webhook import webhook
+from tests.timing import as_variables
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -87,13 +89,14 @@ def drop_task(
     ]
 
 
-@pytest.mark.journey("run", "debug", "job run")
+@pytest.mark.journey("run", "debug", "job run", "chat --instance", "serve-flows")
 def test_a_cell_sends_the_same_requests_wherever_it_runs(
     terminal: Terminal, server: PrefectServer, model: OpenAIServer
 ) -> None:
-    """A run, one cell, a deployment and a shard on a worker send the same bytes.
+    """A run, one cell, a deployment on a worker or served, and a shard send the same bytes.
 
-    A job sends the same but its task. A server without a key gets no Authorization header.
+    A job sends the same but its task, and a chat the same headers. A server without a key gets no
+    Authorization header.
     """
     terminal.durabench("run", terminal.write("here.yaml", declare("here", model)))
     local = take_requests(model)
@@ -117,6 +120,30 @@ def test_a_cell_sends_the_same_requests_wherever_it_runs(
     spread = declare("spread", model, execution="distributed")
     terminal.durabench("run", terminal.write("spread.yaml", spread))
     assert take_requests(model) == local
+
+    serving = terminal.begin("serve-flows", "--replace")
+    try:
+        where = "/deployments/name/benchmark/benchmark"
+        wait_until(lambda: server.get(where)["work_pool_name"] is None)
+        server.prefect(*run, "--params", json.dumps({"experiment": declare("served", model)}))
+    finally:
+        serving.send_signal(signal.SIGINT)
+        serving.wait(60)
+        server.prefect("deploy", "--all")
+    assert take_requests(model) == local
+
+    terminal.variables.update(as_variables(idle_s=0.0))
+    with OpenAIServer(lambda _: api.text("Done.")) as other:
+        talk = declare("talk", other)
+        talk["arms"][0] |= {"agent": "loop", "options": {"interactive": True}}
+        file = terminal.write("talk.yaml", talk)
+        terminal.durabench("chat", "--instance", INSTANCE, "-x", file, "-e", "host")
+        [(line, headers, _)] = take_requests(other)
+    own = {"host", "content-length"}
+    assert (line, {name: headers[name] for name in headers.keys() - own}) == (
+        local[0][0],
+        {name: local[0][1][name] for name in local[0][1].keys() - own},
+    )
 
 
 @pytest.mark.journey("run")
