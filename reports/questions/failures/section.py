@@ -45,6 +45,9 @@ PHASES: Mapping[str | None, str] = {
 }
 """Progress of an arm with phases, as the arm itself reports it."""
 
+NOTABLE_SHARE = 0.05
+"""A terminal only shows flaws of replies if an arm has so many of them."""
+
 _GROUPS: tuple[tuple[str, str, Mapping[Any, str], set[str]], ...] = (
     ("Result of grading", "class", FAILURES, {FAILURES["untold"]}),
     ("Ending reported by the attempt", "ended", ENDINGS, {ENDINGS["unknown"], ENDINGS[None]}),
@@ -196,21 +199,29 @@ def _tabulate(report: Report, group: FailureGroup, arms: Sequence[str]) -> Table
 def _list_replies(report: Report, rows: Sequence[Mapping[str, Any]]) -> list[Table]:
     """Return the flaws of the replies by arm; nothing if no reply is known to have one."""
     by_arm = {row["arm"]: row for row in rows}
-    lines, has_flaws = [], False
+    lines, largest = [], 0.0
     for arm in rank_arms(report):
         row = by_arm.get(arm.name)
         if row is None or arm.is_control:
             continue
-        has_flaws |= any(row[column] for column in FLAW_COLUMNS)
+        flaws = sum(row[column] or 0 for column in FLAW_COLUMNS)
+        largest = max(largest, flaws / max(row["replies"] or 0, 1))
         bound = "≥ " if row["unknown_cells"] else ""
         numbers = (row[column] for column in ("replies", *FLAW_COLUMNS))
         texts = (UNKNOWN if number is None else bound + count(number) for number in numbers)
         lines.append((arm.name, *texts))
     header = ("arm", "replies", "empty", "cut off", "no call", "repeated", "refused")
-    if not has_flaws:
+    if not largest:
         return []
     caption = "Replies of the model by their flaws, and requests that its server refused for good"
-    return [Table(caption, header, tuple(lines), on=("terminal", *WRITTEN))]
+    return [
+        Table(
+            caption,
+            header,
+            tuple(lines),
+            on=WRITTEN if largest < NOTABLE_SHARE else ("terminal", *WRITTEN),
+        )
+    ]
 
 
 def _link(report: Report, example: FailureExample) -> TableCell:
