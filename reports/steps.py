@@ -171,7 +171,7 @@ def of_call(
     uses = [_format_tool_use(name, arguments) for name, arguments in _calls(message)]
     text = str(message.get("content") or "")
     did = "; ".join(uses) or in_line(arguments_of(text) if text[:1] in "{[" else text)
-    did = did.strip() or "(empty reply)"
+    did = did.strip() or "(empty)"
     messages = (new for new in request.get("messages") or () if new.get("role") != "assistant")
     return StepView(
         origin,

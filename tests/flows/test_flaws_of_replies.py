@@ -95,7 +95,7 @@ async def test_flaws_are_counted_and_shown_everywhere(lake_path: str) -> None:
         "refused_requests": 0,
     }
     traced = (await invoke(lake_path, "trace", empty)).stdout
-    assert traced.count("(empty reply)") == 3
+    assert traced.count("(empty)") == 3
     assert traced.count("repeated") == 2
     diagnosed = (await invoke(lake_path, "diagnose", cut)).stdout
     assert "Its model: 3 of 3 replies cut off, 3 without a call, 2 repeated." in diagnosed

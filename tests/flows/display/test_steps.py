@@ -87,7 +87,7 @@ CASES = {
     ),
     "empty reply": (
         step("model", {}, replace(reply({"content": " "}), finish_reason="length")),
-        "model   (empty reply)  cut off  12.3k+67 tok  $0.0125  1.2 s",
+        "model   (empty)  cut off  12.3k+67 tok  $0.0125  1.2 s",
         "",
     ),
     "command": (
