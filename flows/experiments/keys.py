@@ -80,6 +80,9 @@ MODEL_KEY_IGNORED = {
 A test fails if a field is in neither list.
 """
 
+_SINCE_0_1 = {"concurrency"}
+"""The fields among them that release 0.1 did not have."""
+
 EXTRA_IGNORED = {
     **dict.fromkeys(("api_base", "base_url"), "as `api_base`"),
     **dict.fromkeys(("timeout", "request_timeout", "stream_timeout"), "as `timeout_s`"),
@@ -311,7 +314,9 @@ def in_key(declared: BaseModel, *, as_in_0_1: bool = False) -> dict[str, Any]:
         for name, field in type(declared).model_fields.items()
         if name in always or getattr(declared, name) != field.get_default(call_default_factory=True)
     }
-    return model_in_key(content) if is_litellm and not as_in_0_1 else content
+    if is_litellm and as_in_0_1:
+        return {name: value for name, value in content.items() if name not in _SINCE_0_1}
+    return model_in_key(content) if is_litellm else content
 
 
 TABLE_OF_TASK = {"attempt": "attempts", "evaluation": "evaluations", "audit": "evaluations"}

@@ -29,7 +29,7 @@ def old_spec(of: Cell) -> dict[str, Any]:
     """Return what earlier releases recorded of an agent: each field of its model."""
     spec, model = agent_spec(of), of.experiment.model_of(of.arm)
     if isinstance(model, LiteLLMSpec):
-        later = {"api", "context_tokens"}
+        later = {"api", "context_tokens", "concurrency"}
         spec["model"] = model.model_dump(mode="json", exclude=later)
     return spec
 
@@ -49,7 +49,7 @@ def test_attempts_of_release_0_1_are_found(known: dict[str, Any]) -> None:
     there = EarlierAttempts([attempt(old, known["key"], old_spec(old))])
     moved = old
     if isinstance(model := old.arm.model, LiteLLMSpec):
-        changes = {"api_base": "http://elsewhere/v1", "timeout_s": 7.0, "max_retries": 2}
+        changes = {"api_base": "http://elsewhere/v1", "timeout_s": 7.0, "concurrency": 2}
         changed = model.model_copy(update=changes).model_dump(mode="json")
         moved = of_arm({**known["arm"], "model": changed})
     for now in (old, moved):
