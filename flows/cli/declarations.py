@@ -53,16 +53,13 @@ def declare(
         raise UsageError(
             f"arm {with_model[0]} needs a model: add --model openai/gpt-5-mini or another"
         )
-    dataset = dataset or "bundled"
+    dataset, of_arms = dataset or "bundled", "-".join(arm["name"] for arm in arms)
     content = {
-        "name": name
-        or _derive_name(
-            dataset, str((spec or {}).get("name", "-".join(arm["name"] for arm in arms)))
-        ),
+        "name": name or _derive_name(dataset, str((spec or {}).get("name", of_arms))),
         "dataset": dataset,
         "select": {"sample": sample} if sample is not None else None,
         "environment": environment,
-        "model": (spec if spec and len(spec) > len(_BARE) else model) if with_model else None,
+        "model": _shorten(spec) if with_model and spec else None,
         "arms": arms,
         "primary": dict(zip(("baseline", "candidate"), with_model, strict=False))
         if len(with_model) > 1
@@ -73,8 +70,10 @@ def declare(
     return {key: value for key, value in content.items() if value is not None}
 
 
-_BARE = ("provider", "name")
-"""The fields of a model that a string can name."""
+def _shorten(spec: dict[str, Any]) -> dict[str, Any] | str:
+    """Return a model as a file names it: a string if that says everything."""
+    name = str(spec.get("name"))
+    return name if spec == {"provider": "litellm", "name": name} else spec
 
 
 def _derive_name(dataset: str, rest: str) -> str:

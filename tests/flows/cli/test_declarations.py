@@ -59,6 +59,13 @@ def test_a_model_can_be_a_whole_block(tmp_path: Path) -> None:
         assert declared == LiteLLMSpec(**block, api_base="http://h/v1")
 
 
+def test_a_block_with_a_name_alone_is_that_name() -> None:
+    """The printed file has the model, and not the text of the option."""
+    content = declarations.declare(agents=["mini"], model="{name: openai/local}")
+    assert content["model"] == "openai/local"
+    assert content == declarations.declare(agents=["mini"], model="openai/local")
+
+
 @pytest.mark.parametrize(
     ("options", "because"),
     [
