@@ -155,7 +155,7 @@ def describe_flaws(attempt: Mapping[str, Any]) -> str:
 
 
 def find_cut_off(finish_reason: str | None) -> list[str]:
-    """Return the flaw of a reply of which only the reason for its end is known."""
+    """Return the flaw that the reason for the end of a reply shows."""
     return ["cut_off"] if finish_reason in ("length", "max_tokens") else []
 
 

@@ -147,8 +147,9 @@ def _use_in(litellm: ModuleType) -> None:
     litellm.in_memory_llm_clients_cache = Clients()  # type: ignore[attr-defined]
     litellm.module_level_aclient = transport  # type: ignore[attr-defined]
     # LiteLLM would ask Ollama about a model in each call, whatever the address of the server is.
-    ask = "get_runtime_model_info"
-    setattr(OllamaModelInfo, ask, lambda *_, **__: None)
+    OllamaModelInfo.get_runtime_model_info = (  # type: ignore[method-assign]
+        lambda *_, **__: None  # type: ignore[assignment]
+    )
 
 
 def _make_readable(response: httpx.Response) -> httpx.Response:
