@@ -23,7 +23,7 @@ def answer(body: dict[str, Any]) -> api.Reply:
     return api.text("First, ", finish_reason="length")
 
 
-@pytest.mark.journey("run", "status --cells")
+@pytest.mark.journey("run", "status")
 def test_the_example_of_the_page_ends_in_a_report_of_two_arms(
     terminal: Terminal, environment: str
 ) -> None:
