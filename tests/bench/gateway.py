@@ -86,8 +86,9 @@ async def _restarted(folder: Path, server: str) -> list[float]:
         await _ask([_of(one)], REPEATED, SMALL)
     async with _served(journal, blobs, model, "a") as again:
         [seconds] = await _ask([_of(again)], REPEATED, SMALL)
-    if again.calls.answered_from_record != REPEATED or again.calls.unused:
-        raise RuntimeError(f"{again.calls.answered_from_record} of {REPEATED} from the record")
+    records = again.calls.records
+    if records.found != REPEATED or records.unused:
+        raise RuntimeError(f"{records.found} of {REPEATED} from the record")
     return [sum(seconds)]
 
 

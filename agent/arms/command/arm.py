@@ -19,6 +19,8 @@ from agent.errors import (
 )
 from agent.gateway.app import app, make_token, serve, socket_folder
 from agent.gateway.calls import Calls
+from agent.gateway.equivalence import FirstDifference
+from agent.gateway.matching import Loosened
 from agent.gateway.switch import Switch
 from agent.models.protocol import UNKNOWN_WINDOW
 from agent.session.session import Session
@@ -55,6 +57,10 @@ class ProgramRun:
     dropped_fields: dict[str, int] = field(default_factory=dict)
     cut_streams: int = 0
     invalid_requests: int = 0
+    loosened: list[Loosened] = field(default_factory=list)
+    """The repeated calls that differ from their record in what is not compared."""
+    first_difference: FirstDifference | None = None
+    """Where the first call that was bought twice differs from its record."""
 
 
 async def solve(task: Task, session: Session, options: CommandOptions) -> Outcome:
@@ -154,7 +160,7 @@ class _Run:
             }
             script = installed.script(recipe, self.task.statement, address, variables)
             result = await _until_failure(workspace, script, self.options.run_limit_s, switch)
-        seen = switch.seen
+        seen, records = switch.seen, calls.records
         return ProgramRun(
             exit_code=result.exit_code,
             timed_out=result.timed_out,
@@ -163,13 +169,15 @@ class _Run:
             claimed_usd=recipe.claim(result.output),
             calls=calls.answered,
             restarts=calls.begun,
-            answered_from_record=calls.answered_from_record,
-            unused_calls=calls.unused,
+            answered_from_record=records.found,
+            unused_calls=records.unused,
             requested_models=dict(seen.requested_models),
             server_tools=dict(seen.server_tools),
             dropped_fields=dict(seen.dropped_fields),
             cut_streams=seen.cut_streams,
             invalid_requests=seen.invalid_requests,
+            loosened=records.loosened,
+            first_difference=records.difference if records.unused else None,
         )
 
 

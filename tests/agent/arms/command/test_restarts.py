@@ -177,3 +177,39 @@ async def test_a_program_that_is_lost_again_and_again_is_infrastructure(tmp_path
     assert len(program.workspaces.opened) == opened + 1
     with pytest.raises(WorkspaceError):
         await program.run()
+
+
+@pytest.mark.parametrize(
+    ("prints", "found"),
+    [("echo 3 passed in 0.$(date +%N)s", 3), ("echo $(date +%N) passed in 0.1s", 2)],
+)
+async def test_a_repeated_command_may_print_another_duration_and_no_other_number(
+    tmp_path: Path, prints: str, found: int
+) -> None:
+    """The report names what was loosened, what was bought twice, and the first difference."""
+
+    def says(asked: Asked) -> Said:
+        if asked.turns == 3 and not died:
+            died.append(asked)
+            raise ConnectionError
+        commands = ["ls", prints, "printf 'hello\\n' > greeting.txt"]
+        if asked.turns >= len(commands):
+            return Said("Done.")
+        arguments = json.dumps({"command": commands[asked.turns]})
+        return Said("I work.", (Called("bash", arguments, f"call_{asked.turns}"),))
+
+    died: list[Asked] = []
+    with OpenAIServer(Failing(Anthropic(says))) as server:
+        recipe = tiny("messages", volatile=["metadata"])
+        program = Program(tmp_path, recipe, model(server))
+        with pytest.raises(ModelError):
+            await program.run()
+        told = report(await program.run())
+    assert (told["answered_from_record"], len(told["unused_calls"])) == (found, 3 - found)
+    if found == 3:
+        assert told["loosened"] == [{"call": 3, "kinds": ["duration"]}]
+        assert told["first_difference"] is None
+    else:
+        assert told["loosened"] == []
+        assert "passed in" in told["first_difference"]["before"]
+        assert told["first_difference"]["before"] != told["first_difference"]["after"]
