@@ -517,6 +517,7 @@ def _options(
         "command": [_FIRST_PROCESS],
         "stop_signal": "SIGKILL",  # it ignores others, and a daemon that stops would wait
         "labels": {"durabench": "workspace", **labels},
+        "hostname": "durabench",  # Docker's own differs for each container, and commands print it
         "network_mode": "bridge" if network else "none",
         # Set on the container, not on its commands: a grading restores the environment of process
         # 1.
