@@ -79,6 +79,8 @@ MASKS: Sequence[Mask] = (
     ),
     _mask("duration", rf"(?i)\b{_LABEL}(?:_m?s|_seconds)?[\"']?:? (?P<value>{_SECONDS})"),
     _mask("duration", r"(?i)\bduration(?:_s|_seconds)?[\"']?: (?P<value>\d+\.\d+)"),
+    # Codex counts the tokens of an output, which itself is compared.
+    _mask("size of an output", r"^Original token count: (?P<value>\d+)$"),
     _mask("process id", r"(?i)\bp(?:g|p)?ids?\b[\"']?:? (?P<value>\d+)\b"),
     _mask("process id", r"(?i)\bprocess (?:group|(?:group )?id) (?P<value>\d+)\b"),
     _mask(

@@ -42,6 +42,9 @@ _DURATIONS = (
 )
 _LOOK = "env; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'"
 _LOOKED = "DURABENCH_URL=http"
+_ESCAPES = r"\\.|[\n\"]"
+_NEAR = 24
+"""Characters around a difference that a pattern names."""
 _WAYS = ("it has no shell: its requests and patch were read", "all its processes were looked at")
 """The search for a key, in a program without a shell and in one with a shell."""
 
@@ -189,8 +192,13 @@ def suggest_volatile(place: str, before: str, after: str) -> str:
     values = {letter for text in (before, after) for letter in _search(rf"^{word}", text[begin:])}
     kinds = [kind for kind in ("0-9", "a-z", "A-Z") if re.search(f"[{kind}]", "".join(values))]
     others = "".join(re.escape(letter) for letter in sorted(values) if not letter.isalnum())
-    lead = re.escape(_search(r"[^\n\\\"]{0,24}$", before[:begin])).replace("\\ ", " ")
-    line = f"{lead}[{''.join(kinds)}{others}]+"
+    end = begin + len(_search(rf"^{word}", before[begin:]))
+    around = (
+        re.split(_ESCAPES, before[:begin])[-1][-_NEAR:],
+        re.split(_ESCAPES, before[end:])[0][:_NEAR],
+    )
+    lead, rest = (re.escape(text).replace("\\ ", " ") for text in around)
+    line = f"{lead}[{''.join(kinds)}{others}]+{'' if lead else rest}"
     return f"add {json.dumps(line)} to `volatile_text` of the recipe, if that is all that differs"
 
 

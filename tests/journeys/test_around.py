@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -45,7 +46,8 @@ def test_before_and_after_a_run(terminal: Terminal) -> None:
 
 @pytest.mark.journey("agents check")
 def test_a_program_is_admitted(terminal: Terminal, environment: str) -> None:
-    """A small agent is metered, has the stated release, sees no key, and needs a provider."""
+    """A small agent is metered, has the stated release, sees no key, gets its recorded answers
+    after a restart, and needs a provider. If its requests differ, the cure is printed."""
     installed: dict[str, Any] = {}
     if environment == "docker":
         write = f"cat >/opt/agent/tiny.py <<'END'\n{TINY.read_text()}\nEND\n"
@@ -53,12 +55,22 @@ def test_a_program_is_admitted(terminal: Terminal, environment: str) -> None:
             "install": {"image": "durabench/base:bookworm", "run": write},
             "run": 'python "$DURABENCH_AGENT/tiny.py" messages',
         }
-    recipe = tiny(
-        "messages", version="1.0", probe="echo tiny 1.0", volatile=["metadata"], **installed
-    )
-    file = terminal.write("tiny.yaml", recipe.model_dump(mode="json"))
+    recipe = tiny("messages", version="1.0", probe="echo tiny 1.0", **installed)
+    content = recipe.model_dump(mode="json")
+    file = terminal.write("tiny.yaml", content)
     checked = terminal.durabench("agents", "check", file, "-e", environment)
-    assert [line.split()[0] for line in checked.splitlines()[:-1]] == ["ok"] * 5
+    assert [line.split()[0] for line in checked.splitlines()[:-1]] == ["ok"] * 6
+    assert "5 of 5 recorded answers found after a restart" in checked
+    if environment == "docker":
+        return
+
+    clock = {**content, "run": f"{content['run']} clock"}
+    file = terminal.write("clock.yaml", clock)
+    refused = terminal.durabench("agents", "check", file, "-e", environment, code=1)
+    assert "0 of 5 recorded answers found after a restart" in refused
+    [line] = re.findall(r'add (".*") to `volatile_text`', refused)
+    file = terminal.write("mended.yaml", {**clock, "volatile_text": [json.loads(line)]})
+    assert "5 of 5 recorded" in terminal.durabench("agents", "check", file, "-e", environment)
 
 
 @pytest.mark.journey("demo")

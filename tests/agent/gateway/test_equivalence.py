@@ -67,6 +67,7 @@ session «0b9c1f52-7a0e-4f43-9c55-2f6d1a7be001»""",
 Chunk ID: «a1b2c3»
 Wall time: «0.0512» seconds
 Process exited with code 0
+Original token count: «112»
 Output:
 3 rows""",
     "a result as JSON": '{"output": "2 passed in «0.06s»", "metadata": {"exit_code": 0, '
