@@ -1,8 +1,8 @@
 """The requests of a program in the journal: each message of a conversation is recorded once.
 
-A record names the earlier request that its conversation continues, how many messages the two have
-in common, and what is new. Marks of a provider's cache move from message to message, and are no
-part of this comparison.
+A record names the earlier request that its conversation continues, the number of messages in
+common, and the new ones. Marks of a provider's cache move from message to message, so they are not
+compared.
 """
 
 import json

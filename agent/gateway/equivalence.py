@@ -20,7 +20,7 @@ _NOT_COMPARED = (
     "cache_control", "metadata", "user", "prompt_cache_key", "prompt_cache_retention",
     "safety_identifier", "client_metadata", "store",
 )  # fmt: skip
-"""Fields that are for the provider's accounts and caches, and no part of what the model reads."""
+"""Fields for the provider's accounts and caches. The model does not read them."""
 
 _COMMANDS = ("command", "cmd", "commands", "script")
 
@@ -30,7 +30,7 @@ class FirstDifference:
     """The first difference of two requests."""
 
     place: str
-    """Where it is: a field, or the number of a message."""
+    """A field, or the number of a message."""
     before: str
     after: str
 
@@ -87,7 +87,7 @@ _CONTEXT = 30
 
 
 def _around_difference(before: str, after: str) -> tuple[str, str]:
-    """Return the places of two texts that differ first, with what is around them."""
+    """Return the places of two texts that differ first, with the text around them."""
     pairs = zip(before, after, strict=False)
     at = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(before), len(after)))
     start = max(0, at - _CONTEXT)

@@ -1,6 +1,6 @@
 """The recorded request that a restarted program repeats.
 
-The request is the same byte by byte, or equivalent: then the record says what was loosened. Each
+The request is the same byte by byte, or equivalent. Then the differences are recorded. Each
 record answers once.
 """
 
@@ -56,7 +56,7 @@ class Loosened:
     call: int
     """The number of the recorded step."""
     kinds: list[str]
-    """What differs, such as `duration` and `order of results`."""
+    """The kinds of differences, such as `duration` and `order of results`."""
 
 
 class Records:
@@ -80,7 +80,7 @@ class Records:
         """The recorded answers that were repeated."""
         self.loosened: list[Loosened] = []
         self.difference: FirstDifference | None = None
-        """Where the first request that was not found differs from the nearest unused record."""
+        """The difference of the first request without a record and the nearest unused record."""
 
     @property
     def unused(self) -> list[int]:

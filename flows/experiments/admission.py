@@ -165,7 +165,7 @@ async def admit(
 
 
 def _check_restart(report: Row) -> AdmissionGate:
-    """Check that a restarted program gets its recorded answers, and say what cures it if not."""
+    """Check that a restarted program gets its recorded answers, and name the cure if not."""
     found, lost = report["answered_from_record"], len(report["unused_calls"])
     detail = f"{found} of {plural(found + lost, 'recorded answer')} found after a restart"
     kinds = sorted({kind for each in report["loosened"] for kind in each["kinds"]})
@@ -184,7 +184,7 @@ def _check_restart(report: Row) -> AdmissionGate:
 def suggest_volatile(place: str, before: str, after: str) -> str:
     """Return the line of a recipe that makes two requests equal."""
     if not place.startswith("message "):
-        return f"add `{place}` to `volatile` of the recipe, if the model does not need it"
+        return f"add `{place}` to `volatile` of the recipe, if no answer depends on it"
     pairs = zip(before, after, strict=False)
     at = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(before), len(after)))
     word = r"[\w.:+-]*"
@@ -199,7 +199,7 @@ def suggest_volatile(place: str, before: str, after: str) -> str:
     )
     lead, rest = (re.escape(text).replace("\\ ", " ") for text in around)
     line = f"{lead}[{''.join(kinds)}{others}]+{'' if lead else rest}"
-    return f"add {json.dumps(line)} to `volatile_text` of the recipe, if that is all that differs"
+    return f"add {json.dumps(line)} to `volatile_text` of the recipe, if nothing else differs"
 
 
 def _search(pattern: str, text: str) -> str:

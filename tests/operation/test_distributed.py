@@ -112,8 +112,7 @@ def test_workers_stop_when_it_is_decided(server: PrefectServer) -> None:
         expect(server, failing, code=3)
         assert len(models.requests) < 15
     last = server.printed(failing).splitlines()[-1]
-    assert "cells all ended as infrastructure for one cause: arm mini: " in last
-    assert "Incorrect API key provided" in last
+    assert "cells all ended as infrastructure for one cause: refused: Incorrect API key" in last
     assert "COMPLETED" not in states(server, "braked")
 
 

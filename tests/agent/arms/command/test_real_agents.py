@@ -14,7 +14,7 @@ from agent.errors import BudgetExhausted
 from agent.journal import Limit
 from agent.types import Task
 from tests.agent.arms.command.from_npm import recipe_from_npm
-from tests.agent.arms.command.programs import COMMANDS, Program, report
+from tests.agent.arms.command.programs import Program, report
 from tests.agent.arms.command.talking import SERVERS, says
 from tests.agent.arms.command.test_in_docker import Containers
 from tests.servers.openai_server import OpenAIServer
@@ -26,6 +26,15 @@ pytestmark = [pytest.mark.docker, pytest.mark.full, pytest.mark.slow]
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
+
+
+COMMANDS = [
+    "ls",
+    "echo 3 passed in 0.$(date +%N)s; date",
+    "printf 'hello\\n' > greeting.txt",
+    "cat greeting.txt",
+]
+"""Commands that solve the task. One prints other values each time."""
 
 
 def program(tmp_path: Path, name: str, model: str, server: OpenAIServer, image: str) -> Program:
@@ -60,15 +69,15 @@ def _names_today(recipe: Recipe, body: dict[str, Any]) -> bool:
 async def test_an_agent_is_metered_and_resumed(
     tmp_path: Path, image: str, name: str, model: str
 ) -> None:
-    """A budget ends it in the middle. The next run gets the paid answers from the record, and
-    calls, tokens and cost equal what the server counted."""
+    """A budget ends it after a command that prints other values each time. The next run gets the
+    paid answers from the record, and calls, tokens and cost equal what the server counted."""
     kind, _ = SERVERS[model]
     strict = kind(partial(says, commands=COMMANDS), reasons=model == "responses")
     task = Task("t", "Write hello into greeting.txt.", "HEAD", "")
     with OpenAIServer(strict) as server:
         made = program(tmp_path, name, model, server, image)
         with pytest.raises(BudgetExhausted):
-            await made.run(Limit("attempt", "a", None, 2), task=task)
+            await made.run(Limit("attempt", "a", None, 4), task=task)
         paid = len(server.requests)
         outcome = await made.run(task=task)
         sent = len(server.requests)
