@@ -63,7 +63,7 @@ MASKS: Sequence[Mask] = (
     _mask("duration", rf"^.*\bTime elapsed: (?P<value>{_TIME})"),
     _mask("duration", rf"^BUILD [A-Z]+ in (?P<value>{_TIME}(?: {_TIME})?)$"),
     _mask("duration", r"^ *\S+: (?:OK|FAIL)\b.* \((?P<value>[\d.]+(?:=\S+)? seconds)\)$"),
-    _mask("duration", rf"\.{{3,}} *(?:\*\*\*)?(?:Passed|Failed) +(?P<value>{_TIME})$"),
+    _mask("duration", rf"(?<!\.)\.{{3,}} *(?:\*\*\*)?(?:Passed|Failed) +(?P<value>{_TIME})$"),
     _mask("duration", rf"^Total Test time \(real\) = +(?P<value>{_TIME})"),
     _mask("duration", r"^Time: (?P<value>[\d:.]+), Memory: "),
     # The shell's `time`, package managers, and the tools of agents.
@@ -98,11 +98,12 @@ MASKS: Sequence[Mask] = (
         r"\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\]):(?P<value>3[3-9]\d{3}|[45]\d{4}|6[0-5]\d{3})\b",
     ),
     _mask(
-        "temporary path", r"(?:/tmp|/var/tmp|/dev/shm)/(?:[\w.-]+/)*?(?P<value>tmp[a-z0-9_]{8})\b"
+        "temporary path",
+        r"(?:/tmp|/var/tmp|/dev/shm)/(?:[\w.-]{1,100}/){0,8}?(?P<value>tmp[a-z0-9_]{8})\b",
     ),
     _mask("temporary path", r"(?:/tmp|/var/tmp|/dev/shm)/(?P<value>tmp\.[A-Za-z0-9]{6,12})\b"),
     _mask(
-        "temporary path", rf"(?:/tmp|/var/tmp|/dev/shm)/(?:[A-Za-z.]+[-_.])*(?P<value>{_RANDOM})"
+        "temporary path", rf"(?:/tmp|/var/tmp|/dev/shm)/(?:[A-Za-z]+[-_.]+)*(?P<value>{_RANDOM})"
     ),
     _mask("temporary path", r"/pytest-of-\w+/pytest-(?P<value>\d+)\b"),
 )

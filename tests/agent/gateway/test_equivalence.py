@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent.gateway.equivalence import Equivalent, compare_form
+from agent.gateway.masks import mask
 
 NOW = datetime(2026, 3, 14, 15, 9, tzinfo=UTC)
 
@@ -223,3 +225,15 @@ def test_a_run_can_go_on_another_day() -> None:
     first["messages"][0]["content"] = "Today is 2026-03-14. Due: 2026-05-01."
     next_day["messages"][0]["content"] = "Today is 2026-03-20. Due: 2026-05-01."
     assert form(first).digest == form(next_day, later).digest
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a", ".", "1", " ", "\n", "/tmp/a-b.", "/tmp/a/", "1 passed ", "0.1s call  x ", "x: OK (1=a ",
+     "2026-03-14 ", "Mon Mar 14 ", "0b9c1f52-7a0e-", "session id ", "ok \tx\t", "✓ (1 ", "pid "],
+)  # fmt: skip
+def test_no_output_takes_long(piece: str) -> None:
+    """An output of 60 kB has two seconds of a processor, whatever is in it."""
+    began = time.process_time()
+    mask(piece * (60_000 // len(piece)), NOW)
+    assert time.process_time() - began < 2
