@@ -14,6 +14,7 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -37,6 +38,15 @@ _ROUTES: dict[str, Dialect] = {
     "/v1/messages": "messages",
     "/v1/responses": "responses",
 }
+
+
+_LONGEST_PATH = 100
+
+
+def _dialect_at(path: str) -> Dialect:
+    """Return the dialect in which a program expects errors at a path, known or not."""
+    ends = ((route.removeprefix("/v1"), dialect) for route, dialect in _ROUTES.items())
+    return next((dialect for end, dialect in ends if end in path), "chat")
 
 
 def app(switch: Switch, model: str, token: str) -> Starlette:
@@ -77,10 +87,19 @@ def app(switch: Switch, model: str, token: str) -> Starlette:
         if not isinstance(error, InvalidBody):
             return Response(status_code=499)  # the program has hung up
         switch.seen.invalid_requests += 1
-        dialect = _ROUTES.get(request.url.path, "messages")
-        response = _error(dialect, str(error), error.status)
+        switch.seen.refuse(str(error))
+        response = _error(_dialect_at(request.url.path), str(error), error.status)
         response.headers["connection"] = "close"  # the rest of the body is not read
         return response
+
+    async def miss(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        path = request.url.path
+        message = f"this gateway has no route {request.method} {path[:_LONGEST_PATH]}"
+        if f"/v1{path}" in _ROUTES:
+            message += ": add /v1 to the base URL"
+        switch.seen.miss(f"{request.method} {path}", message)
+        return _error(_dialect_at(path), message, error.status_code)
 
     return Starlette(
         routes=[
@@ -88,17 +107,18 @@ def app(switch: Switch, model: str, token: str) -> Starlette:
             Route("/v1/messages/count_tokens", count, methods=["POST"]),
             Route("/v1/models", models),
         ],
-        middleware=[Middleware(_Guard, token=token)],
-        exception_handlers={InvalidBody: refuse, ClientDisconnect: refuse},
+        middleware=[Middleware(_Guard, token=token, switch=switch)],
+        exception_handlers={InvalidBody: refuse, ClientDisconnect: refuse, 404: miss, 405: miss},
     )
 
 
 class _Guard:
     """Refuses every request without the key."""
 
-    def __init__(self, inner: ASGIApp, token: str) -> None:
+    def __init__(self, inner: ASGIApp, token: str, switch: Switch) -> None:
         self._inner = inner
         self._token = token.encode()
+        self._switch = switch
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -106,9 +126,9 @@ class _Guard:
             bearer = headers.get("authorization", "").removeprefix("Bearer ")
             key = headers.get("x-api-key") or bearer
             if not secrets.compare_digest(key.encode(), self._token):
-                dialect = _ROUTES.get(scope["path"], "chat")
-                response = _error(dialect, "this gateway belongs to another attempt", 401)
-                await response(scope, receive, send)
+                message = "the request has not the key of this gateway, `$DURABENCH_KEY`"
+                self._switch.seen.miss(f"{scope['method']} {scope['path']} without key", message)
+                await _error(_dialect_at(scope["path"]), message, 401)(scope, receive, send)
                 return
         await self._inner(scope, receive, send)
 

@@ -17,6 +17,7 @@ from agent.session.steps import canonical, digest
 _NOT_SENT = ("model", "stream", "stream_options", "background")
 _HEADERS = ("anthropic-beta", "openai-beta")
 _LONGEST_NAME = 100
+_LONGEST_REASON = 300
 _MOST_NAMES = 100
 """Names that are counted separately. A program can invent more than fit into memory."""
 
@@ -42,13 +43,29 @@ class GatewayObservations:
     requested_models: Counter[str] = field(default_factory=Counter)
     """Number of requests for each model name. The names do not choose the model."""
     server_tools: Counter[str] = field(default_factory=Counter)
-    """Requests for tools that the provider would run, which were refused."""
+    """Requests by the tools that the provider would run, which were left out or refused."""
     dropped_fields: Counter[str] = field(default_factory=Counter)
     """Requests by the names of fields that were not sent, because they are not supported."""
     cut_streams: int = 0
     """Answers that the program did not wait for."""
     invalid_requests: int = 0
     """Requests that are invalid, or that the provider refused."""
+    long_requests: int = 0
+    """Requests with a conversation that is longer than the model can read."""
+    unknown_routes: Counter[str] = field(default_factory=Counter)
+    """Requests that no route answers, by method and path."""
+    first_refusal: str = ""
+    """The reason of the first refused request."""
+
+    def refuse(self, reason: str) -> None:
+        """Note why a request is refused, if it is the first one."""
+        line = " ".join(reason.removeprefix("refused: ").split())
+        self.first_refusal = self.first_refusal or line[:_LONGEST_REASON]
+
+    def miss(self, route: str, reason: str) -> None:
+        """Count a request that no route answers."""
+        _count(self.unknown_routes, route)
+        self.refuse(reason)
 
 
 class Switch:
@@ -105,6 +122,8 @@ class Switch:
         try:
             for name in foreign.asked.dropped:
                 _count(self.seen.dropped_fields, name)
+            for name in foreign.asked.provider_tools:
+                _count(self.seen.server_tools, name)
             if self.failed.done():
                 raise RequestRefused("the attempt has ended")
             if self._refused_by_provider >= _MOST_REFUSED:
@@ -114,8 +133,10 @@ class Switch:
         except ProviderTools as error:
             for name in error.names:
                 _count(self.seen.server_tools, name)
+            self.seen.refuse(str(error))
             return _refusal(foreign.dialect, str(error))
         except ContextWindowExceeded as error:
+            self.seen.long_requests += 1
             self._refused_by_provider += 1
             message = str(error)
             # Clients of Anthropic recognise a long conversation by these words.
@@ -124,6 +145,7 @@ class Switch:
             return _refusal(foreign.dialect, message, "context_length_exceeded")
         except RequestRefused as error:
             self.seen.invalid_requests += 1
+            self.seen.refuse(str(error))
             self._refused_by_provider += 1
             return _refusal(foreign.dialect, str(error))
         except asyncio.CancelledError:
@@ -163,6 +185,7 @@ def _key(foreign: Foreign, model: str) -> str:
 
 def _count(counter: Counter[str], name: str) -> None:
     """Count a name that a program can choose freely."""
+    name = name[:_LONGEST_NAME]
     counter[name if name in counter or len(counter) < _MOST_NAMES else "..."] += 1
 
 

@@ -13,6 +13,7 @@ from textwrap import shorten
 
 from agent import models
 from agent.arms import ARMS
+from agent.arms.command.arm import list_routes
 from agent.arms.command.recipe import Recipe
 from agent.errors import AgentError, InfrastructureError, NoProgram
 from agent.journal import Attempt, Journal
@@ -154,7 +155,7 @@ async def admit(
     seen = "".join([*guide.seen, outcome.patch, outcome.detail])
     return chosen, [
         AdmissionGate("solved", bool(outcome.patch), _line(f"{outcome.status}, {outcome.detail}")),
-        AdmissionGate("metered", guide.calls > 0, f"{guide.calls} model calls"),
+        AdmissionGate("metered", guide.calls > 0, f"{guide.calls} model calls{_unknown(outcome)}"),
         AdmissionGate(
             "version", bool(wanted) and wanted in stated, f"{stated!r}, recipe {wanted!r}"
         ),
@@ -232,6 +233,11 @@ async def _ends_as_infrastructure(cell: Cell, folder: Path) -> AdmissionGate:
     except AgentError as error:
         return AdmissionGate(name, False, _line(f"{type(error).__name__}: {error}"))
     return AdmissionGate(name, False, _line(f"ended as {outcome.status}: {outcome.detail}"))
+
+
+def _unknown(outcome: Outcome) -> str:
+    routes = (outcome.report or {})["command"].get("unknown_routes")
+    return f", unknown: {list_routes(routes)}" if routes else ""
 
 
 def _line(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -31,6 +32,7 @@ from agent.workspaces import CommandResult, Mount, Workspace
 _NOT_FOUND = (126, 127)
 _PROBE_TIMEOUT_S = 120.0
 _LAST_WORDS = 2_000
+_SHOWN_ROUTES = 3
 
 _STYLE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 """Sequences by which a program colours its output, or moves the cursor."""
@@ -55,12 +57,17 @@ class ProgramRun:
     requested_models: dict[str, int] = field(default_factory=dict)
     server_tools: dict[str, int] = field(default_factory=dict)
     dropped_fields: dict[str, int] = field(default_factory=dict)
+    unknown_routes: dict[str, int] = field(default_factory=dict)
+    """Requests that the gateway has no route for, by method and path."""
     cut_streams: int = 0
     invalid_requests: int = 0
     loosened: list[Loosened] = field(default_factory=list)
     """The repeated calls that differ from their record in what is not compared."""
     first_difference: FirstDifference | None = None
     """Where the first call that was bought twice differs from its record."""
+    long_requests: int = 0
+    first_refusal: str = ""
+    """The reason of the first request that the gateway or the provider refused."""
 
 
 async def solve(task: Task, session: Session, options: CommandOptions) -> Outcome:
@@ -174,10 +181,13 @@ class _Run:
             requested_models=dict(seen.requested_models),
             server_tools=dict(seen.server_tools),
             dropped_fields=dict(seen.dropped_fields),
+            unknown_routes=dict(seen.unknown_routes),
             cut_streams=seen.cut_streams,
             invalid_requests=seen.invalid_requests,
             loosened=records.loosened,
             first_difference=records.difference if records.unused else None,
+            long_requests=seen.long_requests,
+            first_refusal=seen.first_refusal,
         )
 
 
@@ -225,28 +235,35 @@ async def _version(workspace: Workspace, recipe: Recipe, agent_folder: str) -> s
 
 
 def _check(run: ProgramRun, recipe: Recipe) -> None:
-    """Check that the program could work.
+    """Check that the program could work. A conversation that is too long is its own failure.
 
     Raises:
         NoProgram: it is not in the workspace, or cannot reach its model.
-        InfrastructureError: it failed before its first call, so nothing is known about its patch.
+        InfrastructureError: it got no answer of a model, so its recipe has to be changed.
     """
-    if run.requested_models or run.invalid_requests:
+    if run.calls or run.long_requests:
         return
-    words = shorten_middle(run.last_words, 500)
+    words = shorten_middle(_STYLE.sub("", run.last_words), 500)
     if run.exit_code == installed.NO_RELAY:
         raise NoProgram(f"recipe {recipe.name}: the program cannot reach its model: {words}")
     if run.exit_code in _NOT_FOUND:
         raise NoProgram(f"recipe {recipe.name}: the program is not in this workspace: {words}")
-    if run.exit_code and not run.timed_out:
-        raise InfrastructureError(
-            f"recipe {recipe.name}: the program ended with exit code {run.exit_code} before its "
-            f"first model call: {words}",
-            retryable=False,
-        )
+    end = "timed out" if run.timed_out else f"ended with exit code {run.exit_code}"
+    refused = f"; refused: {run.first_refusal}" if run.first_refusal else ""
+    routes = f"; unknown: {list_routes(run.unknown_routes)}" if run.unknown_routes else ""
+    raise InfrastructureError(
+        f"recipe {recipe.name}: the program {end} before its first model call{refused}{routes}: "
+        f"{words}",
+        retryable=False,
+    )
+
+
+def list_routes(routes: Mapping[str, int]) -> str:
+    """Return the first of some routes, each with the number of its requests."""
+    shown = [f"{route} ({number}x)" for route, number in list(routes.items())[:_SHOWN_ROUTES]]
+    return ", ".join(shown + ["..."] * (len(routes) > _SHOWN_ROUTES))
 
 
 def _detail(run: ProgramRun) -> str:
     end = "timed out" if run.timed_out else f"exit code {run.exit_code}"
-    unmetered = "" if run.calls else ", no model call"
-    return f"{end}{unmetered}: {shorten_middle(_STYLE.sub('', run.last_words), 500)}"
+    return f"{end}: {shorten_middle(_STYLE.sub('', run.last_words), 500)}"

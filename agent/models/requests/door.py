@@ -48,7 +48,7 @@ _DEEPEST = 100
 
 
 class ProviderTools(RequestRefused):
-    """A request wants tools that the provider would run, even without a network."""
+    """A request has no meaning without tools that the provider would run."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(f"{', '.join(names)}: tools of the provider are not available here")
@@ -66,6 +66,8 @@ class ParsedRequest:
     """Headers that change the answer, which only name known features."""
     dropped: tuple[str, ...]
     """Names of the fields that were left out, without list indices."""
+    provider_tools: tuple[str, ...]
+    """Kinds of the tools that were left out, because the provider would run them."""
     size: Size
 
     @property
@@ -79,16 +81,16 @@ def parse(
 ) -> ParsedRequest:
     """Return a request with the fields that are declared for its dialect.
 
-    `may_fetch` allows URLs whose content the provider would fetch.
+    `may_fetch` allows URLs whose content the provider would fetch. Tools that the provider would
+    run, even without a network, are left out.
 
     Raises:
-        ProviderTools: it wants tools that the provider would run.
+        ProviderTools: it has no other tool, or must call one of them.
         RequestRefused: it does not follow its dialect, or uses unavailable features. The message is
             one line.
     """
-    if tools := _provider_tools(dialect, body):
-        raise ProviderTools(tools)
     check_depth(body)
+    body, provider_tools = _leave_out_tools(dialect, body)
     try:
         request = _validate(_KINDS[dialect], body, may_fetch=may_fetch)
         size = measure(request)
@@ -108,6 +110,7 @@ def parse(
         sent,
         {"anthropic-beta": betas} if betas else {},
         tuple(sorted(set(_list_dropped(body, sent)))),
+        provider_tools,
         size,
     )
 
@@ -179,18 +182,44 @@ def _list_dropped(received: Any, sent: Any, place: str = "") -> Iterator[str]:
             yield from _list_dropped(item, sent_item, place)
 
 
-def _provider_tools(dialect: Dialect, body: Body) -> list[str]:
-    """Return the tools in a request that the provider would run itself."""
-    names = {kind for name, kind in _OTHER_TOOLS.items() if body.get(name) not in (None, [])}
-    tools = body.get("tools")
-    for tool in tools if isinstance(tools, list) else []:
-        if not isinstance(tool, dict):
-            continue
-        kind = tool.get("type")
-        if isinstance(kind, str):
-            is_local = kind == "shell" and tool.get("environment") == {"type": "local"}
-            if not is_local and not re.search(_OWN_TOOLS[dialect], kind):
-                names.add(kind[:100])
-        elif kind is not None or dialect != "messages" or "input_schema" not in tool:
-            names.add(next((str(name)[:100] for name in tool), "a tool without a type"))
-    return sorted(names)
+def _leave_out_tools(dialect: Dialect, body: Body) -> tuple[Body, tuple[str, ...]]:
+    """Return a body without the tools that the provider would run, and their kinds.
+
+    Raises:
+        ProviderTools: the request has no meaning without them.
+    """
+    fields = {name for name in _OTHER_TOOLS if body.get(name) not in (None, [])}
+    kinds = {_OTHER_TOOLS[name] for name in fields}
+    body = {name: value for name, value in body.items() if name not in fields}
+    if isinstance(tools := body.get("tools"), list) and tools:
+        own = [tool for tool in tools if _kind_at_provider(dialect, tool) is None]
+        others = [tool for tool in tools if _kind_at_provider(dialect, tool) is not None]
+        kinds |= {str(_kind_at_provider(dialect, tool)) for tool in others}
+        choices = set(_list_texts(body.get("tool_choice")))
+        names = {str(tool.get(name)) for tool in others for name in ("type", "name")}
+        if not own or choices & names:
+            raise ProviderTools(sorted(kinds))
+        body["tools"] = own
+    return body, tuple(sorted(kinds))
+
+
+def _kind_at_provider(dialect: Dialect, tool: Any) -> str | None:
+    """Return the kind of a tool that the provider would run, or None for a tool of the program."""
+    if not isinstance(tool, dict):
+        return None
+    kind = tool.get("type")
+    if isinstance(kind, str):
+        is_local = kind == "shell" and tool.get("environment") == {"type": "local"}
+        return None if is_local or re.search(_OWN_TOOLS[dialect], kind) else kind[:100]
+    if kind is None and dialect == "messages" and "input_schema" in tool:
+        return None
+    return next((str(name)[:100] for name in tool), "a tool without a type")
+
+
+def _list_texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a value, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _list_texts(item)

@@ -1,5 +1,5 @@
 -- Must be empty: attempts whose program asked for tools that the provider runs, such as web search.
--- They were refused, so the program worked with less than it expects.
+-- They were left out, so the program worked with less than it expects.
 with attempts as (
     select * from staging.attempts
 ),

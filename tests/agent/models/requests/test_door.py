@@ -15,6 +15,11 @@ LEAST: dict[Dialect, dict[str, Any]] = {
     "messages": {"messages": HELLO, "max_tokens": 100},
     "responses": {"input": "Hello."},
 }
+OWN_TOOLS: dict[Dialect, dict[str, Any]] = {
+    "chat": {"type": "function", "function": {"name": "f"}},
+    "messages": {"name": "f", "input_schema": {"type": "object"}},
+    "responses": {"type": "function", "name": "f"},
+}
 ELSEWHERE: dict[str, Any] = {
     "api_base": "http://elsewhere/v1",
     "base_url": "http://elsewhere/v1",
@@ -81,18 +86,42 @@ def test_a_field_without_a_name_here_is_dropped_and_counted(dialect: Dialect) ->
     ],
     ids=lambda tool: str(tool)[:30],
 )
-def test_a_tool_that_the_provider_runs_is_refused(dialect: Dialect, tool: dict[str, Any]) -> None:
-    """Only tools that the program runs are declared, so the tools of all vendors are refused."""
+def test_a_tool_that_the_provider_runs_is_left_out(dialect: Dialect, tool: dict[str, Any]) -> None:
+    """Only tools that the program runs are declared, so the tools of all vendors are left out. A
+    request for nothing else is refused."""
     with pytest.raises(ProviderTools):
         parse(dialect, {**LEAST[dialect], "tools": [tool]}, {})
+    whole = {**LEAST[dialect], "tools": [OWN_TOOLS[dialect]]}
+    asked = parse(dialect, {**whole, "tools": [tool, *whole["tools"]]}, {})
+    assert asked.body == whole
+    assert asked.dropped == ()
+    assert len(asked.provider_tools) == 1
+
+
+@pytest.mark.parametrize(
+    ("dialect", "choice"),
+    [
+        ("chat", {"type": "function", "function": {"name": "web_search"}}),
+        ("messages", {"type": "tool", "name": "web_search"}),
+        ("responses", {"type": "web_search_preview"}),
+    ],
+)
+def test_a_request_that_must_call_a_tool_of_the_provider_is_refused(
+    dialect: Dialect, choice: dict[str, Any]
+) -> None:
+    """Without the tool it would be another request."""
+    tools = [OWN_TOOLS[dialect], {"type": "web_search_preview", "name": "web_search"}]
+    with pytest.raises(ProviderTools, match="web_search_preview"):
+        parse(dialect, {**LEAST[dialect], "tools": tools, "tool_choice": choice}, {})
 
 
 @pytest.mark.parametrize("options", [{}, {"search_context_size": "low"}, [{"name": "x"}], "on"])
 @pytest.mark.parametrize("field", ["web_search_options", "mcp_servers", "plugins"])
-def test_a_tool_outside_the_list_of_tools_is_refused(field: str, options: Any) -> None:
+def test_a_tool_outside_the_list_of_tools_is_left_out(field: str, options: Any) -> None:
     """An empty object is as good a search as a full one."""
-    with pytest.raises(ProviderTools):
-        parse("chat", {**LEAST["chat"], field: options}, {})
+    asked = parse("chat", {**LEAST["chat"], field: options}, {})
+    assert asked.body == LEAST["chat"]
+    assert len(asked.provider_tools) == 1
 
 
 @pytest.mark.parametrize(
