@@ -1,6 +1,6 @@
 """The gateway: another program's model calls, as steps of an attempt.
 
-app       the routes of the three dialects, served on a Unix socket or on loopback
+app       the routes of the four dialects, served on a Unix socket or on loopback
 calls     the calls of another program, found in the record by their content
 matching  the record of a repeated request: equal, or equivalent and loosened
 equivalence   requests in the form in which they are compared

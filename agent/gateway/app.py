@@ -1,4 +1,4 @@
-"""The routes of the three dialects, served by one small server per attempt."""
+"""The routes of the four dialects, served by one small server per attempt."""
 
 import asyncio
 import json
@@ -38,6 +38,8 @@ _ROUTES: dict[str, Dialect] = {
     "/v1/messages": "messages",
     "/v1/responses": "responses",
 }
+_OF_GOOGLE = [f"/{version}/models/{{model:path}}" for version in ("v1beta", "v1")]
+"""Paths of Google's models, which the names of methods follow."""
 
 
 _LONGEST_PATH = 100
@@ -45,6 +47,8 @@ _LONGEST_PATH = 100
 
 def _dialect_at(path: str) -> Dialect:
     """Return the dialect in which a program expects errors at a path, known or not."""
+    if path.partition("/models/")[2].partition(":")[2]:
+        return "gemini"
     ends = ((route.removeprefix("/v1"), dialect) for route, dialect in _ROUTES.items())
     return next((dialect for end, dialect in ends if end in path), "chat")
 
@@ -65,11 +69,25 @@ def app(switch: Switch, model: str, token: str) -> Starlette:
 
         return endpoint
 
+    async def generate(request: Request) -> Response:
+        """Answer a request of Google's dialect, which has its model and method in the path."""
+        held = await room.read(request)
+        body = {**held.body, "model": request.path_params["model"]}
+        call = switch.ask("gemini", body, request.headers)
+        call.task.add_done_callback(lambda _: room.give(held.size))
+        is_stream = request.url.path.endswith(":streamGenerateContent")
+        is_list = is_stream and request.query_params.get("alt") != "sse"
+        response = await _answer(call, "gemini", request, is_stream=is_stream and not is_list)
+        if is_list and response.status_code == 200:
+            return Response(b"[" + bytes(response.body) + b"]", media_type="application/json")
+        return response
+
     async def count(request: Request) -> Response:
         """Estimate tokens without the provider, as clients do before they send."""
         held = await room.read(request)
         room.give(held.size)
-        return JSONResponse({"input_tokens": len(json.dumps(held.body)) // CHARS_PER_TOKEN})
+        name = "totalTokens" if request.url.path.endswith(":countTokens") else "input_tokens"
+        return JSONResponse({name: len(json.dumps(held.body)) // CHARS_PER_TOKEN})
 
     async def models(request: Request) -> Response:
         entry = {
@@ -105,6 +123,12 @@ def app(switch: Switch, model: str, token: str) -> Starlette:
         routes=[
             *(Route(path, answer(dialect), methods=["POST"]) for path, dialect in _ROUTES.items()),
             Route("/v1/messages/count_tokens", count, methods=["POST"]),
+            *(Route(f"{path}:countTokens", count, methods=["POST"]) for path in _OF_GOOGLE),
+            *(
+                Route(f"{path}:{method}", generate, methods=["POST"])
+                for path in _OF_GOOGLE
+                for method in ("generateContent", "streamGenerateContent")
+            ),
             Route("/v1/models", models),
         ],
         middleware=[Middleware(_Guard, token=token, switch=switch)],
@@ -124,7 +148,9 @@ class _Guard:
         if scope["type"] == "http":
             headers = Request(scope).headers
             bearer = headers.get("authorization", "").removeprefix("Bearer ")
-            key = headers.get("x-api-key") or bearer
+            in_query = Request(scope).query_params.get("key", "")
+            names = ("x-api-key", "x-goog-api-key")
+            key = next((headers[name] for name in names if headers.get(name)), bearer or in_query)
             if not secrets.compare_digest(key.encode(), self._token):
                 message = "the request has not the key of this gateway, `$DURABENCH_KEY`"
                 self._switch.seen.miss(f"{scope['method']} {scope['path']} without key", message)

@@ -144,6 +144,8 @@ def error_body(dialect: Dialect, message: str, code: str | None = None) -> dict[
     kind = "invalid_request_error"
     if dialect == "messages":
         return {"type": "error", "error": {"type": kind, "message": message}}
+    if dialect == "gemini":
+        return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
@@ -153,6 +155,7 @@ PINGS: dict[Dialect, bytes] = {
     "chat": b": ping\n\n",
     "messages": b'event: ping\ndata: {"type": "ping"}\n\n',
     "responses": b": ping\n\n",
+    "gemini": b"\n",  # Google's client for JavaScript waits for ever after a comment
 }
 """The events that keep a client waiting while the model answers."""
 
@@ -167,6 +170,8 @@ def events(dialect: Dialect, answer: Body) -> Iterator[bytes]:
         case "responses":
             for number, (name, content) in enumerate(_responses_events(answer)):
                 yield _event(name, {**content, "sequence_number": number})
+        case "gemini":
+            yield _data(answer)
 
 
 def error_event(dialect: Dialect, error: Body) -> bytes:
@@ -182,6 +187,8 @@ def error_event(dialect: Dialect, error: Body) -> bytes:
             reason = {"code": code, "message": error["error"]["message"]}
             content = {"response": {**failed, "error": reason}, "sequence_number": 0}
             return _event("response.failed", content)
+        case "gemini":  # its clients look for an error outside of events
+            return json.dumps(error).encode("utf-8", "replace")
 
 
 def _data(content: Body) -> bytes:

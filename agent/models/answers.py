@@ -11,11 +11,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent.models.protocol import Message, Usage
+from agent.models.protocol import Message
 from agent.models.requests import Dialect, chat
+from agent.models.requests.gemini import ContentPart
 from agent.models.requests.parts import RedactedThinking, ThinkingBlock
 from agent.models.requests.responses import InputItem
-from agent.models.usage import ReportedUsage, read_usage
+from agent.models.usage import ReportedUsage, google_usage, read_usage, usage_block
 
 Body = dict[str, Any]
 
@@ -26,9 +27,20 @@ _FINISH_REASONS = {
     "tool_use": "tool_calls",
     "completed": "stop",
     "incomplete": "length",
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "SAFETY": "content_filter",
 }
-_HOLDER: dict[Dialect, str] = {"chat": "choices", "messages": "content", "responses": "output"}
+_HOLDER: dict[Dialect, str] = {
+    "chat": "choices",
+    "messages": "content",
+    "responses": "output",
+    "gemini": "candidates",
+}
 """The field that holds the answer."""
+
+_USAGE: dict[Dialect, str] = {"gemini": "usageMetadata"}
+"""The field that holds the tokens, where it is not `usage`."""
 
 _SHOWN_CHARACTERS = 100
 
@@ -58,6 +70,8 @@ def read_answer(dialect: Dialect, body: Any) -> ProviderAnswer:
         NoAnswer: the body does not contain one.
     """
     holder = _HOLDER[dialect]
+    if dialect == "gemini" and isinstance(body, dict) and body.get("promptFeedback"):
+        body = {holder: [], **body}  # a blocked prompt has no candidates
     if not isinstance(body, dict) or not isinstance(body.get(holder), list):
         raise NoAnswer(f"the answer has no {holder}")
     try:
@@ -67,10 +81,13 @@ def read_answer(dialect: Dialect, body: Any) -> ProviderAnswer:
 
 
 def dialect_of(body: Any) -> Dialect | None:
-    """Return the dialect in which a body is an answer, or None."""
+    """Return the dialect in which a body is an answer, or None.
+
+    Google's is not among them. LiteLLM reads its figures well, and more of its fields than we do.
+    """
     if not isinstance(body, dict):
         return None
-    holders = _HOLDER.items()
+    holders = [each for each in _HOLDER.items() if each[0] != "gemini"]
     return next((dialect for dialect, name in holders if isinstance(body.get(name), list)), None)
 
 
@@ -81,12 +98,19 @@ def _read(dialect: Dialect, body: Body) -> ProviderAnswer:
         text = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         body = json.loads(text, parse_constant=lambda name: None)
     parts = [part for part in body[_HOLDER[dialect]] if isinstance(part, dict)]
-    reported = read_usage(body.get("usage"), excludes_cache=dialect == "messages")
-    model = body.get("model")
-    readers = {"chat": _read_chat, "messages": _read_messages, "responses": _read_responses}
+    usage = _USAGE.get(dialect, "usage")
+    block = google_usage(body.get(usage)) if dialect == "gemini" else body.get(usage)
+    reported = read_usage(block, excludes_cache=dialect == "messages")
+    model = body.get("modelVersion" if dialect == "gemini" else "model")
+    readers = {
+        "chat": _read_chat,
+        "messages": _read_messages,
+        "responses": _read_responses,
+        "gemini": _read_gemini,
+    }
     clean, message, reason = readers[dialect](body, parts)
     return ProviderAnswer(
-        {**clean, "usage": usage_block(dialect, reported.usage)},
+        {**clean, usage: usage_block(dialect, reported.usage)},
         message,
         reason,
         reported,
@@ -232,6 +256,37 @@ def _read_item(item: Body, number: int) -> Body | None:
     return _valid({"summary": [], **item}, InputItem)
 
 
+def _read_gemini(body: Body, candidates: list[Body]) -> tuple[Body, Message, str | None]:
+    candidate = candidates[0] if candidates else {}
+    content = candidate.get("content")
+    given = content.get("parts") if isinstance(content, dict) else None
+    parts = [
+        clean
+        for part in (given if isinstance(given, list) else [])
+        if (clean := _valid(part, ContentPart)) is not None
+    ]
+    texts = [part["text"] for part in parts if part.get("text") and not part.get("thought")]
+    calls = []
+    for number, part in enumerate(parts):
+        if call := part.get("functionCall"):
+            calls.append(_call(call.get("id") or f"call_{number}", call["name"], call.get("args")))
+            if signature := part.get("thoughtSignature"):
+                calls[-1]["provider_specific_fields"] = {"thought_signature": signature}
+    feedback = body.get("promptFeedback")
+    reason = _word(candidate.get("finishReason"))
+    clean_candidate = {"content": {"role": "model", "parts": parts}, "index": 0}
+    whole = {
+        "candidates": [{**clean_candidate, "finishReason": reason or "STOP"}] if candidates else [],
+        "modelVersion": _word(body.get("modelVersion")) or "",
+        "responseId": _word(body.get("responseId")) or "answer",
+        **({"promptFeedback": feedback} if isinstance(feedback, dict) else {}),
+    }
+    if not candidates:
+        return whole, _message([], []), "content_filter"
+    message = _message(["".join(texts)] if texts else [], calls)
+    return whole, message, "tool_calls" if calls else _finish_reason(reason)
+
+
 def _moment(value: Any) -> int:
     return value if type(value) is int and 0 <= value < 2**53 else 0
 
@@ -259,7 +314,7 @@ def _valid(value: Any, kind: Any) -> Body | None:
     except ValidationError:
         return None
     plain: Body = _adapter(kind).dump_python(
-        parsed, mode="json", exclude_unset=True, exclude_none=True
+        parsed, mode="json", by_alias=True, exclude_unset=True, exclude_none=True
     )
     return plain
 
@@ -316,25 +371,3 @@ def _finish_reason(value: Any) -> str | None:
 
 def _word(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def usage_block(dialect: Dialect, usage: Usage) -> Body:
-    """Return tokens in the form of a dialect. Clients require them, so unknown numbers are 0."""
-    read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
-    inputs, outputs = usage.input_tokens or 0, usage.output_tokens or 0
-    if dialect == "messages":
-        return {
-            "input_tokens": max(0, inputs - read - written),
-            "cache_read_input_tokens": read,
-            "cache_creation_input_tokens": written,
-            "output_tokens": outputs,
-        }
-    names = {"chat": ("prompt_tokens", "completion_tokens")}
-    of_input, of_output = names.get(dialect, ("input_tokens", "output_tokens"))
-    return {
-        of_input: inputs,
-        of_output: outputs,
-        "total_tokens": inputs + outputs,
-        f"{of_input}_details": {"cached_tokens": read},
-        f"{of_output}_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
-    }

@@ -1,4 +1,4 @@
-"""The three dialects of model APIs. All uses of LiteLLM's translations are in this module.
+"""The four dialects of model APIs. All uses of LiteLLM's translations are in this module.
 
 A request of another program is either sent in its own dialect, to a provider that speaks it, or
 translated to chat completions and its answer back.
@@ -11,8 +11,11 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from pydantic.alias_generators import to_camel, to_snake
+
 from agent.errors import RequestRefused
-from agent.models.answers import usage_block
+from agent.models import gemini
+from agent.models.ceilings import OUTPUT_LIMITS
 from agent.models.chat import estimate_usage
 from agent.models.http import load
 from agent.models.protocol import (
@@ -23,7 +26,10 @@ from agent.models.protocol import (
     ModelReply,
     ModelRequest,
 )
-from agent.models.requests import ChatRequest, Dialect, parse_chat
+from agent.models.requests import ChatRequest, Dialect, GeminiRequest, parse_chat
+from agent.models.requests.gemini import GenerationConfig
+from agent.models.spec import LiteLLMSpec
+from agent.models.usage import usage_block
 
 Body = dict[str, Any]
 
@@ -42,6 +48,8 @@ def chat_of(foreign: Foreign, model: str) -> ChatRequest:
         if foreign.dialect == "messages":
             chat, _ = _messages_adapter().translate_anthropic_to_openai({**body, "model": model})
             chat.pop("context_management", None)
+        elif isinstance(request, GeminiRequest):
+            chat = _chat_of_gemini(request, body, model)
         else:
             talk = body.pop("input")
             chat = _plain(
@@ -72,6 +80,8 @@ def answer_of(foreign: Foreign, reply: ModelReply, identity: str) -> Body:
         "choices": [choice],
         "usage": usage_block("chat", reply.usage),
     }
+    if foreign.dialect == "gemini":
+        return gemini.answer_from_chat(reply, usage_block("gemini", reply.usage), identity)
     if foreign.dialect == "chat":
         return response
     chat = load().ModelResponse(**response)
@@ -92,12 +102,56 @@ def answer_of(foreign: Foreign, reply: ModelReply, identity: str) -> Body:
     return {**answer, "usage": usage, "id": f"resp_{identity}", "created_at": _MOMENT}
 
 
-def address(dialect: Dialect, api_base: str | None) -> tuple[str, dict[str, str]]:
+def _chat_of_gemini(request: GeminiRequest, body: Body, model: str) -> Body:
+    config = body.get("generationConfig") or {}
+    chat: Body = _gemini_adapter().translate_generate_content_to_completion(
+        model, [], config, tools=body.get("tools"), toolConfig=body.get("toolConfig")
+    )
+    chat["messages"] = gemini.messages_of(request)
+    names = {"seed": "seed", "topK": "top_k"}
+    names |= {"presencePenalty": "presence_penalty", "frequencyPenalty": "frequency_penalty"}
+    chat |= {name: config[own] for own, name in names.items() if own in config}
+    if config.get("responseMimeType") == "application/json":
+        chat.setdefault("response_format", {"type": "json_object"})
+    level = (config.get("thinkingConfig") or {}).get("thinkingLevel", "").lower()
+    if level in ("minimal", "low", "medium", "high"):
+        chat["reasoning_effort"] = level
+    calling = (body.get("toolConfig") or {}).get("functionCallingConfig") or {}
+    if allowed := calling.get("allowedFunctionNames"):
+        tools = chat.get("tools") or []
+        chat["tools"] = [tool for tool in tools if tool["function"]["name"] in allowed]
+    if not chat.get("tools"):
+        chat.pop("tool_choice", None)
+    return chat
+
+
+def gemini_settings(spec: LiteLLMSpec) -> tuple[Body, Body]:
+    """Return a model's settings as fields of Google's `generationConfig`, and others beside it."""
+    own: Body = {name: v for name, v in spec.extra.items() if name not in OUTPUT_LIMITS}
+    for name in ("temperature", "reasoning_effort"):
+        if getattr(spec, name) is not None:
+            own[name] = getattr(spec, name)
+    if not own:
+        return {}, {}
+    model = spec.name.partition("/")[2]
+    mapped: Body = load().utils.get_optional_params(
+        model=model, custom_llm_provider="gemini", drop_params=True, **own
+    )
+    if "temperature" not in own:
+        mapped.pop("temperature", None)  # LiteLLM's own default
+    fields = GenerationConfig.model_fields
+    config = {to_camel(name): value for name, value in mapped.items() if to_snake(name) in fields}
+    return config, {name: v for name, v in mapped.items() if to_snake(name) not in fields}
+
+
+def address(dialect: Dialect, api_base: str | None, model: str = "") -> tuple[str, dict[str, str]]:
     """Return the URL of a provider for a dialect, and the headers with the key of this machine.
 
     The header is missing without a key, which a custom server does not need.
     """
     load()
+    if dialect == "gemini":
+        return _address_of_gemini(api_base, model)
     from litellm.llms.anthropic.common_utils import AnthropicModelInfo
     from litellm.llms.openai.responses.transformation import OpenAIResponsesAPIConfig
 
@@ -111,6 +165,25 @@ def address(dialect: Dialect, api_base: str | None) -> tuple[str, dict[str, str]
     url = url if dialect == "responses" else url.replace("/responses", "/chat/completions")
     key = os.environ.get("OPENAI_API_KEY", "").strip()
     return url, {"Authorization": f"Bearer {key}"} if key else {}
+
+
+_GOOGLE = "https://generativelanguage.googleapis.com/v1beta"
+
+
+def _address_of_gemini(api_base: str | None, model: str) -> tuple[str, dict[str, str]]:
+    from litellm.llms.gemini.common_utils import get_api_key_from_env
+
+    base = api_base or os.environ.get("GEMINI_API_BASE") or _GOOGLE
+    key = (get_api_key_from_env() or "").strip()
+    url = f"{base.rstrip('/')}/models/{model.partition('/')[2]}:generateContent"
+    return url, {"x-goog-api-key": key} if key else {}
+
+
+def _gemini_adapter() -> Any:
+    load()
+    from litellm.google_genai.adapters.transformation import GoogleGenAIAdapter
+
+    return GoogleGenAIAdapter()
 
 
 def _messages_adapter() -> Any:

@@ -22,6 +22,8 @@ _OUTPUT_LIMIT: dict[Dialect, str] = {
     "responses": "max_output_tokens",
 }
 _LIMITS = frozenset(_OUTPUT_LIMIT.values()) | {"max_tokens"}
+_PROVIDERS: dict[Dialect, str] = {"messages": "anthropic", "gemini": "gemini"}
+"""The providers of the dialects that are not OpenAI's."""
 
 
 class ProviderError(Exception):
@@ -29,7 +31,7 @@ class ProviderError(Exception):
 
     def __init__(self, response: httpx.Response, dialect: Dialect) -> None:
         super().__init__(response.text)
-        self.llm_provider = "anthropic" if dialect == "messages" else "openai"
+        self.llm_provider = _PROVIDERS.get(dialect, "openai")
         self.status_code = response.status_code
         self.response = response
 
@@ -40,8 +42,9 @@ def dialects_of(spec: LiteLLMSpec) -> frozenset[Dialect]:
     A custom server need not have all APIs of the provider that it imitates.
     """
     provider = spec.name.partition("/")[0]
-    if provider == "anthropic":
-        return frozenset({"messages"})
+    for dialect, name in _PROVIDERS.items():
+        if provider == name:
+            return frozenset({dialect})
     if provider != "openai":
         return frozenset()
     return frozenset({spec.api}) if spec.api_base else frozenset({"chat", "responses"})
@@ -52,6 +55,10 @@ def body(spec: LiteLLMSpec, foreign: Foreign, max_tokens: int) -> Body:
     fields = foreign.asked.body
     sent = {name: value for name, value in fields.items() if name not in _LIMITS}
     limit = min(max_tokens, foreign.asked.output_limit or max_tokens)
+    if foreign.dialect == "gemini":
+        config = {**(fields.get("generationConfig") or {}), "maxOutputTokens": limit}
+        config_of_spec, others = dialects.gemini_settings(spec)
+        return {**sent, "generationConfig": {**config, **config_of_spec}, **others}
     thinking = sent.get("thinking") or {}
     if thinking.get("budget_tokens", 0) >= limit:  # providers require less than the output
         sent["thinking"] = {**thinking, "budget_tokens": limit // 2}
@@ -87,7 +94,7 @@ async def post(spec: LiteLLMSpec, foreign: Foreign, sent: Body) -> ProviderAnswe
         EmptyAnswer: the response of the provider contains no answer.
         ConnectionLost: there was no answer.
     """
-    url, key = dialects.address(foreign.dialect, spec.api_base)
+    url, key = dialects.address(foreign.dialect, spec.api_base, spec.name)
     headers = {**foreign.asked.headers, **key, "content-type": "application/json"}
     content = to_json(sent)  # twice as fast as httpx, which matters for 100 kB
     try:

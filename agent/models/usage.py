@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.models.protocol import Usage
+from agent.models.requests import Dialect
 
 MOST_TOKENS = 10**9
 MOST_USD = 1e6
@@ -79,6 +80,57 @@ def read_usage(block: Any, *, excludes_cache: bool = False) -> ReportedUsage:
         min(hours or 0, written or 0),
         has_own_key,
     )
+
+
+def usage_block(dialect: Dialect, usage: Usage) -> dict[str, Any]:
+    """Return tokens in the form of a dialect. Clients require them, so unknown numbers are 0."""
+    read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+    inputs, outputs = usage.input_tokens or 0, usage.output_tokens or 0
+    if dialect == "messages":
+        return {
+            "input_tokens": max(0, inputs - read - written),
+            "cache_read_input_tokens": read,
+            "cache_creation_input_tokens": written,
+            "output_tokens": outputs,
+        }
+    if dialect == "gemini":
+        thoughts = min(usage.reasoning_tokens or 0, outputs)
+        return {
+            "promptTokenCount": inputs,
+            "cachedContentTokenCount": read,
+            "candidatesTokenCount": outputs - thoughts,
+            "thoughtsTokenCount": thoughts,
+            "totalTokenCount": inputs + outputs,
+        }
+    names = {"chat": ("prompt_tokens", "completion_tokens")}
+    of_input, of_output = names.get(dialect, ("input_tokens", "output_tokens"))
+    return {
+        of_input: inputs,
+        of_output: outputs,
+        "total_tokens": inputs + outputs,
+        f"{of_input}_details": {"cached_tokens": read},
+        f"{of_output}_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
+    }
+
+
+def google_usage(block: Any) -> Any:
+    """Return Google's usage block under the usual names.
+
+    It leaves out counts of 0, and counts thoughts beside the output.
+    """
+    if not isinstance(block, Mapping):
+        return block
+    names = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount")
+    prompt, spoken, thoughts, total = (_count(block.get(name, 0)) for name in names)
+    output = None if spoken is None or thoughts is None else spoken + thoughts
+    if thoughts and None not in (prompt, spoken) and total == (prompt or 0) + (spoken or 0):
+        output = spoken  # some models count them in the output
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": output,
+        "cached_tokens": block.get("cachedContentTokenCount"),
+        "reasoning_tokens": thoughts,
+    }
 
 
 def _inner(block: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:

@@ -214,6 +214,10 @@ def _request(model: LiteLLMModel, question: _Question, talk: list[Message]) -> M
             tool = {"type": "function", **_FUNCTION}
             body = {"instructions": _SYSTEM, "input": _TALK[1:], "tools": [tool]}
             body["max_output_tokens"] = _OUTPUT_TOKENS
+        case "gemini":
+            parts = [{"text": _QUESTION}]
+            body = {"contents": [{"role": "user", "parts": parts}]}
+            body["tools"] = [{"functionDeclarations": [_FUNCTION]}]
     foreign = Foreign(question.dialect, body)
     return ModelRequest([], max_tokens=_OUTPUT_TOKENS, foreign=foreign)
 

@@ -130,6 +130,8 @@ class _Talk:
         fields = request.get("fields") or {}
         # Some dialects keep the instructions apart.
         instructions = fields.get("system") or fields.get("instructions")
+        if google := fields.get("systemInstruction") or fields.get("system_instruction"):
+            instructions = google.get("parts")
         messages = [
             *([{"role": "system", "content": instructions}] if instructions else []),
             *(request.get("messages") or ()),
@@ -263,8 +265,9 @@ def _read_call(call: Mapping[str, Any]) -> ToolCall:
 
 def _read_message(message: Mapping[str, Any]) -> tuple[list[ObservationResult], Any]:
     """Return the results of tools in a message to the model, and its content or None."""
-    role, kind, content = message.get("role"), message.get("type"), message.get("content")
-    if role == "assistant" or kind in _ITEMS:
+    role, kind = message.get("role"), message.get("type")
+    content = message.get("content", message.get("parts"))
+    if role in ("assistant", "model") or kind in _ITEMS:
         return [], None
     if role == "tool" or kind == "function_call_output":
         output = message.get("output") if content is None else content
@@ -275,6 +278,9 @@ def _read_message(message: Mapping[str, Any]) -> tuple[list[ObservationResult], 
     for part in content:
         if isinstance(part, dict) and part.get("type") == "tool_result":
             results.append(_to_result(part.get("tool_use_id"), part.get("content")))
+        elif isinstance(part, dict) and isinstance(part.get("functionResponse"), dict):
+            result = part["functionResponse"]
+            results.append(_to_result(result.get("id"), result.get("response")))
         else:
             rest.append(part)
     return results, rest if rest or not results else None

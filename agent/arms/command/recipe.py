@@ -58,8 +58,8 @@ class Recipe(BaseModel):
     description: str = Field(default="", description="what it is, in one line")
     version: str = Field(default="", description="the release that the recipe was written for")
     dialect: Dialect = Field(
-        description="API that it speaks: chat (OpenAI's chat completions), messages (Anthropic's) "
-        "or responses (OpenAI's)"
+        description="API that it speaks: chat (OpenAI's chat completions), messages (Anthropic's), "
+        "responses (OpenAI's) or gemini (Google's generateContent)"
     )
     run: str = Field(
         min_length=1,

@@ -1,6 +1,6 @@
 """OpenAI's chat completions, as programs and LiteLLM speak them."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -22,6 +22,7 @@ from agent.models.requests.parts import (
     Thinking,
     ThinkingBlock,
     Word,
+    check_one,
     refusal,
 )
 
@@ -192,11 +193,6 @@ class ChatFormat(Part):
     json_schema: Schema | None = None
 
 
-def _one(value: Any) -> None:
-    if value is not None and (value != 1 or isinstance(value, bool)):
-        raise ValueError("a request has one answer here")
-
-
 class ChatRequest(Part):
     """A request for a chat completion."""
 
@@ -220,7 +216,7 @@ class ChatRequest(Part):
     prompt_cache_key: Word | None = None
     max_completion_tokens: Limit = None
     max_tokens: Limit = None
-    n: Annotated[None, BeforeValidator(_one)] = None
+    n: Annotated[None, BeforeValidator(check_one)] = None
     functions: Annotated[None, refusal("declare them as `tools`")] = None
     audio: Annotated[None, refusal("answers are texts here")] = None
 

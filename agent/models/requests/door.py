@@ -7,25 +7,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
 
 from agent.errors import RequestRefused
 from agent.models.requests.chat import ChatRequest
+from agent.models.requests.gemini import GeminiRequest
 from agent.models.requests.messages import OWN_TOOLS, MessagesRequest
 from agent.models.requests.parts import FETCHES, Dialect, Size, measure
 from agent.models.requests.responses import ResponsesRequest
 
 Body = dict[str, Any]
-Request = ChatRequest | MessagesRequest | ResponsesRequest
+Request = ChatRequest | MessagesRequest | ResponsesRequest | GeminiRequest
 
 _KINDS: dict[Dialect, type[Request]] = {
     "chat": ChatRequest,
     "messages": MessagesRequest,
     "responses": ResponsesRequest,
+    "gemini": GeminiRequest,
 }
 _OWN_TOOLS: dict[Dialect, str] = {
     "chat": r"^(function|custom)$",
     "messages": f"^custom$|{OWN_TOOLS}",
     "responses": r"^(function|custom|namespace|local_shell|apply_patch)$",
+    "gemini": r"^$",
 }
 """Types of tools that the program runs. The provider runs all others."""
 
@@ -173,8 +177,9 @@ def _list_dropped(received: Any, sent: Any, place: str = "") -> Iterator[str]:
     if isinstance(received, dict) and isinstance(sent, dict):
         for name, value in received.items():
             inner = f"{place}.{name}" if place else name
-            if name in sent:
-                yield from _list_dropped(value, sent[name], inner)
+            sent_name = name if name in sent else to_camel(name)
+            if sent_name in sent:
+                yield from _list_dropped(value, sent[sent_name], inner)
             elif value is not None:
                 yield inner[:100]
     elif isinstance(received, list) and isinstance(sent, list):
@@ -192,6 +197,8 @@ def _leave_out_tools(dialect: Dialect, body: Body) -> tuple[Body, tuple[str, ...
     kinds = {_OTHER_TOOLS[name] for name in fields}
     body = {name: value for name, value in body.items() if name not in fields}
     if isinstance(tools := body.get("tools"), list) and tools:
+        if dialect == "gemini":
+            tools = [one for tool in tools for one in _split_tool(tool)]
         own = [tool for tool in tools if _kind_at_provider(dialect, tool) is None]
         others = [tool for tool in tools if _kind_at_provider(dialect, tool) is not None]
         kinds |= {str(_kind_at_provider(dialect, tool)) for tool in others}
@@ -207,6 +214,8 @@ def _kind_at_provider(dialect: Dialect, tool: Any) -> str | None:
     """Return the kind of a tool that the provider would run, or None for a tool of the program."""
     if not isinstance(tool, dict):
         return None
+    if dialect == "gemini" and tool.keys() & _DECLARATIONS:
+        return None
     kind = tool.get("type")
     if isinstance(kind, str):
         is_local = kind == "shell" and tool.get("environment") == {"type": "local"}
@@ -214,6 +223,17 @@ def _kind_at_provider(dialect: Dialect, tool: Any) -> str | None:
     if kind is None and dialect == "messages" and "input_schema" in tool:
         return None
     return next((str(name)[:100] for name in tool), "a tool without a type")
+
+
+_DECLARATIONS = {"functionDeclarations", "function_declarations"}
+
+
+def _split_tool(tool: Any) -> list[Any]:
+    """Return the kinds of tools in one tool of Google as tools of one kind each."""
+    if not isinstance(tool, dict):
+        return [tool]
+    own = {name: value for name, value in tool.items() if value or name not in _DECLARATIONS}
+    return [{name: value} for name, value in own.items() if value is not None] or [{}]
 
 
 def _list_texts(value: Any) -> Iterator[str]:

@@ -17,8 +17,9 @@ from pydantic import (
 
 from agent.errors import RequestRefused
 
-Dialect = Literal["chat", "messages", "responses"]
-"""A model API: OpenAI's chat completions, Anthropic's messages, or OpenAI's responses."""
+Dialect = Literal["chat", "messages", "responses", "gemini"]
+"""A model API: OpenAI's chat completions, Anthropic's messages, OpenAI's responses, or Google's
+generateContent."""
 
 FETCHES = "may_fetch"
 """Name in the context of a validation: True if the provider may fetch what a URL names."""
@@ -80,6 +81,12 @@ def refusal(message: str) -> BeforeValidator:
             raise ValueError(message)
 
     return BeforeValidator(refuse)
+
+
+def check_one(value: Any) -> None:
+    """Check the number of answers that a request asks for."""
+    if value is not None and (value != 1 or isinstance(value, bool)):
+        raise ValueError("a request has one answer here")
 
 
 MOST_TOKENS = 10_000_000
