@@ -1,4 +1,4 @@
-"""Conversations of Google's generateContent as those of chat completions, and answers back.
+"""Conversations of Google's generateContent as chat completions, and answers back.
 
 LiteLLM's translation gives parallel calls of one tool the same id, and has neither signatures nor
 images.

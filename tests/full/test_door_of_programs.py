@@ -70,7 +70,8 @@ def bill(sent: Sent) -> dict[str, Any]:
     body, text = sent.body, json.dumps(sent.body, ensure_ascii=False)
     read = len(text.encode()) // 4
     if dialect == "gemini":
-        wrote = body["generationConfig"]["max_output_tokens"]
+        config = body["generationConfig"]
+        wrote = config.get("max_output_tokens") or config["maxOutputTokens"]
         counted = {"promptTokenCount": read, "candidatesTokenCount": wrote}
         return answer_in("gemini", {**counted, "totalTokenCount": read + wrote})
     if dialect == "responses":
@@ -163,11 +164,18 @@ PARTS: dict[str, Any] = {
         st.builds(lambda url: {"type": "input_file", "file_url": url}, ADDRESS),
         JSON,
     ),
+    "gemini": st.one_of(
+        st.builds(lambda text: {"text": text}, TEXT),
+        st.builds(lambda url: {"fileData": {"fileUri": url}}, ADDRESS),
+        st.builds(lambda url: {"inline_data": {"mime_type": "image/png", "data": url}}, ADDRESS),
+        JSON,
+    ),
 }
 OWN_TOOL: dict[str, dict[str, Any]] = {
     "chat": {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}},
     "messages": {"name": "f", "input_schema": {"type": "object"}},
     "responses": {"type": "function", "name": "f", "parameters": {"type": "object"}},
+    "gemini": {"functionDeclarations": [{"name": "f", "parameters": {"type": "object"}}]},
 }
 LIMIT = st.one_of(st.integers(-10, 300_000), JSON)
 
@@ -175,7 +183,17 @@ LIMIT = st.one_of(st.integers(-10, 300_000), JSON)
 @st.composite
 def bodies(draw: Any) -> tuple[str, dict[str, Any]]:
     """Return a request of a dialect with odd fields in all of its places."""
-    dialect = draw(st.sampled_from(["chat", "messages", "responses"]))
+    dialect = draw(st.sampled_from(["chat", "messages", "responses", "gemini"]))
+    if dialect == "gemini":
+        parts = draw(st.lists(PARTS[dialect], min_size=1, max_size=3))
+        talk = {"role": "user", "parts": parts, **draw(st.one_of(st.just({}), EXTRAS))}
+        limits = {"maxOutputTokens": draw(LIMIT), **draw(EXTRAS)}
+        return dialect, {
+            "contents": [talk],
+            "tools": draw(st.sampled_from([[OWN_TOOL[dialect]], [OWN_TOOL[dialect], draw(JSON)]])),
+            "generationConfig": draw(st.sampled_from([limits, draw(JSON)])),
+            **draw(EXTRAS),
+        }
     content = draw(st.one_of(TEXT, st.lists(PARTS[dialect], min_size=1, max_size=3)))
     message = {"role": "user", "content": content, **draw(st.one_of(st.just({}), EXTRAS))}
     body: dict[str, Any] = {"input" if dialect == "responses" else "messages": [message]}

@@ -12,6 +12,7 @@ from agent.gateway.bodies import LARGEST, MOST_PARTS
 from tests.agent.gateway.conftest import opened_gateway
 
 CHAT = "/v1/chat/completions"
+GEMINI = "/v1beta/models/m:generateContent"
 HELLO = {"messages": [{"role": "user", "content": "Hello."}]}
 
 
@@ -19,6 +20,7 @@ ROUTES = [
     ("POST", CHAT),
     ("POST", "/v1/messages"),
     ("POST", "/v1/responses"),
+    ("POST", GEMINI),
     ("POST", "/v1/messages/count_tokens"),
     ("GET", "/v1/models"),
     ("GET", "/"),
@@ -51,7 +53,7 @@ INVALID: list[tuple[bytes, dict[str, str], int]] = [
 ]
 
 
-@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses"])
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses", GEMINI])
 async def test_an_invalid_body_is_refused_in_one_line(tmp_path: Path, path: str) -> None:
     """The program gets a status that no client repeats. The gateway answers the next request."""
     async with opened_gateway(tmp_path) as gateway:
@@ -124,3 +126,32 @@ async def test_names_of_a_programs_own_making_take_no_memory(tmp_path: Path) -> 
         assert len(counter) == 101
         assert sum(counter.values()) == 110
         assert max(map(len, counter)) <= 100
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta"])
+async def test_google_has_its_key_and_its_stream_in_the_address(
+    tmp_path: Path, version: str
+) -> None:
+    """An answer is one body, an event, or the only item of a list."""
+    path = f"/{version}/models/some-model"
+    body = {"contents": [{"role": "user", "parts": [{"text": "Hello."}]}]}
+    async with opened_gateway(tmp_path) as gateway:
+        key, client = {"key": gateway.key}, gateway.client
+        client.headers["authorization"] = ""
+        one = await client.post(f"{path}:generateContent", json=body, params=key)
+        listed = await client.post(f"{path}:streamGenerateContent", json=body, params=key)
+        event = await client.post(
+            f"{path}:streamGenerateContent",
+            json=body,
+            params={"alt": "sse"},
+            headers={"x-goog-api-key": gateway.key},
+        )
+        counted = await client.post(f"{path}:countTokens", json=body, params=key)
+        refused = await client.post(f"{path}:generateContent", json={}, params=key)
+        assert gateway.switch.seen.requested_models == {"some-model": 4}
+    [candidate] = one.json()["candidates"]
+    assert candidate["content"] == {"role": "model", "parts": [{"text": "Done."}]}
+    assert [each["candidates"] for each in listed.json()] == [[candidate]]
+    assert json.loads(event.text.removeprefix("data: "))["candidates"] == [candidate]
+    assert counted.json() == {"totalTokens": len(json.dumps(body)) // 4}
+    assert refused.json()["error"]["status"] == "INVALID_ARGUMENT"

@@ -65,16 +65,22 @@ class _Silent(ScriptedModel):
         return replace(await super().complete(request), usage=usage)
 
 
-@pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
+@pytest.mark.parametrize("dialect", ["chat", "messages", "responses", "gemini"])
 async def test_a_program_gets_an_estimate_of_unknown_tokens(dialect: Dialect) -> None:
     """Programs measure their window by these numbers. What is recorded stays unknown."""
     said = [{"role": "user", "content": "Look. " * 1000}]
     body = {"input": said} if dialect == "responses" else {"messages": said, "max_tokens": 100}
+    if dialect == "gemini":
+        body = {"contents": [{"parts": [{"text": said[0]["content"]}]}]}
     foreign = Foreign(dialect, {**body, "model": "any"}, {})
     model = answering(_Silent(ScriptedSpec(provider="scripted", replies=["Done. " * 100])), foreign)
     reply = await model.complete(ModelRequest([], foreign=foreign))
     assert reply.usage == Usage(None, None, None, None, None, None)
     assert reply.foreign is not None
+    if dialect == "gemini":
+        usage = reply.foreign["usageMetadata"]
+        assert (usage["promptTokenCount"], usage["candidatesTokenCount"]) == (1500, 150)
+        return
     usage = reply.foreign["usage"]
     prompt, output = ("prompt", "completion") if dialect == "chat" else ("input", "output")
     assert (usage[f"{prompt}_tokens"], usage[f"{output}_tokens"]) == (1500, 150)

@@ -19,12 +19,14 @@ BODIES: dict[str, dict[str, Any]] = {
     "chat": {"messages": HELLO},
     "messages": {"messages": HELLO, "max_tokens": 100},
     "responses": {"input": "Hello."},
+    "gemini": {"contents": [{"role": "user", "parts": [{"text": "Hello."}]}]},
 }
 SPECS: list[dict[str, Any]] = [
     {"name": "openai/gpt-4o"},
     {"name": "openai/gpt-5-mini", "api": "responses"},
     {"name": "anthropic/claude-sonnet-4-5"},
     {"name": "deepseek/deepseek-chat"},
+    {"name": "gemini/gemini-2.5-flash"},
 ]
 ARM = "arm"
 ASKS = [ARM, *BODIES]
@@ -60,7 +62,7 @@ async def test_a_redirect_takes_no_key_to_another_host(
     provider: Listener, monkeypatch: pytest.MonkeyPatch, spec: dict[str, Any], asks: str
 ) -> None:
     """The redirect is an error in one line, and the other host is never asked."""
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY"):
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, "throw-away")
     elsewhere = Listener()
     provider.status, provider.headers = 307, {"Location": f"{elsewhere.address}/v1/messages"}

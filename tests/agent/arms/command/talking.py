@@ -3,15 +3,20 @@
 import json
 from collections.abc import Sequence
 
+from tests.servers.google import Gemini
 from tests.servers.strict import Anthropic, Asked, Called, Chat, Dialect, Responses, Said
 
-TOOLS = {"Bash": "command", "bash": "command", "shell_command": "command", "exec_command": "cmd"}
+TOOLS = {
+    **dict.fromkeys(("Bash", "bash", "shell_command", "run_shell_command"), "command"),
+    "exec_command": "cmd",
+}
 """Names of shell tools, and of their argument with the command."""
 
 SERVERS: dict[str, tuple[type[Dialect], dict[str, object]]] = {
     "chat": (Chat, {"name": "openai/gpt-4o"}),
     "messages": (Anthropic, {"name": "anthropic/claude-sonnet-4-5"}),
     "responses": (Responses, {"name": "openai/gpt-4o", "api": "responses"}),
+    "gemini": (Gemini, {"name": "gemini/gemini-2.5-flash"}),
 }
 """A server of each dialect, and the model that is asked there."""
 

@@ -1,5 +1,6 @@
 """A program of each dialect, on a model of its own API and on others, over real HTTP."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,21 @@ from tests.agent.arms.command.talking import SERVERS
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.strict import Anthropic, Said
 
-DIALECTS = ["chat", "messages", "responses"]
-ALWAYS = {("chat", "chat"), ("messages", "messages"), ("responses", "chat")}
+DIALECTS = ["chat", "messages", "responses", "gemini"]
+ALWAYS = {
+    ("chat", "chat"),
+    ("messages", "messages"),
+    ("responses", "chat"),
+    ("gemini", "gemini"),
+    ("gemini", "chat"),
+}
 
 
 @pytest.fixture(autouse=True)
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "key-of-this-machine")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-this-machine")
+    monkeypatch.setenv("GEMINI_API_KEY", "key-of-this-machine")
 
 
 @pytest.mark.slow
@@ -51,6 +59,12 @@ async def test_a_program_of_any_dialect_solves_the_task(
     replies = [step.result for step in steps if isinstance(step.result, ModelReply)]
     assert [reply.usage.input_tokens for reply in replies] == [100] * 4
     assert all(reply.usage.cost_usd and reply.cost_source == "litellm" for reply in replies)
+    if dialect == model == "gemini":
+        assert json.dumps(server.requests[-1]).count('"thoughtSignature"') == 3
+    if model == "gemini":
+        counted = {(r.usage.cache_read_tokens, r.usage.output_tokens) for r in replies}
+        assert counted == {(40, 20)}
+        assert server.request_headers[-1]["x-goog-api-key"] == "key-of-this-machine"
     assert report(outcome)["claimed_usd"] == 0.25
     assert report(outcome)["requested_models"] == {"claude-haiku-9": 1, "tiny-1": 3}
 

@@ -1,4 +1,4 @@
-"""Claude Code, Codex and opencode, unmodified, in containers without network."""
+"""Claude Code, Codex, opencode and Gemini CLI, unmodified, in containers without network."""
 
 import json
 import re
@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.full, pytest.mark.slow]
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
+    monkeypatch.setenv("GEMINI_API_KEY", "throw-away")
 
 
 COMMANDS = [
@@ -64,6 +65,8 @@ def _names_today(recipe: Recipe, body: dict[str, Any]) -> bool:
         ("codex", "chat"),
         ("opencode", "chat"),
         ("opencode", "messages"),
+        ("gemini-cli", "gemini"),
+        ("gemini-cli", "chat"),
     ],
 )
 async def test_an_agent_is_metered_and_resumed(

@@ -1,4 +1,4 @@
-"""A coding agent in one file, which speaks any of the three dialects: `tiny_agent.py DIALECT`.
+"""A coding agent in one file, which speaks any of the four dialects: `tiny_agent.py DIALECT`.
 
 It runs each command that the model calls, and ends with the first reply without a call. Further
 arguments: `stream`, `clock` (writes the time into its prompt), `twice` (hangs up on its second
@@ -28,10 +28,16 @@ def main():
     if DIALECT == "responses":
         part = {"type": "input_text", "text": task}
         talk = [{"type": "message", "role": "user", "content": [part]}]
+    if DIALECT == "gemini":
+        talk = [{"role": "user", "parts": [{"text": task}]}]
     for turn in range(100):
         body = {"model": "claude-haiku-9" if turn == 0 else "tiny-1", **SHAPES[DIALECT](talk)}
         if "web" in HABITS:
-            body["tools"].append({"type": "web_search_20250305", "name": "web_search"})
+            body["tools"].append(
+                {"googleSearch": {}}
+                if DIALECT == "gemini"
+                else {"type": "web_search_20250305", "name": "web_search"}
+            )
         if "stream" in HABITS:
             body["stream"] = True
         if turn == 1 and {"twice", "cut"} & {*HABITS}:
@@ -44,6 +50,9 @@ def main():
         if DIALECT == "messages" and commands:
             blocks = [talk.pop() for _ in commands]
             talk.append({"role": "user", "content": blocks[::-1]})
+        if DIALECT == "gemini" and commands:
+            parts = [talk.pop() for _ in commands]
+            talk.append({"role": "user", "parts": parts[::-1]})
         if not commands:
             print("total cost: $0.25")
             return
@@ -55,7 +64,12 @@ def prepared(body):
         "Authorization": f"Bearer {os.environ['DURABENCH_KEY']}",
         "anthropic-beta": "interleaved-thinking-2025-05-14,tiny-2026",
     }
-    url = f"{os.environ['DURABENCH_URL']}/v1/{PATHS[DIALECT]}?beta=true"
+    url = f"{os.environ['DURABENCH_URL']}/v1/{PATHS.get(DIALECT)}?beta=true"
+    if DIALECT == "gemini":
+        headers["x-goog-api-key"] = headers.pop("Authorization").removeprefix("Bearer ")
+        method = "streamGenerateContent?alt=sse" if body.get("stream") else "generateContent"
+        url = f"{os.environ['DURABENCH_URL']}/v1beta/models/{body['model']}:{method}"
+        body = {name: body[name] for name in body.keys() - {"model", "stream"}}
     return urllib.request.Request(url, json.dumps(body).encode(), headers)
 
 
@@ -96,6 +110,9 @@ def joined(text):
             for choice in event["choices"]:
                 message.update(choice["delta"])
         return {"choices": [{"message": message}]}
+    if DIALECT == "gemini":
+        [answer] = events
+        return answer
     blocks = []
     for event in events:
         if event["type"] == "content_block_start":
@@ -132,6 +149,18 @@ def responses(talk):
     return {"input": talk, "instructions": "Repair it.", "tools": tools, "store": False}
 
 
+def gemini(talk):
+    declared = {"name": "bash", "description": "run", "parametersJsonSchema": SCHEMA}
+    return {"contents": talk, "tools": [{"functionDeclarations": [declared]}]}
+
+
+def of_gemini(answer, talk):
+    talk.append(answer["candidates"][0]["content"])
+    for part in talk[-1]["parts"]:
+        if call := part.get("functionCall"):
+            yield call.get("id"), call["args"]["command"]
+
+
 def of_chat(answer, talk):
     message = answer["choices"][0]["message"]
     kept = {name: message[name] for name in ("role", "content", "tool_calls") if message.get(name)}
@@ -161,9 +190,12 @@ def result(call_id, output):
         return {"role": "tool", "tool_call_id": call_id, "content": output or "nothing"}
     if DIALECT == "messages":
         return {"type": "tool_result", "tool_use_id": call_id, "content": output or "nothing"}
+    if DIALECT == "gemini":
+        answered = {"name": "bash", "response": {"output": output or "nothing"}}
+        return {"functionResponse": {**answered, **({"id": call_id} if call_id else {})}}
     return {"type": "function_call_output", "call_id": call_id, "output": output or "nothing"}
 
 
-SHAPES = {"chat": chat, "messages": messages, "responses": responses}
-READ = {"chat": of_chat, "messages": of_messages, "responses": of_responses}
+SHAPES = {"chat": chat, "messages": messages, "responses": responses, "gemini": gemini}
+READ = {"chat": of_chat, "messages": of_messages, "responses": of_responses, "gemini": of_gemini}
 main()

@@ -14,11 +14,13 @@ LEAST: dict[Dialect, dict[str, Any]] = {
     "chat": {"messages": HELLO},
     "messages": {"messages": HELLO, "max_tokens": 100},
     "responses": {"input": "Hello."},
+    "gemini": {"contents": [{"role": "user", "parts": [{"text": "Hello."}]}]},
 }
 OWN_TOOLS: dict[Dialect, dict[str, Any]] = {
     "chat": {"type": "function", "function": {"name": "f"}},
     "messages": {"name": "f", "input_schema": {"type": "object"}},
     "responses": {"type": "function", "name": "f"},
+    "gemini": {"functionDeclarations": [{"name": "f"}]},
 }
 ELSEWHERE: dict[str, Any] = {
     "api_base": "http://elsewhere/v1",
@@ -55,7 +57,7 @@ ELSEWHERE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
+@pytest.mark.parametrize("dialect", LEAST)
 def test_a_field_without_a_name_here_is_dropped_and_counted(dialect: Dialect) -> None:
     """No address, key, header, model, price or option of a provider is among what is sent."""
     asked = parse(dialect, {**LEAST[dialect], **ELSEWHERE}, {"x-other": "1"})
@@ -64,7 +66,7 @@ def test_a_field_without_a_name_here_is_dropped_and_counted(dialect: Dialect) ->
     assert asked.headers == {}
 
 
-@pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
+@pytest.mark.parametrize("dialect", LEAST)
 @pytest.mark.parametrize(
     "tool",
     [
@@ -95,7 +97,7 @@ def test_a_tool_that_the_provider_runs_is_left_out(dialect: Dialect, tool: dict[
     asked = parse(dialect, {**whole, "tools": [tool, *whole["tools"]]}, {})
     assert asked.body == whole
     assert asked.dropped == ()
-    assert len(asked.provider_tools) == 1
+    assert asked.provider_tools
 
 
 @pytest.mark.parametrize(
@@ -124,6 +126,15 @@ def test_a_tool_outside_the_list_of_tools_is_left_out(field: str, options: Any) 
     assert len(asked.provider_tools) == 1
 
 
+def config(**fields: Any) -> dict[str, Any]:
+    return {"generationConfig": fields}
+
+
+def part(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the contents of Google's dialect with one part."""
+    return {"contents": [{"role": "user", "parts": [content]}]}
+
+
 @pytest.mark.parametrize(
     ("dialect", "fields", "problem"),
     [
@@ -138,6 +149,17 @@ def test_a_tool_outside_the_list_of_tools_is_left_out(field: str, options: Any) 
         ("responses", {"previous_response_id": "r"}, "previous_response_id: send the whole"),
         ("responses", {"conversation": "c"}, "conversation: send the whole"),
         ("responses", {"prompt": {"id": "p"}}, "prompt: stored prompts"),
+        ("gemini", {"cachedContent": "c"}, "cachedContent: send the whole"),
+        ("gemini", {"cached_content": "c"}, "cached_content: send the whole"),
+        ("gemini", {"contents": []} | config(candidateCount=2), "generationConfig.candidateCount"),
+        ("gemini", config(candidate_count="2"), "generationConfig.candidate_count: a request has"),
+        ("gemini", config(responseModalities=["AUDIO"]), "generationConfig.responseModalities"),
+        ("gemini", config(speechConfig={"voice": "x"}), "generationConfig.speechConfig: answers"),
+        ("gemini", part({}), "contents.0.parts.0: a part has one of text, inlineData"),
+        ("gemini", part({"videoClip": 1}), "contents.0.parts.0: a part has one of text"),
+        ("gemini", part({"text": "a", "functionCall": {"name": "f"}}), "contents.0.parts.0: a"),
+        ("gemini", part({"executableCode": {"code": "1"}}), "contents.0.parts.0.executableCode"),
+        ("gemini", {"contents": [{"role": "robot", "parts": []}]}, "contents.0.role: Input"),
         (
             "responses",
             {"input": [{"type": "item_reference", "id": "i"}]},
@@ -153,6 +175,45 @@ def test_what_would_change_the_answer_is_refused_in_one_line(
         parse(dialect, {**LEAST[dialect], **fields}, {})
     assert str(caught.value).startswith(problem)
     assert "\n" not in str(caught.value)
+
+
+def test_both_spellings_of_google_are_one_request() -> None:
+    """What is sent has one spelling. Keys of the program's own stay as they are."""
+    schema = {"type": "object", "properties": {"file_path": {"type": "string"}}}
+    declared = {"name": "f", "parametersJsonSchema": schema}
+    result = {"name": "f", "response": {"exit_code": 0}}
+    camel = {
+        **LEAST["gemini"],
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "tools": [{"functionDeclarations": [declared]}],
+        "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["f"]}},
+        **config(maxOutputTokens=9, thinkingConfig={"thinkingBudget": -1}, topK=64),
+        **part({"functionResponse": result, "thoughtSignature": "c2ln"}),
+    }
+    snake = {
+        **LEAST["gemini"],
+        "system_instruction": {"parts": [{"text": "Be brief."}]},
+        "tools": [
+            {
+                "function_declarations": [{"name": "f", "parameters_json_schema": schema}],
+                "google_search": {},
+            }
+        ],
+        "tool_config": {
+            "function_calling_config": {"mode": "ANY", "allowed_function_names": ["f"]}
+        },
+        "generation_config": {
+            "max_output_tokens": 9,
+            "thinking_config": {"thinking_budget": -1},
+            "top_k": 64,
+        },
+        **part({"function_response": result, "thought_signature": "c2ln"}),
+    }
+    asked, other = parse("gemini", camel, {}), parse("gemini", snake, {})
+    assert asked.body == other.body == camel
+    assert asked.output_limit == other.output_limit == 9
+    assert asked.dropped == other.dropped == ()
+    assert (asked.provider_tools, other.provider_tools) == ((), ("google_search",))
 
 
 def chat_part(part: dict[str, Any]) -> dict[str, Any]:
@@ -180,6 +241,8 @@ def fetches(url: str) -> list[tuple[Dialect, dict[str, Any]]]:
             "responses",
             {"input": [{"type": "function_call_output", "call_id": "c", "output": [image]}]},
         ),
+        ("gemini", part({"fileData": {"fileUri": url}})),
+        ("gemini", part({"file_data": {"file_uri": url, "mime_type": "image/png"}})),
     ]
 
 
@@ -200,6 +263,10 @@ STORED: list[tuple[Dialect, dict[str, Any]]] = [
     ),
     ("chat", chat_part({"type": "input_audio", "input_audio": {"data": "", "format": "wav"}})),
     ("chat", chat_part({"type": "video_url", "video_url": {"url": IMAGE}})),
+    ("gemini", part({"fileData": {"fileUri": "gs://bucket/a.png"}})),
+    ("gemini", part({"fileData": {"fileUri": "https://generativelanguage.googleapis.com/v1/f"}})),
+    ("gemini", part({"inlineData": {"mimeType": "audio/wav", "data": "AAAA"}})),
+    ("gemini", part({"inlineData": {"mimeType": "video/mp4", "data": "AAAA"}})),
 ]
 
 
@@ -224,12 +291,18 @@ def test_an_experiment_with_network_may_name_urls(url: str) -> None:
 @pytest.mark.parametrize("limit", [0, -1, "99999", 1.5, True, 10**12, None, [1], {}])
 @pytest.mark.parametrize(
     ("dialect", "name"),
-    [("chat", "max_tokens"), ("messages", "max_tokens"), ("responses", "max_output_tokens")],
+    [
+        ("chat", "max_tokens"),
+        ("messages", "max_tokens"),
+        ("responses", "max_output_tokens"),
+        ("gemini", "maxOutputTokens"),
+    ],
 )
 def test_a_limit_that_is_none_counts_as_absent(dialect: Dialect, name: str, limit: Any) -> None:
     """The request then gets the limit of the model."""
     body = {name: value for name, value in LEAST[dialect].items() if name != "max_tokens"}
-    assert parse(dialect, {**body, name: limit}, {}).output_limit is None
+    fields = config(maxOutputTokens=limit) if dialect == "gemini" else {name: limit}
+    assert parse(dialect, {**body, **fields}, {}).output_limit is None
 
 
 def test_a_limit_of_another_dialect_is_none() -> None:
@@ -276,6 +349,7 @@ LOOKALIKE = {"type": "image", "image_url": "x" * 9_000, "source": {"data": "y" *
         ),
         ("responses", {"tools": [{"type": "function", "name": "f", "parameters": LOOKALIKE}]}),
         ("responses", {"input": [{"type": "shell_call", "call_id": "1", "action": LOOKALIKE}]}),
+        ("gemini", part({"functionCall": {"name": "f", "args": LOOKALIKE}})),
     ],
 )
 def test_what_only_looks_like_an_image_counts_as_text(
@@ -314,7 +388,7 @@ def test_only_names_of_known_features_pass_as_headers() -> None:
     assert asked.headers == {"anthropic-beta": "claude-code-20250219,effort-2025-11-24"}
 
 
-@pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
+@pytest.mark.parametrize("dialect", LEAST)
 def test_depth_and_odd_text_are_bounded(dialect: Dialect) -> None:
     """A deep body is refused, and a lone surrogate becomes a question mark."""
     deep: Any = {}
@@ -322,6 +396,9 @@ def test_depth_and_odd_text_are_bounded(dialect: Dialect) -> None:
         deep = {"a": deep}
     with pytest.raises(RequestRefused, match="nested deeper than 100 levels"):
         parse(dialect, {**LEAST[dialect], "metadata": deep}, {})
+    if dialect == "gemini":
+        assert parse(dialect, part({"text": "a\ud800b"}), {}).body == part({"text": "a?b"})
+        return
     talk = "input" if dialect == "responses" else "messages"
     odd = {**LEAST[dialect], talk: [{"role": "user", "content": "a\ud800b"}]}
     assert parse(dialect, odd, {}).body[talk][0]["content"] == "a?b"
