@@ -126,7 +126,7 @@ def _chat_of_gemini(request: GeminiRequest, body: Body, model: str) -> Body:
 
 
 def gemini_settings(spec: LiteLLMSpec) -> tuple[Body, Body]:
-    """Return a model's settings as fields of Google's `generationConfig`, and others beside it."""
+    """Return a model's settings: the fields of Google's `generationConfig`, and the rest."""
     own: Body = {name: v for name, v in spec.extra.items() if name not in OUTPUT_LIMITS}
     for name in ("temperature", "reasoning_effort"):
         if getattr(spec, name) is not None:

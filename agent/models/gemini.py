@@ -94,7 +94,7 @@ def _text_of(result: GeminiResult) -> str:
 
 
 def _show(parts: list[ContentPart]) -> Iterator[Body]:
-    """Yield the texts, images and files for the model, those of results included."""
+    """Yield the texts, images and files for the model. A result can also have images."""
     for part in parts:
         if part.text is not None:
             yield {"type": "text", "text": part.text}

@@ -116,7 +116,7 @@ def usage_block(dialect: Dialect, usage: Usage) -> dict[str, Any]:
 def google_usage(block: Any) -> Any:
     """Return Google's usage block under the usual names.
 
-    It leaves out counts of 0, and counts thoughts beside the output.
+    It leaves out counts of 0, and its count of the output is without thoughts.
     """
     if not isinstance(block, Mapping):
         return block
