@@ -39,7 +39,10 @@ def test_every_recipe_is_listed_and_shown() -> None:
     ("change", "because"),
     [
         ({"run": None}, "run: "),
-        ({"dialect": "morse"}, "dialect: Input should be 'chat', 'messages' or 'responses'"),
+        (
+            {"dialect": "morse"},
+            "dialect: Input should be 'chat', 'messages', 'responses' or 'gemini'",
+        ),
         ({"instal": {}}, "instal: "),
         ({"install": {"folder": "/x", "image": "y"}}, "install: name an image or a folder"),
         ({"claimed_usd": "no group"}, "claimed_usd: needs exactly one group"),
