@@ -17,6 +17,7 @@ _VERDICT = (
     r"(?:passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?|rerun|subtests passed"
     r"|no tests ran|no tests collected|tests? collected|collected)"
 )
+_TEMPORARY = "(?:/tmp|/var/tmp|/dev/shm)"
 _RANDOM = (
     r"(?:\d{4,}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,}"
     r"|(?=[A-Za-z]*\d)(?=[a-z0-9]*[A-Z])(?=[A-Z0-9]*[a-z])[A-Za-z0-9]{6,12})(?![A-Za-z0-9])"
@@ -99,12 +100,10 @@ MASKS: Sequence[Mask] = (
     ),
     _mask(
         "temporary path",
-        r"(?:/tmp|/var/tmp|/dev/shm)/(?:[\w.-]{1,100}/){0,8}?(?P<value>tmp[a-z0-9_]{8})\b",
+        rf"{_TEMPORARY}/(?:[\w.-]{{1,100}}/){{0,8}}?(?P<value>tmp[a-z0-9_]{{8}})\b",
     ),
-    _mask("temporary path", r"(?:/tmp|/var/tmp|/dev/shm)/(?P<value>tmp\.[A-Za-z0-9]{6,12})\b"),
-    _mask(
-        "temporary path", rf"(?:/tmp|/var/tmp|/dev/shm)/(?:[A-Za-z]+[-_.]+)*(?P<value>{_RANDOM})"
-    ),
+    _mask("temporary path", rf"{_TEMPORARY}/(?P<value>tmp\.[A-Za-z0-9]{{6,12}})\b"),
+    _mask("temporary path", rf"{_TEMPORARY}/(?:[A-Za-z]+[-_.]+)*(?P<value>{_RANDOM})"),
     _mask("temporary path", r"/pytest-of-\w+/pytest-(?P<value>\d+)\b"),
 )
 
