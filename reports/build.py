@@ -38,6 +38,7 @@ from reports.questions.instances import section as instances
 from reports.questions.looks import section as looks
 from reports.questions.noise import section as noise
 from reports.questions.pairs import section as pairs
+from reports.questions.programs import section as programs
 from reports.questions.resolution import section as resolution
 from reports.questions.sensitivity import section as sensitivity
 from reports.questions.sharing import section as sharing
@@ -57,7 +58,8 @@ if TYPE_CHECKING:
 
 QUESTIONS: tuple[ModuleType, ...] = (
     *(resolution, arms, cost, worth, budgets, differences, instances, failures, effort, spending),
-    *(sharing, strata, gradings, noise, harnesses, sensitivity, pairs, cells, looks, source),
+    *(sharing, programs, strata, gradings, noise, harnesses, sensitivity, pairs, cells, looks),
+    source,
 )
 """The questions of a report, in the order in which their answers are shown."""
 

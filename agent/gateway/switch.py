@@ -1,6 +1,7 @@
 """A request of a program becomes a recorded call. What ends the attempt ends the program."""
 
 import asyncio
+import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ class Answered:
 class GatewayObservations:
     """Observations of the gateway in one run of a program."""
 
+    first_request_at: float | None = None
+    """Reading of `time.monotonic` at the first request; None without one."""
     requested_models: Counter[str] = field(default_factory=Counter)
     """Number of requests for each model name. The names do not choose the model."""
     server_tools: Counter[str] = field(default_factory=Counter)
@@ -96,6 +99,8 @@ class Switch:
         if self._undelivered and (tasks := self._undelivered.get(_key(foreign, model))):
             return GatewayCall(self, foreign, model, tasks.pop(0))
         _count(self.seen.requested_models, model)
+        if self.seen.first_request_at is None:
+            self.seen.first_request_at = time.monotonic()
         task = asyncio.create_task(self._answer(foreign, model))
         self._running.add(task)
         task.add_done_callback(self._running.discard)

@@ -22,7 +22,7 @@ from agent.types import Outcome
 from agent.workspaces import CommandResult
 from eval.audit import Audit, AuditedVerdict
 from eval.types import Evaluation
-from flows.experiments import resources
+from flows.experiments import programs, resources
 from flows.experiments.cell_state import Interruption
 from flows.experiments.cells import Cell, Submission
 from flows.experiments.flaws import FLAWS, reader_of
@@ -43,15 +43,6 @@ NO_REPORT: Row = {
     "report": None,
 }
 """These columns of an attempt whose arm reports nothing about itself."""
-
-NO_PROGRAM: Row = {
-    "claimed_usd": None,
-    "restarts": None,
-    "answered_from_record": None,
-    "refused_tools": None,
-    "agent_version": None,
-}
-"""These columns of an attempt that ran no external program."""
 
 NOTHING_KNOWN: Row = {
     **{f"{flaw}_replies": None for flaw in FLAWS},
@@ -197,7 +188,7 @@ def _attempt_row(record: AttemptRecord) -> Row:
         "base_attempt_id": record.base_attempt_id,
         "reused_calls": len(reused),
         "reused_usd": _sum_known_usd(reused),
-        **_program_columns(record.program),
+        **programs.columns(cell.arm.options, record.program),
         "seed": cell.seed,
         "image": instance.image if cell.place.environment == "docker" else "",
         "image_digest": cell.place.image_digest,
@@ -233,13 +224,6 @@ def _report_columns(report: dict[str, Any] | None) -> Row:
         return NO_REPORT
     statements = {name: report.get(name) for name in NO_REPORT}
     return {**statements, "report": make_readable(json.dumps(report, ensure_ascii=False))}
-
-
-def _program_columns(program: dict[str, Any]) -> Row:
-    if not program:
-        return NO_PROGRAM
-    refused = sum(program.get("server_tools", {}).values())
-    return {**{name: program.get(name) for name in NO_PROGRAM}, "refused_tools": refused}
 
 
 def _call_rows(record: AttemptRecord) -> Iterator[Row]:

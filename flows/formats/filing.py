@@ -8,6 +8,7 @@ from dataclasses import replace
 from eval.digests import canonical_digest
 from flows.display.errors import UsageError
 from flows.experiments import records
+from flows.experiments.programs import NO_PROGRAM
 from flows.formats import imported_arms, lake_rows
 from flows.formats.attempts import TOKENS, AttemptFacts, ExchangedAttempt, ReadFiles, total
 from flows.formats.imported_arms import IMPORTED, Comparisons, ImportedArm, Summary
@@ -198,7 +199,7 @@ def _write(lake: Lake, experiment: str, arm: str, unit: str, attempt: ExchangedA
             cell, facts.repo, agent=facts.agent, model=facts.model, provider="unknown"
         ),
         **records.NO_REPORT,
-        **records.NO_PROGRAM,
+        **NO_PROGRAM,
         **{name: getattr(facts, name) for name in same},
         "billed_usd": None,
         "versions": json.dumps({**release, **facts.versions}),

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from eval.types import EvaluationOutcome
 from flows.experiments import records, resources
-from flows.experiments.records import NO_PROGRAM, NOTHING_KNOWN
+from flows.experiments.programs import NO_PROGRAM
+from flows.experiments.records import NOTHING_KNOWN
 from flows.storage.lake import Row
 
 _WITH_REPOSITORY = re.compile(r"([^_/].*?)__(.+)-[0-9]+")

@@ -35,7 +35,15 @@ async def test_a_program_is_reported_with_both_costs(lake_path: str) -> None:
     assert attempt["cost_usd"] == pytest.approx(attempt["billed_usd"])
     assert (attempt["claimed_usd"], attempt["restarts"], attempt["refused_tools"]) == (0.25, 0, 0)
     assert {call["role"] for call in calls} == {"agent", "small"}
+    assert 0 < attempt["first_request_s"] < attempt["duration_s"]
+    assert (attempt["unused_calls"], len(attempt["recipe_digest"])) == (0, 64)
     page = Path(lake_path) / "reports" / "trial" / "report.md"
     assert "claimed_cost_differs" in page.read_text()
+    [row] = [
+        line
+        for line in page.read_text().split("How did the programs run?")[1].splitlines()
+        if "tiny" in line
+    ]
+    assert row.split(" | ")[2:4] == [attempt["recipe_digest"][:8], "$0.250"]
     asked = [json.loads(row["request"]) for row in rows(lake_path, "steps") if row["scope"]]
     assert asked[1]["asked_model"] == "claude-haiku-9"

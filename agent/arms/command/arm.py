@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping
+import time
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -68,6 +69,8 @@ class ProgramRun:
     long_requests: int = 0
     first_refusal: str = ""
     """The reason of the first request that the gateway or the provider refused."""
+    first_request_s: float | None = None
+    """Seconds from its start to its first request; None without one, and in older journals."""
 
 
 async def solve(task: Task, session: Session, options: CommandOptions) -> Outcome:
@@ -166,6 +169,7 @@ class _Run:
                 "DURABENCH_MAX_OUTPUT": str(info.max_tokens(window)),
             }
             script = installed.script(recipe, self.task.statement, address, variables)
+            start = time.monotonic()
             result = await _until_failure(workspace, script, self.options.run_limit_s, switch)
         seen, records = switch.seen, calls.records
         return ProgramRun(
@@ -188,6 +192,9 @@ class _Run:
             first_difference=records.difference if records.unused else None,
             long_requests=seen.long_requests,
             first_refusal=seen.first_refusal,
+            first_request_s=None
+            if seen.first_request_at is None
+            else seen.first_request_at - start,
         )
 
 

@@ -4,7 +4,7 @@ with planned as (
 ),
 
 attempts as (
-    select * exclude (agent, base_attempt_id, claimed_usd, refused_tools, disk_gb, pids, versions)
+    select * exclude (agent, base_attempt_id, disk_gb, pids, versions)
     from marts.counted_attempts
 ),
 

@@ -1,0 +1,34 @@
+"""Columns of `attempts` about the programs of command arms."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent.arms.command.recipe import CommandOptions
+from agent.arms.options import ArmOptions
+from eval.digests import canonical_digest
+from flows.storage.lake import Row
+
+NO_PROGRAM: Row = {
+    "claimed_usd": None,
+    "restarts": None,
+    "answered_from_record": None,
+    "unused_calls": None,
+    "refused_tools": None,
+    "first_request_s": None,
+    "agent_version": None,
+    "recipe_digest": None,
+}
+"""The columns of an attempt that ran no external program."""
+
+
+def columns(options: ArmOptions, program: Mapping[str, Any]) -> Row:
+    """Return the columns of an attempt. `program` is its `ProgramRun`; empty if it did not end."""
+    if not isinstance(options, CommandOptions):
+        return NO_PROGRAM
+    recipe = options.program.model_dump(mode="json", exclude_defaults=True)
+    row = {name: program.get(name) for name in NO_PROGRAM}
+    row["recipe_digest"] = canonical_digest(recipe)
+    if program:
+        row["refused_tools"] = sum(program.get("server_tools", {}).values())
+        row["unused_calls"] = len(program.get("unused_calls", ()))
+    return row

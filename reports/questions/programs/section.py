@@ -1,0 +1,53 @@
+"""The programs of command arms: what they state, what was metered, and how they resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from reports.format import DASH, UNKNOWN, mean, of, total, usd
+from reports.relations import read_rows
+from reports.rendering.sections import Row, Section, Table
+from reports.types import Report
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+HEADER = (
+    *("arm", "version", "recipe", "claimed", "metered", "first request"),
+    *("restarts", "from the record", "not used again"),
+)
+
+_NOTE = (
+    "Version is what the program states, recipe the beginning of the digest of its recipe. Claimed "
+    "is the cost that the program states, with the number of attempts unless all state one, and "
+    "metered the cost of the same attempts. First request is the median time from the start of the "
+    "program to its first model request. A program that is started again has answers from the "
+    "record. Answers not used again were bought by an earlier run and answer no request of the "
+    "last one, which may have bought others in their place."
+)
+
+
+def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
+    """Return the table of programs by arm, or None if no arm runs one."""
+    names = {arm.name for arm in report.arms}
+    rows = [row for row in read_rows(connection, "from marts.programs") if row["arm"] in names]
+    if not rows:
+        return None
+    table = Table("", HEADER, tuple(map(_show, rows)), 3, note=_NOTE)
+    return Section("programs", "How did the programs run?", tables=(table,), is_detail=True)
+
+
+def _show(row: Mapping[str, Any]) -> Row:
+    has_claims = row["claims"] > 0
+    return (
+        row["arm"],
+        row["versions"] or UNKNOWN,
+        row["recipes"] or UNKNOWN,
+        of(usd(row["claimed_usd"]), row["claims"], row["attempts"]) if has_claims else DASH,
+        usd(row["metered_usd"], row["incomplete_cells"] > 0) if has_claims else DASH,
+        mean(row["first_request_s"], " s"),
+        total(row["restarts"]),
+        total(row["answered_from_record"]),
+        total(row["unused_calls"]),
+    )
