@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from eval.digests import canonical_digest
 from flows.display.errors import UsageError
@@ -64,17 +65,23 @@ def _group_by_label(
 ) -> dict[str, list[ExchangedAttempt]]:
     """Return the attempts of each arm.
 
-    An arm is an agent with a model. Its release is part of the label if an agent has several.
+    An arm is an agent with a model. Its release is part of the label if an agent has several. If
+    several jobs have the same of them, each job is an arm that has its name.
     """
-    releases = defaultdict(set)
-    for attempt in attempts:
-        releases[attempt.facts.agent, attempt.facts.model].add(attempt.version)
-    by_label = defaultdict(list)
+    releases, jobs, agents = (defaultdict[Any, set[Any]](set) for _ in range(3))
     for attempt in attempts:
         agent, model = attempt.facts.agent, attempt.facts.model
-        if len(releases[agent, model]) > 1:
-            agent = f"{agent} {attempt.version}"
-        label = " · ".join(filter(None, [agent.strip(), "" if model == "unknown" else model]))
+        releases[agent, model].add(attempt.version)
+        jobs[agent, model, attempt.version].add(attempt.job)
+        agents[attempt.job].add((agent, model, attempt.version))
+    by_label = defaultdict(list)
+    for attempt in attempts:
+        agent, model, job = attempt.facts.agent, attempt.facts.model, attempt.job
+        named = f"{agent} {attempt.version}" if len(releases[agent, model]) > 1 else agent
+        parts = [named.strip(), "" if model == "unknown" else model]
+        if len(jobs[agent, model, attempt.version]) > 1:
+            parts = [job, *(parts if len(agents[job]) > 1 else ())]
+        label = " · ".join(filter(None, parts))
         by_label[arm or attempt.facts.arm or label or "unnamed"].append(attempt)
     return dict(sorted(by_label.items()))
 

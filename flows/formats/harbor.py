@@ -1,14 +1,15 @@
 """Job folders of Harbor: rewards, costs, tokens, and the trajectories of the agents."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from atif import Step
 from pydantic import AfterValidator, AllowInfNan, BaseModel, Field, ValidationError
 
+from eval.digests import canonical_digest
 from eval.types import EvaluationOutcome
 from flows.display.errors import UsageError
 from flows.display.terminal import warn
@@ -97,6 +98,10 @@ class _Step(_Phase):
     step_name: str
 
 
+class _Config(BaseModel):
+    agent: dict[str, Any] = {}
+
+
 class _Trial(_Phase):
     """The fields of a trial's `result.json` that are read. Releases of Harbor add others."""
 
@@ -105,6 +110,7 @@ class _Trial(_Phase):
     trial_name: str
     source: str | None = None
     agent_info: _Agent
+    config: _Config = _Config()
     started_at: _Moment | None = None
     step_results: list[_Step] | None = None
 
@@ -121,7 +127,7 @@ class _Trial(_Phase):
 
 
 def read(folders: Sequence[Path], reward: str | None) -> ReadFiles:
-    """Read the trials of jobs. Their arms are an agent with its model.
+    """Read the trials of jobs. Their arms are an agent with its model, or a job.
 
     `reward` names the reward that decides, where a verifier gives several. 1 is resolved, and any
     smaller reward is not.
@@ -137,8 +143,9 @@ def read(folders: Sequence[Path], reward: str | None) -> ReadFiles:
     for task in tasks:
         name = task.rpartition("/")[2]
         instances[task] = name if name and short[name] == 1 else task
+    jobs = _name_jobs(trials)
     read_attempts = [
-        _read_attempt(path, trial, instances[trial.task_name], reward)
+        _read_attempt(path, trial, instances[trial.task_name], jobs[path], reward)
         for path, trial in trials.items()
     ]
     datasets = dict.fromkeys(trial.source for trial in trials.values() if trial.source)
@@ -175,8 +182,38 @@ def _read_trials(folder: Path) -> Iterator[tuple[Path, _Trial]]:
         warn(f"{folder}: counted as never run: {trials} without result.json.")
 
 
+def _name_jobs(trials: Mapping[Path, _Trial]) -> dict[Path, str]:
+    """Return the name of the job of each trial: the shortest end of its path that is its own.
+
+    Settings of one agent with one model in a job are numbered, and are jobs of their own.
+
+    Raises:
+        UsageError: a trial is there twice.
+    """
+    sources: dict[str, Path] = {}
+    settings = defaultdict[tuple[Path, str], dict[str, int]](dict)
+    for path, trial in trials.items():
+        if (other := sources.setdefault(trial.id, path)) != path:
+            raise UsageError(f"{other} and {path} are the same attempt: give one of them")
+        settings[path.parent, trial.agent_info.model_dump_json()].setdefault(
+            canonical_digest(trial.config.agent), 0
+        )
+    for digests in settings.values():
+        digests.update({digest: number for number, digest in enumerate(sorted(digests), 1)})
+    folders = {path.parent for path in trials}
+    ends = Counter("/".join(folder.parts[-n:]) for folder in folders for n in range(1, 9))
+    names = {}
+    for path, trial in trials.items():
+        tails = ("/".join(path.parent.parts[-n:]) for n in range(1, 9))
+        name = next((tail for tail in tails if ends[tail] == 1), str(path.parent))
+        digests = settings[path.parent, trial.agent_info.model_dump_json()]
+        number = digests[canonical_digest(trial.config.agent)]
+        names[path] = f"{name} settings {number}" if len(digests) > 1 else name
+    return names
+
+
 def _read_attempt(
-    folder: Path, trial: _Trial, instance_id: str, reward: str | None
+    folder: Path, trial: _Trial, instance_id: str, job: str, reward: str | None
 ) -> ExchangedAttempt:
     failure, info = trial.failure, trial.agent_info
     kind = failure.exception_type if failure else ""
@@ -207,7 +244,7 @@ def _read_attempt(
     )
     version = "" if info.version == "unknown" else info.version
     order = (trial.started_at.isoformat() if trial.started_at else "", trial.trial_name)
-    return ExchangedAttempt(facts, source, trial.id, lines, version, order)
+    return ExchangedAttempt(facts, source, trial.id, lines, version, job, order)
 
 
 def _read_ending(kind: str, value: float | None) -> tuple[str, EvaluationOutcome | None]:

@@ -115,6 +115,44 @@ def test_how_a_trial_ended(
     assert cell.state == state
 
 
+def new_job(job: Path, name: str, settings: dict[str, Any]) -> Path:
+    """Return a copy of the trials of one model as another job."""
+    folder = Path(shutil.copytree(job, job.parent / name))
+    for trial in folder.glob("*/result.json"):
+        content = json.loads(trial.read_text())
+        content["config"]["agent"]["kwargs"] = settings
+        if content["agent_info"]["model_info"]["name"] == "bad-model":
+            shutil.rmtree(trial.parent)
+        else:
+            trial.write_text(json.dumps(content | {"id": f"{name}-{content['id']}"}))
+    return folder
+
+
+def test_jobs_of_one_agent_and_model_are_arms_with_their_names(lake: Lake, job: Path) -> None:
+    """Two jobs are compared, whatever their difference is, and so are two settings in one job."""
+    plain, careful = new_job(job, "plain", {}), new_job(job, "careful", {"effort": "high"})
+    argv = ["import", "harbor", str(plain), str(careful), "--name", "x", "--lake", str(lake.root)]
+    done = CliRunner().invoke(app, [*argv, "--primary", "plain:careful"])
+    assert done.exit_code == 0, done.output
+    report = report_files.read(lake, "x")
+    assert [(arm.name, arm.planned, arm.resolved) for arm in report.arms] == [
+        ("careful", 4, 4),
+        ("plain", 4, 4),
+    ]
+    assert [(pair.baseline, pair.role) for pair in report.comparisons] == [("plain", "primary")]
+    path = min(plain.glob("*/result.json"))
+    content = json.loads(path.read_text())
+    content["config"]["agent"]["kwargs"] = {"effort": "low"}
+    path.write_text(json.dumps(content))
+    arms = filing.file(harbor.read([plain], None), "y", None, str(lake.root))
+    assert [(arm.label, arm.found) for arm in arms] == [
+        ("plain settings 1", 1),
+        ("plain settings 2", 3),
+    ]
+    with pytest.raises(UsageError, match="are the same attempt: give one of them"):
+        harbor.read([plain, shutil.copytree(plain, job.parent / "copy")], None)
+
+
 def test_a_trial_without_usage_has_unknown_costs(lake: Lake, job: Path) -> None:
     """Neither tokens nor cost are 0 where Harbor knows nothing."""
     change(job, agent_result=None)
