@@ -19,12 +19,12 @@ HEADER = (
 )
 
 _NOTE = (
-    "Version is what the program states, recipe the beginning of the digest of its recipe. Claimed "
-    "is the cost that the program states, with the number of attempts unless all state one, and "
-    "metered the cost of the same attempts. First request is the median time from the start of the "
-    "program to its first model request. A program that is started again has answers from the "
-    "record. Answers not used again were bought by an earlier run and answer no request of the "
-    "last one, which may have bought others in their place."
+    "The version and the claimed cost are stated by the program. The recipe is the beginning of "
+    "its digest. The metered cost is of the attempts that claim one, with their number unless all "
+    "do. First request is the median time from the start of the program to its first model "
+    "request. A program that is started again has answers from the record. Answers not used again "
+    "were bought by an earlier run and answer no request of the last one, which may have bought "
+    "others in their place."
 )
 
 
