@@ -50,7 +50,11 @@ def read(paths: Sequence[Path]) -> ReadFiles:
 def write(attempt: ExchangedAttempt, path: Path) -> None:
     """Write an attempt as a trajectory. A scope is a subagent."""
     facts = attempt.facts
-    agent = Agent(name=facts.agent, version=attempt.version or "unknown", model_name=attempt.model)
+    agent = Agent(
+        name=attempt.program or facts.agent,
+        version=attempt.version or "unknown",
+        model_name=attempt.model,
+    )
     ids: Row = {"schema_version": WRITTEN, "session_id": attempt.digest}
     main, *scopes = attempt.lines.items() or [("", [])]
     nothing = Step(step_id=1, source="system", message=f"No steps: {facts.outcome}")

@@ -112,15 +112,17 @@ class ExchangedAttempt:
     """Steps by scope. The main line is "", and a subagent in it has the path of its name."""
     version: str = ""
     """The release of the agent; empty if unknown."""
-    job: str = ""
-    """The run of another system that made it. Runs are different arms, if nothing else tells them
-    apart. Empty if unknown."""
     order: tuple[str, ...] = ()
     """Numbers the attempts at a cell that do not state their number."""
     tests: Mapping[str, list[str]] = field(default_factory=dict)
     """Results of tests by column of `evaluations`; empty if they are unknown."""
     graded_by: str = "unknown"
     """The grader."""
+    program: str = ""
+    """The name of an external program that is the agent; empty for others, and if unknown."""
+    job: str = ""
+    """The run of another system that made it, which names its arm if nothing else does. Empty if
+    unknown."""
 
     @property
     def model(self) -> str | None:

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from agent.arms.command import SCOPE
 from flows.display.errors import UsageError
 from flows.formats.attempts import AttemptFacts, ExchangedAttempt
 from flows.storage.files import copy_exactly, make_readable
 from flows.storage.journals import existing_journal
-from flows.storage.lake import Lake
+from flows.storage.lake import Lake, Row
 from flows.storage.whole_files import write_whole
 
 
@@ -23,7 +24,7 @@ def trajectories(name: str, output: Path, lake_path: str | None) -> Iterator[Pat
     of the id of an attempt, which is written to `output`.
 
     Raises:
-        UsageError: there is no such experiment or attempt, or the file cannot be written.
+        UsageError: the experiment or attempt does not exist, or the file cannot be written.
     """
     from flows.formats import atif  # the package takes a tenth of a second to import
 
@@ -52,7 +53,7 @@ def inspect_log(name: str, output: Path, lake_path: str | None) -> int:
     `name` is an experiment or a prefix of the id of an attempt, as in `trajectories`.
 
     Raises:
-        UsageError: there is no such experiment or attempt, the package is missing, or the file
+        UsageError: the experiment or attempt does not exist, the package is missing, or the file
             cannot be written.
     """
     from flows.formats import inspect_import
@@ -98,7 +99,7 @@ def read_attempts(lake: Lake, name: str) -> Iterator[ExchangedAttempt]:
 
     Raises:
         ReportError: the experiment has no report.
-        UsageError: there is no such experiment or attempt, or there are several attempts.
+        UsageError: the experiment or attempt does not exist, or there are several attempts.
     """
     if name in lake.experiments():
         yield from _read_selected(lake, name, "semi join marts.counted_attempts using (attempt_id)")
@@ -157,18 +158,33 @@ def _read_selected(
                 "reason": reason,
             }
         )
-        release = row.get("agent_version") or facts.versions.get(facts.agent)
-        version = release or facts.versions.get("durabench", "")
-        attempt = ExchangedAttempt(facts, experiment, attempt_id, version=version)
+        attempt = _name_agent(ExchangedAttempt(facts, experiment, attempt_id), row)
         copied = set()  # empty if the steps of a fork were pruned
         if journal is not None and attempt_id in forks:
             steps = journal.steps(attempt_id)
             copied = {(step.scope, step.seq) for step in steps if step.copied}
         where = (experiment, arm, attempt_id)
-        lines = atif_steps.lines(
-            lake.read("steps", *where), lake.read("llm_calls", *where), attempt.model, copied
-        )
-        yield replace(attempt, lines=lines)
+        did, called = lake.read("steps", *where), lake.read("llm_calls", *where)
+        if facts.agent == "command" and any(row["scope"] == SCOPE for row in did):
+            did, called = _select_of_program(did), _select_of_program(called)
+            copied = {("", seq) for scope, seq in copied if scope == SCOPE}
+        yield replace(attempt, lines=atif_steps.lines(did, called, attempt.model, copied))
+
+
+def _name_agent(attempt: ExchangedAttempt, row: Row) -> ExchangedAttempt:
+    """Return an attempt with the name of its program and the release of its agent."""
+    versions, report = attempt.facts.versions, json.loads(row["report"] or "{}")
+    if attempt.facts.agent == "command":
+        program = str(report.get("command", {}).get("recipe", ""))
+        return replace(attempt, program=program, version=row.get("agent_version") or "")
+    release = versions.get(attempt.facts.agent) or versions.get("durabench", "")
+    return replace(attempt, version=release)
+
+
+def _select_of_program(rows: list[Row]) -> list[Row]:
+    """Return the rows of a program's own steps, as rows of the main line."""
+    own = (row for row in rows if row["scope"] == SCOPE and row.get("kind") != "action")
+    return [{**row, "scope": ""} for row in own]
 
 
 def relations(

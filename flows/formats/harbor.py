@@ -185,7 +185,7 @@ def _read_trials(folder: Path) -> Iterator[tuple[Path, _Trial]]:
 def _name_jobs(trials: Mapping[Path, _Trial]) -> dict[Path, str]:
     """Return the name of the job of each trial: the shortest end of its path that is its own.
 
-    Settings of one agent with one model in a job are numbered, and are jobs of their own.
+    Several settings of one agent with one model in a job are numbered, and count as jobs.
 
     Raises:
         UsageError: a trial is there twice.
@@ -244,7 +244,7 @@ def _read_attempt(
     )
     version = "" if info.version == "unknown" else info.version
     order = (trial.started_at.isoformat() if trial.started_at else "", trial.trial_name)
-    return ExchangedAttempt(facts, source, trial.id, lines, version, job, order)
+    return ExchangedAttempt(facts, source, trial.id, lines, version, order, job=job)
 
 
 def _read_ending(kind: str, value: float | None) -> tuple[str, EvaluationOutcome | None]:

@@ -140,7 +140,9 @@ def _create_sample(attempt: ExchangedAttempt, sample_id: str) -> Any:
         scope: _Conversation(scope, steps, facts.model, start)
         for scope, steps in attempt.lines.items()
     }
-    main = scopes[""]
+    # Calls of an arm with scopes may all be in them.
+    messages = [message for scope in scopes.values() for message in scope.messages]
+    messages = scopes[""].messages or messages
     completed_at = None
     if facts.duration_s is not None and facts.started_at is not None:
         completed_at = (start + timedelta(seconds=facts.duration_s)).isoformat()
@@ -157,14 +159,15 @@ def _create_sample(attempt: ExchangedAttempt, sample_id: str) -> Any:
                 metadata={"outcome": facts.verdict},
             )
         }
-    tasks = (message.text for message in main.messages if isinstance(message, ChatMessageUser))
+    tasks = (message.text for message in messages if isinstance(message, ChatMessageUser))
+    task = next(tasks, "") or facts.instance_id
     return EvalSample(
         id=sample_id,
         epoch=(facts.repeat or 0) + 1,
-        input=next(tasks, "") or facts.instance_id,
+        input=task,
         target="",
-        messages=main.messages,
-        output=main.output,
+        messages=messages or [ChatMessageUser(content=task)],
+        output=scopes[""].output,
         scores=scores,
         metadata=to_extra(facts),
         events=list(_merge_events(str(facts.arm), scopes)),

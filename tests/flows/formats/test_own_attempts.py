@@ -30,10 +30,11 @@ SAME = (
 """Columns of an attempt that every export keeps."""
 
 OF_CALL = (
-    "scope", "role", "model", "input_tokens", "output_tokens", "cache_read_tokens", "cost_usd",
+    "role", "model", "input_tokens", "output_tokens", "cache_read_tokens", "cost_usd",
     "latency_s", "started_at",
 )  # fmt: skip
-"""Columns of a call that every export keeps."""
+"""Columns of a call that every export keeps, besides its scope. The calls of a program are in its
+main line."""
 
 
 def declared() -> Experiment:
@@ -56,7 +57,7 @@ def declared() -> Experiment:
 
 
 def _recipe(dialect: str) -> dict[str, Any]:
-    return tiny(dialect, volatile=["metadata"]).model_dump(mode="json")
+    return tiny(dialect, volatile=["metadata"], probe="echo tiny 1.0").model_dump(mode="json")
 
 
 @pytest.fixture
@@ -86,6 +87,12 @@ def check_same(one: Lake, other: Lake) -> None:
     """Check that two lakes know the same figures, patches and verdicts."""
     assert known(other, "attempts", SAME) == known(one, "attempts", SAME)
     assert known(other, "llm_calls", OF_CALL) == known(one, "llm_calls", OF_CALL)
+    for arm in ("mini", "durable"):
+        scopes = [
+            [row["scope"] for row in _rows(lake, "llm_calls", "trial", arm)]
+            for lake in (one, other)
+        ]
+        assert sorted(scopes[0]) == sorted(scopes[1])
     for table in ("predictions", "evaluations"):
         columns = ("instance_id", "repeat", "patch_sha256")
         assert known(other, table, columns) == known(one, table, columns)
@@ -107,6 +114,12 @@ async def test_an_export_as_trajectories_keeps_every_figure(lake: Lake, tmp_path
     assert "index" in names
     assert names == {row["scope"] for row in _rows(lake, "steps", "trial", "durable")} - {""}
     assert names <= set(_referred(whole))
+    [own] = [Trajectory.model_validate_json(p.read_bytes()) for p in paths if "messages" in p.parts]
+    [row] = _rows(lake, "attempts", "trial", "messages")
+    assert (own.agent.name, own.agent.version) == ("tiny", "tiny 1.0")
+    assert own.subagent_trajectories is None
+    assert sum(step.llm_call_count or 0 for step in own.steps) == row["model_calls"]
+    assert own.steps[0].source == "user"
     if python := os.environ.get(HARBOR):
         assert harbor_errors(python, paths) == ""
 
@@ -126,11 +139,17 @@ async def test_an_export_as_a_log_of_inspect_keeps_every_figure(lake: Lake, tmp_
     """Inspect reads the log, shows the rates of the report, and its import gives the same."""
     pytest.importorskip("inspect_ai", reason="needs the package inspect-ai")
     from inspect_ai.analysis import evals_df, samples_df
+    from inspect_ai.log import read_eval_log
 
     from flows.formats import inspect_import
 
     log = tmp_path / "trial.eval"
     assert exports.inspect_log("trial", log, str(lake.root)) == 5
+    for logged in read_eval_log(str(log)).samples or ():
+        asked = [message for message in logged.messages if message.role == "assistant"]
+        calls = [event for event in logged.events if event.event == "model"]
+        assert logged.messages[0].text == logged.input or logged.messages[0].role == "system"
+        assert len(asked) == len(calls)
     again = Lake(tmp_path / "again")
     filing.file(inspect_import.read([log], None), "trial", None, str(again.root))
     check_same(lake, again)
