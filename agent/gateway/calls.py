@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from agent.errors import AgentError, InfrastructureError
+from agent.errors import AgentError, InfrastructureError, WorkspaceError
 from agent.gateway.conversations import Conversations
 from agent.gateway.matching import Records, Volatile
 from agent.journal import RecordedStep
@@ -73,6 +73,18 @@ class Calls:
         """Record that the starts so far ended for known reasons and do not indicate a fault."""
         with suppress(AgentError):  # the reason may be that nothing can be recorded
             await self._note(_EXCUSE, _EXCUSE)
+
+    async def lose(self, reason: str) -> WorkspaceError:
+        """Return the error of this start, which was lost for a reason.
+
+        It can be repeated while restarts are left. The last start is excused, so that the next run
+        may start the program again.
+        """
+        is_last = self._in_vain >= RESTARTS and self.answered == self.records.found
+        if is_last:
+            await self.excuse()
+            reason += f", and so was each of {self._in_vain} starts before, without a new answer"
+        return WorkspaceError(reason, retryable=not is_last)
 
     async def _note(self, request: dict[str, Any], whole: dict[str, Any]) -> None:
         async def nothing(left_s: float) -> Result:

@@ -65,6 +65,7 @@ class Session(StepScope):
         limit_s: float | None = None,
         origins: Origins | None = None,
         turn_end: asyncio.Event | None = None,
+        on_output: Callable[[str], None] = lambda output: None,
     ) -> Self:
         """Return the main line of an attempt.
 
@@ -72,7 +73,7 @@ class Session(StepScope):
         `may_go_on` is called before every live step, and again right before a model call is sent.
         It raises Interrupted if the attempt must stop. `limit_s` bounds the time of the attempt
         over all its runs. `origins` let forks of the attempt reuse its steps. `turn_end` is set
-        when a person ends a turn.
+        when a person ends a turn. `on_output` takes the output of a program that failed.
         """
         log = log or StepLog()
         attempt = AttemptState(
@@ -87,6 +88,7 @@ class Session(StepScope):
             Workbenches(workspaces, log),
             origins or Origins(),
             turn_end,
+            on_output,
         )
         deadlines = attempt.deadlines("", "the attempt", limit_s)
         return cls(attempt, "", attempt.benches.main, deadlines)

@@ -94,6 +94,8 @@ class AttemptState:
     origins: Origins = field(default_factory=Origins)
     turn_end: asyncio.Event | None = None
     """Set when a person ends the turn."""
+    on_output: Callable[[str], None] = lambda output: None
+    """Takes the whole output of a program that failed. It may block."""
     has_prices: bool = False
     """True if the price of a call was asked for, so that the models have loaded their lists."""
     spent: Spent = Spent()

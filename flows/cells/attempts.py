@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
@@ -35,6 +36,7 @@ from flows.server.logs import attempt_line, brief, run_log, step_log
 from flows.storage.files import make_readable
 from flows.storage.journals import blobs, open_journal
 from flows.storage.lake import Lake, Row
+from flows.storage.outputs import write_output
 from reports.format import plural
 
 on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
@@ -211,6 +213,7 @@ class _LeasedAttempt:
             limit_s=cell.arm.options.time_limit_s,
             origins=origins(cell),
             turn_end=stop.turn_end,
+            on_output=partial(write_output, self.lake, experiment, attempt_id),
         ) as session:
             return await ARMS[cell.arm.agent].solve(cell.task, session, cell.arm.options)
 

@@ -22,6 +22,7 @@ from flows.experiments.diagnosis import Subject, diagnose, label
 from flows.experiments.forking import find_attempt, load_declaration
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
+from flows.storage.outputs import describe_output
 from flows.storage.report_files import read_attempt_steps
 from reports.format import UNKNOWN, plural, usd_of_calls
 from reports.steps import StepView
@@ -88,6 +89,10 @@ def _print_end(
             billed = f", billed {amount}"
         worker = f"; {_format_tenure(tenures[0])}" if len(tenures) == 1 else ""
     show(f"{attempt_id}: {end}; {cost}{billed}{worker}")
+    if rows and rows[0]["outcome"] != "submitted":
+        [(experiment, *_)] = lake.places("attempts", attempt_id)
+        for line in describe_output(lake, experiment, attempt_id):
+            show(line)
 
 
 def _follow_journal(
@@ -136,7 +141,7 @@ def show_diagnosis(prefix: str, lake_path: str | None) -> None:
     """Print the diagnosis of the attempt with this prefix of its id.
 
     Raises:
-        UsageError: there is no such attempt, or its steps were pruned.
+        UsageError: the attempt does not exist, or its steps were pruned.
     """
     lake, journal, attempt = find_attempt(prefix, lake_path)
     findings = diagnose(Subject(lake, journal, attempt), lake_path)
@@ -160,7 +165,7 @@ def show_graph(
     """Print the graph of the attempt with this prefix of its id, marking stale steps.
 
     Raises:
-        UsageError: there is no such attempt, its steps were pruned, or a change names nothing.
+        UsageError: the attempt does not exist, its steps were pruned, or a change names nothing.
     """
     lake, journal, attempt = find_attempt(prefix, lake_path)
     steps = journal.steps(attempt.attempt_id)

@@ -18,6 +18,7 @@ from flows.display.steps import of_step
 from flows.experiments.changes import Written, differing, writers
 from flows.storage.journals import blobs, existing_journal
 from flows.storage.lake import Lake, Row
+from flows.storage.outputs import describe_output
 from reports.format import plural
 from reports.steps import DiagnosisPart, GraphStep, Insight, describe_flaws
 
@@ -142,6 +143,7 @@ def diagnose(subject: Subject, lake_path: str | None = None) -> tuple[DiagnosisP
     change = _find_change(subject, resolved) if resolved else None
     parts = (
         _describe_failure(subject),
+        _quote_program(subject),
         _describe_origin(subject, files),
         _describe_evidence(subject, files),
         _describe_change(subject, resolved, change),
@@ -170,6 +172,15 @@ def _describe_failure(subject: Subject) -> DiagnosisPart:
         if flaws := describe_flaws(row):
             lines.append(f"Its model: {flaws}.")
     return DiagnosisPart("Failures", tuple(lines))
+
+
+def _quote_program(subject: Subject) -> DiagnosisPart:
+    """Return the end of the output of a program that failed."""
+    attempt, row = subject.attempt, subject.row
+    lines: list[str] = []
+    if row is not None and row["outcome"] != "submitted":
+        lines = describe_output(subject.lake, attempt.experiment, attempt.attempt_id)
+    return DiagnosisPart("Output of the program", tuple(lines))
 
 
 def _describe_origin(subject: Subject, files: Sequence[Written]) -> DiagnosisPart:

@@ -84,7 +84,7 @@ def find_unfinished(lake: Lake) -> list[RemovableFile]:
 def of_experiment(lake: Lake, name: str) -> list[RemovableFile]:
     """Return all files of an experiment, its declaration last: without it the name is unknown."""
     escaped = glob.escape(name)
-    folders = [f"{kind}/{escaped}" for kind in ("reports", "exports")]
+    folders = [f"{kind}/{escaped}" for kind in ("reports", "exports", "outputs")]
     patterns = [
         *(f"{folder}/{inside}" for folder in folders for inside in ("*", "*/*")),
         *(f"reports/{escaped}/compare/*/*/{inside}" for inside in ("*", "*/*")),

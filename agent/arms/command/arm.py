@@ -2,8 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+import signal
 import time
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -31,9 +32,14 @@ from agent.types import Outcome, OutcomeStatus, Task
 from agent.workspaces import CommandResult, Mount, Workspace
 
 _NOT_FOUND = (126, 127)
+_MEMORY = "memory_gb"
+_SIGNALS = {128 + number: number for number in (signal.SIGKILL, signal.SIGTERM)}
+"""Exit codes of programs that a signal from outside ended. Others come from their own mistakes."""
 _PROBE_TIMEOUT_S = 120.0
 _LAST_WORDS = 2_000
 _SHOWN_ROUTES = 3
+_OUTPUT_BYTES = 10 * 2**20
+"""Of longer outputs, the first and the last half are kept."""
 
 _STYLE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 """Sequences by which a program colours its output, or moves the cursor."""
@@ -137,6 +143,8 @@ class _Run:
         await calls.begin()
         try:
             run = await self._run_program(workspace, calls, version)
+            if run.exit_code in _SIGNALS and not run.timed_out:
+                raise await calls.lose(_describe_kill(run, workspace))
             _check(run, recipe)
             try:
                 await workspace.tree()
@@ -170,7 +178,14 @@ class _Run:
             }
             script = installed.script(recipe, self.task.statement, address, variables)
             start = time.monotonic()
-            result = await _until_failure(workspace, script, self.options.run_limit_s, switch)
+            try:
+                result = await _until_failure(workspace, script, self.options.run_limit_s, switch)
+            except Destroyed as error:
+                if _MEMORY in workspace.limits_reached:
+                    raise await calls.lose(f"the program was lost: {error}") from error
+                raise
+        if result.exit_code or not calls.answered:
+            await asyncio.to_thread(self.session.attempt.on_output, result.output)
         seen, records = switch.seen, calls.records
         return ProgramRun(
             exit_code=result.exit_code,
@@ -209,7 +224,9 @@ async def _until_failure(
         AgentError: the gateway's failure, which ends the attempt.
         WorkspaceError: the workspace is gone.
     """
-    running = asyncio.create_task(workspace.run(script, timeout_s=limit_s))
+    running = asyncio.create_task(
+        workspace.run(script, timeout_s=limit_s, max_output_bytes=_OUTPUT_BYTES)
+    )
     try:
         either: set[asyncio.Future[Any]] = {running, switch.failed}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -250,7 +267,7 @@ def _check(run: ProgramRun, recipe: Recipe) -> None:
     """
     if run.calls or run.long_requests:
         return
-    words = shorten_middle(_STYLE.sub("", run.last_words), 500)
+    words = _shorten(run)
     if run.exit_code == installed.NO_RELAY:
         raise NoProgram(f"recipe {recipe.name}: the program cannot reach its model: {words}")
     if run.exit_code in _NOT_FOUND:
@@ -271,6 +288,18 @@ def list_routes(routes: Mapping[str, int]) -> str:
     return ", ".join(shown + ["..."] * (len(routes) > _SHOWN_ROUTES))
 
 
+def _describe_kill(run: ProgramRun, workspace: Workspace) -> str:
+    number = _SIGNALS[run.exit_code]
+    limit = workspace.limits_reached.get(_MEMORY) if number == signal.SIGKILL else None
+    by = f"for memory: the container reached {limit}" if limit else f"by signal {number}"
+    return f"the program was killed {by}"
+
+
 def _detail(run: ProgramRun) -> str:
     end = "timed out" if run.timed_out else f"exit code {run.exit_code}"
-    return f"{end}: {shorten_middle(_STYLE.sub('', run.last_words), 500)}"
+    return f"{end}: {_shorten(run)}"
+
+
+def _shorten(run: ProgramRun) -> str:
+    """Return the beginning and the end of the last words, in one line."""
+    return " ".join(shorten_middle(_STYLE.sub("", run.last_words), 500).split())

@@ -61,6 +61,8 @@ class Program:
         self.options = CommandOptions(recipe=recipe, **options)
         self.steps: list[Step] = []
         """The steps of all runs, replayed ones included."""
+        self.outputs: list[str] = []
+        """Outputs of the runs that failed."""
         self.journal.start(Attempt("a", "experiment", "arm", "instance", 0, "{}"))
 
     async def run(
@@ -81,6 +83,7 @@ class Program:
                 on_step=self.steps.append,
                 may_go_on=may_go_on,
                 limit_s=limit_s,
+                on_output=self.outputs.append,
             ) as session:
                 return await ARMS["command"].solve(task, session, self.options)
 

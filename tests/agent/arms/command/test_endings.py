@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent.arms.command.recipe import Recipe
-from agent.errors import InfrastructureError
+from agent.errors import InfrastructureError, WorkspaceError
 from agent.types import Outcome, Task
 from tests.agent.arms.command.programs import Program, commands, report, tiny
 from tests.servers.openai_server import OpenAIServer, context_window
@@ -106,6 +106,32 @@ async def test_a_program_that_fails_after_a_call_gives_up(tmp_path: Path) -> Non
     assert outcome.status == "gave_up"
     assert outcome.detail.startswith("exit code 7: ")
     assert outcome.detail.endswith("oops")
+
+
+@pytest.mark.parametrize(("name", "number"), [("KILL", 9), ("TERM", 15)])
+async def test_a_killed_program_is_started_again(tmp_path: Path, name: str, number: int) -> None:
+    """After three restarts without a new answer, it is not. A later run may try again."""
+    recipe = shell(f"{ASK} -d '{HELLO}'; kill -{name} $$")
+    program = Program(tmp_path, recipe, {"provider": "scripted", "replies": ["one"]})
+    for start in range(5):
+        with pytest.raises(WorkspaceError, match=f"killed by signal {number}") as killed:
+            await program.run()
+        assert killed.value.retryable == (start < 4), "the first start has a new answer"
+    assert str(killed.value).endswith(" 3 starts before, without a new answer")
+    assert program.journal.account("a").calls_billed == 1
+    with pytest.raises(WorkspaceError):
+        await program.run()
+
+
+async def test_the_output_of_a_program_that_failed_is_passed_on_whole(tmp_path: Path) -> None:
+    """Its detail is one short line, and its end and its beginning are in the output."""
+    script = f"{ASK} -d '{HELLO}'; printf 'first\\n'; seq 100000; echo last; exit 7"
+    program = Program(tmp_path, shell(script), {"provider": "scripted", "replies": ["one"]})
+    outcome = await program.run()
+    [output] = program.outputs
+    assert "first\n1\n2\n" in output
+    assert output.endswith("\n100000\nlast\n")
+    assert "\n" not in outcome.detail
 
 
 @pytest.mark.parametrize(

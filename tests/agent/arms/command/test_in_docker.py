@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from agent.arms.command.recipe import Install, Recipe
 from agent.errors import InfrastructureError, WorkspaceError
 from agent.models.protocol import Model
 from agent.types import Task
-from agent.workspaces import DockerWorkspace, Mount
+from agent.workspaces import DockerWorkspace, Mount, ResourceLimits
 from tests.agent.arms.command.conftest import REPOSITORY
 from tests.agent.arms.command.programs import TINY, Program, commands, report, tiny
 from tests.agent.containers import image_of
@@ -62,17 +62,18 @@ class Containers:
 
     image: str
     mounts: tuple[Mount, ...] = ()
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
     environment = "docker"
     network = False
     root = "/testbed"
 
     def mounting(self, mounts: Sequence[Mount]) -> "Containers":
-        return Containers(self.image, tuple(mounts))
+        return replace(self, mounts=tuple(mounts))
 
     @asynccontextmanager
     async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[DockerWorkspace]:
         opened = await DockerWorkspace.open(
-            image=image or self.image, base_commit="HEAD", mounts=self.mounts
+            image=image or self.image, base_commit="HEAD", mounts=self.mounts, limits=self.limits
         )
         try:
             yield opened
@@ -120,6 +121,21 @@ async def test_a_program_works_without_network(
     assert outcome.status == "submitted", outcome.detail
     assert "+hello\n" in outcome.patch
     assert report(outcome)["calls"] == 4
+
+
+async def test_a_program_without_memory_is_started_again(tmp_path: Path, image: str) -> None:
+    """The reason names the limit, and the program is not the cause of an end of its attempt."""
+    recipe = tiny("chat", run="python3 -c 'x = bytearray(300 * 2**20)'")
+    made = program(tmp_path, recipe, {"provider": "scripted", "replies": ["x"]}, image)
+    made.workspaces = replace(made.workspaces, limits=ResourceLimits(memory_bytes=64 * 2**20))
+    reason = r"killed for memory: the container reached the memory limit of 0\.0625 GB"
+    for _ in range(3):
+        with pytest.raises(WorkspaceError, match=reason) as killed:
+            await made.run()
+        assert killed.value.retryable
+    with pytest.raises(WorkspaceError, match=f"{reason}, and so was each of 3 starts") as killed:
+        await made.run()
+    assert not killed.value.retryable
 
 
 async def test_the_inside_shows_nothing_of_the_host(

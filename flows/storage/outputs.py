@@ -1,0 +1,55 @@
+"""The whole output of programs that failed: a text file for each attempt."""
+
+import re
+from typing import TYPE_CHECKING
+
+from agent.shortening import shorten_middle
+from flows.storage.lake import Lake
+from flows.storage.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from upath import UPath
+
+LAST_LINES = 30
+"""Lines of an output that are shown."""
+
+_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""Colours and movements of the cursor."""
+
+
+def output_path(lake: Lake, experiment: str, attempt_id: str) -> "Path | UPath":
+    """Return the location of the output of an attempt's program."""
+    return lake.root / "outputs" / experiment / f"{attempt_id}.txt"
+
+
+def write_output(lake: Lake, experiment: str, attempt_id: str, output: str) -> None:
+    """Write the output of a program that failed, in place of the output of an earlier run.
+
+    Raises:
+        InfrastructureError: a disk or object-store operation failed.
+    """
+    lake.make_folder()
+    write_whole(output_path(lake, experiment, attempt_id), output.encode(errors="replace"))
+
+
+def describe_output(lake: Lake, experiment: str, attempt_id: str) -> list[str]:
+    """Return a line with the file of an output, and the last lines of it; empty without one.
+
+    Raises:
+        InfrastructureError: a disk or object-store operation failed.
+    """
+    path = output_path(lake, experiment, attempt_id)
+    with lake.reading():
+        try:
+            output = path.read_bytes().decode(errors="replace")
+        except FileNotFoundError:
+            return []
+    return [f"The whole output of the program is in {path}. It ends with:", *get_end(output)]
+
+
+def get_end(output: str) -> list[str]:
+    """Return the last lines of an output, without colours and without the middle of long lines."""
+    lines = _SEQUENCE.sub("", output).replace("\r\n", "\n").rstrip().split("\n")
+    return [shorten_middle(line.rpartition("\r")[2], 500) for line in lines[-LAST_LINES:]]
