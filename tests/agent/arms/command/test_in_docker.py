@@ -123,17 +123,32 @@ async def test_a_program_works_without_network(
     assert report(outcome)["calls"] == 4
 
 
-async def test_a_program_without_memory_is_started_again(tmp_path: Path, image: str) -> None:
+@pytest.mark.parametrize(
+    ("script", "end"),
+    [
+        ("python3 -c 'x = bytearray(300 * 2**20)'", "killed for memory"),
+        pytest.param(
+            "echo 1000 >/proc/1/oom_score_adj; head -c 40M /dev/zero | tail & "
+            "head -c 40M /dev/zero | tail",
+            "lost",
+            id="the whole container",
+            marks=pytest.mark.full,
+        ),
+    ],
+)
+async def test_a_program_without_memory_is_started_again(
+    tmp_path: Path, image: str, script: str, end: str
+) -> None:
     """The reason names the limit, and the program is not the cause of an end of its attempt."""
-    recipe = tiny("chat", run="python3 -c 'x = bytearray(300 * 2**20)'")
+    recipe = tiny("chat", run=script)
     made = program(tmp_path, recipe, {"provider": "scripted", "replies": ["x"]}, image)
     made.workspaces = replace(made.workspaces, limits=ResourceLimits(memory_bytes=64 * 2**20))
-    reason = r"killed for memory: the container reached the memory limit of 0\.0625 GB"
+    reason = rf"the program was {end}: the container reached the memory limit of 0\.0625 GB"
     for _ in range(3):
         with pytest.raises(WorkspaceError, match=reason) as killed:
             await made.run()
         assert killed.value.retryable
-    with pytest.raises(WorkspaceError, match=f"{reason}, and so was each of 3 starts") as killed:
+    with pytest.raises(WorkspaceError, match=f"{reason}.*, and so was each of 3") as killed:
         await made.run()
     assert not killed.value.retryable
 
