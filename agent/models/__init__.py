@@ -6,6 +6,7 @@ litellm_api.py    any LiteLLM model string
 pacing.py         rate limits of providers, shared by all workers of a journal
 retry.py          retry policy for its failures
 native.py         requests of programs in their own dialect, and answers while they are generated
+gemini.py         conversations of Google's generateContent as chat completions, and answers back
 simulated/        a seeded stand-in that has the reference patch
 damage.py         makes wrong patches for it
 patches.py        unified diffs as data, for both
