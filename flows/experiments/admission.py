@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from flows.experiments import declaration, plan, workspaces
 from flows.experiments.cells import Cell, Place
 from flows.experiments.cells import plan as cells_of
 from flows.storage.lake import Row
+from flows.storage.outputs import show_output
 from reports.format import plural
 
 _INSTANCE = "durabench__gridprint-1"
@@ -145,7 +146,7 @@ async def admit(
             with _canary():
                 with suppress(InfrastructureError):
                     await _run(cell, guide, Path(folder))
-                outcome = await _run(cell, guide, Path(folder))
+                outcome = await _run(cell, guide, Path(folder), show_output)
         except NoProgram as error:
             raise UsageError(str(error)) from error
     with tempfile.TemporaryDirectory(prefix="durabench-check-") as folder:
@@ -208,7 +209,12 @@ def _search(pattern: str, text: str) -> str:
     return match[0] if match else ""
 
 
-async def _run(cell: Cell, model: Model, folder: Path) -> Outcome:
+async def _run(
+    cell: Cell,
+    model: Model,
+    folder: Path,
+    on_output: Callable[[str], None] = lambda output: None,
+) -> Outcome:
     """Run the program once, as an attempt whose journal is in a folder."""
     name = f"check-{folder.name}"
     journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
@@ -217,7 +223,7 @@ async def _run(cell: Cell, model: Model, folder: Path) -> Outcome:
     async with hold_lease(journal, name) as lease:
         log = JournalLog(journal, lease, Blobs(folder / "blobs"), journal.steps(name))
         async with Session.start(
-            attempt_id=name, models={"": model}, workspaces=places, log=log
+            attempt_id=name, models={"": model}, workspaces=places, log=log, on_output=on_output
         ) as session:
             return await ARMS["command"].solve(cell.task, session, cell.arm.options)
 

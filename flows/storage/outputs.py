@@ -1,15 +1,16 @@
 """The whole output of programs that failed: a text file for each attempt."""
 
 import re
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.shortening import shorten_middle
+from flows.display.terminal import show
 from flows.storage.lake import Lake
-from flows.storage.whole_files import write_whole
+from flows.storage.whole_files import write_whole, writing
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from upath import UPath
 
 LAST_LINES = 30
@@ -46,10 +47,24 @@ def describe_output(lake: Lake, experiment: str, attempt_id: str) -> list[str]:
             output = path.read_bytes().decode(errors="replace")
         except FileNotFoundError:
             return []
-    return [f"The whole output of the program is in {path}. It ends with:", *get_end(output)]
+    return _quote(path, output)
 
 
-def get_end(output: str) -> list[str]:
-    """Return the last lines of an output, without colours and without the middle of long lines."""
+def show_output(output: str) -> None:
+    """Write the output of a program that failed to a new temporary file, and print its end.
+
+    Raises:
+        InfrastructureError: the file cannot be written.
+    """
+    with writing(Path(tempfile.gettempdir())):
+        path = Path(tempfile.mkdtemp(prefix="durabench-output-")) / "output.txt"
+    write_whole(path, output.encode(errors="replace"))
+    for line in _quote(path, output):
+        show(line)
+
+
+def _quote(path: "Path | UPath", output: str) -> list[str]:
+    """Return a line with the file of an output, and its last lines in a readable form."""
     lines = _SEQUENCE.sub("", output).replace("\r\n", "\n").rstrip().split("\n")
-    return [shorten_middle(line.rpartition("\r")[2], 500) for line in lines[-LAST_LINES:]]
+    ends = [shorten_middle(line.rpartition("\r")[2], 500) for line in lines[-LAST_LINES:]]
+    return [f"The whole output of the program is in {path}. It ends with:", *ends]

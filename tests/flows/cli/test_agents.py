@@ -1,5 +1,6 @@
 """`durabench agents`: recipes, and what admits one."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_a_program_of_the_stated_release_is_admitted() -> None:
     checked = CliRunner().invoke(app, ["agents", "check", path, "--environment", "host"])
     assert checked.exit_code == 0, checked.output
     gates = [line.split()[0] for line in checked.output.splitlines()[:-1]]
-    assert gates == ["ok"] * 5
+    assert gates == ["ok"] * 6
 
 
 @pytest.mark.full
@@ -99,6 +100,22 @@ def test_a_program_that_is_not_there_is_one_line(run: str, because: str) -> None
     """It is the recipe that has to be changed."""
     path = written(tiny("chat", run=run).model_dump(mode="json"))
     fails("agents", "check", path, "--environment", "host", because=because)
+
+
+@pytest.mark.full
+def test_the_output_of_a_program_that_failed_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file has all of it, and the terminal its last 30 lines."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    path = written(tiny("chat", run="seq 40; echo no key; exit 1").model_dump(mode="json"))
+    checked = CliRunner().invoke(app, ["agents", "check", path, "--environment", "host"])
+    assert checked.exit_code == 3, checked.output
+    named, *lines = checked.stdout.strip().split("\n")
+    assert lines == [*map(str, range(12, 41)), "no key"]
+    [file] = tmp_path.glob("durabench-output-*/output.txt")
+    assert named == f"The whole output of the program is in {file}. It ends with:"
+    assert file.read_text().startswith("1\n2\n")
 
 
 def test_another_release_is_installed_and_checked() -> None:
