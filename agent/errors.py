@@ -194,7 +194,7 @@ class Destroyed(WorkspaceError):
 
 
 class NoProgram(InfrastructureError):
-    """The program of a recipe, or what it needs, is not in the workspace."""
+    """The program of a recipe, or what it needs, is not in the workspace, or got no answer."""
 
     retryable = False
 

@@ -15,7 +15,6 @@ from agent.arms.command.recipe import CommandOptions, Recipe
 from agent.errors import (
     AgentError,
     Destroyed,
-    InfrastructureError,
     NoProgram,
     Undone,
     WorkspaceError,
@@ -262,8 +261,8 @@ def _check(run: ProgramRun, recipe: Recipe) -> None:
     """Check that the program could work. A conversation that is too long is its own failure.
 
     Raises:
-        NoProgram: it is not in the workspace, or cannot reach its model.
-        InfrastructureError: it got no answer of a model, so its recipe has to be changed.
+        NoProgram: it is not there, cannot reach its model, or got no answer of it. Its recipe has
+            to be changed.
     """
     if run.calls or run.long_requests:
         return
@@ -275,10 +274,9 @@ def _check(run: ProgramRun, recipe: Recipe) -> None:
     end = "timed out" if run.timed_out else f"ended with exit code {run.exit_code}"
     refused = f"; refused: {run.first_refusal}" if run.first_refusal else ""
     routes = f"; unknown: {list_routes(run.unknown_routes)}" if run.unknown_routes else ""
-    raise InfrastructureError(
+    raise NoProgram(
         f"recipe {recipe.name}: the program {end} before its first model call{refused}{routes}: "
-        f"{words}",
-        retryable=False,
+        f"{words}"
     )
 
 

@@ -93,6 +93,7 @@ def test_a_program_that_swallows_errors_is_not_admitted() -> None:
     ("run", "because"),
     [
         ("no-such-program", "the program is not in this workspace: "),
+        ("echo no licence; exit 1", "exit code 1 before its first model call: no licence"),
         ("echo there is no perl; exit 253", "cannot reach its model: there is no perl"),
     ],
 )
