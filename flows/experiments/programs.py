@@ -12,7 +12,9 @@ NO_PROGRAM: Row = {
     "claimed_usd": None,
     "restarts": None,
     "answered_from_record": None,
+    "loosened_calls": None,
     "unused_calls": None,
+    "first_difference": None,
     "refused_tools": None,
     "first_request_s": None,
     "agent_version": None,
@@ -31,4 +33,14 @@ def columns(options: ArmOptions, program: Mapping[str, Any]) -> Row:
     if program:
         row["refused_tools"] = sum(program.get("server_tools", {}).values())
         row["unused_calls"] = len(program.get("unused_calls", ()))
+        if "loosened" in program:  # not in attempts of earlier releases
+            row["loosened_calls"] = len(program["loosened"])
+            row["first_difference"] = _describe(program["first_difference"])
     return row
+
+
+def _describe(difference: Mapping[str, str] | None) -> str | None:
+    """Return the first difference of a call that was bought twice as one line."""
+    if difference is None:
+        return None
+    return f"{difference['place']}: {difference['before']!r} became {difference['after']!r}"

@@ -18,7 +18,9 @@ final as (
         median(first_request_s) as first_request_s,
         sum(restarts)::bigint as restarts,
         sum(answered_from_record)::bigint as answered_from_record,
-        sum(unused_calls)::bigint as unused_calls
+        sum(loosened_calls)::bigint as loosened_calls,
+        sum(unused_calls)::bigint as unused_calls,
+        min(first_difference) as first_difference
     from cells
     group by arm, position
 )

@@ -22,9 +22,10 @@ _NOTE = (
     "The version and the claimed cost are stated by the program. The recipe is the beginning of "
     "its digest. The metered cost is of the attempts that claim one, with their number unless all "
     "do. First request is the median time from the start of the program to its first model "
-    "request. A program that is started again has answers from the record. Answers not used again "
-    "were bought by an earlier run and answer no request of the last one, which may have bought "
-    "others in their place."
+    "request. A program that is started again has answers from the record. An equivalent request "
+    "differs from its record in durations, order or other values that are not compared. Answers "
+    "not used again were bought by an earlier run and answer no request of the last one, which may "
+    "have bought others in their place."
 )
 
 
@@ -34,8 +35,12 @@ def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
     rows = [row for row in read_rows(connection, "from marts.programs") if row["arm"] in names]
     if not rows:
         return None
-    table = Table("", HEADER, tuple(map(_show, rows)), 3, note=_NOTE)
-    return Section("programs", "How did the programs run?", tables=(table,), is_detail=True)
+    tables = [Table("", HEADER, tuple(map(_show, rows)), 3, note=_NOTE)]
+    different = [(row["arm"], row["first_difference"]) for row in rows if row["first_difference"]]
+    if different:
+        header = ("arm", "first difference of an answer not used again")
+        tables.append(Table("", header, tuple(different), 2))
+    return Section("programs", "How did the programs run?", tables=tuple(tables), is_detail=True)
 
 
 def _show(row: Mapping[str, Any]) -> Row:
@@ -48,6 +53,11 @@ def _show(row: Mapping[str, Any]) -> Row:
         usd(row["metered_usd"], row["incomplete_cells"] > 0) if has_claims else DASH,
         mean(row["first_request_s"], " s"),
         total(row["restarts"]),
-        total(row["answered_from_record"]),
+        _show_repeated(row),
         total(row["unused_calls"]),
     )
+
+
+def _show_repeated(row: Mapping[str, Any]) -> str:
+    repeated = total(row["answered_from_record"])
+    return f"{repeated} ({row['loosened_calls']} equivalent)" if row["loosened_calls"] else repeated
