@@ -225,7 +225,7 @@ _NO_PARAMETERS = {"messages", "tools", "max_tokens", "max_completion_tokens"}
 """Fields of a chat request that have separate places in ours. All others are parameters."""
 
 _STAND_INS = ("simulated", "scripted", "recorded")
-_SHELL_TOOLS = re.compile(r"(.*_)?(bash|shell|terminal|(exec|shell|run)_command)$", re.I)
+_SHELL_TOOLS = re.compile(r"(.*_)?(bash|shell|terminal|(exec|shell|run)_commands?)$", re.I)
 _COMMANDS = ("command", "cmd", "commands")
 
 
@@ -297,7 +297,8 @@ def _with_own_tools(message: Message, chat: ModelRequest) -> Message:
     for call in calls:
         if call["function"]["name"] == "bash":
             command = json.loads(call["function"]["arguments"])["command"]
-            arguments = {name: ["bash", "-lc", command] if is_list else command}
+            words = [command] if name == "commands" else ["bash", "-lc", command]
+            arguments = {name: words if is_list else command}
             for required in schema.get("required") or []:
                 argument = properties.get(required, {})
                 if required not in arguments and argument.get("type") == "string":

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from agent.arms import ARMS, python
-from agent.arms.command.recipe import CommandOptions, list_shipped_recipes
+from agent.arms.command.recipe import ACP, CommandOptions, list_shipped_recipes
 from agent.arms.durable.options import DurableOptions
 from agent.arms.options import (
     ArmOptions,
@@ -165,11 +165,11 @@ def make_arm(agent: str) -> dict[str, Any]:
     """
     names = [name for name in ARMS if name not in ("command", "python")]
     recipes = list_shipped_recipes()
-    if agent in names or ":" in agent or agent in python.list_announced_arms():
-        return {"name": make_name(agent), "agent": agent}
-    if agent in recipes or agent.endswith((".yaml", ".yml")):
+    if agent in recipes or agent.startswith(ACP) or agent.endswith((".yaml", ".yml")):
         name = make_name(Path(agent).stem)
         return {"name": name, "agent": "command", "options": {"recipe": agent}}
+    if agent in names or ":" in agent or agent in python.list_announced_arms():
+        return {"name": make_name(agent), "agent": agent}
     raise UsageError(
         f"there is no arm {agent!r}: name {', '.join(names)}, a recipe ({', '.join(recipes)}) or "
         "package.module:function"

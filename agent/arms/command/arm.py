@@ -115,7 +115,7 @@ async def solve(task: Task, session: Session, options: CommandOptions) -> Outcom
 
 async def _mount(session: Session, recipe: Recipe, folder: Path) -> str:
     """Let containers see the socket and the program. Return the folder of the program."""
-    install = recipe.install
+    install = recipe.source
     if session.workspaces.environment == "host":
         return str((install and install.folder) or "")
     mounts = [Mount(str(folder), installed.SOCKET_FOLDER)]

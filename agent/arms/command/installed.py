@@ -136,6 +136,7 @@ AGENT_FOLDER = "/opt/agent"
 NO_RELAY = 253
 """Exit code of the script if the relay does not start."""
 
+_NODE = "$DURABENCH_AGENT/node_modules/node/bin/node"
 _PORT = 8901
 _LONGEST_VARIABLE = 128 * 1024
 """Bytes of one variable or argument, name and end included, that Linux passes to a program."""
@@ -194,7 +195,9 @@ def probe(recipe: Recipe, agent_folder: str) -> str:
 
 def environment(recipe: Recipe) -> str:
     """Return the exports of a recipe's variables. The shell expands their values."""
-    return "\n".join(f'export {name}="{value}"' for name, value in recipe.environment.items())
+    runtime = {"DURABENCH_RUNTIME": _NODE} if recipe.runtime else {}
+    variables = {**runtime, **recipe.environment}
+    return "\n".join(f'export {name}="{value}"' for name, value in variables.items())
 
 
 def _exports(variables: dict[str, str]) -> str:

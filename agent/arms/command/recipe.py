@@ -1,6 +1,7 @@
 """Recipes to install and run a program."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,16 @@ from agent.models.spec import ModelSpec
 FOLDER = Path(__file__).resolve().parents[2] / "recipes"
 
 _NAME = r"^[a-z0-9][a-z0-9._-]*$"
+
+ACP = "acp:"
+"""Before a recipe: its program is run through the Agent Client Protocol."""
+
+_ACP_INSTALL = "npm install --prefix /opt/agent acpx@0.19.1\n"
+_ACP_RUN = """\
+export DURABENCH_ACP={command}
+"$DURABENCH_RUNTIME" "$DURABENCH_AGENT/node_modules/acpx/dist/cli.js" --approve-all --no-fs \\
+  --no-terminal --agent "bash -c 'eval \\"\\$DURABENCH_ACP\\"'" exec --file "$DURABENCH_TASK_FILE"
+"""
 
 
 class Install(BaseModel):
@@ -69,6 +80,18 @@ class Recipe(BaseModel):
     install: Install | None = Field(
         default=None, description="default: the image of each instance has the program"
     )
+    runtime: str | None = Field(
+        default=None,
+        pattern=r"^node@[1-9][0-9]*$",
+        description="interpreter of the program, such as `node@22`: npm adds it to `/opt/agent` "
+        "before `install.run`, and `$DURABENCH_RUNTIME` is its path",
+    )
+    acp: str | None = Field(
+        default=None,
+        min_length=1,
+        description="shell command that starts the program as an agent of the Agent Client "
+        "Protocol, for `recipe: acp:NAME`",
+    )
     environment: dict[str, str] = Field(
         default_factory=dict,
         description="variables; `$DURABENCH_URL`, `$DURABENCH_KEY` and `$DURABENCH_MODEL` are the "
@@ -112,6 +135,14 @@ class Recipe(BaseModel):
         for pattern in patterns:
             _compile_pattern(pattern)
         return patterns
+
+    @property
+    def source(self) -> Install | None:
+        """The source of the program's files, with its interpreter."""
+        if self.runtime is None or self.install is None or self.install.run is None:
+            return self.install
+        add = f"npm install --prefix /opt/agent {self.runtime}"
+        return self.install.model_copy(update={"run": f"{add}\n{self.install.run}"})
 
     def of_release(self, release: str) -> "Recipe":
         """Return the recipe for another release of the program.
@@ -175,6 +206,8 @@ def _read(value: Any) -> Any:
     """Return the content of a recipe that is given by name or path."""
     if not isinstance(value, str):
         return value
+    if value.startswith(ACP):
+        return _over_acp(load(value.removeprefix(ACP)))
     path = FOLDER / f"{value}.yaml"
     if not re.fullmatch(_NAME, value) or not path.is_file():
         path = Path(value)
@@ -192,6 +225,19 @@ def _read(value: Any) -> Any:
     return content
 
 
+def _over_acp(recipe: Recipe) -> Recipe:
+    """Return a recipe that runs the same program through a client of its protocol."""
+    if recipe.acp is None:
+        raise ValueError(f"recipe {recipe.name} has no `acp`")
+    install = recipe.install
+    if install and install.run:
+        install = install.model_copy(update={"run": f"{install.run}\n{_ACP_INSTALL}"})
+    run = _ACP_RUN.format(command=shlex.quote(recipe.acp))
+    runtime = recipe.runtime or "node@22"
+    changes = {"name": f"acp-{recipe.name}", "runtime": runtime, "install": install, "run": run}
+    return recipe.model_copy(update=changes)
+
+
 AnyRecipe = Annotated[Recipe, BeforeValidator(_read, json_schema_input_type=str | Recipe)]
 """A recipe, or the name or path of one. The content is part of the declaration."""
 
@@ -200,7 +246,8 @@ class CommandOptions(ArmOptions):
     """A program that speaks to a model API, and its limits."""
 
     recipe: AnyRecipe = Field(
-        description="how the program is run: the name of a recipe, the path of one, or its content"
+        description="how the program is run: the name or path of a recipe, after `acp:` through "
+        "the Agent Client Protocol, or its content"
     )
     release: str | None = Field(
         default=None,

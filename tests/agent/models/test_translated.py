@@ -29,6 +29,10 @@ def tool(name: str, required: list[str], **properties: Any) -> dict[str, Any]:
             {"command": ["bash", "-lc", "ls"]},
         ),
         (
+            tool("run_commands", ["commands"], commands={"type": "array", "items": TEXT}),
+            {"commands": ["ls"]},
+        ),
+        (
             tool("execute_bash", ["command", "why"], command=TEXT, why=TEXT),
             {"command": "ls", "why": "Run a command."},
         ),

@@ -27,13 +27,15 @@ def written(content: dict[str, object]) -> str:
 
 
 def test_every_recipe_is_listed_and_shown() -> None:
-    """`list` names each recipe with its release, and `show` prints one that can be read again."""
+    """`list` names each recipe with its release, which it installs, and `show` prints one that can
+    be read again."""
     listed = CliRunner().invoke(app, ["agents", "list"])
     assert [line.split()[0] for line in listed.output.splitlines()] == list_shipped_recipes()
     for name in list_shipped_recipes():
         shown = CliRunner().invoke(app, ["agents", "show", name])
         assert Recipe.model_validate(yaml.safe_load(shown.output)) == load(name)
         assert load(name).version in listed.output
+        assert load(name).of_release("0.0").version == "0.0"
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,7 @@ def test_every_recipe_is_listed_and_shown() -> None:
             "dialect: Input should be 'chat', 'messages', 'responses' or 'gemini'",
         ),
         ({"instal": {}}, "instal: "),
+        ({"runtime": "node@latest"}, "runtime: String should match pattern"),
         ({"install": {"folder": "/x", "image": "y"}}, "install: name an image or a folder"),
         ({"claimed_usd": "no group"}, "claimed_usd: needs exactly one group"),
         ({"claimed_usd": "("}, "claimed_usd: not a regular expression"),
@@ -63,6 +66,22 @@ def test_an_unknown_recipe_names_the_known_ones() -> None:
     fails("agents", "show", "list.yaml", because="not a mapping")
     Path("broken.yaml").write_text("a: [")
     fails("agents", "show", "broken.yaml", because="not YAML")
+
+
+def test_a_program_runs_through_the_agent_client_protocol() -> None:
+    """The recipe of `acp:` adds the client and its Node, and keeps all but `run`."""
+    plain, through = load("opencode"), load("acp:opencode")
+    assert plain.source is not None
+    assert through.source is not None
+    added = [
+        "npm install --prefix /opt/agent node@22",
+        "npm install --prefix /opt/agent acpx@0.19.1",
+    ]
+    assert str(through.source.run).splitlines() == [added[0], str(plain.source.run), added[1]]
+    changed = {"name": "", "runtime": None, "install": None, "run": "x"}
+    assert through.model_copy(update=changed) == plain.model_copy(update=changed)
+    fails("agents", "show", "acp:aider", because="recipe aider has no `acp`")
+    fails("agents", "check", "acp:missing", because="no recipe 'missing': name one of ")
 
 
 @pytest.mark.full

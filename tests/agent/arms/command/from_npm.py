@@ -23,7 +23,7 @@ def recipe_from_npm(name: str) -> Recipe:
     if shutil.which("npm") is None:
         pytest.skip(f"{name} is installed with npm, and there is none")
     recipe = load(name)
-    folder = _FOLDER / f"{name}-{recipe.version}"
+    folder = _FOLDER / f"{recipe.name}-{recipe.version}"
     _FOLDER.mkdir(mode=0o700, exist_ok=True)
     with (_FOLDER / f"{folder.name}.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -33,11 +33,11 @@ def recipe_from_npm(name: str) -> Recipe:
 
 
 def _install(recipe: Recipe, folder: Path) -> None:
-    assert recipe.install is not None
-    assert recipe.install.run is not None
+    assert recipe.source is not None
+    assert recipe.source.run is not None
     made = Path(tempfile.mkdtemp(dir=_FOLDER))
     made.chmod(0o755)
-    command = recipe.install.run.replace(AGENT_FOLDER, str(made))
+    command = recipe.source.run.replace(AGENT_FOLDER, str(made))
     done = subprocess.run(["bash", "-ec", command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     made.rename(folder)

@@ -9,6 +9,7 @@ from tests.servers.strict import Anthropic, Asked, Called, Chat, Dialect, Respon
 TOOLS = {
     **dict.fromkeys(("Bash", "bash", "shell_command", "run_shell_command"), "command"),
     "exec_command": "cmd",
+    "run_commands": "commands",
 }
 """Names of shell tools, and of their argument with the command."""
 
@@ -26,7 +27,10 @@ def says(asked: Asked, commands: Sequence[str]) -> Said:
     tool = next((name for name in asked.tools if name in TOOLS), None)
     if tool is None or asked.turns >= len(commands):
         return Said("Done.")
-    arguments = {TOOLS[tool]: commands[asked.turns], "description": "Run a command."}
+    command: str | list[str] = commands[asked.turns]
+    arguments = {TOOLS[tool]: command, "description": "Run a command."}
+    if tool == "run_commands":
+        arguments = {TOOLS[tool]: [str(command)]}
     if tool == "exec_command":
         del arguments["description"]
     return Said("I work.", (Called(tool, json.dumps(arguments), f"call_{asked.turns}"),))

@@ -1,4 +1,4 @@
-"""Claude Code, Codex, opencode and Gemini CLI, unmodified, in containers without network."""
+"""Programs from npm, unmodified, in containers without network."""
 
 import json
 import re
@@ -11,6 +11,7 @@ import pytest
 
 from agent.arms.command.recipe import Recipe
 from agent.errors import BudgetExhausted
+from agent.gateway.masks import mask
 from agent.journal import Limit
 from agent.types import Task
 from tests.agent.arms.command.from_npm import recipe_from_npm
@@ -52,6 +53,7 @@ def _names_today(recipe: Recipe, body: dict[str, Any]) -> bool:
     for pattern in recipe.volatile_text:
         text = re.sub(pattern, "", text)
     today = datetime.now(UTC)
+    text = mask(text, today).text
     return any(today.strftime(each) in text for each in ("%Y-%m-%d", "%b %d %Y", "%B %Y"))
 
 
@@ -67,6 +69,12 @@ def _names_today(recipe: Recipe, body: dict[str, Any]) -> bool:
         ("opencode", "messages"),
         ("gemini-cli", "gemini"),
         ("gemini-cli", "chat"),
+        ("acp:opencode", "chat"),
+        ("cline", "chat"),
+        ("copilot", "chat"),
+        ("kimi-code", "chat"),
+        ("pi", "chat"),
+        ("qwen-code", "chat"),
     ],
 )
 async def test_an_agent_is_metered_and_resumed(
@@ -88,6 +96,7 @@ async def test_an_agent_is_metered_and_resumed(
     assert not any(_names_today(made.options.recipe, body) for body in server.requests)
     assert outcome.status == "submitted", outcome.detail
     assert "+hello\n" in outcome.patch
+    assert outcome.patch.count("diff --git") == 1
     told = report(outcome)
     assert (told["restarts"], told["answered_from_record"]) == (1, paid)
     assert told["calls"] == sent
