@@ -16,8 +16,14 @@ pytestmark = [pytest.mark.slow]
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def temporary(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Work in an empty folder. Return the folder of temporary files."""
     monkeypatch.chdir(tmp_path)
+    folder = tmp_path_factory.mktemp("t")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
 
 
 def written(content: dict[str, object]) -> str:
@@ -123,17 +129,14 @@ def test_a_program_that_is_not_there_is_one_line(run: str, because: str) -> None
 
 
 @pytest.mark.full
-def test_the_output_of_a_program_that_failed_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_output_of_a_program_that_failed_is_shown(temporary: Path) -> None:
     """A file has all of it, and the terminal its last 30 lines."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     path = written(tiny("chat", run="seq 40; echo no key; exit 1").model_dump(mode="json"))
     checked = CliRunner().invoke(app, ["agents", "check", path, "--environment", "host"])
     assert checked.exit_code == 3, checked.output
     named, *lines = checked.stdout.strip().split("\n")
     assert lines == [*map(str, range(12, 41)), "no key"]
-    [file] = tmp_path.glob("durabench-output-*/output.txt")
+    [file] = temporary.glob("durabench-output-*/output.txt")
     assert named == f"The whole output of the program is in {file}. It ends with:"
     assert file.read_text().startswith("1\n2\n")
 
