@@ -1,10 +1,12 @@
 """Columns of `attempts` about the programs of command arms."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from agent.arms.command import SCOPE
 from agent.arms.command.recipe import CommandOptions
 from agent.arms.options import ArmOptions
+from agent.session.steps import Step
 from eval.digests import canonical_digest
 from flows.storage.lake import Row
 
@@ -23,13 +25,15 @@ NO_PROGRAM: Row = {
 """The columns of an attempt that ran no external program."""
 
 
-def columns(options: ArmOptions, program: Mapping[str, Any]) -> Row:
+def columns(options: ArmOptions, program: Mapping[str, Any], steps: Iterable[Step]) -> Row:
     """Return the columns of an attempt. `program` is its `ProgramRun`; empty if it did not end."""
     if not isinstance(options, CommandOptions):
         return NO_PROGRAM
     recipe = options.program.model_dump(mode="json", exclude_defaults=True)
     row = {name: program.get(name) for name in NO_PROGRAM}
     row["recipe_digest"] = canonical_digest(recipe)
+    starts = sum(step.scope == SCOPE and step.request.get("action") == "begin" for step in steps)
+    row["restarts"] = max(starts - 1, 0)
     if program:
         row["refused_tools"] = sum(program.get("server_tools", {}).values())
         row["unused_calls"] = len(program.get("unused_calls", ()))

@@ -188,7 +188,7 @@ def _attempt_row(record: AttemptRecord) -> Row:
         "base_attempt_id": record.base_attempt_id,
         "reused_calls": len(reused),
         "reused_usd": _sum_known_usd(reused),
-        **programs.columns(cell.arm.options, record.program),
+        **programs.columns(cell.arm.options, record.program, record.steps),
         "seed": cell.seed,
         "image": instance.image if cell.place.environment == "docker" else "",
         "image_digest": cell.place.image_digest,
