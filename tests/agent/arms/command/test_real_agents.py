@@ -71,7 +71,6 @@ def _names_today(recipe: Recipe, body: dict[str, Any]) -> bool:
         ("gemini-cli", "chat"),
         ("acp:opencode", "chat"),
         ("cline", "chat"),
-        ("copilot", "chat"),
         ("kimi-code", "chat"),
         ("pi", "chat"),
         ("qwen-code", "chat"),
