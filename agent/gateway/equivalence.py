@@ -200,8 +200,8 @@ def _mask_value(
 
 
 def _parse(text: str) -> Any:
-    """Return the object of a result that is JSON, or None."""
-    if not text.startswith("{"):
+    """Return the object or list of a result that is JSON, or None."""
+    if not text.startswith(("{", "[")):
         return None
     try:
         return json.loads(text)

@@ -74,6 +74,7 @@ Output:
 3 rows""",
     "a result as JSON": '{"output": "2 passed in «0.06s»", "metadata": {"exit_code": 0, '
     '"duration_seconds": «0.2»}}',
+    "results as JSON": '[{"query": "make", "result": "«0.31s call     tests/a.py::b\\n»2 failed"}]',
 }
 """Outputs of tools. What may differ from run to run is in guillemets."""
 
@@ -129,6 +130,8 @@ def change(value: str) -> str:
         return CHANGES[value]
     if "durations" in value:
         return value.replace("3", "7")
+    if "\\n" in value:
+        return "0.11s setup    tests/c.py::d\\n0.01s call     tests/a.py::b\\n"
     if "call  " in value:
         return "0.11s call     tests/test_o.py::test_slow\n0.40s call     tests/test_x.py::test_y"
     minutes = value.replace("15:08", "15:11") if "15:08" in value else value
