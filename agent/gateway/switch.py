@@ -41,8 +41,8 @@ class Answered:
 class GatewayObservations:
     """Observations of the gateway in one run of a program."""
 
-    first_request_at: float | None = None
-    """Reading of `time.monotonic` at the first request; None without one."""
+    first_request_s: float | None = None
+    """Seconds until the first request; None without one."""
     requested_models: Counter[str] = field(default_factory=Counter)
     """Number of requests for each model name. The names do not choose the model."""
     server_tools: Counter[str] = field(default_factory=Counter)
@@ -77,6 +77,7 @@ class Switch:
     def __init__(self, calls: Calls, roles: Mapping[str, str]) -> None:
         """`roles` maps patterns of model names to roles, the first that fits."""
         self.seen = GatewayObservations()
+        self._started_at = time.monotonic()
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         """Has a result as soon as an error ends the attempt."""
         self._calls = calls
@@ -99,8 +100,8 @@ class Switch:
         if self._undelivered and (tasks := self._undelivered.get(_key(foreign, model))):
             return GatewayCall(self, foreign, model, tasks.pop(0))
         _count(self.seen.requested_models, model)
-        if self.seen.first_request_at is None:
-            self.seen.first_request_at = time.monotonic()
+        if self.seen.first_request_s is None:
+            self.seen.first_request_s = time.monotonic() - self._started_at
         task = asyncio.create_task(self._answer(foreign, model))
         self._running.add(task)
         task.add_done_callback(self._running.discard)

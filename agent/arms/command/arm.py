@@ -3,7 +3,6 @@
 import asyncio
 import re
 import signal
-import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
@@ -158,9 +157,9 @@ class _Run:
 
     async def _run_program(self, workspace: Workspace, calls: Calls, version: str) -> ProgramRun:
         recipe = self.options.program
-        switch = Switch(calls, recipe.models)
         key, info = make_token(), self.session.model().info
         window = await info.find_window()
+        switch = Switch(calls, recipe.models)
         socket_folder = self.folder if workspace.environment == "docker" else None
         async with AsyncExitStack() as stack:
             stack.push_async_callback(switch.cancel)
@@ -176,7 +175,6 @@ class _Run:
                 "DURABENCH_MAX_OUTPUT": str(info.max_tokens(window)),
             }
             script = installed.script(recipe, self.task.statement, address, variables)
-            start = time.monotonic()
             try:
                 result = await _until_failure(workspace, script, self.options.run_limit_s, switch)
             except Destroyed as error:
@@ -206,9 +204,7 @@ class _Run:
             first_difference=records.difference if records.unused else None,
             long_requests=seen.long_requests,
             first_refusal=seen.first_refusal,
-            first_request_s=None
-            if seen.first_request_at is None
-            else seen.first_request_at - start,
+            first_request_s=seen.first_request_s,
         )
 
 
