@@ -118,7 +118,8 @@ class Calls:
         found = whole if record is None else record.digest
         reply = await self._scope.step_at(call_model(model, request, found, summary), seq)
         assert isinstance(reply, ModelReply)
-        self._conversations.add(seq, body)
+        if record is None:  # the others are there as they were recorded
+            self._conversations.add(seq, body)
         self.answered += 1
         return reply
 

@@ -179,6 +179,29 @@ async def test_a_program_that_is_lost_again_and_again_is_infrastructure(tmp_path
         await program.run()
 
 
+async def test_a_third_run_finds_the_answers_of_both_before_it(tmp_path: Path) -> None:
+    """The second run continued a conversation whose outputs differ from the record."""
+
+    def says(asked: Asked) -> Said:
+        if asked.turns in (2, 4) and asked.turns not in died:
+            died.append(asked.turns)
+            raise ConnectionError
+        if asked.turns == 5:
+            return Said("Done.")
+        arguments = json.dumps({"command": "echo 3 passed in 0.$(date +%N)s"})
+        return Said("I work.", (Called("bash", arguments, f"call_{asked.turns}"),))
+
+    died: list[int] = []
+    with OpenAIServer(Failing(Anthropic(says))) as server:
+        program = Program(tmp_path, tiny("messages"), model(server))
+        for _ in range(2):
+            with pytest.raises(ModelError):
+                await program.run()
+        told = report(await program.run())
+    assert (told["restarts"], told["answered_from_record"], told["calls"]) == (2, 4, 6)
+    assert told["unused_calls"] == []
+
+
 @pytest.mark.parametrize(
     ("prints", "found"),
     [("echo 3 passed in 0.$(date +%N)s", 3), ("echo $(date +%N) passed in 0.1s", 2)],
