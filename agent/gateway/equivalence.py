@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from agent.errors import RequestRefused
 from agent.gateway.masks import mask, prints_in_any_order
+from agent.models.requests import check_depth
 from agent.session.steps import canonical, digest
 
 TALK = ("messages", "input", "contents")
@@ -200,13 +202,15 @@ def _mask_value(
 
 
 def _parse(text: str) -> Any:
-    """Return the object or list of a result that is JSON, or None."""
+    """Return the object or list of a result that is JSON and not nested too deeply, or None."""
     if not text.startswith(("{", "[")):
         return None
     try:
-        return json.loads(text)
-    except ValueError:
+        value = json.loads(text)
+        check_depth(value)
+    except (ValueError, RecursionError, RequestRefused):
         return None
+    return value
 
 
 def _without_marks(value: Any) -> Any:

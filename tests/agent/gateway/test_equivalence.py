@@ -240,3 +240,10 @@ def test_no_output_takes_long(piece: str) -> None:
     began = time.process_time()
     mask(piece * (60_000 // len(piece)), NOW)
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("levels", [150, 900, 200_000])
+def test_a_result_that_is_nested_too_deeply_is_a_text(levels: int) -> None:
+    """A file of brackets in a repository ends no attempt."""
+    before = form(talk("[" * levels + "]" * levels))
+    assert form(talk("[" * levels + "1" + "]" * levels)).digest != before.digest
