@@ -1,4 +1,14 @@
-"""Long texts without their middle."""
+"""Long texts without their middle, and texts without the style of a terminal."""
+
+import re
+
+_STYLE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""Sequences by which a program colours its output, or moves the cursor."""
+
+
+def strip_style(text: str) -> str:
+    """Return a text without the sequences that colour it or move the cursor."""
+    return _STYLE.sub("", text)
 
 
 def shorten_middle(text: str, max_chars: int, *, whole_lines: bool = False) -> str:

@@ -1,11 +1,10 @@
 """The whole output of programs that failed: a text file for each attempt."""
 
-import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.shortening import shorten_middle
+from agent.shortening import shorten_middle, strip_style
 from flows.display.terminal import show
 from flows.storage.lake import Lake
 from flows.storage.whole_files import write_whole, writing
@@ -15,9 +14,6 @@ if TYPE_CHECKING:
 
 LAST_LINES = 30
 """Lines of an output that are shown."""
-
-_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-"""Colours and movements of the cursor."""
 
 
 def output_path(lake: Lake, experiment: str, attempt_id: str) -> "Path | UPath":
@@ -65,6 +61,6 @@ def show_output(output: str) -> None:
 
 def _quote(path: "Path | UPath", output: str) -> list[str]:
     """Return a line with the file of an output, and its last lines in a readable form."""
-    lines = _SEQUENCE.sub("", output).replace("\r\n", "\n").rstrip().split("\n")
+    lines = strip_style(output).replace("\r\n", "\n").rstrip().split("\n")
     ends = [shorten_middle(line.rpartition("\r")[2], 500) for line in lines[-LAST_LINES:]]
     return [f"The whole output of the program is in {path}. It ends with:", *ends]

@@ -1,7 +1,6 @@
 """Runs a program in a workspace, with a gateway as its model."""
 
 import asyncio
-import re
 import signal
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -25,7 +24,7 @@ from agent.gateway.matching import Loosened
 from agent.gateway.switch import Switch
 from agent.models.protocol import UNKNOWN_WINDOW
 from agent.session.session import Session
-from agent.shortening import shorten_middle
+from agent.shortening import shorten_middle, strip_style
 from agent.types import Outcome, OutcomeStatus, Task
 from agent.workspaces import CommandResult, Mount, Workspace
 
@@ -38,9 +37,6 @@ _LAST_WORDS = 2_000
 _SHOWN_ROUTES = 3
 _OUTPUT_BYTES = 10 * 2**20
 """Of longer outputs, the first and the last half are kept."""
-
-_STYLE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-"""Sequences by which a program colours its output, or moves the cursor."""
 
 
 @dataclass(frozen=True)
@@ -296,4 +292,4 @@ def _detail(run: ProgramRun) -> str:
 
 def _shorten(run: ProgramRun) -> str:
     """Return the beginning and the end of the last words, in one line."""
-    return " ".join(shorten_middle(_STYLE.sub("", run.last_words), 500).split())
+    return " ".join(shorten_middle(strip_style(run.last_words), 500).split())
