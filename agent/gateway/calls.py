@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from agent.errors import AgentError, InfrastructureError, WorkspaceError
-from agent.gateway.conversations import Conversations
+from agent.gateway.conversations import Conversations, ProgramRequest
 from agent.gateway.matching import Records, Volatile
 from agent.journal import RecordedStep
 from agent.models.dialects import answering
@@ -103,8 +103,8 @@ class Calls:
         model = answering(self._scope.model(role), foreign)
         asked = {"dialect": foreign.dialect, "role": role}
         whole = self._volatile.digest({**asked, "body": foreign.body, "headers": foreign.headers})
-        body = {**foreign.body, "headers": foreign.headers}
-        record = self.records.find(whole, asked, body)
+        made = ProgramRequest({**foreign.body, "headers": foreign.headers})
+        record = self.records.find(whole, asked, made.body)
         seq = self._new() if record is None else record.seq
         request = ModelRequest(
             [],
@@ -114,12 +114,16 @@ class Calls:
             max_tokens=foreign.asked.output_limit,
             foreign=foreign,
         )
-        summary = {**asked, "asked_model": asked_model, **self._conversations.list_new(body)}
+        summary = {
+            **asked,
+            "asked_model": asked_model,
+            **self._conversations.list_new(made),
+        }
         found = whole if record is None else record.digest
         reply = await self._scope.step_at(call_model(model, request, found, summary), seq)
         assert isinstance(reply, ModelReply)
         if record is None:  # the others are there as they were recorded
-            self._conversations.add(seq, body)
+            self._conversations.add(seq, made)
         self.answered += 1
         return reply
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from agent.errors import RequestRefused
@@ -46,7 +47,7 @@ class Equivalent:
     removed: tuple[tuple[str, str], ...]
     """Kind and value of each part that is not compared."""
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The digest that equivalent requests have in common."""
         return digest(canonical({"pieces": [text for _, text in self.pieces]}))
@@ -63,11 +64,7 @@ class Equivalent:
 
     def count_equal(self, later: "Equivalent") -> int:
         """Return the number of equal parts before the first difference."""
-        pairs = zip(self.pieces, later.pieces, strict=False)
-        return next(
-            (n for n, (a, b) in enumerate(pairs) if a != b),
-            min(len(self.pieces), len(later.pieces)),
-        )
+        return count_common(self.pieces, later.pieces)
 
     def find_difference(self, later: "Equivalent") -> FirstDifference | None:
         """Return the first difference to a later request, or None."""
@@ -84,15 +81,19 @@ class Equivalent:
         return FirstDifference(place, *(("", shown) if longer is later.pieces else (shown, "")))
 
 
+def count_common(before: Sequence[object], after: Sequence[object]) -> int:
+    """Return the number of equal values, or characters, before the first difference."""
+    pairs = zip(before, after, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(before), len(after)))
+
+
 _SHOWN = 80
 _CONTEXT = 30
 
 
 def _around_difference(before: str, after: str) -> tuple[str, str]:
     """Return the places of two texts that differ first, with the text around them."""
-    pairs = zip(before, after, strict=False)
-    at = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(before), len(after)))
-    start = max(0, at - _CONTEXT)
+    start = max(0, count_common(before, after) - _CONTEXT)
     return before[start : start + _SHOWN], after[start : start + _SHOWN]
 
 
@@ -110,7 +111,7 @@ def compare_form(asked: Mapping[str, Any], body: Mapping[str, Any], moment: date
         if name == "tools" and isinstance(value, list):
             value = sorted(value, key=lambda tool: json.dumps(tool, sort_keys=True))
         pieces.append((name, _mask_value(value, moment, removed)))
-    pieces += _read_talk(body, moment, removed)
+    pieces += _compare_talk(body, moment, removed)
     return Equivalent(tuple(pieces), tuple(removed))
 
 
@@ -125,7 +126,7 @@ class _Part:
     """The call that a result answers."""
 
 
-def _read_talk(
+def _compare_talk(
     body: Mapping[str, Any], moment: datetime, removed: list[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
     """Yield the parts of the conversation in the order of the calls."""
@@ -224,6 +225,12 @@ def _without_marks(value: Any) -> Any:
     return value
 
 
+def read_talk(body: Mapping[str, Any]) -> list[Any]:
+    """Return the messages of a request, in any dialect."""
+    talk: Any = next((body[name] for name in TALK if name in body), [])
+    return talk if isinstance(talk, list) else [{"role": "user", "content": talk}]
+
+
 def plain_message(message: Any) -> Any:
     """Return a message without marks of the provider's cache, in one of its equal spellings."""
     message = _without_marks(message)
@@ -233,10 +240,7 @@ def plain_message(message: Any) -> Any:
 
 
 def _list_parts(body: Mapping[str, Any]) -> Iterator[_Part]:
-    talk: Any = next((body[name] for name in TALK if name in body), [])
-    if isinstance(talk, str):
-        talk = [{"role": "user", "content": talk}]
-    for number, item in enumerate(talk):
+    for number, item in enumerate(read_talk(body)):
         if not isinstance(item, dict):
             yield _Part(f"message {number}", False, item)
             continue

@@ -16,6 +16,7 @@ from agent.arms import ARMS
 from agent.arms.command.arm import list_routes
 from agent.arms.command.recipe import Recipe
 from agent.errors import AgentError, InfrastructureError, NoProgram
+from agent.gateway.equivalence import count_common
 from agent.journal import Attempt, Journal
 from agent.journal.blobs import Blobs
 from agent.journal.holding import hold_lease
@@ -187,8 +188,7 @@ def suggest_volatile(place: str, before: str, after: str) -> str:
     """Return the line of a recipe that makes two requests equal."""
     if not place.startswith("message "):
         return f"add `{place}` to `volatile` of the recipe, if no answer depends on it"
-    pairs = zip(before, after, strict=False)
-    at = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(before), len(after)))
+    at = count_common(before, after)
     word = r"[\w.:+-]*"
     begin = at - len(_search(rf"{word}$", before[:at]))
     values = {letter for text in (before, after) for letter in _search(rf"^{word}", text[begin:])}
