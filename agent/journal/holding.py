@@ -2,12 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from agent.errors import FencedError, JournalError, LeaseHeld
 from agent.journal import Journal, Lease
-from agent.timings import timings
+from agent.timings import STOP_CHECK_S, timings
 from agent.workspaces import ownership
 
 POLL_S = 1.0
@@ -58,6 +58,33 @@ async def hold_lease(
                 await asyncio.to_thread(journal.release, lease)
     finally:
         _HERE.discard(key)
+
+
+@asynccontextmanager
+async def hold_one(
+    journal: Journal, names: Sequence[str], sleep: Callable[[float], Awaitable[None]]
+) -> AsyncIterator[None]:
+    """Hold one of several leases, which are no attempts', in the block, once one is free.
+
+    Raises:
+        FencedError: the lease was lost during the block; the block was cancelled.
+    """
+    async with AsyncExitStack() as stack:
+        while not await _take_one(journal, names, stack):
+            await sleep(STOP_CHECK_S)
+        yield
+
+
+async def _take_one(journal: Journal, names: Sequence[str], stack: AsyncExitStack) -> bool:
+    """Hold the first free lease until the stack is closed. Return False if there is none."""
+    for name in names:
+        if is_held_here(journal, name):
+            continue
+        await asyncio.to_thread(journal.offer, name)
+        with suppress(LeaseHeld):
+            await stack.enter_async_context(hold_lease(journal, name))
+            return True
+    return False
 
 
 def is_held_here(journal: Journal, name: str) -> bool:

@@ -24,7 +24,7 @@ from agent.models.ceilings import (
 from agent.models.chat import essential, sendable
 from agent.models.http import load, load_in_thread, suspend_logging
 from agent.models.native import Tell, stream_completion, stream_responses
-from agent.models.pacing import Sending, slot_of
+from agent.models.pacing import Sending
 from agent.models.protocol import Foreign, ModelInfo, ModelReply, ModelRequest
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
 from agent.models.spec import LiteLLMSpec
@@ -125,8 +125,8 @@ class LiteLLMModel:
         async def attempt() -> tuple[T, float]:
             names = (_provider(self._spec.name), self._spec.name)
             tokens = estimate_tokens(request) + (self._spec.max_tokens or 0)
-            slot = slot_of(self._spec.api_base or names[0], self._spec.concurrency)
-            async with slot:
+            server = self._spec.api_base or names[0]
+            async with self._sending.hold_slot(server, self._spec.concurrency):
                 await self._sending.admit(names, tokens)
                 started = time.perf_counter()
                 async with asyncio.timeout(self._spec.timeout_s):

@@ -1,15 +1,16 @@
-"""Rate limits of model providers, shared by all workers of a journal."""
+"""Rate limits and slots of model servers, shared by all workers of a journal."""
 
 import asyncio
 import weakref
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from agent.journal import Journal
+from agent.journal.holding import hold_one
 from agent.models.retry import Retry
 
 BURST_S = 10.0
@@ -66,6 +67,28 @@ class Pace:
         if wait_s := max(waits, default=0.0):
             await self.sleep(wait_s)
 
+    @asynccontextmanager
+    async def hold_slot(self, server: str, number: int) -> AsyncIterator[None]:
+        """Hold one of the slots of a server in the block, once one is free.
+
+        Whoever is next holds the lease of the line, so no process starves another one.
+
+        Raises:
+            JournalError: the journal is unreachable.
+        """
+        slots = [f"slot {slot} of {server}" for slot in range(number)]
+        line = _LINES.setdefault(asyncio.get_running_loop(), {}).setdefault(server, asyncio.Lock())
+        async with AsyncExitStack() as stack:
+            async with line, hold_one(self.journal, [f"line of {server}"], self.sleep):
+                await stack.enter_async_context(hold_one(self.journal, slots, self.sleep))
+            yield
+
+
+_LINES: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]]" = (
+    weakref.WeakKeyDictionary()
+)
+"""The tasks of this process that wait for a slot. One of them at a time asks the journal."""
+
 
 @dataclass(frozen=True)
 class Sending:
@@ -95,18 +118,8 @@ class Sending:
             await self.pace.admit(names, tokens)
         self.may_go_on()
 
-
-_SLOTS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Semaphore]]" = (
-    weakref.WeakKeyDictionary()
-)
-
-
-def slot_of(server: str, concurrency: int | None) -> AbstractAsyncContextManager[None]:
-    """Return a context in which a request to a server may be sent.
-
-    Models that declare the same number for the same server share its slots.
-    """
-    if concurrency is None:
-        return nullcontext()
-    slots = _SLOTS.setdefault(asyncio.get_running_loop(), {})
-    return slots.setdefault(f"{concurrency} {server}", asyncio.Semaphore(concurrency))
+    def hold_slot(self, server: str, number: int | None) -> AbstractAsyncContextManager[None]:
+        """Return a context for a request to a server with a number of slots, if it is known."""
+        if self.pace is None or number is None:
+            return nullcontext()
+        return self.pace.hold_slot(server, number)

@@ -62,8 +62,8 @@ class LiteLLMSpec(_Spec):
     concurrency: int | None = Field(
         default=None,
         ge=1,
-        description="requests at a time to the server, of all cells of a process; a request that "
-        "waits for its turn uses up none of timeout_s",
+        description="requests at a time to the server, of all processes with the same journal; a "
+        "request that waits for its turn uses up none of timeout_s",
     )
     max_retries: int = Field(default=8, ge=0, description="retries per call")
     native_tools: bool = Field(

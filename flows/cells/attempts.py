@@ -223,15 +223,8 @@ class _LeasedAttempt:
         default = cell.experiment.model_of(cell.arm)
         if default is None:
             return {}
-        limits = cell.experiment.rate_limits
-        pace = Pace(self.journal, limits, stop.sleep) if limits else None
-        sending = Sending(
-            stop.check,
-            stop.sleep,
-            pace,
-            on_text.get(),
-            self._note_retry,
-        )
+        pace = Pace(self.journal, cell.experiment.rate_limits, stop.sleep)
+        sending = Sending(stop.check, stop.sleep, pace, on_text.get(), self._note_retry)
         return {
             role: models.build(spec, cell.task, cell.seed, sending)
             for role, spec in cell.arm.options.models(default).items()
