@@ -123,7 +123,7 @@ class Workspace(ShellFiles):
         differences from that tree, without ignored files, which are not part of any tree.
 
         Raises:
-            Destroyed: the repository is gone, or it is too large.
+            Destroyed: the repository is gone, it is too large, or git's data of the tree are gone.
             WorkspaceError: the shell is gone.
         """
         if since is None:

@@ -296,8 +296,16 @@ has_attributes() {
 
 # Prints the patch from the tree $want, which a checkpoint or a restored tree left among the objects.
 patch_since() {
-  look bytes && git cat-file -e "$want" && collect && opening=$want difference >"$scratch/delta" &&
+  look bytes && need_tree && collect && opening=$want difference >"$scratch/delta" &&
     cat -- "$scratch/delta"
+}
+
+# Ends if git does not know the tree $want, because a command removed it or a function failed once.
+need_tree() {
+  git cat-file -e "$want" 2>/dev/null && return
+  cat -- "$scratch/log"
+  echo "the earlier tree $want is unknown: git's data in $scratch were removed since"
+  exit 3
 }
 
 difference() {
@@ -305,12 +313,9 @@ difference() {
     "$opening" -- "$@"
 }
 
-# Prints the differences from the tree $want among tracked and unignored files. The tree is
-# unknown if $scratch was destroyed since.
+# Prints the differences from the tree $want among tracked and unignored files.
 changes_since() {
-  look bytes || return
-  git cat-file -e "$want" 2>/dev/null || want=$opening
-  collect && compare "$want" >"$scratch/delta" && cat -- "$scratch/delta"
+  look bytes && need_tree && collect && compare "$want" >"$scratch/delta" && cat -- "$scratch/delta"
 }
 
 # Lists the differences from the tree $1 in git's raw form.
@@ -381,10 +386,9 @@ originals() {
   local paths entries=() objects=() entry head at
   mapfile -d '' -t paths <"$scratch/given"
   for ((at = 0; at < ${#paths[@]}; at += 200)); do
-    mapfile -d '' -t -O "${#entries[@]}" entries < <(
-      git ls-tree -z "$opening" -- "${paths[@]:at:200}"
-    )
-    wait "$!" || return
+    # Bash gives a wrong status for a process substitution, about once in a thousand times.
+    git ls-tree -z "$opening" -- "${paths[@]:at:200}" >"$scratch/entries" || return
+    mapfile -d '' -t -O "${#entries[@]}" entries <"$scratch/entries"
   done
   printf '%s\0' "${entries[@]}" ''
   for entry in "${entries[@]}"; do
@@ -481,7 +485,7 @@ firmly() {
   need_scratch || exit
   "$@" 2>"$scratch/log" && return
   rm -rf -- "$scratch/bytes" "$scratch/patch" "$scratch/objects"
-  "$@" 2>"$scratch/log" && return
+  "$@" 2>>"$scratch/log" && return
   cat -- "$scratch/log"
   exit 3
 }

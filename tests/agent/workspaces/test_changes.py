@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import WorkspaceError
+from agent.errors import Destroyed, WorkspaceError
 from agent.workspaces import Change, HostWorkspace, Workspace
 from tests.agent.commands import sh
 from tests.agent.workspaces.conftest import make_repository
@@ -210,7 +210,7 @@ async def test_nothing_outside_is_restored(workspace: Workspace) -> None:
 
 
 async def test_changes_since_a_tree(workspace: Workspace) -> None:
-    """Changes since a tree are listed. Ignored files belong to no tree and are left out."""
+    """They are listed, and never those since another tree. Ignored files belong to no tree."""
     await sh(workspace, "echo 4 >text.txt; echo 4 >crlf.txt")
     tree = await workspace.tree()
     await sh(workspace, "printf 'one\\ntwo\\nthree\\n' >text.txt; echo new >new.txt; echo x >x.log")
@@ -219,10 +219,9 @@ async def test_changes_since_a_tree(workspace: Workspace) -> None:
         Change("text.txt", "modified"),
     ]
     await sh(workspace, f"rm -rf {workspace._scratch}")
-    assert await workspace.changes(since=tree) == [
-        Change("crlf.txt", "modified"),
-        Change("new.txt", "added"),
-    ]
+    for ask in (workspace.changes, workspace.diff_since):
+        with pytest.raises(Destroyed, match=f"the earlier tree {tree} is unknown"):
+            await ask(tree)
 
 
 async def test_altering_the_saved_state_hides_no_change(workspace: Workspace) -> None:
