@@ -167,6 +167,21 @@ def address(dialect: Dialect, api_base: str | None, model: str = "") -> tuple[st
     return url, {"Authorization": f"Bearer {key}"} if key else {}
 
 
+def address_of_list(spec: LiteLLMSpec) -> tuple[str, dict[str, str]] | None:
+    """Return the URL of a server's list of models with the headers for it, or None if unknown."""
+    dialects: dict[str, Dialect] = {"anthropic": "messages", "openai": "chat"}
+    if dialect := dialects.get(spec.name.partition("/")[0]):
+        url, headers = address(dialect, spec.api_base)
+        return re.sub(r"/(messages|chat/completions)$", "/models", url), headers
+    try:
+        found = load().get_llm_provider(spec.name, api_base=spec.api_base)
+    except Exception:  # LiteLLM has several classes for that
+        return None
+    _, _, key, base = found
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return (f"{base.rstrip('/')}/models", headers) if base else None
+
+
 _GOOGLE = "https://generativelanguage.googleapis.com/v1beta"
 
 

@@ -48,7 +48,7 @@ NO_KEY = "no-key"
 async def _drop_empty_keys(request: httpx.Request) -> None:
     for name in ("authorization", "x-api-key", "api-key", "x-goog-api-key"):
         key = request.headers.get(name, "").removeprefix("Bearer").strip()
-        if key in ("", NO_KEY):
+        if key in ("", NO_KEY, "fake-api-key"):  # the last one is LiteLLM's
             request.headers.pop(name, None)
 
 
@@ -158,9 +158,12 @@ def _make_readable(response: httpx.Response) -> httpx.Response:
         body = response.json()
         record_body(body)
         dialect = dialect_of(body)
-        if dialect is None:
+        if dialect is not None:
+            readable = read_answer(dialect, body).body
+        elif isinstance(body, dict) and isinstance(body.get("error"), str):
+            readable = {"error": {"message": body["error"], "code": 422}}
+        else:
             return response
-        answer = read_answer(dialect, body)
     except (ValueError, RecursionError, NoAnswer):
         return response
     return httpx.Response(
@@ -170,7 +173,7 @@ def _make_readable(response: httpx.Response) -> httpx.Response:
             for name, value in response.headers.items()
             if name not in ("content-encoding", "content-length", "transfer-encoding")
         },
-        json=answer.body,
+        json=readable,
         request=response.request,
     )
 

@@ -1,6 +1,5 @@
 """The model interface of an arm: messages in, one assistant message and its usage out."""
 
-import asyncio
 import functools
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -165,13 +164,6 @@ class ModelInfo:
     """Returns the limit on the output of a call, given the window or None."""
     dialects: frozenset[Dialect] = frozenset()
     """Dialects whose requests the provider takes as they are."""
-
-    async def find_window(self) -> int | None:
-        """Return the context window, tokens: declared, listed, or what the server states."""
-        known = await asyncio.to_thread(self.context_tokens)
-        if known is not None or self.ask_for_window is None:
-            return known
-        return await self.ask_for_window()
 
 
 class Model(Protocol):

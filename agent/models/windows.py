@@ -8,7 +8,7 @@ import httpx
 from agent.errors import ContextWindowExceeded, RequestRefused
 from agent.models import http
 from agent.models.ceilings import Ceilings
-from agent.models.dialects import address
+from agent.models.dialects import address_of_list
 from agent.models.retry import TOO_LONG
 from agent.models.spec import LiteLLMSpec
 
@@ -17,6 +17,9 @@ _NEAR = 0.6
 
 _ABOUT_LIMIT = re.compile(r"max_(completion_|output_)?tokens\W.{0,60}too large", re.IGNORECASE)
 """A server's message about a limit on the output that its window does not hold."""
+
+_OUTPUT = re.compile(r"(\d{1,9}) (?:(?:tokens )?(?:in|for) the completion|`max_new_tokens`)")
+"""The part of a request that a server counts as its output."""
 
 _FIELDS = (
     *("max_model_len", "loaded_context_length", "context_length", "max_context_length"),
@@ -44,24 +47,26 @@ async def find_window(spec: LiteLLMSpec, ceilings: Ceilings) -> int | None:
     server = (spec.api_base, spec.name)
     if server not in _WINDOWS:
         try:
-            _WINDOWS[server] = await _ask_server(spec, spec.api_base.rstrip("/"))
+            _WINDOWS[server] = await _ask_server(spec)
         except httpx.ConnectError:
             return None  # the server is down now, so the next call tries again
     return _WINDOWS[server]
 
 
-async def _ask_server(spec: LiteLLMSpec, base: str) -> int | None:
+async def _ask_server(spec: LiteLLMSpec) -> int | None:
     """Return the window that a server lists, or None.
 
     Raises:
         ConnectError: nothing listens at the address.
     """
-    provider, _, name = spec.name.partition("/")
-    key = address("chat", base)[1] if provider == "openai" else {}  # no other server may have it
-    for url in (f"{base}/models", f"{base.removesuffix('/v1')}{_OF_LM_STUDIO}"):
+    if (place := address_of_list(spec)) is None:
+        return None
+    address, headers = place
+    base = address.removesuffix("/models").removesuffix("/v1")
+    for url in (address, f"{base}{_OF_LM_STUDIO}"):
         try:
-            response = await http.client().get(url, headers=key, timeout=_TIMEOUT_S)
-            window = _window_in(response.json(), name)
+            response = await http.client().get(url, headers=headers, timeout=_TIMEOUT_S)
+            window = _window_in(response.json(), spec.name.partition("/")[2])
         except httpx.ConnectError:
             raise
         except (httpx.HTTPError, ValueError, RecursionError):
@@ -97,6 +102,7 @@ def reclassify(
     message = str(error)
     if window is not None and size >= _NEAR * window:
         return ContextWindowExceeded(message)
-    if _ABOUT_LIMIT.search(message):
+    output = _OUTPUT.search(message)
+    if _ABOUT_LIMIT.search(message) or (output and int(output[1]) > size):
         return RequestRefused(f"{message} (declare the model's context_tokens or max_tokens)")
     return ContextWindowExceeded(message) if TOO_LONG.search(message) else error

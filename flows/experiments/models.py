@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from agent.models.ceilings import Ceilings, get_listed_name
+from agent.models.ceilings import Ceilings, get_listed_name, is_ollama
 from agent.models.http import load
 from agent.models.protocol import ModelRequest
 from agent.models.spec import LiteLLMSpec
@@ -140,8 +140,7 @@ def find_problems(spec: LiteLLMSpec, has_budget: bool, calls_here: bool) -> Iter
             yield f"{spec.name} cannot be reached: {why}; {remedy}"
     if provider == "ollama" and spec.native_tools:
         yield f"{spec.name} gets no tools: name it ollama_chat/…, or declare native_tools: false"
-    is_of_ollama = provider in ("ollama", "ollama_chat")
-    if is_of_ollama and not (spec.context_tokens or spec.extra.get("num_ctx")):
+    if is_ollama(spec.name) and not (spec.context_tokens or spec.extra.get("num_ctx")):
         yield (
             f"{spec.name} has no context_tokens in its `model` block: Ollama would cut a longer "
             "conversation without a word"

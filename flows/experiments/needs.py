@@ -34,8 +34,11 @@ class Needs:
     """False if workers on other machines run the cells, which look for themselves."""
 
     def find_missing(self, arms: Sequence[ArmSpec], instances: Sequence[Instance]) -> list[str]:
-        """Return what these arms lack on these instances, a line for each. Nothing is pulled."""
-        missing = find_model_problems(self.experiment, arms, calls_here=self.runs_here)
+        """Return what these arms lack on these instances, a line for each. Nothing is pulled.
+
+        Keys and addresses are left to whoever asks the models.
+        """
+        missing = find_model_problems(self.experiment, arms, calls_here=False)
         if not self.runs_here:
             return missing
         folders = [cache_folder(), Path(tempfile.gettempdir())]

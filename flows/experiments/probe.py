@@ -9,7 +9,6 @@ models, which is free, and shows whether the key and the address are right.
 """
 
 import asyncio
-import os
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ import httpx
 from agent.errors import ContextWindowExceeded, RequestRefused, one_line
 from agent.models import http
 from agent.models.ceilings import Ceilings, is_ollama
-from agent.models.dialects import address
+from agent.models.dialects import address_of_list
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.native import ProviderError
 from agent.models.protocol import Foreign, Message, ModelRequest
@@ -35,7 +34,6 @@ from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.models import (
     ADDRESSES,
-    KEYS,
     find_problems,
     get_address,
     get_provider,
@@ -274,7 +272,7 @@ async def _explain(spec: LiteLLMSpec, error: Exception) -> Finding:
     text = f"{spec.name} cannot be used: {message}"
     if CHECK_NAME in message:
         text += await _list_names(spec)
-    is_about_address = re.search(r"not have this API|api_base\)|Error in response object", message)
+    is_about_address = re.search(r"not have this API|api_base\)|Unexpected endpoint", message)
     has_version = re.search(r"/v\d", spec.api_base or "/v1") or is_ollama(spec.name)
     if is_about_address and not has_version:
         text += "; api_base usually ends in /v1"
@@ -321,7 +319,9 @@ async def _list_names(spec: LiteLLMSpec) -> str:
 
 async def _request_list(spec: LiteLLMSpec) -> httpx.Response | None:
     """Return the response to a request for the list of models, or None if there is none."""
-    place = _find_list(spec, get_provider(spec) or "")
+    place = address_of_list(spec)
+    if is_ollama(spec.name):
+        place = f"{get_address(spec, get_provider(spec) or '')}/v1/models", {}
     if place is None:
         return None
     url, headers = place
@@ -329,26 +329,6 @@ async def _request_list(spec: LiteLLMSpec) -> httpx.Response | None:
         return await http.client().get(url, headers=headers, timeout=LIMIT_S)
     except httpx.HTTPError:
         return None
-
-
-def _find_list(spec: LiteLLMSpec, provider: str) -> tuple[str, dict[str, str]] | None:
-    """Return the URL of a server's list of models with the headers for it; None if unknown."""
-    if provider == "anthropic":
-        url, headers = address("messages", spec.api_base)
-        return url.removesuffix("/messages") + "/models", headers
-    if provider == "openai":
-        url, headers = address("chat", spec.api_base)
-        return url.removesuffix("/chat/completions") + "/models", headers
-    if is_ollama(spec.name):
-        return f"{get_address(spec, provider)}/v1/models", {}
-    try:
-        base = http.load().get_llm_provider(spec.name, api_base=spec.api_base)[3]
-    except Exception:  # LiteLLM has several classes for that
-        return None
-    if not base:
-        return None
-    key = next(filter(None, map(os.environ.get, KEYS.get(provider, ()))), None)
-    return f"{base.rstrip('/')}/models", {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def _names_in(response: httpx.Response) -> list[str] | None:

@@ -154,7 +154,7 @@ class _Run:
     async def _run_program(self, workspace: Workspace, calls: Calls, version: str) -> ProgramRun:
         recipe = self.options.program
         key, info = make_token(), self.session.model().info
-        window = await info.find_window()
+        window = await self.session.find_window()
         switch = Switch(calls, recipe.models)
         socket_folder = self.folder if workspace.environment == "docker" else None
         async with AsyncExitStack() as stack:

@@ -80,7 +80,7 @@ HOSTILE: dict[str, tuple[api.Reply, str, str]] = {
         "problem",
         "does not have this API: Ollama is running",
     ),
-    "other JSON": (api.Reply({"error": "Unexpected endpoint"}), "problem", "Error in response"),
+    "other JSON": (api.Reply({"error": "Unexpected endpoint"}), "problem", "Unexpected endpoint"),
     "no choices": (api.empty_choices(), "problem", "the answer has no choices"),
     "Ollama": (api.error(400, "smollm2:135m does not support tools"), "problem", TOOLS),
     "vLLM": (
