@@ -67,13 +67,16 @@ _TIMEOUTS = frozenset({408, 504, 524})
 _MALFORMED = ("'choices'", "invalid response", "json response", "json_invalid")
 """LiteLLM's wording for an unreadable answer, the only mark of such an error."""
 
+_UNREADABLE = "Failed to parse input"
+"""llama.cpp's words for a call that its model wrote wrongly."""
+
 _INVALID_REQUEST = frozenset({400, 413, 422})
 """Statuses about the content of the request."""
 
 TOO_LONG = re.compile(
     r"context[ _](length|size|window|limit)|context\b.{0,20}\boverflow"
     r"|max(imum|_)? ?(model|seq|sequence|input)[ _]len|prompt (is )?too long"
-    r"|input token count .*exceeds|inputs` tokens \+|too many (input |prompt )?tokens",
+    r"|input (token count|length) .*exceeds|inputs` tokens \+|too many (input |prompt )?tokens",
     re.IGNORECASE,
 )
 """Words of servers for a request that is longer than their window."""
@@ -309,6 +312,8 @@ def _failure_kind(status: int, message: str, text: str, *, answered: bool) -> Ki
     # LiteLLM reports a body that it cannot parse under the response's own status, 200. It reports
     # errors without a response as 500 without headers.
     if status < 400 or (not answered and any(mark in text.lower() for mark in _MALFORMED)):
+        return "malformed answer"
+    if status == 500 and _UNREADABLE in message:
         return "malformed answer"
     if status == 500 and (TOO_LONG.search(message) or find_remedy(message)):
         return "refused"  # the same request would fail again

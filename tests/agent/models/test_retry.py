@@ -85,6 +85,7 @@ class Calls:
         (ProviderError(500, "Server disconnected", None), "connection"),
         (ProviderError(500, "returned a response with no 'choices'", None), "malformed answer"),
         (ProviderError(200, "Unable to get json response"), "malformed answer"),
+        (ProviderError(500, "Failed to parse input at pos 9: <tool_call>"), "malformed answer"),
         (EmptyAnswer("no choices"), "malformed answer"),
         (ProviderError(429, '{"code": "insufficient_quota"}'), "refused"),
         (ProviderError(401), "refused"),

@@ -52,10 +52,23 @@ async def test_a_refusal_far_from_the_window_is_what_the_server_says(program: bo
         await ask(server, SHORT, program=program, context_tokens=WINDOW)
 
 
+LARGE_OUTPUTS = [
+    f"'max_tokens' is too large: 16384. The maximum context length is {WINDOW} tokens",
+    f"This model's maximum context length is {WINDOW} tokens. However, you requested 18065 tokens "
+    "(1681 in the messages, 16384 in the completion).",
+    f"Requested token count exceeds the model's maximum context length of {WINDOW} tokens. You "
+    "requested 18065 tokens: 1681 from the input messages and 16384 tokens for the completion.",
+    f"`inputs` tokens + `max_new_tokens` must be <= {WINDOW}. Given: 1681 `inputs` tokens and "
+    "16384 `max_new_tokens`",
+]
+
+
 @pytest.mark.parametrize("program", [False, True])
-async def test_an_output_limit_that_does_not_fit_is_no_long_conversation(program: bool) -> None:
+@pytest.mark.parametrize("words", LARGE_OUTPUTS)
+async def test_an_output_limit_that_does_not_fit_is_no_long_conversation(
+    words: str, program: bool
+) -> None:
     """The error names the setting to declare."""
-    words = f"'max_tokens' is too large: 16384. The maximum context length is {WINDOW} tokens"
     with (
         api.OpenAIServer([api.error(400, words)]) as server,
         pytest.raises(RequestRefused, match="declare the model's context_tokens"),
@@ -70,6 +83,9 @@ OVERFLOWS = [
     "The decoder prompt (length 9031) is longer than the maximum model length of 8192",
     "The input (9031 tokens) is longer than the model's context length (8192 tokens)",
     "`inputs` tokens + `max_new_tokens` must be <= 8192",
+    "Input length (9031 tokens) exceeds the maximum allowed length (8192 tokens).",
+    "you requested 9031 tokens (8931 in the messages, 100 in the completion), and the maximum "
+    "context length is 8192",
     "prompt is too long: 9031 tokens > 8192 maximum",
 ]
 
