@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
+from agent import models
 from agent.arms.command.recipe import Recipe
 from agent.errors import InfrastructureError, WorkspaceError
 from agent.types import Outcome, Task
 from tests.agent.arms.command.programs import Program, commands, report, tiny
+from tests.agent.arms.conftest import TASK
 from tests.servers.openai_server import OpenAIServer, context_window
+from tests.servers.providers import Listener
 from tests.servers.strict import Anthropic
 
 pytestmark = [pytest.mark.slow]
@@ -84,6 +87,22 @@ async def test_a_program_can_read_the_limits_of_its_model(tmp_path: Path) -> Non
     model = {"name": "openai/local", "api_base": "http://127.0.0.1:9/v1", "context_tokens": 8192}
     with pytest.raises(InfrastructureError, match=": 8192 2048"):
         await Program(tmp_path, shell(script), model).run()
+
+
+async def test_a_restarted_program_keeps_the_window_that_its_server_stated(tmp_path: Path) -> None:
+    """It repeats its requests, also if the server was started with another window."""
+    script = 'echo "window $DURABENCH_CONTEXT"'
+    listeners = [Listener(models={"data": [{"id": "m", "n_ctx": n}]}) for n in (8192, 4096)]
+    declared = [{"name": "openai/m", "api_base": f"{each.address}/v1"} for each in listeners]
+    program = Program(tmp_path, shell(script), declared[0])
+    try:
+        for model in declared:
+            program.model = models.build(models.parse(model), TASK, 0)
+            with pytest.raises(InfrastructureError, match="window 8192"):
+                await program.run()
+    finally:
+        for listener in listeners:
+            listener.close()
 
 
 @pytest.mark.full
