@@ -4,6 +4,7 @@
 # the log, and its end on the screen when they fail.
 PYTHON ?= python3
 UV ?= $(shell command -v uv 2>/dev/null)
+CHROMIUM ?= chromium
 BIN := .venv/bin
 LOG := .venv-install.log
 
@@ -14,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations=40
 
 .DEFAULT_GOAL := help
-.PHONY: help demo notebooks figures test test-unit coverage test-all check bench lock format
+.PHONY: help demo notebooks figures picture test test-unit coverage test-all check bench lock format
 
 help:  ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +32,14 @@ notebooks: .venv/ready  ## JupyterLab with the notebooks, on the lake of DURABEN
 figures: .venv/ready  ## Run the notebooks on the demo's results, and store what they show
 	DURABENCH_EXPERIMENT=bundled $(BIN)/jupyter-nbconvert --to notebook --execute --inplace \
 		--ExecutePreprocessor.record_timing=False notebooks/*.ipynb
+
+picture: .venv/ready  ## Take the picture of the published runs in the README; needs Chromium
+	lake=$$(mktemp -d) && trap 'rm -r "$$lake"' EXIT && export DURABENCH_LAKE="$$lake" && \
+	$(BIN)/durabench import table notebooks/published_runs.csv --name published && \
+	$(BIN)/durabench report published && \
+	$(CHROMIUM) --headless --no-sandbox --user-data-dir="$$lake/profile" --hide-scrollbars \
+		--force-device-scale-factor=1.25 --window-size=960,1165 \
+		--screenshot=reports/real_runs.png "file://$$lake/reports/published/index.html"
 
 test-unit: .venv/ready  ## Tests that start no server and no container
 	$(PYTEST) -n 2 -m unit $(ARGS) tests

@@ -44,6 +44,7 @@ OTHERS = (
     "flows/EXPERIMENTS.md",
     "flows/SERVICE.md",
     "flows/operation/README.md",
+    "notebooks/PUBLISHED_RUNS.md",
     "reports/BREAKDOWNS.md",
     "reports/MEASUREMENTS.md",
     "reports/NUMBERS.md",

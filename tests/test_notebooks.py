@@ -16,7 +16,9 @@ from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import fill
 
 ROOT = Path(__file__).resolve().parents[1]
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+REAL_RUNS = ROOT / "notebooks" / "real_runs.ipynb"
+"""It reads the published table, and no lake."""
+NOTEBOOKS = sorted({*(ROOT / "notebooks").glob("*.ipynb")} - {REAL_RUNS})
 NOTEBOOK_OF_ABLATIONS = ROOT / "notebooks" / "ablation.ipynb"
 DEMO = ROOT / "lake"
 """The lake that `make demo` creates."""
@@ -154,17 +156,31 @@ def list_kinds(outputs: list[Any]) -> list[set[str]]:
     ]
 
 
+def list_texts(outputs: list[Any]) -> list[str]:
+    """Return the text of each output: of streams, of tables, and the descriptions of figures."""
+    return [each.get("text") or each["data"]["text/plain"] for cell in outputs for each in cell]
+
+
 def test_the_stored_outputs_are_of_one_run_of_the_demo() -> None:
     """Each cell was run once, in order and without warnings. No path of a machine is stored, and
     all notebooks together are smaller than a megabyte."""
-    for path in NOTEBOOKS:
+    for path in (*NOTEBOOKS, REAL_RUNS):
         cells = read_code(path)
         assert [cell["execution_count"] for cell in cells] == [*range(1, len(cells) + 1)], path
         outputs = [cell["outputs"] for cell in cells]
-        assert outputs[0][0]["text"].startswith("Experiment bundled\n")
+        assert path == REAL_RUNS or outputs[0][0]["text"].startswith("Experiment bundled\n")
         assert not {"error", "stderr"} & set().union(*list_kinds(outputs))
         assert re.findall(r"/(?:home|root|tmp|work)/[\w./-]*", str(outputs)) == []
-    assert sum(path.stat().st_size for path in NOTEBOOKS) < 1_000_000
+    assert sum(path.stat().st_size for path in (*NOTEBOOKS, REAL_RUNS)) < 1_000_000
+
+
+@pytest.mark.slow
+def test_the_real_runs_are_stored_as_they_are_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The notebook of the published runs shows the same numbers whenever it runs."""
+    stored = [cell["outputs"] for cell in read_code(REAL_RUNS)]
+    assert list_texts(run_all(REAL_RUNS, tmp_path, "", monkeypatch)) == list_texts(stored)
 
 
 def test_a_notebook_opens_the_newest_experiment_or_says_what_to_do(
