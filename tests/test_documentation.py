@@ -49,6 +49,7 @@ OTHERS = (
     "reports/MEASUREMENTS.md",
     "reports/NUMBERS.md",
     "reports/TABLES.md",
+    "reports/WHY.md",
     "reports/cases/README.md",
     "tests/walkthrough/README.md",
 )
