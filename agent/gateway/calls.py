@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from agent.errors import AgentError, InfrastructureError, WorkspaceError
-from agent.gateway.conversations import Conversations, ProgramRequest
+from agent.gateway.conversations import Conversations, ProgramRequest, read_record
 from agent.gateway.matching import Records, Volatile
 from agent.journal import RecordedStep
 from agent.models.dialects import answering
@@ -114,12 +114,11 @@ class Calls:
             max_tokens=foreign.asked.output_limit,
             foreign=foreign,
         )
-        summary = {
-            **asked,
-            "asked_model": asked_model,
-            **self._conversations.list_new(made),
-        }
-        found = whole if record is None else record.digest
+        if record is None:
+            new = self._conversations.list_new(made)
+            found, summary = whole, {**asked, "asked_model": asked_model, **new}
+        else:
+            found, summary = record.digest, read_record(record)
         reply = await self._scope.step_at(call_model(model, request, found, summary), seq)
         assert isinstance(reply, ModelReply)
         if record is None:  # the others are there as they were recorded

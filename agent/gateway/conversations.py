@@ -47,7 +47,7 @@ class Conversations:
         self._prefixes: dict[str, tuple[int, int]] = {}
         """Step and number of messages by the digest of the first messages."""
         for step in recorded:
-            record = json.loads(step.request.decode("utf-8", "surrogatepass"))
+            record = read_record(step)
             if "shared" in record and (record["base"] is None or record["base"] in self._requests):
                 self._asked[step.seq] = {name: record[name] for name in ("dialect", "role")}
                 self.add(step.seq, self._rebuild(record))
@@ -89,6 +89,12 @@ class Conversations:
         talk = [*read_talk(base.body)[:shared], *record["messages"]]
         same = {name: value for name, value in base.body.items() if name not in record["without"]}
         return ProgramRequest({**same, **record["fields"], name: talk}, base.prefixes[:shared])
+
+
+def read_record(step: RecordedStep) -> dict[str, Any]:
+    """Return what a recorded step says of its request."""
+    record: dict[str, Any] = json.loads(step.request.decode("utf-8", "surrogatepass"))
+    return record
 
 
 def _is_equal(before: Body, body: Body, name: str) -> bool:

@@ -1,5 +1,6 @@
 """Programs that are started again: what is answered from the record, and what is bought."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -199,6 +200,34 @@ async def test_a_third_run_finds_the_answers_of_both_before_it(tmp_path: Path) -
                 await program.run()
         told = report(await program.run())
     assert (told["restarts"], told["answered_from_record"], told["calls"]) == (2, 4, 6)
+    assert told["unused_calls"] == []
+
+
+async def test_a_call_in_flight_keeps_its_request(tmp_path: Path) -> None:
+    """Runs that end at once in a call, as if killed, leave it without an answer. The run that asks
+    again records the same request, and a later run finds all answers."""
+
+    def says(asked: Asked) -> Said:
+        if asked.turns in (0, 3) and asked.turns not in died:
+            died.append(asked.turns)
+            loop.call_soon_threadsafe(runs[-1].cancel)
+            raise ConnectionError
+        if asked.turns == 4:
+            return Said("Done.")
+        arguments = json.dumps({"command": "echo 3 passed in 0.$(date +%N)s"})
+        return Said("I work.", (Called("bash", arguments, f"call_{asked.turns}"),))
+
+    loop = asyncio.get_running_loop()
+    died: list[int] = []
+    runs: list[asyncio.Task[Any]] = []
+    with OpenAIServer(Failing(Anthropic(says))) as server:
+        program = Program(tmp_path, tiny("messages", volatile=["metadata"]), model(server))
+        for _ in range(2):
+            runs.append(asyncio.create_task(program.run()))
+            with pytest.raises(asyncio.CancelledError):
+                await runs[-1]
+        told = report(await program.run())
+    assert (told["restarts"], told["answered_from_record"], told["calls"]) == (2, 3, 5)
     assert told["unused_calls"] == []
 
 
