@@ -1,7 +1,8 @@
 """The form of a request in which a restarted program repeats it.
 
-The results of one turn are sorted by the calls they answer. What differs from run to run is masked
-in them and in the other texts of the program. What the model wrote is compared exactly.
+Calls are numbered, because some programs invent their ids. The results of one turn are sorted by
+the calls they answer. What differs from run to run is masked in them and in the other texts of the
+program. What the model wrote is compared exactly.
 """
 
 import json
@@ -24,6 +25,8 @@ _NOT_COMPARED = (
     "safety_identifier", "client_metadata", "store",
 )  # fmt: skip
 """Fields for the provider's accounts and caches. The model does not read them."""
+
+_CALL_IDS = frozenset({"id", "call_id", "tool_call_id", "tool_use_id"})
 
 _COMMANDS = ("command", "cmd", "commands", "script")
 
@@ -160,11 +163,31 @@ def _compare_part(
     moment: datetime,
     removed: list[tuple[str, str]],
 ) -> str:
+    value = _number_calls(part.value, calls, removed)
     if part.is_model:
-        return canonical({"model": _without_marks(part.value)}).decode()
+        return canonical({"model": _without_marks(value)}).decode()
     _, name, commands = calls.get(part.call or "", (0, "", []))
     is_sorted = bool(part.call) and prints_in_any_order(name, commands)
-    return _mask_value(part.value, moment, removed, is_sorted=is_sorted)
+    return _mask_value(value, moment, removed, is_sorted=is_sorted)
+
+
+def _number_calls(
+    value: Any,
+    calls: Mapping[str, tuple[int, str, list[str]]],
+    removed: list[tuple[str, str]],
+) -> Any:
+    """Return a part with the numbers of its calls instead of their ids."""
+    if isinstance(value, list):
+        return [_number_calls(item, calls, removed) for item in value]
+    if not isinstance(value, dict):
+        return value
+    numbered = {}
+    for name, item in value.items():
+        if name in _CALL_IDS and isinstance(item, str) and item in calls:
+            removed.append(("call id", item))
+            item = f"<call {calls[item][0]}>"
+        numbered[name] = _number_calls(item, calls, removed)
+    return numbered
 
 
 def _mask_value(

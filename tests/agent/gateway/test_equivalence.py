@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -163,27 +163,43 @@ def test_what_differs_from_run_to_run_is_masked_and_nothing_else(name: str, dial
         assert form(talk(mutant, dialect=dialect)).digest != before.digest, mutant
 
 
-def test_results_of_one_turn_come_in_any_order() -> None:
-    """They are compared by the calls that they answer."""
+def ask_for_two(
+    dialect: str, ids: str, order: Sequence[int], results: str = "xy"
+) -> dict[str, Any]:
+    """Return a request with two calls, and their results in an order."""
+    told = [(ids[at], results[at]) for at in order]
+    if dialect == "messages":
+        calls = [{"type": "tool_use", "id": own, "name": "Bash", "input": {}} for own in ids]
+        answers = [{"type": "tool_result", "tool_use_id": i, "content": text} for i, text in told]
+        talk = [("assistant", calls), ("user", answers)]
+        return {"messages": [{"role": role, "content": content} for role, content in talk]}
+    if dialect == "responses":
+        calls = [{"type": "function_call", "call_id": own, "arguments": "{}"} for own in ids]
+        kind = "function_call_output"
+        return {"input": calls + [{"type": kind, "call_id": i, "output": text} for i, text in told]}
+    if dialect == "gemini":
+        calls = [{"functionCall": {"id": own, "name": "shell", "args": {}}} for own in ids]
+        names = [{"id": own, "name": "shell", "response": {"output": text}} for own, text in told]
+        answers = [{"functionResponse": each} for each in names]
+        talk = [("model", calls), ("user", answers)]
+        return {"contents": [{"role": role, "parts": parts} for role, parts in talk]}
+    calls = [{"id": own, "function": {"name": "bash", "arguments": "{}"}} for own in ids]
+    answers = [{"role": "tool", "tool_call_id": own, "content": text} for own, text in told]
+    return {"messages": [{"role": "assistant", "tool_calls": calls}, *answers]}
 
-    def ask(*order: str) -> dict[str, Any]:
-        calls = [
-            {"id": name, "function": {"name": "bash", "arguments": "{}"}} for name in ("a", "b")
-        ]
-        results = [
-            {"role": "tool", "tool_call_id": name, "content": f"result of {name}"} for name in order
-        ]
-        return {"messages": [{"role": "assistant", "tool_calls": calls}, *results]}
 
-    before, later = form(ask("a", "b")), form(ask("b", "a"))
+@pytest.mark.parametrize("dialect", ["chat", "messages", "responses", "gemini"])
+def test_results_are_compared_by_the_calls_that_they_answer(dialect: str) -> None:
+    """They come in any order, and a program may invent the ids of the calls."""
+    before = form(ask_for_two(dialect, "ab", (0, 1)))
+    later = form(ask_for_two(dialect, "ab", (1, 0)))
     assert before.digest == later.digest
     assert before.list_loosened(later) == ["order of results"]
-    swapped = ask("a", "b")
-    swapped["messages"][1]["content"], swapped["messages"][2]["content"] = (
-        "result of b",
-        "result of a",
-    )
-    assert form(swapped).digest != before.digest
+    invented = form(ask_for_two(dialect, "cd", (1, 0)))
+    assert before.digest == invented.digest
+    assert before.list_loosened(invented) == ["call id", "order of results"]
+    for ids in ("ab", "ba", "cd"):
+        assert form(ask_for_two(dialect, ids, (0, 1), "yx")).digest != before.digest
 
 
 @pytest.mark.parametrize(
