@@ -1,4 +1,4 @@
-"""Replies to a real program: one command after another, through its own shell tool."""
+"""Replies to a real program: one turn of commands after another, through its own shell tool."""
 
 import json
 from collections.abc import Sequence
@@ -22,15 +22,26 @@ SERVERS: dict[str, tuple[type[Dialect], dict[str, object]]] = {
 """A server of each dialect, and the model that is asked there."""
 
 
-def says(asked: Asked, commands: Sequence[str]) -> Said:
-    """Give one command after the other to the program's own shell tool, and then end."""
+def says(asked: Asked, commands: Sequence[str | Sequence[str]]) -> Said:
+    """Give one command, or some at the same time, after the other, and then end.
+
+    They go to the program's own shell tool.
+    """
     tool = next((name for name in asked.tools if name in TOOLS), None)
     if tool is None or asked.turns >= len(commands):
         return Said("Done.")
-    command: str | list[str] = commands[asked.turns]
-    arguments = {TOOLS[tool]: command, "description": "Run a command."}
+    turn = commands[asked.turns]
+    calls = [
+        Called(tool, _arguments(tool, command), f"call_{asked.turns}_{number}")
+        for number, command in enumerate([turn] if isinstance(turn, str) else turn)
+    ]
+    return Said("I work.", tuple(calls))
+
+
+def _arguments(tool: str, command: str) -> str:
+    arguments: dict[str, object] = {TOOLS[tool]: command}
     if tool == "run_commands":
-        arguments = {TOOLS[tool]: [str(command)]}
-    if tool == "exec_command":
-        del arguments["description"]
-    return Said("I work.", (Called(tool, json.dumps(arguments), f"call_{asked.turns}"),))
+        arguments = {TOOLS[tool]: [command]}
+    if tool != "exec_command":
+        arguments["description"] = "Run a command."
+    return json.dumps(arguments)
