@@ -1,13 +1,10 @@
 """Job folders of Harbor: rewards, costs, tokens, and the trajectories of the agents."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
 
 from atif import Step
-from pydantic import AfterValidator, AllowInfNan, BaseModel, Field, ValidationError
 
 from eval.digests import canonical_digest
 from eval.types import EvaluationOutcome
@@ -15,12 +12,18 @@ from flows.display.errors import UsageError
 from flows.display.terminal import warn
 from flows.formats import atif, attempts, lake_rows, step_rows
 from flows.formats.attempts import (
-    Amount,
-    Count,
     ExchangedAttempt,
     ReadFiles,
-    first_problem,
-    read_content,
+)
+from flows.formats.folders import refuse_link
+from flows.formats.harbor_files import (
+    OF_VERIFIER,
+    AgentUsage,
+    Timing,
+    Trial,
+    TrialFailure,
+    read_trials,
+    shorten,
 )
 from flows.storage.lake import Row
 from reports.format import plural
@@ -33,97 +36,6 @@ _GAVE_UP = """
     AgentSafetyRefusalError ContentPolicyViolationError ContextLengthExceededError
     ContextWindowExceededError OutputLengthExceededError OutputTokenExceededError
 """
-_OF_VERIFIER = """
-    RewardFileEmptyError RewardFileNotFoundError VerifierOutputParseError VerifierTimeoutError
-"""
-_INFRASTRUCTURE = """
-    APIConnectionError APIError AddTestsDirError AgentAuthenticationError AgentSetupTimeoutError
-    ApiConnectionClosedError ApiError ApiInternalServerError ApiOverloadedError
-    ApiRateLimitError ApiResponseStalledError ApiUsageLimitError AuthenticationError
-    DownloadVerifierDirError EnvironmentStartTimeoutError HealthcheckError InternalServerError
-    MemoryLimitExceededError ModelNotFoundError NetworkConnectionError NotFoundError
-    PermissionDeniedError RateLimitError SandboxBuildFailedError SandboxLikelyOutOfMemoryError
-    ServiceUnavailableError Timeout UnknownApiError
-"""
-"""Failures of the sandbox, of Harbor or of a provider, after which Harbor counts no reward."""
-
-
-_Moment = Annotated[
-    datetime, AfterValidator(lambda time: time if time.tzinfo else time.replace(tzinfo=UTC))
-]
-
-
-class _Timing(BaseModel):
-    started_at: _Moment | None = None
-    finished_at: _Moment | None = None
-
-
-class _Model(BaseModel):
-    name: str
-    provider: str | None = None
-
-
-class _Agent(BaseModel):
-    name: str = Field(min_length=1)
-    version: str
-    model_info: _Model | None = None
-
-
-class _Context(BaseModel):
-    n_input_tokens: Count | None = None
-    n_cache_tokens: Count | None = None
-    n_output_tokens: Count | None = None
-    cost_usd: Amount | None = None
-
-
-class _Verified(BaseModel):
-    rewards: dict[str, Annotated[float, AllowInfNan(False)]] | None = None
-
-
-class _Failure(BaseModel):
-    exception_type: str
-    exception_message: str
-
-
-class _Phase(BaseModel):
-    """A trial, or one step of a trial with several."""
-
-    agent_result: _Context | None = None
-    verifier_result: _Verified | None = None
-    exception_info: _Failure | None = None
-    agent_execution: _Timing | None = None
-
-
-class _Step(_Phase):
-    step_name: str
-
-
-class _Config(BaseModel):
-    agent: dict[str, Any] = {}
-
-
-class _Trial(_Phase):
-    """The fields of a trial's `result.json` that are read. Releases of Harbor add others."""
-
-    id: str
-    task_name: str = Field(min_length=1)
-    trial_name: str
-    source: str | None = None
-    agent_info: _Agent
-    config: _Config = _Config()
-    started_at: _Moment | None = None
-    step_results: list[_Step] | None = None
-
-    @property
-    def phases(self) -> Sequence[_Phase]:
-        """The steps of the trial, or the trial if it has none."""
-        return self.step_results or [self]
-
-    @property
-    def failure(self) -> _Failure | None:
-        """The first exception."""
-        failures = (phase.exception_info for phase in (self, *(self.step_results or ())))
-        return next(filter(None, failures), None)
 
 
 def read(folders: Sequence[Path], reward: str | None) -> ReadFiles:
@@ -135,14 +47,16 @@ def read(folders: Sequence[Path], reward: str | None) -> ReadFiles:
     Raises:
         UsageError: a folder or a file cannot be used.
     """
-    trials = {path: trial for folder in folders for path, trial in _read_trials(folder)}
+    trials: dict[Path, Trial] = {}
+    planned: set[str] = set()
+    for folder in folders:
+        of_folder, names_of_tasks = read_trials(folder)
+        trials |= of_folder
+        planned |= names_of_tasks
     tasks = {trial.task_name for trial in trials.values()}
     # An instance is the name of its task without the organization, if that is unique.
-    short = Counter(task.rpartition("/")[2] for task in tasks)
-    instances = {}
-    for task in tasks:
-        name = task.rpartition("/")[2]
-        instances[task] = name if name and short[name] == 1 else task
+    short = Counter(map(shorten, tasks))
+    instances = {task: shorten(task) if short[shorten(task)] == 1 else task for task in tasks}
     jobs = _name_jobs(trials)
     read_attempts = [
         _read_attempt(path, trial, instances[trial.task_name], jobs[path], reward)
@@ -153,36 +67,10 @@ def read(folders: Sequence[Path], reward: str | None) -> ReadFiles:
     if partial:
         warn(f"Counted as not resolved: {plural(partial, 'reward')} between 0 and 1.")
     names = datasets or dict.fromkeys(folder.resolve().name for folder in folders)
-    return ReadFiles(read_attempts, ", ".join(names))
+    return ReadFiles(read_attempts, ", ".join(names), sorted(planned - short.keys()))
 
 
-def _read_trials(folder: Path) -> Iterator[tuple[Path, _Trial]]:
-    """Yield the trials of a job with their folders. The folder may hold several jobs."""
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder: name a job folder of Harbor")
-    finished = unfinished = 0
-    for config in sorted(folder.rglob("config.json")):
-        result = config.with_name("result.json")
-        if b'"trial_name"' not in read_content(config):
-            continue  # of the job
-        if not result.is_file():
-            unfinished += 1
-            continue
-        finished += 1
-        try:
-            trial = _Trial.model_validate_json(read_content(result))
-        except ValidationError as error:
-            problem = first_problem(error)
-            raise UsageError(f"{result}: not the result of a Harbor trial ({problem})") from None
-        yield result.parent, trial
-    if not finished:
-        raise UsageError(f"{folder} contains no finished trial of Harbor")
-    if unfinished:
-        trials = plural(unfinished, "trial")
-        warn(f"{folder}: counted as never run: {trials} without result.json.")
-
-
-def _name_jobs(trials: Mapping[Path, _Trial]) -> dict[Path, str]:
+def _name_jobs(trials: Mapping[Path, Trial]) -> dict[Path, str]:
     """Return the name of the job of each trial: the shortest end of its path that is its own.
 
     Several settings of one agent with one model in a job are numbered, and count as jobs.
@@ -191,38 +79,42 @@ def _name_jobs(trials: Mapping[Path, _Trial]) -> dict[Path, str]:
         UsageError: a trial is there twice.
     """
     sources: dict[str, Path] = {}
-    settings = defaultdict[tuple[Path, str], dict[str, int]](dict)
     for path, trial in trials.items():
         if (other := sources.setdefault(trial.id, path)) != path:
             raise UsageError(f"{other} and {path} are the same attempt: give one of them")
-        settings[path.parent, trial.agent_info.model_dump_json()].setdefault(
-            canonical_digest(trial.config.agent), 0
-        )
-    for digests in settings.values():
-        digests.update({digest: number for number, digest in enumerate(sorted(digests), 1)})
+    agents = {
+        path: (path.parent, trial.agent_info.model_dump_json()) for path, trial in trials.items()
+    }
+    digests = {path: canonical_digest(trial.config.agent) for path, trial in trials.items()}
+    settings = defaultdict[tuple[Path, str], set[str]](set)
+    for path, agent in agents.items():
+        settings[agent].add(digests[path])
     folders = {path.parent for path in trials}
-    ends = Counter("/".join(folder.parts[-n:]) for folder in folders for n in range(1, 9))
+    tails = {folder: ["/".join(folder.parts[-n:]) for n in range(1, 9)] for folder in folders}
+    ends = Counter(tail for of_folder in tails.values() for tail in of_folder)
+    jobs = {
+        folder: next((tail for tail in tails[folder] if ends[tail] == 1), str(folder))
+        for folder in folders
+    }
     names = {}
-    for path, trial in trials.items():
-        tails = ("/".join(path.parent.parts[-n:]) for n in range(1, 9))
-        name = next((tail for tail in tails if ends[tail] == 1), str(path.parent))
-        digests = settings[path.parent, trial.agent_info.model_dump_json()]
-        number = digests[canonical_digest(trial.config.agent)]
-        names[path] = f"{name} settings {number}" if len(digests) > 1 else name
+    for path, agent in agents.items():
+        name, numbered = jobs[path.parent], sorted(settings[agent])
+        number = numbered.index(digests[path]) + 1
+        names[path] = f"{name} settings {number}" if len(numbered) > 1 else name
     return names
 
 
 def _read_attempt(
-    folder: Path, trial: _Trial, instance_id: str, job: str, reward: str | None
+    folder: Path, trial: Trial, instance_id: str, job: str, reward: str | None
 ) -> ExchangedAttempt:
     failure, info = trial.failure, trial.agent_info
     kind = failure.exception_type if failure else ""
-    outcome, verdict = _read_ending(kind, _read_reward(trial, reward))
+    outcome, verdict = _read_ending(failure, _read_reward(trial, reward))
     model = info.model_info
     name = "/".join(filter(None, [model.provider, model.name])) if model else ""
     name = "none" if info.name in CONTROLS else name or "unknown"
     lines, source = _read_lines(folder, trial), str(folder / "result.json")
-    executions = [phase.agent_execution or _Timing() for phase in trial.phases]
+    executions = [phase.agent_execution or Timing() for phase in trial.phases]
     seconds = [
         (time.finished_at - time.started_at).total_seconds()
         for time in executions
@@ -247,25 +139,30 @@ def _read_attempt(
     return ExchangedAttempt(facts, source, trial.id, lines, version, order, job=job)
 
 
-def _read_ending(kind: str, value: float | None) -> tuple[str, EvaluationOutcome | None]:
+def _read_ending(
+    failure: TrialFailure | None, value: float | None
+) -> tuple[str, EvaluationOutcome | None]:
     """Return the outcome and the verdict of a trial with this exception and reward."""
     verdict: EvaluationOutcome | None = None
     if value is not None:
         verdict = "resolved" if value >= 1 else "unresolved"
+    if failure is None:
+        return "submitted", verdict
+    kind = failure.exception_type
     if kind == "CancelledError":
         return "interrupted", None
-    if kind in _INFRASTRUCTURE.split():
+    if kind in OF_VERIFIER.split():
+        return "submitted", verdict if failure.is_of_agent and verdict else "infrastructure"
+    if not failure.is_of_agent:
         return "infrastructure", None
-    if kind in _OF_VERIFIER.split():
-        return "submitted", verdict or "infrastructure"
     if kind == "AgentTimeoutError":
         return "out_of_time", verdict
-    if kind in _GAVE_UP.split() or (kind and verdict):
+    if kind in _GAVE_UP.split() or verdict:
         return "gave_up", verdict
-    return ("infrastructure", None) if kind else ("submitted", verdict)
+    return "infrastructure", None
 
 
-def _read_reward(trial: _Trial, name: str | None) -> float | None:
+def _read_reward(trial: Trial, name: str | None) -> float | None:
     """Return the reward that decides; None if there is none.
 
     Raises:
@@ -278,19 +175,20 @@ def _read_reward(trial: _Trial, name: str | None) -> float | None:
     if chosen not in rewards or (name is None and chosen != "reward" and len(rewards) > 1):
         names = ", ".join(sorted(rewards))
         raise UsageError(f"{trial.trial_name} has the rewards {names}: choose one with --reward")
-    if rewards[chosen] > 1:
+    value = rewards[chosen]
+    if value is not None and value > 1:
         raise UsageError(
-            f"{trial.trial_name} has the reward {rewards[chosen]:g} in {chosen!r}, but a resolved "
+            f"{trial.trial_name} has the reward {value:g} in {chosen!r}, but a resolved "
             "task gets 1: choose another with --reward"
         )
-    return rewards[chosen]
+    return value
 
 
-def _read_usage(trial: _Trial, calls: Sequence[tuple[Row, int]]) -> Row:
+def _read_usage(trial: Trial, calls: Sequence[tuple[Row, int]]) -> Row:
     """Return the totals of a trial. A figure is unknown if it is unknown for one of its steps."""
     if trial.agent_info.name in CONTROLS:
         return dict.fromkeys(("model_calls", "unpriced_calls", *attempts.TOKENS, "cost_usd"), 0)
-    contexts = [phase.agent_result or _Context() for phase in trial.phases]
+    contexts = [phase.agent_result or AgentUsage() for phase in trial.phases]
     names = {"input": "input", "cache_read": "cache", "output": "output"}
     tokens = {
         f"{name}_tokens": attempts.total(getattr(part, f"n_{field}_tokens") for part in contexts)
@@ -303,7 +201,7 @@ def _read_usage(trial: _Trial, calls: Sequence[tuple[Row, int]]) -> Row:
     return {**tokens, "cost_usd": cost_usd or None}
 
 
-def _read_lines(folder: Path, trial: _Trial) -> dict[str, Sequence[Step]]:
+def _read_lines(folder: Path, trial: Trial) -> dict[str, Sequence[Step]]:
     """Return the steps that the trajectories of a trial have. A broken one is passed over."""
     folders = {"": folder / "agent"} | {
         step.step_name: folder / "steps" / step.step_name / "agent"
@@ -315,6 +213,7 @@ def _read_lines(folder: Path, trial: _Trial) -> dict[str, Sequence[Step]]:
         if not path.is_file():
             continue
         try:
+            refuse_link(path, folder)
             [recording] = atif.find([path])
             read_lines = atif.read_recording(recording).lines
         except UsageError as error:

@@ -1,7 +1,8 @@
-"""Imports of job folders of Harbor. The folder in `harbor_job` is what Harbor itself wrote."""
+"""Imports of job folders of Harbor. The folders beside this file are what Harbor itself wrote."""
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from flows.formats.imported_arms import Summary
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from tests.flows.formats.trajectories import HARBOR_JOB
+
+ENDINGS = Path(__file__).parent / "harbor_endings"
+"""A job of Harbor 0.26: a provider that fails, a verifier without a reward, a task of two steps."""
 
 
 @pytest.fixture
@@ -70,6 +74,58 @@ def test_a_job_is_arms_repeats_verdicts_and_figures(lake: Lake) -> None:
     assert [arm.resolved for arm in report.arms] == [0, 4]
 
 
+def test_the_rewards_that_count_are_harbors(lake: Lake) -> None:
+    """A reward beside a failure of the provider is none, and of a trial without one, the verifier
+    failed. A trial of two steps has the usage of both."""
+    arms = put(lake, ENDINGS)
+    stated = json.loads((ENDINGS / "result.json").read_text())["stats"]
+    files = harbor.read([ENDINGS], None).attempts
+    counted = Counter(
+        {"gold": "oracle"}.get(attempt.facts.agent, f"scripted__{attempt.facts.model}")
+        for attempt in files
+        if attempt.facts.verdict in ("resolved", "unresolved")
+    )
+    assert counted == {
+        name[: -len("__more")]: of["n_trials"] for name, of in stated["evals"].items()
+    }
+    assert [(arm.label, arm.resolved, arm.planned) for arm in arms] == [
+        ("gold · none", 2, 3),
+        ("scripted · acme/bad-model", 0, 3),
+        ("scripted · acme/good-model", 1, 3),
+    ]
+    report = report_files.read(lake, "x")
+    states = Counter(cell.state for cell in report.cells)
+    assert states == {"resolved": 3, "unresolved": 1, "infrastructure": 5}
+    rows = lake.rows("attempts", "x")
+    assert sum(row["cost_usd"] for row in rows) == pytest.approx(stated["cost_usd"])
+    assert sum(row["input_tokens"] for row in rows) == stated["n_input_tokens"]
+    assert {row["model_calls"] for row in rows if "stages" in row["instance_id"]} == {0, 4}
+
+
+def test_a_job_decides_which_rewards_count(lake: Lake, tmp_path: Path) -> None:
+    """The policy that a result states goes before the usual one."""
+    job = Path(shutil.copytree(ENDINGS, tmp_path / "job"))
+    for path in job.glob("*/result.json"):
+        content = json.loads(path.read_text())
+        if content["exception_info"]:
+            content["exception_info"]["policy"]["has_valid_reward"] = True
+        path.write_text(json.dumps(content))
+    assert [arm.resolved for arm in put(lake, job)] == [2, 0, 2]
+
+
+def test_a_planned_task_without_a_trial_stays_in_every_denominator(
+    lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job that was stopped planned more than it ran. What an agent wrote is no trial."""
+    job = Path(shutil.copytree(ENDINGS, tmp_path / "job"))
+    for trial in job.glob("answer__stages*"):
+        shutil.rmtree(trial)
+    forged = max(job.glob("answer__limited*"))
+    shutil.copytree(forged, forged / "artifacts" / "more")
+    assert [(arm.found, arm.planned) for arm in put(lake, job)] == [(2, 3), (2, 3), (2, 3)]
+    assert "counted as never run: 3 trials without result.json" in capsys.readouterr().err
+
+
 def test_an_agent_out_of_time_keeps_its_verdict(lake: Lake) -> None:
     """Harbor grades what is there at the time limit, and so does the report."""
     put(lake, HARBOR_JOB)
@@ -85,6 +141,7 @@ def test_an_agent_out_of_time_keeps_its_verdict(lake: Lake) -> None:
     [
         ("ApiRateLimitError", True, "infrastructure", "infrastructure"),
         ("CancelledError", True, "interrupted", "stopped"),
+        ("BadRequestError", True, "infrastructure", "infrastructure"),
         ("ContextWindowExceededError", True, "gave_up", "unresolved"),
         ("NonZeroAgentExitCodeError", True, "gave_up", "unresolved"),
         ("NonZeroAgentExitCodeError", False, "infrastructure", "infrastructure"),
@@ -121,7 +178,7 @@ def new_job(job: Path, name: str, settings: dict[str, Any]) -> Path:
     for trial in folder.glob("*/result.json"):
         content = json.loads(trial.read_text())
         content["config"]["agent"]["kwargs"] = settings
-        if content["agent_info"]["model_info"]["name"] == "bad-model":
+        if content["agent_info"]["model_info"]["name"] == "acme/bad-model":
             shutil.rmtree(trial.parent)
         else:
             trial.write_text(json.dumps(content | {"id": f"{name}-{content['id']}"}))
@@ -182,7 +239,7 @@ def test_agents_without_a_model_are_controls(lake: Lake, job: Path) -> None:
     """Harbor's oracle is imported as `gold`: it costs nothing."""
     for trial in job.glob("*/result.json"):
         content = json.loads(trial.read_text())
-        if content["agent_info"]["model_info"]["name"] == "good-model":
+        if content["agent_info"]["model_info"]["name"] == "acme/good-model":
             content["agent_info"] = {"name": "oracle", "version": "1.0", "model_info": None}
             shutil.rmtree(trial.parent / "agent")
         trial.write_text(json.dumps(content))

@@ -7,7 +7,7 @@ from typing import Any
 Json = dict[str, Any]
 
 HARBOR_JOB = Path(__file__).parent / "harbor_job"
-"""A job of Harbor 0.25: two models, two tasks, two trials each, one task out of time."""
+"""A job of Harbor 0.26: two models, two tasks, two trials each, one task out of time."""
 
 
 def said(text: str, source: str = "user") -> Json:
