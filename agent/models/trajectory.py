@@ -94,7 +94,14 @@ def load(path: Path) -> Trajectory:
         raise InvalidSpec(f"{path}: {error.strerror or error}") from None
     except ValueError as error:
         raise InvalidSpec(f"{path}: not a mini-swe-agent trajectory ({error})") from None
-    except (KeyError, TypeError, AttributeError) as error:
+    except (
+        LookupError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        re.error,
+    ) as error:
         problem = f"{type(error).__name__}: {error}"
         raise InvalidSpec(f"{path}: not a mini-swe-agent trajectory ({problem})") from None
 

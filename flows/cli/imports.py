@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.options import DatasetOption, LakeOption, SplitOption
+from flows.cli.options import LakeOption, SplitOption
 
 if TYPE_CHECKING:
     from flows.formats.attempts import ReadFiles
@@ -78,7 +78,10 @@ def _file(files: "ReadFiles", arm: str | None, to: dict[str, Any]) -> Any:
 def import_mini(
     to: dict[str, Any],
     folder: Annotated[Path, typer.Argument(help="folder with *.traj.json, at any depth")],
-    dataset: DatasetOption,
+    dataset: Annotated[
+        str | None,
+        typer.Option("--dataset", "-d", help="the dataset; default only names of instances"),
+    ] = None,
     split: SplitOption = "test",
     arm: Annotated[str, typer.Option(help="name of the arm")] = "mini",
 ) -> Any:
@@ -87,7 +90,8 @@ def import_mini(
     from flows.formats.predictions import PredictionSource
 
     imported_arms.check_name(arm, "an arm")
-    return _file(mini.read(folder, PredictionSource(to["experiment"], dataset, split)), arm, to)
+    source = PredictionSource(to["experiment"], dataset, split) if dataset else None
+    return _file(mini.read(folder, source), arm, to)
 
 
 @_add_command("table")

@@ -4,7 +4,7 @@ The model side of attempts is written, which `provider: recorded` replays.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from atif import Metrics, ObservationResult, Step, ToolCall
@@ -14,13 +14,16 @@ from agent.models.protocol import ModelReply
 from agent.models.recorded import RecordedEnd, ScopedReply
 from agent.models.trajectory import RecordedCall, RecordedCommand, Trajectory
 from agent.session.steps import CutOff, from_record
-from eval import instances
+from eval import instances, predictions
 from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.display.errors import UsageError
+from flows.display.terminal import warn
 from flows.experiments import records
-from flows.formats import atif_steps, attempts, step_rows
+from flows.formats import atif_steps, attempts, lake_rows, step_rows
 from flows.formats.attempts import ExchangedAttempt, ReadFiles
+from flows.formats.folders import find_files, refuse_link
+from flows.formats.harbor_files import INFRASTRUCTURE
 from flows.formats.predictions import PredictionSource, instances_of
 from flows.storage.files import make_readable
 from flows.storage.journals import existing_journal, journal_url
@@ -32,29 +35,47 @@ _STATUS = {
     "Submitted": "submitted",
     "LimitsExceeded": "out_of_budget",
     "TimeExceeded": "out_of_time",
+    "": "interrupted",
+    **dict.fromkeys(INFRASTRUCTURE.split(), "infrastructure"),
 }
-"""mini-swe-agent's exit statuses. All others count as gave up."""
+"""Outcomes by mini-swe-agent's exit status, which can be the name of an exception of LiteLLM. All
+others count as gave up."""
 
 
-def read(folder: Path, source: PredictionSource) -> ReadFiles:
+def read(folder: Path, source: PredictionSource | None = None) -> ReadFiles:
     """Read the trajectories of a folder, on instances of a dataset.
 
+    Without a dataset, the folder takes its place, and only ids of SWE-bench name a repository. An
+    instance of `preds.json` without a trajectory was never run: its environment did not start.
+
     Raises:
-        InvalidSpec, DatasetError, UsageError: a file or an id cannot be used.
+        InvalidSpec, DatasetError, PredictionsError, UsageError: a file or an id cannot be used.
     """
-    paths = sorted(folder.rglob("*.traj.json"))
+    paths = find_files(folder, ".traj.json")
     if not paths:
         raise UsageError(f"there is no *.traj.json in {folder}")
     runs = {path: trajectory.load(path) for path in paths}
-    chosen = instances_of([run.instance_id for run in runs.values()], source)
+    ids = [run.instance_id for run in runs.values()]
+    chosen = instances_of(ids, source) if source else {}
     return ReadFiles(
-        [_read_attempt(path, run, chosen[run.instance_id]) for path, run in runs.items()],
-        source.dataset,
-        dataset_digest=instances.dataset_digest(chosen.values()),
+        [_read_attempt(path, run, chosen) for path, run in runs.items()],
+        source.dataset if source else folder.resolve().name,
+        planned=_find_unstarted(folder, set(ids)),
+        dataset_digest=instances.dataset_digest(chosen.values()) if source else None,
     )
 
 
-def _read_attempt(path: Path, run: Trajectory, instance: Instance) -> ExchangedAttempt:
+def _find_unstarted(folder: Path, started: set[str]) -> list[str]:
+    """Return the instances that a run has ended without a trajectory."""
+    path = refuse_link(folder / "preds.json", folder)
+    listed = predictions.read(path) if path.is_file() else []
+    missing = [p.instance_id for p in listed if p.instance_id not in started]
+    if missing:
+        warn(f"{path}: counted as never run: {plural(len(missing), 'instance')} without a file.")
+    return missing
+
+
+def _read_attempt(path: Path, run: Trajectory, chosen: Mapping[str, Instance]) -> ExchangedAttempt:
     line = []
     for number, call in enumerate(run.calls):
         step = _read_answer(number + 1, call)
@@ -62,7 +83,7 @@ def _read_attempt(path: Path, run: Trajectory, instance: Instance) -> ExchangedA
             if command.call_seq == number:
                 _add_result(step, command)
         line.append(step)
-    lines = {"": line}
+    lines, instance_id = {"": line}, run.instance_id
     try:
         usage = attempts.sum_usage(step_rows.calls(lines, run.model), {}, run.instance_cost_usd)
     except ValueError as error:
@@ -72,8 +93,8 @@ def _read_attempt(path: Path, run: Trajectory, instance: Instance) -> ExchangedA
         usage | {"unpriced_calls": run.unpriced_calls},
         agent="mini",
         model=run.model,
-        instance_id=run.instance_id,
-        repo=instance.repo,
+        instance_id=instance_id,
+        repo=chosen[instance_id].repo if chosen else lake_rows.repository(instance_id),
         outcome=_STATUS.get(run.exit_status, "gave_up"),
         detail=run.exit_status,
         started_at=run.calls[0].created_at if run.calls else None,

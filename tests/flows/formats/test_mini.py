@@ -6,6 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from minisweagent.models.test_models import DeterministicModel, make_output
+from minisweagent.run.benchmarks.swebench import process_instance
+from minisweagent.run.benchmarks.utils.batch_progress import RunBatchProgressManager
+from minisweagent.utils.serialize import recursive_merge
 from typer.testing import CliRunner
 
 from flows.cli.app import app
@@ -86,6 +90,73 @@ def test_calls_without_a_cost_are_counted_and_named(
     assert f"2 calls came without a cost: {name} (2)" in " ".join(result.stdout.split())
     [cell] = report_files.read(Lake.existing(str(tmp_path / "lake")), "x").cells
     assert cell.is_cost_complete is False
+
+
+class Refused(DeterministicModel):
+    """A model whose provider refuses the second call."""
+
+    def query(self, messages: list[dict[str, str]], **kwargs: Any) -> dict[str, Any]:
+        from litellm.exceptions import RateLimitError
+
+        if self.current_index >= 0:
+            raise RateLimitError("slow down", "acme", "acme/large")
+        output: dict[str, Any] = super().query(messages, **kwargs)
+        return output
+
+
+def run_batch(folder: Path) -> None:
+    """Run mini-swe-agent's own batch on four instances: each ends in another way."""
+    ask = make_output("I look.", [{"command": "pwd"}], cost=0.25)
+    give = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo 'diff --git a/a b/a'"
+    base = {
+        "model": {
+            "model_name": "acme/large",
+            "outputs": [ask, make_output("Done.", [{"command": give}], cost=0.25)],
+        },
+        "agent": {"system_template": "Help.", "instance_template": "{{task}}"},
+        "environment": {"environment_class": "local"},
+    }
+    here, package = f"{__name__}.Refused", "minisweagent.models.test_models.DeterministicModel"
+    for name, model, changes in (
+        ("acme__lib-1", package, {}),
+        ("acme__lib-2", package, {"agent": {"cost_limit": 0.25}}),
+        ("acme__lib-3", here, {}),
+        ("acme__lib-4", package, {"environment": {"environment_class": "docker", "image": "none",
+                                                  "executable": "false"}}),
+    ):  # fmt: skip
+        config = recursive_merge(base, changes, {"model": {"model_class": model}})
+        progress = RunBatchProgressManager(1, folder / f"exit_statuses_{name}.yaml")
+        row = {"instance_id": name, "problem_statement": "Fix it."}
+        process_instance(row, folder, config, progress)
+
+
+def test_a_batch_is_read_without_its_dataset(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An instance ends as the package says. One whose environment did not start is never run."""
+    (tmp_path / "out").mkdir()
+    run_batch(tmp_path / "out")
+    files = mini.read(tmp_path / "out")
+    found = {a.facts.instance_id: (a.facts.outcome, a.facts.cost_usd) for a in files.attempts}
+    assert found == {
+        "acme__lib-1": ("submitted", 0.5),
+        "acme__lib-2": ("out_of_budget", 0.25),
+        "acme__lib-3": ("infrastructure", 0.25),
+    }
+    assert (files.dataset, list(files.planned)) == ("out", ["acme__lib-4"])
+    assert "counted as never run: 1 instance without a file" in capsys.readouterr().err
+    preds = json.loads((tmp_path / "out" / "preds.json").read_text())
+    for attempt in files.attempts:
+        facts = attempt.facts
+        assert (facts.repo, facts.exact_patch) == (
+            "acme/lib",
+            preds[facts.instance_id]["model_patch"],
+        )
+    arguments = ["--name", "x", "--lake", str(tmp_path / "lake")]
+    result = CliRunner().invoke(app, ["import", "mini", str(tmp_path / "out"), *arguments])
+    assert result.exit_code == 0, result.output
+    [arm] = report_files.read(Lake.existing(str(tmp_path / "lake")), "x").arms
+    assert (arm.planned, arm.started) == (4, 3)
 
 
 @pytest.mark.full
