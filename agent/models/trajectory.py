@@ -116,8 +116,8 @@ def _read(data: dict[str, Any], path: Path) -> Trajectory:
     return Trajectory(
         instance_id=data.get("instance_id")
         or path.name.removesuffix(".json").removesuffix(".traj"),
-        exit_status=info.get("exit_status") or "",
-        submission=info.get("submission") or "",
+        exit_status=_read_text(info, "exit_status"),
+        submission=_read_text(info, "submission"),
         instance_cost_usd=float(info["model_stats"]["instance_cost"]),
         api_calls=int(info["model_stats"]["api_calls"]),
         model=_config(data, "model").get("model_name") or "unknown",
@@ -128,6 +128,13 @@ def _read(data: dict[str, Any], path: Path) -> Trajectory:
         calls=[_read_call(message) for message in messages if _is_call(message)],
         commands=_read_commands(messages, action_regex),
     )
+
+
+def _read_text(info: dict[str, Any], name: str) -> str:
+    value = info.get(name) or ""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is not a text")
+    return value
 
 
 def _config(data: dict[str, Any], part: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from flows.display.errors import UsageError
 from flows.formats import attempts, lake_rows, step_rows
 from flows.formats.attempts import ExchangedAttempt, ReadFiles, first_problem, read_content
+from flows.formats.folders import find_files, is_inside
 from flows.formats.step_rows import inside
 from flows.storage.lake import Row
 from flows.storage.whole_files import write_whole
@@ -206,8 +207,7 @@ def find(paths: Iterable[Path]) -> list[Recording]:
         if not path.is_dir():
             contents[path.resolve()] = read_content(path)
             continue
-        files = [file for file in sorted(path.rglob("*.json")) if file.is_file()]
-        in_folder = {file.resolve(): read_content(file) for file in files}
+        in_folder = {file.resolve(): read_content(file) for file in find_files(path, ".json")}
         in_folder = {file: content for file, content in in_folder.items() if _MARK.search(content)}
         if not in_folder:
             raise UsageError(f"{path} contains no ATIF trajectory")
@@ -289,11 +289,12 @@ def _find_refs(steps: Iterable[Step]) -> Iterator[SubagentTrajectoryRef]:
 
 
 def _find_file(path: Path, name: str | None) -> Path | None:
-    """Return the file that a trajectory refers to; None if it does not exist."""
+    """Return the file that a trajectory refers to; None if it is not beside it or below."""
     if not name or "://" in name or "\0" in name:
         return None
     file = (path.parent / name).resolve()
-    return file if file != path and file.is_file() else None
+    is_other = file != path and is_inside(file, path.parent)
+    return file if is_other and file.is_file() else None
 
 
 def _gather(path: Path, trajectory: Trajectory) -> Iterator[TrajectoryPart]:

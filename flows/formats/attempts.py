@@ -10,7 +10,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    AllowInfNan,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 
 from eval.types import EvaluationOutcome
 from flows.display.errors import UsageError
@@ -31,7 +39,16 @@ FORMAT: Format = "durabench-attempt-1"
 TOKENS = tuple(records.UNKNOWN_TOKENS)
 """The columns of tokens."""
 
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, lt=table_columns.MOST)]
+
+
+def _check_name(name: str) -> str:
+    if not all(map(str.isprintable, name.split(" "))):
+        raise ValueError("must not have control characters")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_check_name)]
 Amount = Annotated[float, Field(ge=0), AllowInfNan(False)]
 Ended = Literal[
     "submitted",
@@ -53,12 +70,12 @@ class AttemptFacts(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: Format = FORMAT
-    arm: str | None = Field(default=None, min_length=1, description="None if the file names none")
-    agent: str
-    model: str = Field(description="`unknown`, or `none` for an agent without one")
-    instance_id: str = Field(min_length=1)
+    arm: Name | None = Field(default=None, min_length=1, description="None if the file names none")
+    agent: Name
+    model: Name = Field(description="`unknown`, or `none` for an agent without one")
+    instance_id: Name = Field(min_length=1)
     repeat: int | None = Field(default=None, ge=0, le=table_columns.MOST_REPEATS)
-    repo: str
+    repo: Name
     difficulty: str | None = None
     outcome: Ended
     detail: str

@@ -7,7 +7,7 @@ from flows.display.errors import UsageError
 
 
 def find_files(folder: Path, ending: str) -> list[Path]:
-    """Return the files at any depth whose names have an ending, in the order of their paths.
+    """Return the files at any depth with a name or an ending of it, in the order of their paths.
 
     Folders that are links are passed over.
 
@@ -18,7 +18,7 @@ def find_files(folder: Path, ending: str) -> list[Path]:
         Path(parent, name)
         for parent, _, names in os.walk(folder)
         for name in names
-        if name.endswith(ending)
+        if name == ending or (ending.startswith(".") and name.endswith(ending))
     )
     return [refuse_link(path, folder) for path in sorted(found) if path.is_file()]
 

@@ -11,6 +11,7 @@ from eval.types import EvaluationOutcome, Prediction
 from flows.display.errors import UsageError
 from flows.formats import attempts, lake_rows
 from flows.formats.attempts import ExchangedAttempt, ReadFiles, read_content
+from flows.formats.folders import find_files, refuse_link
 from flows.storage.files import restore
 from flows.storage.lake import Lake
 
@@ -175,13 +176,13 @@ def _read_folder(folder: Path) -> Reported:
     """Parse the logs of a run: a folder per instance, with a report if the run got that far."""
     verdicts: dict[str, ImportedVerdict] = {}
     patches: dict[str, str] = {}
-    for patch in sorted(folder.rglob("patch.diff")):
+    for patch in find_files(folder, "patch.diff"):
         instance_id = patch.parent.name
         if instance_id in patches:
             raise UsageError(f"{folder} has {instance_id} twice: give the folder of one run")
         # read_text() would change line endings
         patches[instance_id] = patch.read_bytes().decode("utf-8", "surrogateescape")
-        report = patch.with_name("report.json")
+        report = refuse_link(patch.with_name("report.json"), folder)
         verdicts[instance_id] = _read_verdict(report) if report.is_file() else _read_error("")
     if not patches:
         raise UsageError(f"{folder} contains no folder of an instance with a patch.diff")
