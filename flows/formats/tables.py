@@ -5,14 +5,14 @@ DuckDB parses the cells: a million rows take seconds.
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eval.digests import canonical_digest
 from flows.display.errors import UsageError
 from flows.display.terminal import warn
-from flows.formats import imported_arms, lake_rows, table_columns
+from flows.formats import imported_arms, lake_rows, leaderboards, table_columns, table_notes
 from flows.formats.attempts import read_content
 from flows.formats.imported_arms import Comparisons, ImportedArm, Summary
 from flows.formats.table_columns import FILLED, KINDS, NAMES, REQUIRED
@@ -101,7 +101,7 @@ def import_table(
     content = read_content(path)
     digest = hashlib.sha256(content).hexdigest()
     source = canonical_digest(["table", str(path.absolute())])[:16]
-    with open_sheet(path, content) as sheet:
+    with open_sheet(path, leaderboards.flatten(path, content)) as sheet:
         notes = _create_results(path, sheet, columns)
         connection = sheet.connection
         rows = connection.execute(_ARMS).fetchall()
@@ -253,7 +253,7 @@ def _create_results(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> lis
             f"{path}: {twice[0]!r} has more than one row for {twice[1]}; keep one per arm and "
             "instance, or number them in a column `repeat`"
         )
-    return [*_note_blanks(sheet, texts), *_note_endings(sheet)]
+    return list(table_notes.describe_traps(sheet, texts))
 
 
 def _find_columns(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> dict[str, int]:
@@ -287,9 +287,11 @@ def _find_column(path: Path, sheet: Sheet, wanted: str | None, kind: str) -> int
     if positions:
         same = ", ".join(sheet.names[position] for position in positions)
         raise UsageError(f"{path} has several columns of one name ({same}); rename all but one")
+    hint = "; put arms that have a column each into rows" if kind == "resolved" else ""
     missing = f"no column {wanted!r}" if wanted else f"no column that says {KINDS[kind].meaning}"
     raise UsageError(
-        f"{path} has {missing}; it has {', '.join(sheet.names)}; name one with --column {kind}=NAME"
+        f"{path} has {missing}; it has {', '.join(sheet.names)}; "
+        f"name one with --column {kind}=NAME{hint}"
     )
 
 
@@ -344,28 +346,3 @@ def _check_other_columns(path: Path, sheet: Sheet, kind: str, position: int) -> 
                 f"{path}, row {conflict[0]}: {sheet.names[position]} and {name} contradict each "
                 f"other ({conflict[1]} and {conflict[2]}); remove or rename one of the two columns"
             )
-
-
-def _note_blanks(sheet: Sheet, texts: Mapping[str, str]) -> Iterator[str]:
-    counts = []
-    for kind, what in (("instance", "instance id"), ("arm", "arm name")):
-        if kind in texts:
-            [number] = sheet.connection.execute(
-                f"select count(*) from rows where {texts[kind]} <> bare({texts[kind]})"  # noqa: S608
-            ).fetchone() or (0,)
-            counts += [f"{number} {what}{'' if number == 1 else 's'}"] if number else []
-    if counts:
-        yield f"blanks were taken off the ends of {' and '.join(counts)}."
-
-
-def _note_endings(sheet: Sheet) -> Iterator[str]:
-    for ended, without, state in (
-        ("attempt is null", "verdict, outcome or amount", "never run"),
-        ("attempt = 'unknown' and graded is null", "verdict", "not graded"),
-    ):
-        [number] = sheet.connection.execute(
-            f"select count(*) from results where {ended}"  # noqa: S608
-        ).fetchone() or (0,)
-        if number:
-            rows = "1 row has" if number == 1 else f"{number} rows have"
-            yield f"{rows} no {without}, and count as {state}."

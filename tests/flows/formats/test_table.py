@@ -141,3 +141,33 @@ def test_the_name_of_an_experiment_takes_no_import(table: Path, tmp_path: Path) 
         import_table(table, "ours", {}, str(tmp_path))
     with pytest.raises(UsageError, match="cannot name results"):
         import_table(table, "../x", {}, str(tmp_path))
+
+
+def test_the_traps_of_a_published_table_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Leaderboards of SWE-bench are arms. A cost of 0 beside calls is unknown, a null verdict is
+    not graded, and costs that do not add up to the published total are named."""
+    cells = [(True, 0.5, 9), (False, 0.0, 9), (None, 0.5, 9), (False, 0.0, 0)]
+    details = {
+        f"a__b-{number}": {"resolved": resolved, "cost": cost, "api_calls": calls}
+        for number, (resolved, cost, calls) in enumerate(cells)
+    }
+    entries = [
+        {"name": "one", "resolved": 25.0, "cost": 3.0, "per_instance_details": details},
+        {"name": "two", "resolved": 25.0, "cost": 1.0, "per_instance_details": details},
+        {"name": "without details", "resolved": 50.0, "per_instance_details": None},
+    ]
+    boards = [{"name": "Verified", "results": entries}, {"name": "Lite", "results": entries[:1]}]
+    path = tmp_path / "leaderboards.json"
+    path.write_text(json.dumps({"leaderboards": boards}))
+    arms = import_table(path, "x", {}, str(tmp_path / "lake"))
+    assert [(arm.label, arm.resolved, arm.planned, arm.cost_usd, arm.unpriced) for arm in arms] == [
+        (label, 1, 4, 1.0, 1) for label in ("one (Verified)", "two", "one (Lite)")
+    ]
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "3 rows have no verdict, and count as not graded" in shown
+    assert "3 rows have a cost of 0 and not 0 calls: the cost counts as unknown" in shown
+    assert (
+        "2 arms do not add up to total_cost, such as $1.00 and $3.00 of 'one (Verified)'" in shown
+    )
