@@ -289,7 +289,7 @@ def _find_refs(steps: Iterable[Step]) -> Iterator[SubagentTrajectoryRef]:
 
 
 def _find_file(path: Path, name: str | None) -> Path | None:
-    """Return the file that a trajectory refers to; None if it is not beside it or below."""
+    """Return the file that a trajectory refers to; None if its folder does not have the file."""
     if not name or "://" in name or "\0" in name:
         return None
     file = (path.parent / name).resolve()

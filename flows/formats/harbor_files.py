@@ -151,7 +151,7 @@ def read_trials(folder: Path) -> Trials:
     """Read the trials of a job. The folder may hold several jobs.
 
     Raises:
-        UsageError: there is no finished trial, or a file cannot be used.
+        UsageError: no trial is finished, or a file cannot be used.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder: name a job folder of Harbor")

@@ -39,7 +39,7 @@ def flatten(path: Path, content: bytes) -> bytes:
     """Return leaderboards as a JSON list of rows, and any other content as it is.
 
     The published total of an entry is in `total_cost`. Entries without results of instances are
-    left out, and a name that several leaderboards have is followed by that of the leaderboard.
+    left out. The leaderboard is added to a name that several of them have.
 
     Raises:
         UsageError: the leaderboards cannot be used.

@@ -1,4 +1,4 @@
-"""What a user should know about a table that was imported."""
+"""Warnings about a table that was imported."""
 
 from collections.abc import Iterator, Mapping
 
